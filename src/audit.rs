@@ -1,0 +1,43 @@
+//! The decision log: what crawlgate decided, about whom, and on what grounds, as evidence for later.
+//!
+//! Every exchange ends in one [`Record`]. It names the rule that decided and the robots.txt that held it, so that a
+//! denial can be explained, and an allowance defended, long after the site has changed its file. Three promises:
+//!
+//! * **A record is a line.** One JSON object per line, valid whatever octets a crawler or a site has sent, bounded in
+//!   length, and without the passwords that a URL may carry.
+//! * **No record, no request.** The gate awaits [`Log::ready`] *before* it judges. Where records cannot be written (a full
+//!   disk) it is told so, and by default the proxy denies rather than decide unseen.
+//! * **The file is never half a line.** Neither a full disk, nor a kill, nor a power cut leaves one behind for a reader:
+//!   what was torn is cut off before anything is written after it.
+//!
+//! Recording is cheap for the exchange: a line is built in memory and handed to one writer thread, which gathers for
+//! some milliseconds and writes in one go. What a kill takes is at most what was gathered since the last write;
+//! [`Log::flush`] and [`Log::close`] wait until all of it is written. Nothing here waits for the disk itself except
+//! [`Log::close`].
+//!
+//! `record` is a line's content, [`field`] its names, `json` its spelling, `public_url` what of a URL it shows, `id` and
+//! `stamp` its identifier and its time. `log` is what the proxy holds, `queue` what lies between it and the `writer`, a
+//! thread. That writes to each `sink`: a `file`, which is made of whole `lines` and put aside by `rotate`, or a stream.
+//! [`Summary`] counts the same records for the end of a run.
+
+pub mod field;
+mod file;
+mod id;
+mod json;
+mod lines;
+mod log;
+mod public_url;
+mod queue;
+mod record;
+mod rotate;
+mod sink;
+mod stamp;
+mod summary;
+mod writer;
+
+pub use self::{
+    id::DecisionId,
+    log::{Log, LogError, LogFailed},
+    record::{Agent, Client, Record, RobotsCopy, RuleLine},
+    summary::Summary,
+};

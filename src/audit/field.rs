@@ -1,0 +1,50 @@
+//! The names of a record's fields: stable, the same for whoever writes or reads them.
+
+#![allow(missing_docs, reason = "each is what its name says: see `Record`")]
+
+pub const TIME: &str = "time";
+pub const ID: &str = "id";
+pub const MODE: &str = "mode";
+pub const VERDICT: &str = "verdict";
+pub const REASON: &str = "reason";
+pub const CLIENT: &str = "client";
+pub const ADDRESS: &str = "address";
+pub const NAME: &str = "name";
+pub const AGENT: &str = "agent";
+pub const CHAIN: &str = "chain";
+pub const SOURCE: &str = "source";
+pub const USER_AGENT: &str = "user_agent";
+pub const METHOD: &str = "method";
+pub const URL: &str = "url";
+pub const SCHEME: &str = "scheme";
+pub const HOST: &str = "host";
+pub const PORT: &str = "port";
+pub const VIA: &str = "via";
+pub const OPAQUE: &str = "opaque";
+pub const RULE: &str = "rule";
+pub const GROUP: &str = "group";
+pub const TEXT: &str = "text";
+pub const LINE: &str = "line";
+pub const ROBOTS: &str = "robots";
+pub const FINAL_URL: &str = "final_url";
+pub const STATE: &str = "state";
+pub const STATUS: &str = "status";
+pub const FETCHED_AT: &str = "fetched_at";
+pub const AGE_S: &str = "age_s";
+pub const SHA256: &str = "sha256";
+pub const BYTES: &str = "bytes";
+pub const TRUNCATED: &str = "truncated";
+pub const HOLD_MS: &str = "hold_ms";
+pub const UPSTREAM: &str = "upstream";
+pub const BYTES_IN: &str = "bytes_in";
+pub const BYTES_OUT: &str = "bytes_out";
+pub const DURATION_MS: &str = "duration_ms";
+pub const ERROR: &str = "error";
+/// Only in lines that are about the log itself, such as `records_lost`.
+pub const EVENT: &str = "event";
+/// Of `records_lost`: how many.
+pub const COUNT: &str = "count";
+/// Of `records_lost`: the time of the first record lost.
+pub const FIRST: &str = "first";
+/// Of `records_lost`: the time of the last record lost.
+pub const LAST: &str = "last";

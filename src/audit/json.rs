@@ -1,0 +1,324 @@
+//! The spelling of a record: JSON on one line, from octets that nobody vouches for.
+//!
+//! Written by hand rather than derived, for what a general serialiser leaves open: text that is not UTF-8, a bound on
+//! every text, and no character that ends a line, drives a terminal or turns the direction of what follows.
+
+use std::{fmt::Display, io::Write as _, time::Duration};
+
+/// One JSON object under construction at the end of a buffer.
+pub(super) struct Object<'b> {
+    out: &'b mut Vec<u8>,
+    empty: bool,
+}
+
+/// The longest that one octet becomes: `\u0000`.
+const WIDEST: usize = 6;
+
+/// Room for the mark of a cut: `…[+18446744073709551615 bytes]`.
+const MARK: usize = 32;
+
+impl<'b> Object<'b> {
+    /// Opens an object.
+    pub(super) fn open(out: &'b mut Vec<u8>) -> Self {
+        out.push(b'{');
+        Self { out, empty: true }
+    }
+
+    /// Closes it.
+    pub(super) fn close(self) {
+        self.out.push(b'}');
+    }
+
+    /// Foreign text, as [`text`].
+    pub(super) fn text(&mut self, name: &str, foreign: &[u8], most: usize) {
+        text(self.name(name), foreign, most);
+    }
+
+    /// Foreign text, or null.
+    pub(super) fn text_or_null(&mut self, name: &str, foreign: Option<&[u8]>, most: usize) {
+        match foreign {
+            Some(foreign) => self.text(name, foreign, most),
+            None => self.null(name),
+        }
+    }
+
+    /// A list of foreign texts, at most `count` of them; the last entry says how many more there were.
+    pub(super) fn texts(&mut self, name: &str, foreign: &[&str], count: usize, most: usize) {
+        let out = self.name(name);
+        out.push(b'[');
+        for (index, item) in foreign.iter().take(count).enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            text(out, item.as_bytes(), most);
+        }
+        if let Some(more @ 1..) = foreign.len().checked_sub(count) {
+            let _ = write!(out, ",\"…[+{more}]\"");
+        }
+        out.push(b']');
+    }
+
+    /// Our own ASCII, which needs no escape: a time, an id, a digest.
+    pub(super) fn plain(&mut self, name: &str, ascii: &[u8]) {
+        let out = self.name(name);
+        out.push(b'"');
+        out.extend_from_slice(ascii);
+        out.push(b'"');
+    }
+
+    /// What displays as ASCII without quotes or backslashes: an address.
+    pub(super) fn shown(&mut self, name: &str, ascii: impl Display) {
+        // Writing to a `Vec` does not fail.
+        let _ = write!(self.name(name), "\"{ascii}\"");
+    }
+
+    pub(super) fn number(&mut self, name: &str, number: u64) {
+        decimal(self.name(name), number);
+    }
+
+    pub(super) fn number_or_null(&mut self, name: &str, number: Option<u64>) {
+        match number {
+            Some(number) => self.number(name, number),
+            None => self.null(name),
+        }
+    }
+
+    /// Milliseconds with three decimals: a denial takes microseconds.
+    pub(super) fn millis(&mut self, name: &str, duration: Duration) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let out = self.name(name);
+        decimal(out, micros / 1_000);
+        let digit = |number: u64| b'0' + (number % 10) as u8;
+        out.extend_from_slice(&[b'.', digit(micros / 100), digit(micros / 10), digit(micros)]);
+    }
+
+    pub(super) fn truth(&mut self, name: &str, truth: bool) {
+        let text: &[u8] = if truth { b"true" } else { b"false" };
+        self.name(name).extend_from_slice(text);
+    }
+
+    pub(super) fn null(&mut self, name: &str) {
+        self.name(name).extend_from_slice(b"null");
+    }
+
+    /// An object inside this one.
+    pub(super) fn object(&mut self, name: &str) -> Object<'_> {
+        Object::open(self.name(name))
+    }
+
+    /// Names are our own constants: ASCII that needs no escape.
+    fn name(&mut self, name: &str) -> &mut Vec<u8> {
+        if !self.empty {
+            self.out.push(b',');
+        }
+        self.empty = false;
+        self.out.push(b'"');
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self.out
+    }
+}
+
+/// Writes `foreign` as a JSON string of at most `most` octets between its quotes. What does not fit is left out, and the
+/// text then ends in `…[+N bytes]`. An octet that is not UTF-8 becomes the four characters `\xNN`.
+pub(super) fn text(out: &mut Vec<u8>, foreign: &[u8], most: usize) {
+    out.push(b'"');
+    let (kept, cut) = foreign.split_at(fitting(foreign, most));
+    if kept.iter().all(|&octet| is_plain(octet)) {
+        out.extend_from_slice(kept); // nearly always
+    } else {
+        for chunk in kept.utf8_chunks() {
+            escape(out, chunk.valid());
+            for octet in chunk.invalid() {
+                let _ = write!(out, "\\\\x{octet:02X}");
+            }
+        }
+    }
+    if !cut.is_empty() {
+        let _ = write!(out, "…[+{} bytes]", cut.len());
+    }
+    out.push(b'"');
+}
+
+/// How many of the octets of `foreign` fit into `most`, once escaped; never part of a character.
+fn fitting(foreign: &[u8], most: usize) -> usize {
+    if foreign.len().saturating_mul(WIDEST) <= most {
+        return foreign.len();
+    }
+    let (mut used, mut taken, mut with_mark) = (0, 0, 0);
+    let widths = foreign.utf8_chunks().flat_map(|chunk| {
+        let valid = chunk.valid().chars().map(|c| (width(c), c.len_utf8()));
+        valid.chain(chunk.invalid().iter().map(|_| (5, 1)))
+    });
+    for (escaped, octets) in widths {
+        used += escaped;
+        if used > most {
+            return with_mark;
+        }
+        taken += octets;
+        if used + MARK <= most {
+            with_mark = taken;
+        }
+    }
+    taken
+}
+
+fn escape(out: &mut Vec<u8>, text: &str) {
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend_from_slice(&[b'\\', c as u8]),
+            _ if misleads(c) => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            _ => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+}
+
+fn width(c: char) -> usize {
+    match c {
+        '"' | '\\' => 2,
+        _ if misleads(c) => WIDEST,
+        _ => c.len_utf8(),
+    }
+}
+
+/// An octet that stands for itself, whatever surrounds it.
+fn is_plain(octet: u8) -> bool {
+    matches!(octet, b' '..=b'~') && octet != b'"' && octet != b'\\'
+}
+
+/// Controls (C1 and DEL drive terminals, too), line and paragraph separators, and the marks that turn text around.
+pub(super) fn misleads(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn decimal(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [b'0'; 20];
+    let mut length = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+        length += 1;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.split_at(digits.len() - length).1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spelled(foreign: &[u8], most: usize) -> String {
+        let mut out = Vec::new();
+        text(&mut out, foreign, most);
+        let out = String::from_utf8(out).unwrap();
+        assert!(!out.bytes().any(|octet| octet < b' '), "{out}");
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{out}: {error}"))
+    }
+
+    #[test]
+    fn foreign_octets_become_valid_json() {
+        let cases: &[(&str, &[u8], &str)] = &[
+            ("plain text stays", b"/a?b=c", "/a?b=c"),
+            ("nothing", b"", ""),
+            ("quotes and backslashes", b"a\"b\\c", "a\"b\\c"),
+            (
+                "controls and a line end",
+                b"a\r\n\0\x1b[2J\x7f",
+                "a\r\n\0\x1b[2J\x7f",
+            ),
+            (
+                "UTF-8 stays",
+                "/caf\u{e9}/\u{1f577}".as_bytes(),
+                "/caf\u{e9}/\u{1f577}",
+            ),
+            ("Latin-1 octets are shown", b"/caf\xe9/x", "/caf\\xE9/x"),
+            ("a torn character is shown", b"\xe2\x82", "\\xE2\\x82"),
+            (
+                "text is not turned around",
+                "a\u{202e}b".as_bytes(),
+                "a\u{202e}b",
+            ),
+        ];
+        for (name, foreign, want) in cases {
+            assert_eq!(spelled(foreign, 1_000), *want, "{name}");
+        }
+        let mut out = Vec::new();
+        text(&mut out, "\u{202e}\u{85}".as_bytes(), 100);
+        assert_eq!(
+            out, br#""\u202e\u0085""#,
+            "what misleads a terminal is escaped"
+        );
+    }
+
+    #[test]
+    fn long_text_is_cut_between_characters_and_says_so() {
+        let cases: &[(&str, Vec<u8>, usize, &str)] = &[
+            (
+                "what just fits is whole",
+                vec![b'a'; 40],
+                40,
+                &"a".repeat(40),
+            ),
+            ("one too many", vec![b'a'; 41], 40, "aaaaaaaa…[+33 bytes]"),
+            (
+                "characters stay whole",
+                "é".repeat(30).into_bytes(),
+                41,
+                "éééé…[+52 bytes]",
+            ),
+            (
+                "escapes count as written",
+                vec![0; 41],
+                44,
+                "\0\0…[+39 bytes]",
+            ),
+            (
+                "broken octets, too",
+                vec![0xff; 41],
+                44,
+                "\\xFF\\xFF…[+39 bytes]",
+            ),
+        ];
+        for (name, foreign, most, want) in cases {
+            assert_eq!(spelled(foreign, *most), *want, "{name}");
+        }
+    }
+
+    #[test]
+    fn no_text_outgrows_its_bound() {
+        let hostile: Vec<u8> = (0..=255).cycle().take(4_096).collect();
+        for most in [MARK, 64, 100, 1_024, 5_000, 100_000] {
+            let mut out = Vec::new();
+            text(&mut out, &hostile, most);
+            assert!(out.len() <= most + 2, "{most}: {}", out.len());
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_in_full() {
+        for number in [0, 7, 10, 1_000_000, u64::MAX] {
+            let mut out = Vec::new();
+            decimal(&mut out, number);
+            assert_eq!(String::from_utf8(out).unwrap(), number.to_string());
+        }
+    }
+
+    #[test]
+    fn durations_are_milliseconds_with_three_decimals() {
+        for (duration, want) in [
+            (Duration::ZERO, r#"{"ms":0.000}"#),
+            (Duration::from_micros(42), r#"{"ms":0.042}"#),
+            (Duration::from_micros(1_234_567), r#"{"ms":1234.567}"#),
+        ] {
+            let mut out = Vec::new();
+            let mut object = Object::open(&mut out);
+            object.millis("ms", duration);
+            object.close();
+            assert_eq!(String::from_utf8(out).unwrap(), want);
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The log in the hands of exchanges, with sinks that fail on demand.
+
+use std::{future::Future, sync::mpsc};
+
+use super::*;
+use crate::{
+    audit::{record::tests::denial, sink::Stopped},
+    clock::Moment,
+};
+
+/// A sink in a test's hand: what it holds, and how much more it takes before it fails.
+#[derive(Clone, Default)]
+struct Tank(Arc<Mutex<Content>>);
+
+#[derive(Default)]
+struct Content {
+    lines: String,
+    room: usize,
+}
+
+impl Tank {
+    fn with_room(room: usize) -> Self {
+        let tank = Self::default();
+        tank.make_room(room);
+        tank
+    }
+
+    fn make_room(&self, room: usize) {
+        self.0.lock().room = room;
+    }
+
+    /// The reasons in its lines, or the whole line where there is none.
+    fn reasons(&self) -> Vec<String> {
+        let lines = self.0.lock().lines.clone();
+        lines
+            .lines()
+            .map(|line| {
+                let value: serde_json::Value = serde_json::from_str(line).unwrap();
+                let reason = value.get("reason").and_then(|reason| reason.as_str());
+                reason.map_or(line.to_owned(), str::to_owned)
+            })
+            .collect()
+    }
+}
+
+impl Sink for Tank {
+    fn write(&mut self, lines: &[u8], _now: Moment) -> Result<(), Stopped> {
+        let mut content = self.0.lock();
+        let mut written = 0;
+        for line in lines.split_inclusive(|&octet| octet == b'\n') {
+            if content.room == 0 {
+                let error = io::ErrorKind::StorageFull.into();
+                return Err(Stopped { written, error });
+            }
+            content.room -= 1;
+            content.lines.push_str(std::str::from_utf8(line).unwrap());
+            written += line.len();
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        "tank".to_owned()
+    }
+}
+
+/// A sink that takes a batch only once the test lets it.
+struct Valve(mpsc::Receiver<()>);
+
+impl Sink for Valve {
+    fn write(&mut self, _lines: &[u8], _now: Moment) -> Result<(), Stopped> {
+        let _ = self.0.recv();
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        "valve".to_owned()
+    }
+}
+
+fn config(on_failure: OnFailure) -> LogConfig {
+    LogConfig {
+        decisions: Recorded::Denied,
+        file: None,
+        stdout: false,
+        rotate_bytes: u64::MAX,
+        rotate_daily: false,
+        keep: 1,
+        on_failure,
+        redact_query: false,
+        level: String::new(),
+    }
+}
+
+fn start(on_failure: OnFailure, bounds: Bounds, sinks: Vec<Box<dyn Sink>>) -> Log {
+    let pace = Pace {
+        gather: Duration::from_millis(1),
+        retry: Duration::from_millis(1),
+    };
+    let clock = Clock::manual(Moment::from_millis(1_795_176_000_000));
+    Log::start(&config(on_failure), sinks, &clock, bounds, pace).unwrap()
+}
+
+fn record(log: &Log, reason: &str) {
+    log.record(&Record { reason, ..denial() });
+}
+
+/// Flushes until that works.
+async fn recovered(log: &Log) {
+    let attempts = async {
+        while log.flush().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), attempts)
+        .await
+        .unwrap();
+}
+
+async fn is_pending<T>(future: impl Future<Output = T>) -> bool {
+    tokio::select! {
+        biased;
+        _ = future => false,
+        () = std::future::ready(()) => true,
+    }
+}
+
+#[tokio::test]
+async fn records_are_written_in_order() {
+    let tank = Tank::with_room(100);
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
+    for reason in ["a", "b", "c"] {
+        log.ready().await.unwrap();
+        record(&log, reason);
+    }
+    log.flush().await.unwrap();
+    assert_eq!(tank.reasons(), ["a", "b", "c"]);
+    record(&log, "d");
+    drop(log);
+    assert_eq!(
+        tank.reasons(),
+        ["a", "b", "c", "d"],
+        "dropping it writes the rest"
+    );
+}
+
+#[tokio::test]
+async fn on_a_full_disk_requests_are_refused_and_no_record_is_lost_or_doubled() {
+    let tank = Tank::with_room(2);
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
+    for reason in ["a", "b", "c", "d"] {
+        record(&log, reason);
+    }
+    let failure = log.flush().await.unwrap_err().to_string();
+    assert!(
+        failure.starts_with("decisions cannot be recorded in tank: "),
+        "{failure}"
+    );
+    assert!(log.ready().await.is_err());
+    record(&log, "e"); // of a request that was judged already
+    assert!(log.ready().await.is_err(), "it stays so");
+
+    tank.make_room(100);
+    recovered(&log).await;
+    log.ready().await.unwrap();
+    assert_eq!(tank.reasons(), ["a", "b", "c", "d", "e"]);
+}
+
+#[tokio::test]
+async fn where_requests_go_on_what_finds_no_room_is_counted() {
+    let bounds = Bounds {
+        wait: 1, // room for one record
+        lose: usize::MAX,
+    };
+    let tank = Tank::default();
+    let log = start(OnFailure::Continue, bounds, vec![Box::new(tank.clone())]);
+    record(&log, "a");
+    log.flush().await.unwrap_err();
+    for reason in ["b", "c", "d"] {
+        log.ready().await.unwrap();
+        record(&log, reason);
+    }
+    tank.make_room(100);
+    recovered(&log).await;
+    log.flush().await.unwrap();
+    let lost = r#"{"time":"2026-11-20T12:00:00.000Z","event":"records_lost","count":3,"first":"2026-11-20T12:00:00.123Z","last":"2026-11-20T12:00:00.123Z"}"#;
+    assert_eq!(tank.reasons(), ["a", lost]);
+    record(&log, "e");
+    log.flush().await.unwrap();
+    assert_eq!(tank.reasons(), ["a", lost, "e"], "said once");
+}
+
+#[tokio::test]
+async fn requests_wait_while_the_writer_is_behind() {
+    let bounds = Bounds {
+        wait: 1,
+        lose: usize::MAX,
+    };
+    let (open, valve) = mpsc::channel();
+    let log = start(OnFailure::Continue, bounds, vec![Box::new(Valve(valve))]);
+    log.ready().await.unwrap();
+    record(&log, "a");
+    assert!(is_pending(log.ready()).await);
+    open.send(()).unwrap();
+    log.ready().await.unwrap();
+}
+
+#[tokio::test]
+async fn memory_is_bounded_even_where_records_must_not_be_lost() {
+    let bounds = Bounds { wait: 1, lose: 2 };
+    let tank = Tank::default();
+    let log = start(OnFailure::Deny, bounds, vec![Box::new(tank.clone())]);
+    for reason in ["a", "b", "c"] {
+        record(&log, reason);
+    }
+    tank.make_room(100);
+    recovered(&log).await;
+    drop(log);
+    let reasons = tank.reasons();
+    assert_eq!(reasons.len(), 2, "{reasons:?}");
+    assert!(
+        reasons
+            .concat()
+            .contains(r#""event":"records_lost","count":2"#),
+        "{reasons:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_sink_that_works_gets_each_line_once_while_another_fails() {
+    let (good, bad) = (Tank::with_room(100), Tank::default());
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(good.clone()), Box::new(bad.clone())];
+    let log = start(OnFailure::Deny, BOUNDS, sinks);
+    record(&log, "a");
+    log.flush().await.unwrap_err();
+    record(&log, "b");
+    bad.make_room(100);
+    recovered(&log).await;
+    assert_eq!(good.reasons(), ["a", "b"]);
+    assert_eq!(bad.reasons(), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn closing_tries_once_more_and_tells_what_came_of_it() {
+    for (room, is_written) in [(100, true), (0, false)] {
+        let tank = Tank::default();
+        let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
+        record(&log, "a");
+        log.flush().await.unwrap_err();
+        tank.make_room(room);
+        assert_eq!(log.close().is_ok(), is_written);
+        assert_eq!(tank.reasons().len(), usize::from(is_written));
+        assert!(log.ready().await.is_err(), "nobody would write the record");
+        record(&log, "b");
+        assert!(log.flush().await.is_err() || is_written);
+        assert!(log.close().is_err(), "what came after the end is missing");
+    }
+}
+
+#[tokio::test]
+async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
+    let tank = Tank::with_room(100);
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
+    let allowed = Record {
+        verdict: "allow",
+        reason: "robots_allow",
+        ..denial()
+    };
+    assert!(log.wants("deny") && log.wants("defer") && !log.wants("allow"));
+    log.record(&allowed);
+    log.adopt(&LogConfig {
+        decisions: Recorded::All,
+        redact_query: true,
+        ..config(OnFailure::Deny)
+    });
+    assert!(log.wants("allow"));
+    log.record(&allowed);
+    log.flush().await.unwrap();
+    assert_eq!(tank.reasons(), ["robots_allow"]);
+    assert!(tank.0.lock().lines.contains("?…redacted"));
+}
+
+#[tokio::test]
+async fn what_happens_on_failure_can_be_changed_while_it_lasts() {
+    let tank = Tank::default();
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank)]);
+    record(&log, "a");
+    log.flush().await.unwrap_err();
+    for (on_failure, is_ready) in [(OnFailure::Continue, true), (OnFailure::Deny, false)] {
+        log.adopt(&config(on_failure));
+        assert_eq!(log.ready().await.is_ok(), is_ready);
+    }
+}
+
+#[tokio::test]
+async fn a_writer_that_dies_leaves_nobody_waiting_and_nothing_unrecorded_goes_out() {
+    struct Broken;
+
+    impl Sink for Broken {
+        fn write(&mut self, _lines: &[u8], _now: Moment) -> Result<(), Stopped> {
+            panic!("as asked")
+        }
+
+        fn sync(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn name(&self) -> String {
+            "broken".to_owned()
+        }
+    }
+
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(Broken)]);
+    record(&log, "a");
+    assert!(log.flush().await.is_err());
+    assert!(log.ready().await.is_err());
+    assert!(log.close().is_err());
+}
+
+#[tokio::test]
+async fn a_log_without_a_place_wants_nothing_and_stops_nobody() {
+    let log = Log::open(&config(OnFailure::Deny), &Clock::system()).unwrap();
+    assert!(!log.wants("deny"));
+    record(&log, "a");
+    log.ready().await.unwrap();
+    log.flush().await.unwrap();
+    log.close().unwrap();
+}
+
+#[tokio::test]
+async fn a_full_device_is_a_failure_that_names_it() {
+    let config = LogConfig {
+        file: Some("/dev/full".into()),
+        ..config(OnFailure::Deny)
+    };
+    let log = Log::open(&config, &Clock::system()).unwrap();
+    record(&log, "a");
+    log.flush().await.unwrap_err();
+    let failure = log.ready().await.unwrap_err().to_string();
+    assert!(failure.contains("/dev/full"), "{failure}");
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_names_the_file_and_the_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("decisions.jsonl");
+    let at = |path: PathBuf| LogConfig {
+        file: Some(path),
+        ..config(OnFailure::Deny)
+    };
+    let _first = Log::open(&at(path.clone()), &Clock::system()).unwrap();
+    let cases = [
+        (path, "another process writes to it; end that process"),
+        (folder.path().to_owned(), "name another file"),
+    ];
+    for (path, want) in cases {
+        let name = path.display().to_string();
+        let error = Log::open(&at(path), &Clock::system())
+            .unwrap_err()
+            .to_string();
+        for part in [name.as_str(), want, "[log] file"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! What lies between the exchanges, which must not wait, and the writer, which may have to.
+//!
+//! Lines gather in one buffer. The writer takes the buffer as a whole and leaves an empty one. How that goes is published
+//! as one small number, so that the question which every request asks first costs one load.
+
+use std::{
+    mem,
+    sync::atomic::{AtomicBool, AtomicU8, Ordering},
+    time::Duration,
+};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::Notify;
+
+use super::{field, json::Object, log::LogFailed, stamp};
+use crate::clock::Moment;
+
+/// How much may lie in the queue, in octets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// From here on requests wait before they are judged.
+    pub(super) wait: usize,
+    /// Beyond this records are lost. Those between the two bounds belong to requests that were judged already.
+    pub(super) lose: usize,
+}
+
+/// Lines on their way to the writer.
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// A [`State`], for those who only look. Changed under the lock of `inner` alone.
+    state: AtomicU8,
+    /// Without a record, no request.
+    deny: AtomicBool,
+    bounds: Bounds,
+    inner: Mutex<Inner>,
+    /// Wakes the writer.
+    wake: Condvar,
+    /// Wakes those who wait for the writer: it has got on, or failed, or ended.
+    moved: Notify,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    Open,
+    Full,
+    Refusing,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Whole lines that the writer has not taken yet.
+    lines: Vec<u8>,
+    /// Octets that the writer has taken and not written yet.
+    taken: usize,
+    /// Lines that were ever put in, and how many of them are written.
+    put: u64,
+    written: u64,
+    /// Someone waits for the lines to be written: do not gather.
+    hurry: bool,
+    /// What stops the writer at present.
+    failure: Option<LogFailed>,
+    lost: Option<Lost>,
+    life: Life,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Running,
+    /// What is in the queue will be written, and then the writer ends.
+    Closing,
+    /// Nobody writes any more.
+    Over,
+}
+
+/// Records that found no room.
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    count: u64,
+    first: Moment,
+    last: Moment,
+}
+
+/// What the writer takes at once.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// Whole lines, at least one.
+    pub(super) lines: Vec<u8>,
+    /// How many were ever put in up to here.
+    upto: u64,
+}
+
+impl Queue {
+    pub(super) fn new(bounds: Bounds, deny: bool) -> Self {
+        Self {
+            state: AtomicU8::new(State::Open as u8),
+            deny: AtomicBool::new(deny),
+            bounds,
+            inner: Mutex::new(Inner {
+                lines: Vec::new(),
+                taken: 0,
+                put: 0,
+                written: 0,
+                hurry: false,
+                failure: None,
+                lost: None,
+                life: Life::Running,
+            }),
+            wake: Condvar::new(),
+            moved: Notify::new(),
+        }
+    }
+
+    /// See [`Log::ready`](super::Log::ready).
+    pub(super) async fn ready(&self) -> Result<(), LogFailed> {
+        if self.state.load(Ordering::Acquire) == State::Open as u8 {
+            return Ok(());
+        }
+        self.wait(|inner, state| match state {
+            State::Open => Some(Ok(())),
+            State::Full => None,
+            State::Refusing => Some(Err(inner.failure())),
+        })
+        .await
+    }
+
+    /// See [`Log::flush`](super::Log::flush).
+    pub(super) async fn flush(&self) -> Result<(), LogFailed> {
+        let wanted = {
+            let mut inner = self.inner.lock();
+            inner.hurry = true;
+            self.wake.notify_one();
+            inner.put
+        };
+        self.wait(|inner, _| {
+            if inner.written >= wanted {
+                return Some(Ok(()));
+            }
+            let stopped = inner.failure.is_some() || inner.life == Life::Over;
+            stopped.then(|| Err(inner.failure()))
+        })
+        .await
+    }
+
+    /// Puts in the one line that `write` appends, or counts it as lost.
+    pub(super) fn put(&self, time: Moment, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut inner = self.inner.lock();
+        let enduring = inner.failure.is_some() && !self.deny.load(Ordering::Relaxed);
+        let bound = if enduring {
+            self.bounds.wait
+        } else {
+            self.bounds.lose
+        };
+        if inner.held() >= bound || inner.life == Life::Over {
+            inner.lose(time);
+            return;
+        }
+        let was_empty = inner.lines.is_empty();
+        let was_full = inner.held() >= self.bounds.wait;
+        write(&mut inner.lines);
+        inner.put += 1;
+        let is_full_now = !was_full && inner.held() >= self.bounds.wait;
+        if is_full_now {
+            self.publish(&inner);
+        }
+        // A writer that sleeps does so on an empty queue; one that gathers is told when there is enough.
+        if was_empty || is_full_now {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Whether requests are denied while the log fails.
+    pub(super) fn set_deny(&self, deny: bool) {
+        let inner = self.inner.lock();
+        self.deny.store(deny, Ordering::Relaxed);
+        self.publish(&inner);
+    }
+
+    /// Asks the writer to write what there is and end.
+    pub(super) fn close(&self) {
+        let mut inner = self.inner.lock();
+        if inner.life == Life::Running {
+            inner.life = Life::Closing;
+        }
+        self.wake.notify_one();
+    }
+
+    /// Whether all that was recorded is written: what [`close`](Self::close) came to, once the writer has ended.
+    pub(super) fn outcome(&self) -> Result<(), LogFailed> {
+        let inner = self.inner.lock();
+        if inner.written == inner.put && inner.lost.is_none() {
+            Ok(())
+        } else {
+            Err(inner.failure())
+        }
+    }
+
+    /// Waits until `answer` gives one.
+    async fn wait<T>(&self, answer: impl Fn(&Inner, State) -> Option<T>) -> T {
+        loop {
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            // Before looking, or what happens in between would go unnoticed.
+            moved.as_mut().enable();
+            let answer = {
+                let inner = self.inner.lock();
+                answer(&inner, self.state_of(&inner))
+            };
+            match answer {
+                Some(answer) => return answer,
+                None => moved.await,
+            }
+        }
+    }
+
+    fn state_of(&self, inner: &Inner) -> State {
+        let deny = self.deny.load(Ordering::Relaxed);
+        match inner.life {
+            Life::Over if deny => State::Refusing,
+            Life::Over => State::Open,
+            _ if inner.failure.is_some() && deny => State::Refusing,
+            // What finds no room is counted.
+            _ if inner.failure.is_some() => State::Open,
+            _ if inner.held() >= self.bounds.wait => State::Full,
+            _ => State::Open,
+        }
+    }
+
+    fn publish(&self, inner: &Inner) {
+        self.state
+            .store(self.state_of(inner) as u8, Ordering::Release);
+        self.moved.notify_waiters();
+    }
+}
+
+/// The writer's side.
+impl Queue {
+    /// Sleeps until there are lines, gathers for `gather`, and takes all there is, leaving `spare` in its place. None
+    /// when the queue was closed and is empty.
+    pub(super) fn take(&self, spare: Vec<u8>, gather: Duration) -> Option<Batch> {
+        let mut inner = self.inner.lock();
+        while inner.lines.is_empty() && inner.life == Life::Running {
+            inner.hurry = false;
+            self.wake.wait(&mut inner);
+        }
+        if inner.lines.is_empty() {
+            inner.life = Life::Over;
+            self.publish(&inner);
+            return None;
+        }
+        let enough = inner.hurry || inner.held() >= self.bounds.wait;
+        if inner.life == Life::Running && !enough {
+            self.wake.wait_for(&mut inner, gather);
+        }
+        inner.hurry = false;
+        inner.taken = inner.lines.len();
+        Some(Batch {
+            lines: mem::replace(&mut inner.lines, spare),
+            upto: inner.put,
+        })
+    }
+
+    /// `batch` is written. If the log had failed before: how many records were lost meanwhile, a line about which is
+    /// then in the queue.
+    pub(super) fn wrote(&self, batch: &Batch, now: Moment) -> Option<u64> {
+        let mut inner = self.inner.lock();
+        inner.taken = 0;
+        inner.written = batch.upto;
+        let recovered = inner.failure.take().is_some();
+        let lost = inner.lost.take();
+        if let Some(lost) = lost {
+            lost.write_line(now, &mut inner.lines);
+            inner.put += 1;
+        }
+        self.publish(&inner);
+        let lost = lost.map_or(0, |lost| lost.count);
+        (recovered || lost > 0).then_some(lost)
+    }
+
+    /// The batch that was taken cannot be written, for now. True the first time.
+    pub(super) fn failed(&self, failure: LogFailed) -> bool {
+        let mut inner = self.inner.lock();
+        let is_news = inner.failure.replace(failure).is_none();
+        self.publish(&inner);
+        is_news
+    }
+
+    /// Waits for the time of the next attempt, which comes sooner if someone asks for it. False when the queue was closed
+    /// and there is to be none.
+    pub(super) fn pause(&self, retry: Duration) -> bool {
+        let mut inner = self.inner.lock();
+        if inner.life != Life::Running {
+            return false;
+        }
+        inner.hurry = false;
+        self.wake.wait_for(&mut inner, retry);
+        true
+    }
+
+    /// The writer has ended, for whatever reason.
+    pub(super) fn end(&self) {
+        let mut inner = self.inner.lock();
+        inner.life = Life::Over;
+        self.publish(&inner);
+    }
+}
+
+impl Inner {
+    fn held(&self) -> usize {
+        self.lines.len() + self.taken
+    }
+
+    fn lose(&mut self, time: Moment) {
+        let lost = self.lost.get_or_insert(Lost {
+            count: 0,
+            first: time,
+            last: time,
+        });
+        lost.count += 1;
+        lost.last = time;
+    }
+
+    fn failure(&self) -> LogFailed {
+        self.failure.clone().unwrap_or_else(LogFailed::ended)
+    }
+}
+
+impl Lost {
+    fn write_line(&self, now: Moment, out: &mut Vec<u8>) {
+        let mut event = Object::open(out);
+        event.plain(field::TIME, &stamp::rfc3339(now));
+        event.plain(field::EVENT, b"records_lost");
+        event.number(field::COUNT, self.count);
+        event.plain(field::FIRST, &stamp::rfc3339(self.first));
+        event.plain(field::LAST, &stamp::rfc3339(self.last));
+        event.close();
+        out.push(b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_is_news_once_and_so_is_its_end() {
+        let bounds = Bounds {
+            wait: 100,
+            lose: 100,
+        };
+        let queue = Queue::new(bounds, true);
+        let failure = || LogFailed::new("log", &io::ErrorKind::StorageFull.into());
+        for _ in 0..2 {
+            queue.put(Moment::default(), |out| out.extend_from_slice(b"{}\n"));
+            let batch = queue.take(Vec::new(), Duration::ZERO).unwrap();
+            let news = [(); 3].map(|()| queue.failed(failure()));
+            assert_eq!(news, [true, false, false]);
+            let ends = [(); 2].map(|()| queue.wrote(&batch, Moment::default()));
+            assert_eq!(ends, [Some(0), None]);
+        }
+    }
+
+    #[test]
+    fn what_the_writer_has_not_written_yet_still_fills_the_queue() {
+        let bounds = Bounds { wait: 3, lose: 6 };
+        let queue = Queue::new(bounds, true);
+        let put = || queue.put(Moment::default(), |out| out.extend_from_slice(b"{}\n"));
+        let state = || queue.state.load(Ordering::Relaxed);
+        put();
+        assert_eq!(state(), State::Full as u8);
+        let batch = queue.take(Vec::new(), Duration::ZERO).unwrap();
+        assert_eq!(state(), State::Full as u8, "taken is not written");
+        put();
+        put();
+        assert_eq!(
+            queue.wrote(&batch, Moment::default()),
+            Some(1),
+            "one found no room"
+        );
+        assert_eq!(state(), State::Full as u8, "the second is there still");
+        let batch = queue.take(Vec::new(), Duration::ZERO).unwrap();
+        assert_eq!(batch.lines.split(|&octet| octet == b'\n').count(), 3);
+        assert_eq!(queue.wrote(&batch, Moment::default()), None);
+        assert_eq!(state(), State::Open as u8);
+    }
+}

@@ -1,0 +1,292 @@
+//! What a run came to, in a few lines.
+
+use std::{
+    collections::HashMap,
+    fmt::{self, Write as _},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use parking_lot::Mutex;
+
+use super::{json::misleads, record::Record};
+
+/// Origins that are told apart; what comes after is counted together.
+const ORIGINS: usize = 10_000;
+
+/// Rules that are told apart for one origin.
+const RULES: usize = 8;
+
+/// Origins that are shown.
+const SHOWN: usize = 10;
+
+/// Counts records. Its [`Display`](fmt::Display) is a short text for people, without a line feed at its end.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// Apart from the rest, since it is the one that counts on the fast way.
+    forwarded: AtomicU64,
+    rest: Mutex<Rest>,
+}
+
+#[derive(Debug, Default)]
+struct Rest {
+    denied: Tally,
+    deferred: Tally,
+    failed: Tally,
+    origins: HashMap<String, Denials>,
+    denied_elsewhere: u64,
+    /// Scratch space for an origin's name, which is rarely a new one.
+    name: String,
+}
+
+/// Counts by a code of ours, of which there are few.
+#[derive(Debug, Default)]
+struct Tally(Vec<(String, u64)>);
+
+/// What was denied of one origin.
+#[derive(Debug, Default)]
+struct Denials {
+    count: u64,
+    grounds: Tally,
+}
+
+impl Summary {
+    /// Counts one exchange.
+    pub fn count(&self, record: &Record<'_>) {
+        match (record.verdict, record.error) {
+            ("allow", None) => self.count_forwarded(),
+            ("allow", Some(error)) => self.rest.lock().failed.add(error, usize::MAX),
+            ("defer", _) => self.rest.lock().deferred.add(record.reason, usize::MAX),
+            _ => self.rest.lock().deny(record),
+        }
+    }
+
+    /// Counts one exchange that was forwarded and went well, of which nobody needs a record.
+    pub fn count_forwarded(&self) {
+        self.forwarded.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Rest {
+    fn deny(&mut self, record: &Record<'_>) {
+        self.denied.add(record.reason, usize::MAX);
+        if record.host.is_empty() {
+            return; // a target that could not be read
+        }
+        self.name.clear();
+        let _ = write!(self.name, "{}://{}", record.scheme, record.host);
+        if !matches!(
+            (record.scheme, record.port),
+            ("http", 80) | ("https", 443) | ("ftp", 21)
+        ) {
+            let _ = write!(self.name, ":{}", record.port);
+        }
+        if !self.origins.contains_key(&self.name) {
+            if self.origins.len() >= ORIGINS {
+                self.denied_elsewhere += 1;
+                return;
+            }
+            self.origins.insert(self.name.clone(), Denials::default());
+        }
+        if let Some(denials) = self.origins.get_mut(&self.name) {
+            denials.count += 1;
+            denials
+                .grounds
+                .add(record.rule.map_or(record.reason, |rule| rule.text), RULES);
+        }
+    }
+
+    /// The most denied origins, most first.
+    fn most_denied(&self) -> Vec<(&str, &Denials)> {
+        let mut origins: Vec<_> = self
+            .origins
+            .iter()
+            .map(|(name, denials)| (name.as_str(), denials))
+            .collect();
+        origins.sort_unstable_by(|(name, denials), (other_name, other)| {
+            other.count.cmp(&denials.count).then(name.cmp(other_name))
+        });
+        origins.truncate(SHOWN);
+        origins
+    }
+}
+
+impl Tally {
+    /// Counts `code`, unless it is a new one and there are `most` already.
+    fn add(&mut self, code: &str, most: usize) {
+        if let Some((_, count)) = self.0.iter_mut().find(|(known, _)| known == code) {
+            *count += 1;
+        } else if self.0.len() < most {
+            self.0.push((code.to_owned(), 1));
+        }
+    }
+
+    fn sum(&self) -> u64 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Most frequent first.
+    fn sorted(&self) -> Vec<&(String, u64)> {
+        let mut sorted: Vec<_> = self.0.iter().collect();
+        sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        sorted
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let forwarded = self.forwarded.load(Ordering::Relaxed);
+        let rest = self.rest.lock();
+        let tallies = [
+            ("denied", &rest.denied),
+            ("deferred", &rest.deferred),
+            ("failed", &rest.failed),
+        ];
+        let requests = tallies
+            .iter()
+            .fold(forwarded, |sum, (_, tally)| sum + tally.sum());
+        write!(f, "requests  {requests:>10}")?;
+        write!(f, "\nforwarded {forwarded:>10}")?;
+        for (name, tally) in tallies {
+            write!(f, "\n{name:<9} {:>10}", tally.sum())?;
+            for (index, (code, count)) in tally.sorted().into_iter().enumerate() {
+                let lead = if index == 0 { "  " } else { ", " };
+                write!(f, "{lead}{code} {count}")?;
+            }
+        }
+        let most_denied = rest.most_denied();
+        if most_denied.is_empty() {
+            return Ok(());
+        }
+        write!(f, "\nmost denied origins")?;
+        for (origin, denials) in most_denied {
+            write!(f, "\n{:>10}  {origin}  ", denials.count)?;
+            if let Some((rule, _)) = denials.grounds.sorted().first() {
+                write_foreign(f, rule)?;
+            }
+            let more = denials.grounds.0.len().saturating_sub(1);
+            if more > 0 {
+                write!(f, " (and {more} more)")?;
+            }
+        }
+        if rest.denied_elsewhere > 0 {
+            write!(f, "\n{:>10}  further origins", rest.denied_elsewhere)?;
+        }
+        Ok(())
+    }
+}
+
+/// A site's own words, on a terminal: nothing that drives it, and no more than fits a line.
+fn write_foreign(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    const WIDTH: usize = 80;
+    for (index, c) in text.chars().enumerate() {
+        if index == WIDTH {
+            return f.write_char('…');
+        }
+        if misleads(c) {
+            write!(f, "{}", c.escape_default())?;
+        } else {
+            f.write_char(c)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::record::{RuleLine, tests::denial};
+
+    fn rule(text: &str) -> RuleLine<'_> {
+        RuleLine {
+            group: "*",
+            text,
+            line: 3,
+        }
+    }
+
+    #[test]
+    fn an_empty_run_is_four_zeros() {
+        let want = "requests           0\nforwarded          0\ndenied             0\ndeferred           0\nfailed             0";
+        let lines: Vec<_> = want.lines().map(str::to_owned).collect();
+        let text = Summary::default().to_string();
+        assert_eq!(text.lines().collect::<Vec<_>>(), lines);
+    }
+
+    #[test]
+    fn a_run_is_told_by_reason_and_by_origin() {
+        let summary = Summary::default();
+        let mut record = denial();
+        summary.count(&record);
+        summary.count(&record);
+        record.rule = Some(rule("Disallow: /\u{1b}[2J"));
+        summary.count(&record);
+        (record.scheme, record.host, record.port) = ("http", "other.example", 8080);
+        (record.reason, record.rule) = ("robots_unreachable", None);
+        summary.count(&record);
+        (record.reason, record.host) = ("misdirected", "");
+        summary.count(&record);
+        (record.verdict, record.reason) = ("defer", "paced");
+        summary.count(&record);
+        (record.verdict, record.error) = ("allow", Some("connection_refused"));
+        summary.count(&record);
+        record.error = None;
+        summary.count(&record);
+        summary.count_forwarded();
+
+        let want = [
+            "requests           9",
+            "forwarded          2",
+            "denied             5  robots_disallow 3, robots_unreachable 1, misdirected 1",
+            "deferred           1  paced 1",
+            "failed             1  connection_refused 1",
+            "most denied origins",
+            "         3  https://site.example  Disallow: /private (and 1 more)",
+            "         1  http://other.example:8080  robots_unreachable",
+        ];
+        assert_eq!(summary.to_string().lines().collect::<Vec<_>>(), want);
+    }
+
+    #[test]
+    fn a_site_cannot_drive_the_terminal_or_fill_it() {
+        let summary = Summary::default();
+        let mut record = denial();
+        let long = format!("Disallow: /\u{1b}[2J\u{202e}{}", "x".repeat(100));
+        record.rule = Some(rule(&long));
+        summary.count(&record);
+        let text = summary.to_string();
+        assert!(text.contains("Disallow: /\\u{1b}[2J\\u{202e}xx"), "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
+        assert!(text.ends_with("xx…"), "{text}");
+    }
+
+    #[test]
+    fn origins_and_rules_are_bounded() {
+        let summary = Summary::default();
+        for number in 0..ORIGINS + 5 {
+            let host = format!("h{number}.example");
+            let text = format!("Disallow: /{number}");
+            let mut record = denial();
+            record.rule = Some(rule(&text));
+            record.host = "often.example";
+            summary.count(&record);
+            record.host = &host;
+            summary.count(&record);
+        }
+        let rest = summary.rest.lock();
+        assert_eq!(rest.origins.len(), ORIGINS);
+        assert_eq!(rest.denied_elsewhere, 6);
+        assert!(
+            rest.origins
+                .values()
+                .all(|denials| denials.grounds.0.len() <= RULES)
+        );
+        drop(rest);
+        let text = summary.to_string();
+        assert!(
+            text.contains("     10005  https://often.example  Disallow: /0 (and 7 more)"),
+            "{text}"
+        );
+        assert!(text.ends_with("         6  further origins"), "{text}");
+        assert_eq!(text.lines().count(), 6 + SHOWN + 1);
+    }
+}

@@ -1,0 +1,301 @@
+//! The local certificate authority: who crawlgate is to a crawler that asks for HTTPS.
+//!
+//! To judge an HTTPS request, crawlgate ends the crawler's TLS session itself. It shows a certificate for the host
+//! that the crawler asked for, signed by an authority that exists on this machine only and that the operator told the
+//! crawler to trust. An [`Authority`] is that signer: loaded from its two files, or created on first use.
+//!
+//! Promises:
+//! - The signing key never leaves its file but for this process's memory. A key file that others may read is refused,
+//!   and so is a pair of files that does not belong together.
+//! - A certificate is short-lived, names one host, and passes the strictest verifiers in use (RFC 5280 as Python 3.13
+//!   and `openssl verify -x509_strict` read it).
+//! - A host is foreign data. One that is neither a DNS name nor an address is an error, never a certificate.
+//!
+//! Every certificate carries the same key, made at start and never written down: what a handshake proves is the
+//! authority's signature over the name, and a key per host would cost time and buy nothing, since one process would
+//! hold them all.
+//!
+//! - `files`: the two files, their lock, their modes
+//! - `certificate`: what a certificate says, in and out
+//! - `cache`: the ready-made TLS configurations, bounded
+
+mod cache;
+mod certificate;
+mod error;
+mod files;
+pub(crate) mod text;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use rcgen::{Issuer, KeyPair};
+use rustls::{
+    ServerConfig,
+    crypto::{CryptoProvider, aws_lc_rs as crypto},
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    server::{ResolvesServerCertUsingSni, ServerSessionMemoryCache},
+    sign::{CertifiedKey, SigningKey, SingleCertAndKey},
+};
+
+pub use self::error::CaError;
+use self::{
+    cache::Cache,
+    certificate::{Facts, Name},
+    files::Pair,
+};
+use crate::{
+    clock::{Clock, Moment},
+    config::TlsConfig,
+};
+
+/// TLS 1.2 sessions remembered for clients that know no tickets. All others resume from what they hold themselves.
+const REMEMBERED_SESSIONS: usize = 1024;
+
+/// A certificate authority that is ready to sign: its certificate, its key, and the TLS configurations it has made.
+pub struct Authority {
+    /// The authority's certificate, then whatever else its file holds: what follows a leaf on the wire.
+    chain: Vec<CertificateDer<'static>>,
+    certificate_pem: String,
+    facts: Facts,
+    issuer: Issuer<'static, KeyPair>,
+    leaf_key: KeyPair,
+    leaf_signer: Arc<dyn SigningKey>,
+    leaf_lifetime: Duration,
+    /// What the configurations of all hosts have in common, tickets included.
+    base: ServerConfig,
+    cache: Cache,
+    clock: Clock,
+    certificate_path: PathBuf,
+    key_path: PathBuf,
+}
+
+impl Authority {
+    /// Loads the authority that `config` names, or creates it if neither of its files exists.
+    ///
+    /// Processes that start at the same moment agree on one pair of files.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load) and [`create`](Self::create); one file without the other is an error, too.
+    pub fn load_or_create(config: &TlsConfig, clock: Clock) -> Result<Self, CaError> {
+        let files = Pair::of(config);
+        let contents = files.read_or_write(|| certificate::create(clock.now()))?;
+        Self::from_contents(config, clock, &contents)
+    }
+
+    /// Loads the authority that `config` names.
+    ///
+    /// # Errors
+    ///
+    /// If a file is missing, unreadable or not what it should be; if the key is open to others, or belongs to another
+    /// certificate; if the certificate is not an authority's, or not valid now.
+    pub fn load(config: &TlsConfig, clock: Clock) -> Result<Self, CaError> {
+        let contents = Pair::of(config).read()?;
+        Self::from_contents(config, clock, &contents)
+    }
+
+    /// Creates a new authority in the files that `config` names. `force` replaces an existing one, which every client
+    /// must then be told to trust anew.
+    ///
+    /// # Errors
+    ///
+    /// If a file exists and `force` is false, or cannot be written.
+    pub fn create(config: &TlsConfig, clock: Clock, force: bool) -> Result<Self, CaError> {
+        let contents = Pair::of(config).write(force, || certificate::create(clock.now()))?;
+        Self::from_contents(config, clock, &contents)
+    }
+
+    fn from_contents(
+        config: &TlsConfig,
+        clock: Clock,
+        contents: &files::Contents,
+    ) -> Result<Self, CaError> {
+        let key = certificate::read_key(&config.ca_key, &contents.key)?;
+        let chain = certificate::read_chain(&config.ca_cert, &contents.certificate)?;
+        let facts = Facts::read(&config.ca_cert, &chain, clock.now())?;
+        if facts.public_key != key.public_key_raw() {
+            return Err(CaError::Mismatch {
+                certificate: config.ca_cert.clone(),
+                key: config.ca_key.clone(),
+            });
+        }
+        let issuer = facts.issuer(&config.ca_cert, &chain, key)?;
+
+        let provider = provider();
+        let leaf_key = KeyPair::generate().map_err(CaError::signing)?;
+        let leaf_signer = provider
+            .key_provider
+            .load_private_key(PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(
+                leaf_key.serialize_der(),
+            )))
+            .map_err(CaError::signing)?;
+        Ok(Self {
+            certificate_pem: chain
+                .iter()
+                .map(|der| text::pem("CERTIFICATE", der))
+                .collect(),
+            chain,
+            facts,
+            issuer,
+            leaf_key,
+            leaf_signer,
+            leaf_lifetime: config.leaf_lifetime,
+            base: base_config(provider)?,
+            cache: Cache::new(config.leaf_cache),
+            clock,
+            certificate_path: config.ca_cert.clone(),
+            key_path: config.ca_key.clone(),
+        })
+    }
+
+    /// The TLS configuration that answers as `host`: a DNS name or an IP address, IPv6 with or without brackets.
+    ///
+    /// Made on first use, kept, and made anew well before its certificate expires. It speaks TLS 1.2 and 1.3, offers
+    /// `http/1.1` alone (ALPN), and takes no early data, which an attacker could replay. The chain it sends ends in
+    /// the authority's own certificate, so that a client may trust by that certificate's key.
+    ///
+    /// # Errors
+    ///
+    /// If `host` cannot stand in a certificate, or the authority has expired since it was loaded.
+    pub fn server_config(&self, host: &str) -> Result<Arc<ServerConfig>, CaError> {
+        let now = self.clock.now();
+        if let Some(ready) = self.cache.get(host, now) {
+            return Ok(ready);
+        }
+        let (config, renew_at) = self.mint(host, now)?;
+        Ok(self.cache.insert(host, config, renew_at, now))
+    }
+
+    /// A configuration with a new certificate, and the moment from which a newer one is wanted.
+    fn mint(&self, host: &str, now: Moment) -> Result<(Arc<ServerConfig>, Moment), CaError> {
+        let (leaf, expires) = self.leaf(host, now)?;
+        let mut chain = Vec::with_capacity(1 + self.chain.len());
+        chain.push(leaf);
+        chain.extend_from_slice(&self.chain);
+        let certified = CertifiedKey::new(chain, Arc::clone(&self.leaf_signer));
+        let mut config = self.base.clone();
+        config.cert_resolver = Arc::new(SingleCertAndKey::from(certified));
+        // A crawler may hold a connection for long, but it checks the certificate once, when it connects.
+        let renew_at = expires - expires.since(now) / 4;
+        Ok((Arc::new(config), renew_at))
+    }
+
+    /// A new certificate for `host`, and when it expires: never after the authority.
+    fn leaf(&self, host: &str, now: Moment) -> Result<(CertificateDer<'static>, Moment), CaError> {
+        if now >= self.facts.not_after {
+            return Err(CaError::Expired {
+                path: self.certificate_path.clone(),
+                since: self.facts.not_after,
+            });
+        }
+        let expires = (now + self.leaf_lifetime).min(self.facts.not_after);
+        let name = Name::parse(host)?;
+        let leaf = certificate::leaf(&name, now, expires, &self.leaf_key, &self.issuer)?;
+        Ok((leaf, expires))
+    }
+
+    /// The authority's certificate (and what else its file holds), PEM.
+    #[must_use]
+    pub fn certificate_pem(&self) -> &str {
+        &self.certificate_pem
+    }
+
+    /// The authority's certificate, DER.
+    #[must_use]
+    pub fn certificate_der(&self) -> &[u8] {
+        self.chain.first().map_or(&[], |der| der.as_ref())
+    }
+
+    /// The SHA-256 fingerprint of the certificate as people compare it: `AA:BB:…`.
+    #[must_use]
+    pub fn fingerprint_sha256(&self) -> String {
+        text::colon_hex(&text::sha256(self.certificate_der()))
+    }
+
+    /// The SHA-256 of the certificate's SubjectPublicKeyInfo, base64: what Chromium's
+    /// `--ignore-certificate-errors-spki-list` takes.
+    #[must_use]
+    pub fn spki_sha256_base64(&self) -> String {
+        text::base64(&self.facts.spki_sha256)
+    }
+
+    /// The authority's name, as certificates show it.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.facts.subject
+    }
+
+    /// The moment from which the certificate is valid.
+    #[must_use]
+    pub const fn not_before(&self) -> Moment {
+        self.facts.not_before
+    }
+
+    /// The moment at which the certificate expires.
+    #[must_use]
+    pub const fn not_after(&self) -> Moment {
+        self.facts.not_after
+    }
+
+    /// The file that holds the certificate.
+    #[must_use]
+    pub fn certificate_path(&self) -> &Path {
+        &self.certificate_path
+    }
+
+    /// The file that holds the key.
+    #[must_use]
+    pub fn key_path(&self) -> &Path {
+        &self.key_path
+    }
+}
+
+impl fmt::Debug for Authority {
+    /// Neither key is shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority")
+            .field("subject", &self.facts.subject)
+            .field("certificate_path", &self.certificate_path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What speaks to crawlers: AES-128 before AES-256. The session is between two programs of one operator and is as
+/// safe with either; the shorter key and the shorter hash cost less on every octet and every handshake.
+fn provider() -> Arc<CryptoProvider> {
+    let mut provider = crypto::default_provider();
+    provider.cipher_suites.sort_by_key(|suite| {
+        use rustls::CipherSuite as Suite;
+        !matches!(
+            suite.suite(),
+            Suite::TLS13_AES_128_GCM_SHA256 | Suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+        )
+    });
+    Arc::new(provider)
+}
+
+/// The part of a configuration that does not depend on the host.
+fn base_config(provider: Arc<CryptoProvider>) -> Result<ServerConfig, CaError> {
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .map_err(CaError::signing)?
+        .with_no_client_auth()
+        // Answers nobody: each host's configuration puts its own resolver in.
+        .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.ignore_client_order = true;
+    config.max_early_data_size = 0;
+    // Hosts share tickets and sessions: one set of keys to rotate. A ticket is bound to the name it was made for.
+    config.ticketer = crypto::Ticketer::new().map_err(CaError::signing)?;
+    config.session_storage = ServerSessionMemoryCache::new(REMEMBERED_SESSIONS);
+    // Each connection brings the ticket for the next one.
+    config.send_tls13_tickets = 1;
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests;

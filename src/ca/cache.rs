@@ -1,0 +1,111 @@
+//! The TLS configurations that are ready, one per host, bounded.
+//!
+//! The hosts come from crawlers, so their number has no bound of its own. When the cache is full, the oldest entry
+//! that has not been used since it was last looked at makes room (the CLOCK approximation of least recently used):
+//! a hit then costs a look-up and, at most, the setting of one flag.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use dashmap::{DashMap, Entry};
+use parking_lot::Mutex;
+use rustls::ServerConfig;
+
+use crate::clock::Moment;
+
+pub(super) struct Cache {
+    hosts: DashMap<Arc<str>, Ready>,
+    /// The same hosts, the one to be looked at next in front.
+    queue: Mutex<VecDeque<Arc<str>>>,
+    capacity: usize,
+}
+
+struct Ready {
+    config: Arc<ServerConfig>,
+    renew_at: Moment,
+    used: AtomicBool,
+}
+
+impl Cache {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            hosts: DashMap::new(),
+            queue: Mutex::default(),
+            capacity: capacity.max(1),
+        }
+    }
+
+    /// The configuration for `host`, if there is one that needs no renewal.
+    pub(super) fn get(&self, host: &str, now: Moment) -> Option<Arc<ServerConfig>> {
+        let ready = self.hosts.get(host)?;
+        if now >= ready.renew_at {
+            return None;
+        }
+        // Read first: cores that serve the same host then share the line instead of passing it around.
+        if !ready.used.load(Ordering::Relaxed) {
+            ready.used.store(true, Ordering::Relaxed);
+        }
+        Some(Arc::clone(&ready.config))
+    }
+
+    /// Keeps `config` for `host` and returns what is now kept: of two threads that made one at the same time, both get
+    /// the first's.
+    pub(super) fn insert(
+        &self,
+        host: &str,
+        config: Arc<ServerConfig>,
+        renew_at: Moment,
+        now: Moment,
+    ) -> Arc<ServerConfig> {
+        let host: Arc<str> = host.into();
+        let ready = Ready {
+            config: Arc::clone(&config),
+            renew_at,
+            used: AtomicBool::new(false),
+        };
+        match self.hosts.entry(Arc::clone(&host)) {
+            Entry::Occupied(kept) if now < kept.get().renew_at => {
+                return Arc::clone(&kept.get().config);
+            }
+            Entry::Occupied(mut kept) => {
+                kept.insert(ready);
+                return config;
+            }
+            Entry::Vacant(place) => {
+                place.insert(ready);
+            }
+        }
+        self.enqueue(host);
+        config
+    }
+
+    /// Puts a new host at the end of the queue and makes room if there are too many.
+    fn enqueue(&self, host: Arc<str>) {
+        let mut queue = self.queue.lock();
+        queue.push_back(host);
+        // Once around clears every flag, so the second time around ends at the first host.
+        let mut looks = queue.len() * 2;
+        while queue.len() > self.capacity
+            && looks > 0
+            && let Some(oldest) = queue.pop_front()
+        {
+            looks -= 1;
+            let spent = self.hosts.remove_if(&oldest, |_, ready| {
+                !ready.used.swap(false, Ordering::Relaxed)
+            });
+            if spent.is_none() {
+                queue.push_back(oldest);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.hosts.len()
+    }
+}

@@ -1,0 +1,181 @@
+//! What goes wrong with the authority, and the way out.
+
+use std::{error::Error, fmt, io, path::PathBuf};
+
+use crate::clock::Moment;
+
+/// The authority cannot be had, or cannot sign. The message names the file and says what to do.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CaError {
+    /// Neither file exists.
+    Missing {
+        /// Where the certificate was looked for.
+        certificate: PathBuf,
+    },
+    /// One of the two files exists without the other.
+    Half {
+        /// The file that exists.
+        present: PathBuf,
+        /// The file that does not.
+        missing: PathBuf,
+    },
+    /// A file stands where a new authority was to be created.
+    Exists {
+        /// That file.
+        path: PathBuf,
+    },
+    /// The key file is open to other users.
+    Exposed {
+        /// The key file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A file or directory could not be read or written.
+    Io {
+        /// What was tried: "read", "write", …
+        action: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A file does not hold what it should.
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The key does not belong to the certificate.
+    Mismatch {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+    },
+    /// The certificate may not be used to sign others.
+    NotAuthority {
+        /// The certificate's file.
+        path: PathBuf,
+        /// Which clause it fails.
+        why: &'static str,
+    },
+    /// The certificate has expired.
+    Expired {
+        /// The certificate's file.
+        path: PathBuf,
+        /// When it expired.
+        since: Moment,
+    },
+    /// The certificate is not valid yet.
+    NotYetValid {
+        /// The certificate's file.
+        path: PathBuf,
+        /// When it becomes valid.
+        from: Moment,
+    },
+    /// The host is neither a DNS name nor an address.
+    Host {
+        /// The host, cut if it is long.
+        host: String,
+    },
+    /// The cryptographic library refused.
+    Signing(Box<dyn Error + Send + Sync>),
+}
+
+impl CaError {
+    pub(super) fn signing(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::Signing(Box::new(error))
+    }
+
+    pub(super) fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::Io {
+            action,
+            path: path.into(),
+            source,
+        }
+    }
+}
+
+impl fmt::Display for CaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { certificate } => write!(
+                f,
+                "{}: there is no certificate authority yet; `crawlgate ca create` makes one",
+                certificate.display()
+            ),
+            Self::Half { present, missing } => write!(
+                f,
+                "{} exists, but {} does not: restore it, correct tls.ca_cert and tls.ca_key, or make a new pair with \
+                 `crawlgate ca create --force`",
+                present.display(),
+                missing.display()
+            ),
+            Self::Exists { path } => write!(
+                f,
+                "{} exists already; `--force` replaces it, and every client must then trust the new one",
+                path.display()
+            ),
+            Self::Exposed { path, mode } => write!(
+                f,
+                "{} may be read or written by other users (mode {mode:03o}), and who has this key can read the \
+                 crawlers' traffic: `chmod 600 {0}`, or, if others may have seen it, `crawlgate ca create --force`",
+                path.display()
+            ),
+            Self::Io {
+                action,
+                path,
+                source,
+            } => write!(f, "cannot {action} {}: {source}", path.display()),
+            Self::Malformed { path, why } => write!(
+                f,
+                "{}: {why}; restore the file, or make a new pair with `crawlgate ca create --force`",
+                path.display()
+            ),
+            Self::Mismatch { certificate, key } => write!(
+                f,
+                "the key in {} does not belong to the certificate in {}: correct tls.ca_cert and tls.ca_key, or make \
+                 a new pair with `crawlgate ca create --force`",
+                key.display(),
+                certificate.display()
+            ),
+            Self::NotAuthority { path, why } => write!(
+                f,
+                "{} holds a certificate that may not sign others ({why}): name an authority's certificate in \
+                 tls.ca_cert, or make one with `crawlgate ca create --force`",
+                path.display()
+            ),
+            Self::Expired { path, since } => write!(
+                f,
+                "the authority in {} expired on {}: make a new one with `crawlgate ca create --force` and let the \
+                 clients trust it",
+                path.display(),
+                super::text::date(*since)
+            ),
+            Self::NotYetValid { path, from } => write!(
+                f,
+                "the authority in {} is not valid before {}: wait, or set the clock right",
+                path.display(),
+                super::text::date(*from)
+            ),
+            Self::Host { host } => write!(
+                f,
+                "{host:?} is neither a DNS name nor an IP address, so no certificate can be made for it"
+            ),
+            Self::Signing(source) => write!(f, "the certificate could not be made: {source}"),
+        }
+    }
+}
+
+impl Error for CaError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Signing(source) => Some(source.as_ref()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The command line: one file per command, exit codes in one place.
+
+pub mod ca;
+pub mod check;
+pub mod config;
+pub mod recipes;
+pub mod run;
+pub mod serve;
+pub mod start;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::Config;
+
+/// Exit code when crawlgate itself fails: a wrong configuration, a port in use, no store.
+pub const FAILED: u8 = 2;
+
+/// Hold every crawler to robots.txt: a forward proxy for HTTP and HTTPS
+///
+/// Point http_proxy and https_proxy of any crawler at it. Disallowed URLs are answered 403 with the rule
+/// that denies them, allowed ones are forwarded as they are, and denials are kept in a log.
+#[derive(Debug, Parser)]
+#[command(name = "crawlgate", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub struct Cli {
+    /// Configuration file [default: $CRAWLGATE_CONFIG, else ./config.toml if there is one]
+    #[arg(long, short, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What to do; `serve` when nothing is said
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  crawlgate                                    listen on 127.0.0.1:8118
+  crawlgate run -- scrapy crawl news           one crawl, held to robots.txt
+  crawlgate check https://example.com/private --agent MyBot
+  crawlgate ca setup                           how each client learns to trust the local CA
+
+Exit codes: 0 done (check: allowed), 1 denied (check), 2 crawlgate itself failed;
+run: the command's own code.";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Listen for crawlers (the default)
+    Serve(serve::ServeArgs),
+    /// Run one command with a proxy of its own
+    Run(start::RunArgs),
+    /// Decide about one URL without sending it, and explain
+    Check(check::CheckArgs),
+    /// The local certificate authority that HTTPS is judged with
+    Ca(ca::CaArgs),
+    /// The configuration
+    Config(config::ConfigArgs),
+}
+
+/// Runs the command line.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are answers, not failures.
+            let code = if error.use_stderr() { FAILED } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let explicit = cli.config.as_deref();
+    if let Some(Command::Config(args)) = &cli.command {
+        return config::run(args, explicit);
+    }
+    let config = match Config::load(explicit) {
+        Ok(config) => config,
+        Err(error) => return fail(&error),
+    };
+    match cli.command.unwrap_or(Command::Serve(serve::ServeArgs {})) {
+        Command::Serve(args) => serve::run(&args, config, explicit),
+        Command::Run(args) => start::run(&args, config),
+        Command::Check(args) => check::run(&args, &config),
+        Command::Ca(args) => ca::run(&args, &config),
+        Command::Config(args) => config::run(&args, explicit),
+    }
+}
+
+/// Says why crawlgate cannot go on.
+pub(crate) fn fail(error: &dyn std::fmt::Display) -> ExitCode {
+    let _ = writeln!(io::stderr(), "crawlgate: {error}"); // nobody is left to tell
+    ExitCode::from(FAILED)
+}
+
+/// Sends the program's own messages to standard error. The filter can be changed later.
+///
+/// # Errors
+/// When `level` is not a filter.
+pub(crate) fn tell_on_stderr(level: &str) -> Result<LevelHandle, String> {
+    use tracing_subscriber::layer::SubscriberExt as _;
+    use tracing_subscriber::util::SubscriberInitExt as _;
+    use tracing_subscriber::{EnvFilter, fmt, reload};
+
+    let filter = EnvFilter::try_new(level).map_err(|error| format!("[log] level: {error}"))?;
+    let (filter, handle) = reload::Layer::new(filter);
+    let output = fmt::layer()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false);
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(output)
+        .try_init()
+        .map_err(|error| error.to_string())?;
+    Ok(LevelHandle(Box::new(move |level| {
+        let filter = EnvFilter::try_new(level).map_err(|error| error.to_string())?;
+        handle.reload(filter).map_err(|error| error.to_string())
+    })))
+}
+
+/// Changes the filter of the program's own messages.
+pub(crate) struct LevelHandle(Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>);
+
+impl LevelHandle {
+    pub(crate) fn set(&self, level: &str) -> Result<(), String> {
+        (self.0)(level)
+    }
+}

@@ -1,0 +1,221 @@
+//! `crawlgate serve`: listen, reload on SIGHUP, drain on SIGTERM or SIGINT, end at once on a second one.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
+use tracing::{error, info, warn};
+
+use super::{FAILED, LevelHandle, fail, tell_on_stderr};
+use crate::audit::Log;
+use crate::ca::Authority;
+use crate::clock::Clock;
+use crate::config::{Config, Listen};
+use crate::egress::Egress;
+use crate::proxy::Proxy;
+
+/// Connections that wait to be accepted, per listener.
+const BACKLOG: u32 = 1024;
+
+/// Arguments of `crawlgate serve`: all settings are in the configuration.
+#[derive(Args, Clone, Debug)]
+pub struct ServeArgs {}
+
+/// Listens until a signal ends it.
+#[must_use]
+pub fn run(_: &ServeArgs, config: Config, explicit: Option<&Path>) -> ExitCode {
+    let level = match tell_on_stderr(&config.log.level) {
+        Ok(level) => level,
+        Err(error) => return fail(&error),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("the runtime cannot be started: {error}")),
+    };
+    let outcome = runtime.block_on(serve(config, explicit, &level));
+    // Look-ups that hang in the system's resolver must not keep the process.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    match outcome {
+        Ok(Ended::Drained) => ExitCode::SUCCESS,
+        Ok(Ended::Forced) => ExitCode::from(1),
+        Err(error) => {
+            error!("{error}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+enum Ended {
+    Drained,
+    Forced,
+}
+
+async fn serve(
+    config: Config,
+    explicit: Option<&Path>,
+    level: &LevelHandle,
+) -> Result<Ended, String> {
+    // Before anything else: a signal that comes early must find someone listening.
+    let mut signals =
+        Signals::new().map_err(|error| format!("signals cannot be received: {error}"))?;
+    let listeners = listeners(&config)?;
+    info!(configuration = %config.source, "crawlgate {}", env!("CARGO_PKG_VERSION"));
+    let proxy = build(config)?;
+    let addresses = proxy
+        .serve(listeners)
+        .map_err(|error| format!("listening failed: {error}"))?;
+    for address in &addresses {
+        info!("listening on {address}");
+    }
+    notify(&[sd_notify::NotifyState::Ready]);
+    loop {
+        tokio::select! {
+            _ = signals.hang_up.recv() => reload(&proxy, explicit, level),
+            _ = signals.terminate.recv() => break,
+            _ = signals.interrupt.recv() => break,
+        }
+    }
+    notify(&[sd_notify::NotifyState::Stopping]);
+    Ok(drain(&proxy, &mut signals).await)
+}
+
+/// Puts a proxy together from its configuration: authority, way out, log.
+pub(super) fn build(config: Config) -> Result<Arc<Proxy>, String> {
+    let clock = Clock::system();
+    let authority =
+        Authority::load_or_create(&config.tls, clock.clone()).map_err(|e| e.to_string())?;
+    let egress = Egress::new(&config).map_err(|error| error.to_string())?;
+    let log = Log::open(&config.log, &clock).map_err(|error| error.to_string())?;
+    if let Some(file) = &config.log.file {
+        info!(ca = %config.tls.ca_cert.display(), log = %file.display(), "decisions are kept");
+    }
+    Proxy::new(config, egress, authority, log, clock).map_err(|error| error.to_string())
+}
+
+/// The sockets that systemd passed, or else the configured addresses.
+fn listeners(config: &Config) -> Result<Vec<TcpListener>, String> {
+    let mut passed = listenfd::ListenFd::from_env();
+    if passed.len() == 0 {
+        return config.listen.addresses.iter().map(bind).collect();
+    }
+    let mut listeners = Vec::new();
+    for index in 0..passed.len() {
+        let listener = passed
+            .take_tcp_listener(index)
+            .map_err(|error| format!("socket {index} passed by the service manager: {error}"))?
+            .ok_or_else(|| format!("socket {index} passed by the service manager is gone"))?;
+        let address = listener.local_addr().map_err(|error| error.to_string())?;
+        if !config.listen.may_listen_on(&address) {
+            return Err(format!(
+                "[listen] {address}, passed by the service manager: {}",
+                Listen::EXPOSED
+            ));
+        }
+        listeners.push(listener);
+    }
+    Ok(listeners)
+}
+
+fn bind(address: &SocketAddr) -> Result<TcpListener, String> {
+    let told = |error: io::Error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                ": is crawlgate running already? Set [listen] address to another port"
+            }
+            io::ErrorKind::PermissionDenied => ": set [listen] address to a port above 1023",
+            _ => "",
+        };
+        format!("cannot listen on {address}: {error}{hint}")
+    };
+    let socket = match address {
+        SocketAddr::V4(_) => tokio::net::TcpSocket::new_v4(),
+        SocketAddr::V6(_) => tokio::net::TcpSocket::new_v6(),
+    };
+    let socket = socket.map_err(told)?;
+    socket.set_reuseaddr(true).map_err(told)?;
+    socket.bind(*address).map_err(told)?;
+    let listener = socket.listen(BACKLOG).map_err(told)?;
+    listener.into_std().map_err(told)
+}
+
+fn reload(proxy: &Proxy, explicit: Option<&Path>, level: &LevelHandle) {
+    notify(&[sd_notify::NotifyState::Reloading]);
+    match Config::load(explicit) {
+        Ok(config) => {
+            let (config, plan) = proxy.settings().reloaded(&config);
+            if let Err(error) = level.set(&config.log.level) {
+                warn!("[log] level stays as it was: {error}");
+            }
+            proxy.reconfigure(config);
+            info!(applied = ?plan.applied, "the configuration was read again");
+            if !plan.needs_restart.is_empty() {
+                warn!(keys = ?plan.needs_restart, "these changes need a restart");
+            }
+        }
+        Err(error) => error!("the configuration stays as it was:\n{error}"),
+    }
+    notify(&[sd_notify::NotifyState::Ready]);
+}
+
+async fn drain(proxy: &Proxy, signals: &mut Signals) -> Ended {
+    let grace = proxy.settings().limits.drain;
+    info!(
+        ?grace,
+        "no new connections; waiting for exchanges to end, a second signal ends them"
+    );
+    let ended = tokio::select! {
+        drained = timeout(grace, proxy.drain()) => match drained {
+            Ok(()) => Ended::Drained,
+            Err(_) => {
+                warn!("exchanges were cut off at the end of [limits] drain");
+                Ended::Drained
+            }
+        },
+        () = signals.second() => {
+            warn!("ended by a second signal");
+            Ended::Forced
+        }
+    };
+    if let Err(error) = proxy.log().flush().await {
+        error!("{error}");
+    }
+    ended
+}
+
+fn notify(states: &[sd_notify::NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        warn!(%error, "the service manager cannot be told");
+    }
+}
+
+struct Signals {
+    hang_up: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            hang_up: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn second(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

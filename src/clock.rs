@@ -1,0 +1,206 @@
+//! Time as an argument.
+//!
+//! robots.txt is about days and weeks: how old a copy is, since when an origin has been unreachable, and both must
+//! survive a restart. So the time that rules decide by is a [`Moment`], a point of wall-clock time that can be written
+//! down and compared, and everything that needs one is given it. This file alone reads the real clock (clippy refuses
+//! it elsewhere); a program owns one [`Clock`], a test owns one that it moves itself.
+
+use std::{
+    ops::{Add, Sub},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// A point in time: milliseconds since the Unix epoch, UTC.
+///
+/// Arithmetic saturates. A moment that comes from a damaged store or a clock that jumped is a wrong moment, never a
+/// panic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// The moment that is `millis` milliseconds after the Unix epoch.
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since the Unix epoch.
+    #[must_use]
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// The time from `earlier` to `self`; zero if `earlier` is in fact later, as after a clock that was set back.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, after: Duration) -> Self {
+        Self(self.0.saturating_add(millis(after)))
+    }
+}
+
+impl Sub<Duration> for Moment {
+    type Output = Self;
+
+    fn sub(self, before: Duration) -> Self {
+        Self(self.0.saturating_sub(millis(before)))
+    }
+}
+
+impl From<SystemTime> for Moment {
+    /// A time before 1970 becomes the epoch.
+    fn from(time: SystemTime) -> Self {
+        Self(time.duration_since(UNIX_EPOCH).map_or(0, millis))
+    }
+}
+
+impl From<Moment> for SystemTime {
+    /// A moment that the platform cannot express becomes the epoch.
+    fn from(moment: Moment) -> Self {
+        UNIX_EPOCH
+            .checked_add(Duration::from_millis(moment.0))
+            .unwrap_or(UNIX_EPOCH)
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Where the time comes from: the system, or a test's hand. Clones tell the same time.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    System,
+    Manual(Arc<AtomicU64>),
+}
+
+impl Clock {
+    /// The system's wall clock.
+    #[must_use]
+    pub const fn system() -> Self {
+        Self(Source::System)
+    }
+
+    /// A clock that stands at `start` until [`advance`](Self::advance) or [`set`](Self::set) moves it.
+    #[must_use]
+    pub fn manual(start: Moment) -> Self {
+        Self(Source::Manual(Arc::new(AtomicU64::new(start.0))))
+    }
+
+    /// The present moment.
+    #[must_use]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the one place that reads real time"
+    )]
+    pub fn now(&self) -> Moment {
+        match &self.0 {
+            Source::System => SystemTime::now().into(),
+            Source::Manual(millis) => Moment(millis.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Moves a manual clock and all its clones forward. The system's clock is left alone.
+    pub fn advance(&self, by: Duration) {
+        if let Source::Manual(now) = &self.0 {
+            // `update` keeps two threads that advance at once from losing one of the steps.
+            let _ = now.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
+                Some(now.saturating_add(millis(by)))
+            });
+        }
+    }
+
+    /// Sets a manual clock and all its clones, also backwards. The system's clock is left alone.
+    pub fn set(&self, to: Moment) {
+        if let Source::Manual(now) = &self.0 {
+            now.store(to.0, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        let second = Duration::from_secs(1);
+        let cases = [
+            ("adds", Moment(500) + second, Moment(1_500)),
+            ("subtracts", Moment(1_500) - second, Moment(500)),
+            (
+                "stops at the epoch",
+                Moment(500) - second,
+                Moment::default(),
+            ),
+            (
+                "stops at the end of time",
+                Moment(u64::MAX) + second,
+                Moment(u64::MAX),
+            ),
+            (
+                "an endless duration is the end of time",
+                Moment(1) + Duration::MAX,
+                Moment(u64::MAX),
+            ),
+        ];
+        for (name, got, want) in cases {
+            assert_eq!(got, want, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_yields_no_age() {
+        assert_eq!(
+            Moment(2_000).since(Moment(500)),
+            Duration::from_millis(1_500)
+        );
+        assert_eq!(Moment(500).since(Moment(2_000)), Duration::ZERO);
+    }
+
+    #[test]
+    fn clones_of_a_manual_clock_move_together() {
+        let clock = Clock::manual(Moment(10));
+        let clone = clock.clone();
+        clock.advance(Duration::from_millis(5));
+        assert_eq!(clone.now(), Moment(15));
+        clone.set(Moment(7));
+        assert_eq!(clock.now(), Moment(7));
+    }
+
+    #[test]
+    fn the_system_clock_agrees_with_the_system_and_cannot_be_moved() {
+        let clock = Clock::system();
+        let before = clock.now();
+        clock.advance(Duration::from_secs(86_400 * 365));
+        let after = clock.now();
+        assert!(
+            before > Moment(1_700_000_000_000),
+            "later than November 2023"
+        );
+        assert!(after.since(before) < Duration::from_secs(86_400));
+    }
+
+    #[test]
+    fn moments_and_system_times_convert_both_ways() {
+        let moment = Moment(1_790_000_000_123);
+        assert_eq!(Moment::from(SystemTime::from(moment)), moment);
+        assert_eq!(
+            Moment::from(UNIX_EPOCH - Duration::from_secs(1)),
+            Moment::default()
+        );
+    }
+}

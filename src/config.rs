@@ -1,0 +1,335 @@
+//! Configuration: from a TOML file to values that need no further check.
+//!
+//! [`Config`] holds only what is valid: who has one never asks again whether a number is in range. A file is read
+//! whole and *all* its faults are told at once, each with file, line, key, value and what is allowed; nothing is
+//! guessed, nothing unknown is passed over, and nothing listens before the file is right.
+//!
+//! A file needs to name only what it changes. The defaults stand in one place, [`Config::builtin`]; `config.toml` at
+//! the top of the project shows every key with its default, and a test holds the two together.
+//!
+//! - `defaults`: what holds where the file says nothing
+//! - `read`: the walk over the parsed TOML that collects faults
+//! - `values`: what a single value may be
+//! - `keys`: each key, what it allows, and the rules between keys
+//! - `load`: which file is read
+//! - `entries`: the way back, values as text, which `config show` prints and a reload compares
+//! - `units`: durations and sizes as people write them
+//! - `host`: host names and patterns of them
+//! - `places`: where files go when the configuration does not say
+
+mod defaults;
+mod entries;
+mod host;
+mod keys;
+mod load;
+mod places;
+mod read;
+mod units;
+mod values;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+pub use self::{
+    entries::{Entry, ReloadPlan, TakesEffect},
+    host::{HostPattern, HostPatternError},
+    load::{ConfigError, NamedBy},
+    places::Places,
+    read::Fault,
+    units::{format_bytes, format_duration, parse_bytes, parse_duration},
+};
+pub use ipnet::IpNet;
+
+use crate::rep::ProductToken;
+
+/// The whole configuration, validated. Each field is a section of the file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// `[listen]`: where crawlers connect, and which may.
+    pub listen: Listen,
+    /// `[limits]`: what one crawler or one connection may take.
+    pub limits: Limits,
+    /// `[agent]`: as whom crawlers are judged.
+    pub agent: AgentConfig,
+    /// `[robots]`: how robots.txt files are fetched, kept and read.
+    pub robots: RobotsConfig,
+    /// `[pace]`: politeness per origin.
+    pub pace: PaceConfig,
+    /// `[tls]`: interception of HTTPS.
+    pub tls: TlsConfig,
+    /// `[upstream]`: connections to origin servers.
+    pub upstream: UpstreamConfig,
+    /// `[log]`: the decision log and the program's own messages.
+    pub log: LogConfig,
+    /// Where the values came from.
+    pub source: Source,
+}
+
+/// Where a [`Config`] came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// No file was named and none was found: the defaults.
+    BuiltIn,
+    /// This file.
+    File(PathBuf),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltIn => f.write_str("built-in defaults"),
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// `[listen]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// Addresses to listen on; never empty. Port 0 asks the system for a free one.
+    pub addresses: Vec<SocketAddr>,
+    /// Networks whose crawlers may connect. Empty: whoever reaches an address.
+    pub allow: Vec<IpNet>,
+    /// The operator wants an address that others can reach without an `allow` list.
+    pub open: bool,
+}
+
+impl Listen {
+    /// What to do about an address that [may not](Self::may_listen_on) be listened on.
+    pub const EXPOSED: &str = "reachable from other machines; name the networks that may use it, \
+        allow = [\"10.0.0.0/8\"], or let everybody in with open = true";
+
+    /// Whether it is said who may connect to `address`; always so on the loopback interface.
+    #[must_use]
+    pub fn may_listen_on(&self, address: &SocketAddr) -> bool {
+        address.ip().to_canonical().is_loopback() || self.open || !self.allow.is_empty()
+    }
+}
+
+/// `[limits]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Open connections from crawlers; at least 1.
+    pub connections: usize,
+    /// Longest time from the first octet of a request to the end of its head.
+    pub header_timeout: Duration,
+    /// Longest time a connection stays open between requests.
+    pub idle_timeout: Duration,
+    /// Octets of a request head.
+    pub header_bytes: usize,
+    /// Octets of a request target; never more than `header_bytes`.
+    pub uri_bytes: usize,
+    /// How long exchanges may take to end after SIGTERM.
+    pub drain: Duration,
+}
+
+/// `[agent]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentConfig {
+    /// Product tokens that every crawler is judged as, most specific first. Empty: taken from each User-Agent field.
+    pub product_tokens: Vec<ProductToken>,
+}
+
+/// `[robots]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct RobotsConfig {
+    /// Octets of a file that count; at least 512,000 (RFC 9309, section 2.5: 500 kibibytes).
+    pub size_limit: usize,
+    /// Redirects followed for one file (RFC 9309, section 2.3.1.2: at least five).
+    pub max_redirects: u32,
+    /// Longest time to a connection, TLS included, when fetching a file.
+    pub connect_timeout: Duration,
+    /// Longest time from the request to the first octet of the answer.
+    pub first_byte_timeout: Duration,
+    /// Longest time for a whole fetch, redirects included.
+    pub fetch_timeout: Duration,
+    /// How long a crawler's request waits for the file before it is deferred as `robots_pending`.
+    pub hold: Duration,
+    /// Frequent misspellings and lines that lack their colon count.
+    pub lenient: bool,
+    /// Paths with dot segments or doubled slashes are judged resolved, too.
+    pub path_guard: bool,
+    /// A 5xx whose body says "page not found" means that there is no file.
+    pub soft_404: bool,
+    /// 4xx statuses that mean complete disallow instead of no restrictions; never 429, which is always unreachable.
+    pub deny_statuses: Vec<u16>,
+    /// Status of the answer while a file is unreachable: 403 or 503.
+    pub unreachable_status: u16,
+    /// How long what is known holds.
+    pub timing: Timing,
+    /// `[robots.cache]`
+    pub cache: CacheConfig,
+}
+
+/// How long files stay fresh, how failures are retried. The keys stand in `[robots]` itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timing {
+    /// Freshness of a file whose answer does not say (RFC 9309, section 2.4: at most 24 hours).
+    pub fresh: Duration,
+    /// Lower bound of a freshness that the answer asks for.
+    pub fresh_min: Duration,
+    /// Upper bound of a freshness that the answer asks for.
+    pub fresh_max: Duration,
+    /// Share of the freshness after which an origin in use is fetched anew; above 0, at most 1.
+    pub refresh_ahead: f64,
+    /// First wait after a failed fetch.
+    pub retry_min: Duration,
+    /// Longest wait between attempts.
+    pub retry_max: Duration,
+    /// Longest wait between attempts while the origin answers 503.
+    pub retry_max_503: Duration,
+    /// Share by which a wait is varied, 0 to 1, so that origins that failed together are not retried together.
+    pub jitter: f64,
+    /// What holds while a file is unreachable.
+    pub profile: ProfileRules,
+}
+
+/// What an unreachable robots.txt means, as time passes: complete disallow for `disallow_for`, then the last good copy
+/// up to `last_good_until` (without one, no restrictions), then `finally`. Both spans count from the first failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileRules {
+    /// The profile that the values were taken from.
+    pub name: ProfileName,
+    /// How long an unreachable file means complete disallow.
+    pub disallow_for: Duration,
+    /// Until when the last good copy counts; `None`: for ever.
+    pub last_good_until: Option<Duration>,
+    /// What holds after that.
+    pub finally: Finally,
+}
+
+/// Whose reading of an unreachable robots.txt holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProfileName {
+    /// RFC 9309, section 2.3.1.4, with Google's 30 days.
+    Standard,
+    /// Google's page of today.
+    Google,
+    /// No restrictions while unreachable: for archives that have decided so. Never a default.
+    Archive,
+}
+
+/// What holds when the last good copy does not count any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Finally {
+    /// No restrictions.
+    Allow,
+    /// No restrictions if the origin answers other requests, else complete disallow.
+    Reachable,
+}
+
+/// `[robots.cache]`: what is kept of origins in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheConfig {
+    /// Origins kept.
+    pub origins: usize,
+    /// Octets kept, approximately.
+    pub bytes: usize,
+}
+
+/// `[pace]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct PaceConfig {
+    /// Requests per second to one origin, above 0; `None`: as many as come.
+    pub requests_per_second: Option<f64>,
+    /// Requests that may follow each other at once; at least 1.
+    pub burst: u32,
+    /// Longest time a request is held back before it is deferred as `paced`.
+    pub max_hold: Duration,
+}
+
+/// `[tls]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsConfig {
+    /// The local CA's certificate, PEM. Created with its key when both are missing.
+    pub ca_cert: PathBuf,
+    /// The local CA's private key, PEM.
+    pub ca_key: PathBuf,
+    /// Validity of the certificates minted for intercepted hosts.
+    pub leaf_lifetime: Duration,
+    /// Hosts whose certificates are kept.
+    pub leaf_cache: usize,
+    /// Hosts that are not intercepted but tunnelled, if their robots.txt disallows nothing.
+    pub tunnel: Vec<HostPattern>,
+    /// PEM files with CAs that are trusted for origins beside the system's.
+    pub extra_roots: Vec<PathBuf>,
+}
+
+/// `[upstream]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamConfig {
+    /// Longest time to a connection, TLS included.
+    pub connect_timeout: Duration,
+    /// Longest time from the end of a request to the head of its response.
+    pub response_timeout: Duration,
+    /// How long an unused connection is kept.
+    pub idle_timeout: Duration,
+    /// Unused connections kept per origin.
+    pub idle_per_host: usize,
+    /// `[upstream.hosts]`: addresses of names that are not looked up, like `/etc/hosts`. Names are canonical.
+    pub hosts: HashMap<String, IpAddr>,
+}
+
+/// `[log]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// Which decisions are recorded.
+    pub decisions: Recorded,
+    /// The decision log; `None`: no file.
+    pub file: Option<PathBuf>,
+    /// Decisions go to standard output, too.
+    pub stdout: bool,
+    /// Octets after which the file is rotated.
+    pub rotate_bytes: u64,
+    /// The file is rotated at midnight, UTC.
+    pub rotate_daily: bool,
+    /// Rotated files kept; at least 1.
+    pub keep: usize,
+    /// What happens to requests while decisions cannot be recorded.
+    pub on_failure: OnFailure,
+    /// The query of a URL is left out of the record.
+    pub redact_query: bool,
+    /// Filter of the program's own messages on standard error, as `tracing_subscriber::EnvFilter` reads it.
+    pub level: String,
+}
+
+/// Which decisions are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Recorded {
+    /// Those that kept a request from its origin.
+    Denied,
+    /// All.
+    All,
+}
+
+/// What happens while decisions cannot be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OnFailure {
+    /// Requests are denied: no record, no request.
+    Deny,
+    /// Requests go on; the records lost are counted.
+    Continue,
+}
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+const fn secs(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+const fn hours(count: u64) -> Duration {
+    secs(count * 60 * 60)
+}
+
+const fn days(count: u64) -> Duration {
+    hours(count * 24)
+}
+
+#[cfg(test)]
+mod tests;

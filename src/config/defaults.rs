@@ -1,0 +1,131 @@
+//! What holds where the file says nothing.
+
+use std::{
+    collections::HashMap,
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use super::{
+    AgentConfig, CacheConfig, Config, Finally, KIB, Limits, Listen, LogConfig, MIB, OnFailure,
+    PaceConfig, Places, ProfileName, ProfileRules, Recorded, RobotsConfig, Source, Timing,
+    TlsConfig, UpstreamConfig, days, hours, secs,
+};
+
+impl Config {
+    /// The defaults, with files in `places`.
+    #[must_use]
+    pub fn builtin(places: &Places) -> Self {
+        let (ca_cert, ca_key) = places.ca();
+        Self {
+            listen: Listen {
+                addresses: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8118))],
+                allow: Vec::new(),
+                open: false,
+            },
+            limits: Limits {
+                connections: 4_096,
+                header_timeout: secs(10),
+                idle_timeout: secs(120),
+                header_bytes: 64 * KIB,
+                uri_bytes: 16 * KIB,
+                drain: secs(30),
+            },
+            agent: AgentConfig {
+                product_tokens: Vec::new(),
+            },
+            robots: RobotsConfig {
+                size_limit: 500 * KIB,
+                max_redirects: 5,
+                connect_timeout: secs(10),
+                first_byte_timeout: secs(20),
+                fetch_timeout: secs(30),
+                hold: secs(25),
+                lenient: true,
+                path_guard: true,
+                soft_404: true,
+                deny_statuses: Vec::new(),
+                unreachable_status: 403,
+                timing: Timing::default(),
+                cache: CacheConfig {
+                    origins: 100_000,
+                    bytes: 256 * MIB,
+                },
+            },
+            pace: PaceConfig {
+                requests_per_second: None,
+                burst: 1,
+                max_hold: secs(30),
+            },
+            tls: TlsConfig {
+                ca_cert,
+                ca_key,
+                leaf_lifetime: days(7),
+                leaf_cache: 10_000,
+                tunnel: Vec::new(),
+                extra_roots: Vec::new(),
+            },
+            upstream: UpstreamConfig {
+                connect_timeout: secs(10),
+                response_timeout: secs(60),
+                idle_timeout: secs(90),
+                idle_per_host: 64,
+                hosts: HashMap::new(),
+            },
+            log: LogConfig {
+                decisions: Recorded::Denied,
+                file: Some(places.decision_log()),
+                stdout: false,
+                rotate_bytes: 100 * MIB as u64,
+                rotate_daily: true,
+                keep: 14,
+                on_failure: OnFailure::Deny,
+                redact_query: false,
+                level: "info".to_owned(),
+            },
+            source: Source::BuiltIn,
+        }
+    }
+}
+
+impl Default for Config {
+    /// The defaults, with files in the places that this process's environment names.
+    fn default() -> Self {
+        Self::builtin(&Places::from_env())
+    }
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            fresh: hours(24),
+            fresh_min: secs(5 * 60),
+            fresh_max: hours(24),
+            refresh_ahead: 0.8,
+            retry_min: secs(5),
+            retry_max: hours(1),
+            retry_max_503: secs(5 * 60),
+            jitter: 0.1,
+            profile: ProfileRules::of(ProfileName::Standard),
+        }
+    }
+}
+
+impl ProfileRules {
+    /// The rules of a profile as published.
+    #[must_use]
+    pub const fn of(name: ProfileName) -> Self {
+        let (disallow_for, last_good_until, finally) = match name {
+            ProfileName::Standard => (days(30), None, Finally::Allow),
+            ProfileName::Google => (hours(12), Some(days(30)), Finally::Reachable),
+            // No restrictions at all, so not even the last good copy counts.
+            ProfileName::Archive => (Duration::ZERO, Some(Duration::ZERO), Finally::Allow),
+        };
+        Self {
+            name,
+            disallow_for,
+            last_good_until,
+            finally,
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The way back: a configuration as keys and values in text.
+//!
+//! One list of all keys serves three ends: `config show` prints it, a reload compares two of them, and the tests hold
+//! the reader and the commented `config.toml` to it. The structs are taken apart field by field, so a new field does
+//! not compile until it stands here.
+
+use std::fmt::Write as _;
+
+use super::{
+    AgentConfig, CacheConfig, Config, Limits, Listen, LogConfig, PaceConfig, ProfileRules,
+    RobotsConfig, Timing, TlsConfig, UpstreamConfig, format_bytes, format_duration,
+    keys::{FINALLY, FOREVER, ON_FAILURE, PROFILES, RECORDED, UNLIMITED},
+};
+
+/// One key of the configuration with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Section and key: `robots.profile`, `robots.cache.bytes`.
+    pub key: &'static str,
+    /// The value in TOML.
+    pub value: String,
+    /// When a changed value takes effect.
+    pub takes_effect: TakesEffect,
+}
+
+/// When a changed value takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakesEffect {
+    /// At a reload (SIGHUP).
+    AtReload,
+    /// At the next start: sockets, files and caches are made of it.
+    AtRestart,
+}
+
+/// What a new configuration changes, by key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReloadPlan {
+    /// Changed, in force from now on.
+    pub applied: Vec<&'static str>,
+    /// Changed, in force after a restart only.
+    pub needs_restart: Vec<&'static str>,
+}
+
+use TakesEffect::{AtReload, AtRestart};
+
+impl Config {
+    /// Every key with its effective value, section by section.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        let Self {
+            listen,
+            limits,
+            agent,
+            robots,
+            pace,
+            tls,
+            upstream,
+            log,
+            source: _,
+        } = self;
+        let mut to = Entries(Vec::new());
+        to.listen(listen);
+        to.limits(limits);
+        to.agent(agent);
+        to.robots(robots);
+        to.pace(pace);
+        to.tls(tls);
+        to.upstream(upstream);
+        to.log(log);
+        to.0
+    }
+
+    /// The effective values as a configuration file.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let mut toml = String::new();
+        let mut current = "";
+        for entry in self.entries() {
+            let (section, key) = entry.key.rsplit_once('.').unwrap_or(("", entry.key));
+            if section != current {
+                let gap = if current.is_empty() { "" } else { "\n" };
+                let _ = writeln!(toml, "{gap}[{section}]");
+                current = section;
+            }
+            let _ = writeln!(toml, "{key} = {}", entry.value);
+        }
+        toml
+    }
+
+    /// What would change if `new` took this configuration's place, and when.
+    #[must_use]
+    pub fn reload_diff(&self, new: &Self) -> ReloadPlan {
+        let mut plan = ReloadPlan::default();
+        for (old, new) in self.entries().into_iter().zip(new.entries()) {
+            if old.value != new.value {
+                match new.takes_effect {
+                    AtReload => plan.applied.push(new.key),
+                    AtRestart => plan.needs_restart.push(new.key),
+                }
+            }
+        }
+        plan
+    }
+
+    /// The configuration in force after a reload: `new`, but with this one's values where only a restart can change
+    /// them; and the plan that says so.
+    #[must_use]
+    pub fn reloaded(&self, new: &Self) -> (Self, ReloadPlan) {
+        let plan = self.reload_diff(new);
+        let old = self.clone();
+        let new = new.clone();
+        let config = Self {
+            listen: old.listen,
+            limits: Limits {
+                connections: old.limits.connections,
+                ..new.limits
+            },
+            agent: new.agent,
+            robots: RobotsConfig {
+                cache: old.robots.cache,
+                ..new.robots
+            },
+            pace: new.pace,
+            tls: TlsConfig {
+                tunnel: new.tls.tunnel,
+                ..old.tls
+            },
+            upstream: old.upstream,
+            log: LogConfig {
+                decisions: new.log.decisions,
+                on_failure: new.log.on_failure,
+                redact_query: new.log.redact_query,
+                level: new.log.level,
+                ..old.log
+            },
+            source: new.source,
+        };
+        (config, plan)
+    }
+}
+
+struct Entries(Vec<Entry>);
+
+impl Entries {
+    fn add(&mut self, key: &'static str, takes_effect: TakesEffect, value: impl Into<String>) {
+        self.0.push(Entry {
+            key,
+            value: value.into(),
+            takes_effect,
+        });
+    }
+
+    fn listen(&mut self, from: &Listen) {
+        let Listen {
+            addresses,
+            allow,
+            open,
+        } = from;
+        self.add("listen.address", AtRestart, quoted_list(addresses));
+        self.add("listen.allow", AtRestart, quoted_list(allow));
+        self.add("listen.open", AtRestart, open.to_string());
+    }
+
+    fn limits(&mut self, from: &Limits) {
+        let Limits {
+            connections,
+            header_timeout,
+            idle_timeout,
+            header_bytes,
+            uri_bytes,
+            drain,
+        } = from;
+        self.add("limits.connections", AtRestart, connections.to_string());
+        self.add("limits.header_timeout", AtReload, span(*header_timeout));
+        self.add("limits.idle_timeout", AtReload, span(*idle_timeout));
+        self.add("limits.header_bytes", AtReload, size(*header_bytes as u64));
+        self.add("limits.uri_bytes", AtReload, size(*uri_bytes as u64));
+        self.add("limits.drain", AtReload, span(*drain));
+    }
+
+    fn agent(&mut self, from: &AgentConfig) {
+        let AgentConfig { product_tokens } = from;
+        self.add(
+            "agent.product_tokens",
+            AtReload,
+            quoted_list(product_tokens),
+        );
+    }
+
+    fn robots(&mut self, from: &RobotsConfig) {
+        let RobotsConfig {
+            size_limit,
+            max_redirects,
+            connect_timeout,
+            first_byte_timeout,
+            fetch_timeout,
+            hold,
+            lenient,
+            path_guard,
+            soft_404,
+            deny_statuses,
+            unreachable_status,
+            timing,
+            cache,
+        } = from;
+        let CacheConfig { origins, bytes } = cache;
+        self.profile(&timing.profile);
+        self.timing(timing);
+        self.add("robots.size_limit", AtReload, size(*size_limit as u64));
+        self.add("robots.max_redirects", AtReload, max_redirects.to_string());
+        self.add("robots.connect_timeout", AtReload, span(*connect_timeout));
+        self.add(
+            "robots.first_byte_timeout",
+            AtReload,
+            span(*first_byte_timeout),
+        );
+        self.add("robots.fetch_timeout", AtReload, span(*fetch_timeout));
+        self.add("robots.hold", AtReload, span(*hold));
+        self.add("robots.lenient", AtReload, lenient.to_string());
+        self.add("robots.path_guard", AtReload, path_guard.to_string());
+        self.add("robots.soft_404", AtReload, soft_404.to_string());
+        let statuses = array(deny_statuses.iter().map(u16::to_string));
+        self.add("robots.deny_statuses", AtReload, statuses);
+        self.add(
+            "robots.unreachable_status",
+            AtReload,
+            unreachable_status.to_string(),
+        );
+        self.add("robots.cache.origins", AtRestart, origins.to_string());
+        self.add("robots.cache.bytes", AtRestart, size(*bytes as u64));
+    }
+
+    fn profile(&mut self, from: &ProfileRules) {
+        let ProfileRules {
+            name: profile,
+            disallow_for,
+            last_good_until,
+            finally,
+        } = from;
+        self.add("robots.profile", AtReload, name(&PROFILES, *profile));
+        self.add("robots.disallow_for", AtReload, span(*disallow_for));
+        let until = last_good_until.map_or_else(|| quoted(FOREVER), span);
+        self.add("robots.last_good_until", AtReload, until);
+        self.add("robots.finally", AtReload, name(&FINALLY, *finally));
+    }
+
+    fn timing(&mut self, from: &Timing) {
+        let Timing {
+            fresh,
+            fresh_min,
+            fresh_max,
+            refresh_ahead,
+            retry_min,
+            retry_max,
+            retry_max_503,
+            jitter,
+            profile: _,
+        } = from;
+        self.add("robots.fresh", AtReload, span(*fresh));
+        self.add("robots.fresh_min", AtReload, span(*fresh_min));
+        self.add("robots.fresh_max", AtReload, span(*fresh_max));
+        self.add("robots.refresh_ahead", AtReload, float(*refresh_ahead));
+        self.add("robots.retry_min", AtReload, span(*retry_min));
+        self.add("robots.retry_max", AtReload, span(*retry_max));
+        self.add("robots.retry_max_503", AtReload, span(*retry_max_503));
+        self.add("robots.jitter", AtReload, float(*jitter));
+    }
+
+    fn pace(&mut self, from: &PaceConfig) {
+        let PaceConfig {
+            requests_per_second,
+            burst,
+            max_hold,
+        } = from;
+        let rate = requests_per_second.map_or_else(|| quoted(UNLIMITED), float);
+        self.add("pace.requests_per_second", AtReload, rate);
+        self.add("pace.burst", AtReload, burst.to_string());
+        self.add("pace.max_hold", AtReload, span(*max_hold));
+    }
+
+    fn tls(&mut self, from: &TlsConfig) {
+        let TlsConfig {
+            ca_cert,
+            ca_key,
+            leaf_lifetime,
+            leaf_cache,
+            tunnel,
+            extra_roots,
+        } = from;
+        self.add("tls.ca_cert", AtRestart, quoted(ca_cert.display()));
+        self.add("tls.ca_key", AtRestart, quoted(ca_key.display()));
+        self.add("tls.leaf_lifetime", AtRestart, span(*leaf_lifetime));
+        self.add("tls.leaf_cache", AtRestart, leaf_cache.to_string());
+        self.add("tls.tunnel", AtReload, quoted_list(tunnel));
+        let roots = array(extra_roots.iter().map(|path| quoted(path.display())));
+        self.add("tls.extra_roots", AtRestart, roots);
+    }
+
+    fn upstream(&mut self, from: &UpstreamConfig) {
+        let UpstreamConfig {
+            connect_timeout,
+            response_timeout,
+            idle_timeout,
+            idle_per_host,
+            hosts,
+        } = from;
+        self.add(
+            "upstream.connect_timeout",
+            AtRestart,
+            span(*connect_timeout),
+        );
+        self.add(
+            "upstream.response_timeout",
+            AtRestart,
+            span(*response_timeout),
+        );
+        self.add("upstream.idle_timeout", AtRestart, span(*idle_timeout));
+        self.add(
+            "upstream.idle_per_host",
+            AtRestart,
+            idle_per_host.to_string(),
+        );
+        let mut names: Vec<_> = hosts
+            .iter()
+            .map(|(host, address)| format!("{} = {}", quoted(host), quoted(address)))
+            .collect();
+        names.sort_unstable();
+        let table = match names.as_slice() {
+            [] => "{}".to_owned(),
+            names => format!("{{ {} }}", names.join(", ")),
+        };
+        self.add("upstream.hosts", AtRestart, table);
+    }
+
+    fn log(&mut self, from: &LogConfig) {
+        let LogConfig {
+            decisions,
+            file,
+            stdout,
+            rotate_bytes,
+            rotate_daily,
+            keep,
+            on_failure,
+            redact_query,
+            level,
+        } = from;
+        self.add("log.decisions", AtReload, name(&RECORDED, *decisions));
+        let path = file.as_ref().map(|path| quoted(path.display()));
+        self.add("log.file", AtRestart, path.unwrap_or_else(|| quoted("")));
+        self.add("log.stdout", AtRestart, stdout.to_string());
+        self.add("log.rotate_bytes", AtRestart, size(*rotate_bytes));
+        self.add("log.rotate_daily", AtRestart, rotate_daily.to_string());
+        self.add("log.keep", AtRestart, keep.to_string());
+        self.add("log.on_failure", AtReload, name(&ON_FAILURE, *on_failure));
+        self.add("log.redact_query", AtReload, redact_query.to_string());
+        self.add("log.level", AtReload, quoted(level));
+    }
+}
+
+/// A text in TOML's quotes.
+fn quoted(text: impl ToString) -> String {
+    toml::Value::String(text.to_string()).to_string()
+}
+
+fn quoted_list<T: ToString>(items: &[T]) -> String {
+    array(items.iter().map(|item| quoted(item.to_string())))
+}
+
+fn array(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+}
+
+fn span(duration: std::time::Duration) -> String {
+    quoted(format_duration(duration))
+}
+
+/// A size with its unit, or a plain number where no unit divides it.
+fn size(bytes: u64) -> String {
+    let text = format_bytes(bytes);
+    if text.ends_with('B') {
+        quoted(text)
+    } else {
+        text
+    }
+}
+
+fn float(number: f64) -> String {
+    toml::Value::Float(number).to_string()
+}
+
+fn name<T: PartialEq>(names: &[(&'static str, T)], value: T) -> String {
+    let found = names.iter().find(|(_, known)| *known == value);
+    quoted(found.map_or("", |(name, _)| name))
+}

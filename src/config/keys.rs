@@ -1,0 +1,385 @@
+//! Every key of the file: what it allows, and the rules between keys.
+//!
+//! The bounds keep out what cannot be meant (a time-out of zero) and what would make a gate that does not hold: fewer
+//! redirects or a smaller file than RFC 9309 asks for would read a restriction as its absence.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    ops::RangeInclusive,
+    path::Path,
+    time::Duration,
+};
+
+use ipnet::IpNet;
+use toml::de::DeTable;
+use tracing_subscriber::EnvFilter;
+
+use super::{
+    AgentConfig, CacheConfig, Config, Finally, HostPattern, KIB, Limits, Listen, LogConfig, MIB,
+    OnFailure, PaceConfig, ProfileName, ProfileRules, Recorded, RobotsConfig, Timing, TlsConfig,
+    UpstreamConfig, days, format_bytes, format_duration,
+    host::canonical_host,
+    hours,
+    read::{Read, Reader, Refusal, Section, Value},
+    secs,
+    values::{
+        boolean, bytes, choice, duration, integer, list, number, one_or_list, path, text, unless,
+    },
+};
+use crate::rep::ProductToken;
+
+/// Names of the profiles, as the file writes them.
+pub(super) const PROFILES: [(&str, ProfileName); 3] = [
+    ("standard", ProfileName::Standard),
+    ("google", ProfileName::Google),
+    ("archive", ProfileName::Archive),
+];
+
+/// Names of what holds finally.
+pub(super) const FINALLY: [(&str, Finally); 2] =
+    [("allow", Finally::Allow), ("reachable", Finally::Reachable)];
+
+/// Names of the decisions recorded.
+pub(super) const RECORDED: [(&str, Recorded); 2] =
+    [("denied", Recorded::Denied), ("all", Recorded::All)];
+
+/// Names of what a log failure does.
+pub(super) const ON_FAILURE: [(&str, OnFailure); 2] =
+    [("deny", OnFailure::Deny), ("continue", OnFailure::Continue)];
+
+/// For `pace.requests_per_second`: as many as come.
+pub(super) const UNLIMITED: &str = "unlimited";
+
+/// For `robots.last_good_until`: without end.
+pub(super) const FOREVER: &str = "forever";
+
+/// The least that must be read of a robots.txt: 500 kibibytes (RFC 9309, section 2.5).
+const LEAST_SIZE_LIMIT: u64 = 500 * KIB as u64;
+
+/// The least number of redirects that must be followed (RFC 9309, section 2.3.1.2).
+const LEAST_REDIRECTS: u64 = 5;
+
+const ONE_MS: Duration = Duration::from_millis(1);
+
+/// A wait on the network: not zero, not so long that it never ends.
+const TIMEOUT: RangeInclusive<Duration> = ONE_MS..=hours(24);
+
+/// A span that rules count in.
+const SPAN: RangeInclusive<Duration> = Duration::ZERO..=days(3_650);
+
+/// A size of things held in memory.
+const MEMORY: RangeInclusive<u64> = MIB as u64..=1 << 40;
+
+/// Puts what the document says into `config`. Paths start at `base`.
+pub(super) fn apply<'t>(
+    document: &'t DeTable<'t>,
+    reader: &mut Reader<'t>,
+    base: &Path,
+    config: &mut Config,
+) {
+    let mut top = reader.section("", Some(document));
+    let [listen_table, limits_table, agent_table, robots_table] =
+        ["listen", "limits", "agent", "robots"].map(|name| top.subsection(name));
+    let [pace_table, tls_table, upstream_table, log_table] =
+        ["pace", "tls", "upstream", "log"].map(|name| top.subsection(name));
+    top.finish();
+
+    listen(reader.section("listen", listen_table), &mut config.listen);
+    limits(reader.section("limits", limits_table), &mut config.limits);
+    agent(reader.section("agent", agent_table), &mut config.agent);
+    let cache_table = robots(reader.section("robots", robots_table), &mut config.robots);
+    let cache_section = reader.section("robots.cache", cache_table);
+    cache(cache_section, &mut config.robots.cache);
+    pace(reader.section("pace", pace_table), &mut config.pace);
+    tls(reader.section("tls", tls_table), base, &mut config.tls);
+    upstream(
+        reader.section("upstream", upstream_table),
+        &mut config.upstream,
+    );
+    log(reader.section("log", log_table), base, &mut config.log);
+}
+
+fn listen(mut section: Section<'_, '_>, to: &mut Listen) {
+    section.set("address", &mut to.addresses, |value| {
+        let addresses = one_or_list(text(|text| {
+            text.parse::<SocketAddr>().map_err(
+                |_| "expected an IP address and a port: \"127.0.0.1:8118\", \"[::1]:8118\"",
+            )
+        }))(value)?;
+        if addresses.is_empty() {
+            return Err(Refusal::new(value, "expected at least one address"));
+        }
+        Ok(addresses)
+    });
+    section.set("allow", &mut to.allow, list(text(network)));
+    section.set("open", &mut to.open, boolean);
+    let holds = to.addresses.iter().all(|address| to.may_listen_on(address));
+    section.require(holds, &["address"], || Listen::EXPOSED.to_owned());
+    section.finish();
+}
+
+/// A network, or an address that stands for itself alone.
+fn network(text: &str) -> Result<IpNet, &'static str> {
+    let address = text.parse::<IpAddr>().map(IpNet::from);
+    address
+        .or_else(|_| text.parse::<IpNet>().map(|network| network.trunc()))
+        .map_err(|_| "expected a network: \"10.0.0.0/8\", \"2001:db8::/32\", \"192.0.2.7\"")
+}
+
+fn limits(mut section: Section<'_, '_>, to: &mut Limits) {
+    section.set("connections", &mut to.connections, integer(1..=1_000_000));
+    section.set("header_timeout", &mut to.header_timeout, duration(TIMEOUT));
+    section.set("idle_timeout", &mut to.idle_timeout, duration(TIMEOUT));
+    let head = KIB as u64..=MIB as u64;
+    section.set("header_bytes", &mut to.header_bytes, bytes(head));
+    section.set("uri_bytes", &mut to.uri_bytes, bytes(256..=MIB as u64));
+    let drain = Duration::ZERO..=hours(24);
+    section.set("drain", &mut to.drain, duration(drain));
+    section.require(
+        to.uri_bytes <= to.header_bytes,
+        &["uri_bytes", "header_bytes"],
+        || {
+            format!(
+                "uri_bytes ({}) must not exceed header_bytes ({}), which counts the request line too",
+                format_bytes(to.uri_bytes as u64),
+                format_bytes(to.header_bytes as u64),
+            )
+        },
+    );
+    section.finish();
+}
+
+fn agent(mut section: Section<'_, '_>, to: &mut AgentConfig) {
+    let token = text(ProductToken::new);
+    section.set("product_tokens", &mut to.product_tokens, one_or_list(token));
+    section.finish();
+}
+
+fn robots<'t>(mut section: Section<'_, 't>, to: &mut RobotsConfig) -> Option<&'t DeTable<'t>> {
+    let size = LEAST_SIZE_LIMIT..=64 * MIB as u64;
+    section.set("size_limit", &mut to.size_limit, bytes(size));
+    let redirects = LEAST_REDIRECTS..=20;
+    section.set("max_redirects", &mut to.max_redirects, integer(redirects));
+    section.set(
+        "connect_timeout",
+        &mut to.connect_timeout,
+        duration(TIMEOUT),
+    );
+    section.set(
+        "first_byte_timeout",
+        &mut to.first_byte_timeout,
+        duration(TIMEOUT),
+    );
+    section.set("fetch_timeout", &mut to.fetch_timeout, duration(TIMEOUT));
+    section.set("hold", &mut to.hold, duration(TIMEOUT));
+    section.set("lenient", &mut to.lenient, boolean);
+    section.set("path_guard", &mut to.path_guard, boolean);
+    section.set("soft_404", &mut to.soft_404, boolean);
+    section.set("deny_statuses", &mut to.deny_statuses, list(deny_status));
+    section.set(
+        "unreachable_status",
+        &mut to.unreachable_status,
+        unreachable_status,
+    );
+    timing(&mut section, &mut to.timing);
+    profile(&mut section, &mut to.timing.profile);
+    let cache = section.subsection("cache");
+    section.finish();
+    cache
+}
+
+fn deny_status(value: &Value<'_>) -> Read<u16> {
+    match integer(400..=499)(value) {
+        Ok(429) => Err(Refusal::new(value, "429 always means unreachable")),
+        Ok(status) => Ok(status),
+        Err(_) => Err(Refusal::new(value, "expected a status from 400 to 499")),
+    }
+}
+
+fn unreachable_status(value: &Value<'_>) -> Read<u16> {
+    match integer(0..=999)(value) {
+        Ok(status @ (403 | 503)) => Ok(status),
+        _ => Err(Refusal::new(value, "not one of 403, 503")),
+    }
+}
+
+fn timing(section: &mut Section<'_, '_>, to: &mut Timing) {
+    section.set("fresh", &mut to.fresh, duration(ONE_MS..=days(365)));
+    section.set("fresh_min", &mut to.fresh_min, duration(SPAN));
+    section.set("fresh_max", &mut to.fresh_max, duration(ONE_MS..=days(365)));
+    section.set("refresh_ahead", &mut to.refresh_ahead, number(0.01..=1.0));
+    section.set("retry_min", &mut to.retry_min, duration(TIMEOUT));
+    section.set("retry_max", &mut to.retry_max, duration(TIMEOUT));
+    section.set("retry_max_503", &mut to.retry_max_503, duration(TIMEOUT));
+    section.set("jitter", &mut to.jitter, number(0.0..=1.0));
+    let order = [
+        ("fresh_min", to.fresh_min, "fresh", to.fresh),
+        ("fresh", to.fresh, "fresh_max", to.fresh_max),
+        ("retry_min", to.retry_min, "retry_max", to.retry_max),
+        ("retry_min", to.retry_min, "retry_max_503", to.retry_max_503),
+    ];
+    for (less, lower, more, upper) in order {
+        section.require(lower <= upper, &[less, more], || {
+            let (lower, upper) = (format_duration(lower), format_duration(upper));
+            format!("{less} ({lower}) must not exceed {more} ({upper}): set both")
+        });
+    }
+}
+
+fn profile(section: &mut Section<'_, '_>, to: &mut ProfileRules) {
+    // The profile is read first: it brings values of its own, which the keys below then change one by one.
+    let mut name = to.name;
+    section.set("profile", &mut name, choice(&PROFILES));
+    *to = ProfileRules::of(name);
+    section.set("disallow_for", &mut to.disallow_for, duration(SPAN));
+    section.set(
+        "last_good_until",
+        &mut to.last_good_until,
+        unless(FOREVER, duration(SPAN)),
+    );
+    section.set("finally", &mut to.finally, choice(&FINALLY));
+    let until = to.last_good_until.unwrap_or(Duration::MAX);
+    section.require(
+        to.disallow_for <= until,
+        &["disallow_for", "last_good_until", "profile"],
+        || {
+            format!(
+                "disallow_for ({}) must not exceed last_good_until ({}): both count from the first failure",
+                format_duration(to.disallow_for),
+                format_duration(until),
+            )
+        },
+    );
+}
+
+fn cache(mut section: Section<'_, '_>, to: &mut CacheConfig) {
+    section.set("origins", &mut to.origins, integer(1..=100_000_000));
+    section.set("bytes", &mut to.bytes, bytes(MEMORY));
+    section.finish();
+}
+
+fn pace(mut section: Section<'_, '_>, to: &mut PaceConfig) {
+    section.set(
+        "requests_per_second",
+        &mut to.requests_per_second,
+        // One request a day, up to what a clock of nanoseconds can tell apart.
+        unless(UNLIMITED, number(0.00001..=1_000_000.0)),
+    );
+    section.set("burst", &mut to.burst, integer(1..=1_000_000));
+    section.set(
+        "max_hold",
+        &mut to.max_hold,
+        duration(Duration::ZERO..=hours(24)),
+    );
+    section.finish();
+}
+
+fn tls(mut section: Section<'_, '_>, base: &Path, to: &mut TlsConfig) {
+    section.set("ca_cert", &mut to.ca_cert, path(base));
+    section.set("ca_key", &mut to.ca_key, path(base));
+    // One without the other would pair the file's choice with the default place of another CA.
+    section.require(
+        section.names("ca_cert") == section.names("ca_key"),
+        &["ca_cert", "ca_key"],
+        || "ca_cert and ca_key belong together: set both or neither".to_owned(),
+    );
+    let lifetime = secs(60)..=days(397);
+    section.set("leaf_lifetime", &mut to.leaf_lifetime, duration(lifetime));
+    section.set("leaf_cache", &mut to.leaf_cache, integer(1..=10_000_000));
+    section.set("tunnel", &mut to.tunnel, list(text(HostPattern::new)));
+    section.set("extra_roots", &mut to.extra_roots, one_or_list(path(base)));
+    section.finish();
+}
+
+fn upstream(mut section: Section<'_, '_>, to: &mut UpstreamConfig) {
+    section.set(
+        "connect_timeout",
+        &mut to.connect_timeout,
+        duration(TIMEOUT),
+    );
+    section.set(
+        "response_timeout",
+        &mut to.response_timeout,
+        duration(TIMEOUT),
+    );
+    section.set("idle_timeout", &mut to.idle_timeout, duration(TIMEOUT));
+    section.set("idle_per_host", &mut to.idle_per_host, integer(0..=65_536));
+    section.set("hosts", &mut to.hosts, hosts);
+    section.finish();
+}
+
+fn hosts(value: &Value<'_>) -> Read<HashMap<String, IpAddr>> {
+    let Some(table) = value.get_ref().as_table() else {
+        return Err(Refusal::new(value, "a section is written [upstream.hosts]"));
+    };
+    let mut hosts = HashMap::new();
+    let mut refused = Vec::new();
+    for (name, value) in table {
+        let Some(host) = canonical_host(name.get_ref()) else {
+            let why = format!("{:?} is not a host name", name.get_ref());
+            refused.extend(Refusal::new(value, why));
+            continue;
+        };
+        let address = value.get_ref().as_str().map(str::parse::<IpAddr>);
+        let Some(Ok(address)) = address else {
+            let why = format!("{:?} needs an IP address: \"192.0.2.1\"", name.get_ref());
+            refused.extend(Refusal::new(value, why));
+            continue;
+        };
+        if hosts.insert(host, address).is_some() {
+            let why = format!("{:?} is a second spelling of a host", name.get_ref());
+            refused.extend(Refusal::new(value, why));
+        }
+    }
+    if refused.is_empty() {
+        Ok(hosts)
+    } else {
+        Err(refused)
+    }
+}
+
+fn log(mut section: Section<'_, '_>, base: &Path, to: &mut LogConfig) {
+    section.set("decisions", &mut to.decisions, choice(&RECORDED));
+    section.set("file", &mut to.file, |value| {
+        // `false` is what people write who read the key as a switch.
+        if value.get_ref().as_bool() == Some(false) {
+            return Ok(None);
+        }
+        unless("", path(base))(value)
+    });
+    section.set("stdout", &mut to.stdout, boolean);
+    let rotate = 4 * KIB as u64..=1 << 40;
+    section.set("rotate_bytes", &mut to.rotate_bytes, bytes(rotate));
+    section.set("rotate_daily", &mut to.rotate_daily, boolean);
+    section.set("keep", &mut to.keep, integer(1..=100_000));
+    section.set("on_failure", &mut to.on_failure, choice(&ON_FAILURE));
+    section.set("redact_query", &mut to.redact_query, boolean);
+    section.set("level", &mut to.level, text(level));
+    section.finish();
+}
+
+/// A filter of messages. A word alone must be a level: `EnvFilter` would take any other for the name of a target, and
+/// a misspelt level would silence everything.
+fn level(filter: &str) -> Result<String, String> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let allowed = || {
+        "expected \"error\", \"warn\", \"info\", \"debug\", \"trace\" or \"off\", and target=level after commas, as in \
+         \"info,crawlgate::proxy=debug\""
+            .to_owned()
+    };
+    let plain = filter.split(',').all(|directive| {
+        let directive = directive.trim();
+        directive.contains('=')
+            || LEVELS
+                .iter()
+                .any(|level| directive.eq_ignore_ascii_case(level))
+    });
+    if !plain {
+        return Err(allowed());
+    }
+    match EnvFilter::builder().parse(filter) {
+        Ok(_) => Ok(filter.to_owned()),
+        Err(_) => Err(allowed()),
+    }
+}

@@ -1,0 +1,216 @@
+//! Where files go when the configuration does not say.
+//!
+//! systemd's directories come first (systemd.exec(5), `StateDirectory=`, `LogsDirectory=`), then a `certs` directory
+//! beside the program's working directory, then the XDG base directories, then those of a service without a home.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+/// The directories that an environment names, each absolute or absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    state_directory: Option<PathBuf>,
+    logs_directory: Option<PathBuf>,
+    certs: Option<PathBuf>,
+    data_home: Option<PathBuf>,
+    state_home: Option<PathBuf>,
+}
+
+/// Name of the directory for certificates in a working copy.
+const CERTS: &str = "certs";
+
+impl Places {
+    /// The places of this process: its environment and its working directory.
+    #[must_use]
+    pub fn from_env() -> Self {
+        let certs = std::env::current_dir()
+            .map(|directory| directory.join(CERTS))
+            .ok()
+            .filter(|certs| certs.is_dir());
+        Self::from_variables(|name| std::env::var_os(name), certs)
+    }
+
+    /// The places of an environment. `certs` is the working directory's `certs`, if it exists.
+    ///
+    /// A variable that is empty or holds a relative path counts as not set, as the XDG Base Directory Specification
+    /// demands: a path that means something else in each working directory would scatter keys and logs.
+    fn from_variables(variable: impl Fn(&str) -> Option<OsString>, certs: Option<PathBuf>) -> Self {
+        let directory = |name: &str| {
+            let value = variable(name)?;
+            Some(PathBuf::from(value)).filter(|path| path.is_absolute())
+        };
+        let home = directory("HOME");
+        let below_home = |path: &str| home.as_ref().map(|home| home.join(path));
+        Self {
+            state_directory: variable("STATE_DIRECTORY").and_then(first_of_list),
+            logs_directory: variable("LOGS_DIRECTORY").and_then(first_of_list),
+            certs,
+            data_home: directory("XDG_DATA_HOME").or_else(|| below_home(".local/share")),
+            state_home: directory("XDG_STATE_HOME").or_else(|| below_home(".local/state")),
+        }
+    }
+
+    /// The local CA's certificate and key.
+    #[must_use]
+    pub fn ca(&self) -> (PathBuf, PathBuf) {
+        let directory = if let Some(state) = &self.state_directory {
+            state.join("ca")
+        } else if let Some(certs) = &self.certs {
+            certs.clone()
+        } else if let Some(data) = &self.data_home {
+            data.join("crawlgate")
+        } else {
+            Path::new("/var/lib/crawlgate/ca").to_owned()
+        };
+        (directory.join("ca.crt"), directory.join("ca.key"))
+    }
+
+    /// The decision log.
+    #[must_use]
+    pub fn decision_log(&self) -> PathBuf {
+        let directory = if let Some(logs) = &self.logs_directory {
+            logs.clone()
+        } else if let Some(state) = &self.state_directory {
+            state.clone()
+        } else if let Some(state) = &self.state_home {
+            state.join("crawlgate")
+        } else {
+            Path::new("/var/log/crawlgate").to_owned()
+        };
+        directory.join("decisions.jsonl")
+    }
+}
+
+/// The first directory of a list with colons: systemd names one for each word of `StateDirectory=`.
+fn first_of_list(value: OsString) -> Option<PathBuf> {
+    std::env::split_paths(&value)
+        .next()
+        .filter(|path| path.is_absolute())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(variables: &[(&str, &str)], certs: Option<&str>) -> Places {
+        Places::from_variables(
+            |name| {
+                let (_, value) = variables.iter().find(|(key, _)| *key == name)?;
+                Some(value.into())
+            },
+            certs.map(PathBuf::from),
+        )
+    }
+
+    #[test]
+    fn the_ca_goes_to_the_first_place_that_exists() {
+        type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<&'a str>, &'a str);
+        let cases: [Case<'_>; 8] = [
+            (
+                "systemd's state directory comes first",
+                &[
+                    ("STATE_DIRECTORY", "/var/lib/private/gate"),
+                    ("HOME", "/home/a"),
+                ],
+                Some("/src/certs"),
+                "/var/lib/private/gate/ca/ca.crt",
+            ),
+            (
+                "the first of several state directories",
+                &[("STATE_DIRECTORY", "/var/lib/one:/var/lib/two")],
+                None,
+                "/var/lib/one/ca/ca.crt",
+            ),
+            (
+                "then certs in the working directory",
+                &[("XDG_DATA_HOME", "/data")],
+                Some("/src/certs"),
+                "/src/certs/ca.crt",
+            ),
+            (
+                "then XDG_DATA_HOME",
+                &[("XDG_DATA_HOME", "/data"), ("HOME", "/home/a")],
+                None,
+                "/data/crawlgate/ca.crt",
+            ),
+            (
+                "then HOME",
+                &[("HOME", "/home/a")],
+                None,
+                "/home/a/.local/share/crawlgate/ca.crt",
+            ),
+            (
+                "an empty variable is not set",
+                &[
+                    ("STATE_DIRECTORY", ""),
+                    ("XDG_DATA_HOME", ""),
+                    ("HOME", "/home/a"),
+                ],
+                None,
+                "/home/a/.local/share/crawlgate/ca.crt",
+            ),
+            (
+                "a relative variable is not set",
+                &[
+                    ("STATE_DIRECTORY", "state"),
+                    ("XDG_DATA_HOME", "../data"),
+                    ("HOME", "/home/a"),
+                ],
+                None,
+                "/home/a/.local/share/crawlgate/ca.crt",
+            ),
+            (
+                "a service without a home",
+                &[],
+                None,
+                "/var/lib/crawlgate/ca/ca.crt",
+            ),
+        ];
+        for (name, variables, certs, want) in cases {
+            let (cert, key) = places(variables, certs).ca();
+            assert_eq!(cert, Path::new(want), "{name}");
+            assert_eq!(key, cert.with_file_name("ca.key"), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_decision_log_goes_to_the_first_place_that_exists() {
+        type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+        let cases: [Case<'_>; 5] = [
+            (
+                "systemd's logs directory comes first",
+                &[
+                    ("LOGS_DIRECTORY", "/var/log/gate"),
+                    ("STATE_DIRECTORY", "/var/lib/gate"),
+                ],
+                "/var/log/gate/decisions.jsonl",
+            ),
+            (
+                "then its state directory",
+                &[("STATE_DIRECTORY", "/var/lib/gate"), ("HOME", "/home/a")],
+                "/var/lib/gate/decisions.jsonl",
+            ),
+            (
+                "then XDG_STATE_HOME",
+                &[("XDG_STATE_HOME", "/state"), ("HOME", "/home/a")],
+                "/state/crawlgate/decisions.jsonl",
+            ),
+            (
+                "then HOME",
+                &[("HOME", "/home/a")],
+                "/home/a/.local/state/crawlgate/decisions.jsonl",
+            ),
+            (
+                "a service without a home",
+                &[],
+                "/var/log/crawlgate/decisions.jsonl",
+            ),
+        ];
+        for (name, variables, want) in cases {
+            let places = places(variables, Some("/src/certs"));
+            assert_eq!(places.decision_log(), Path::new(want), "{name}");
+        }
+    }
+}

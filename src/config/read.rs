@@ -1,0 +1,318 @@
+//! A walk over a parsed TOML document that collects every fault instead of stopping at the first.
+//!
+//! A [`Section`] hands out values by key and remembers which keys were asked for; what is left over when it is
+//! [`finished`](Section::finish) is unknown. A value that is refused leaves its default in place, so that the walk can
+//! go on and find the next fault; a document with a fault never becomes a configuration.
+
+use std::{fmt, ops::Range};
+
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+/// Something wrong in a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The line, from 1.
+    pub line: usize,
+    /// Section, key, value and what is allowed, in one line.
+    pub message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.line, self.message)
+    }
+}
+
+/// A value as it stands in the file, with its place there.
+pub(super) type Value<'t> = Spanned<DeValue<'t>>;
+
+/// Why a value, or a part of it, is refused.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    span: Range<usize>,
+    why: String,
+}
+
+impl Refusal {
+    pub(super) fn new(value: &Value<'_>, why: impl Into<String>) -> Vec<Self> {
+        vec![Self {
+            span: value.span(),
+            why: why.into(),
+        }]
+    }
+
+    /// Adds an alternative to what is allowed.
+    pub(super) fn or(&mut self, alternative: &str) {
+        self.why.push_str(", or ");
+        self.why.push_str(alternative);
+    }
+}
+
+/// A value that was read, or everything that is wrong with it.
+pub(super) type Read<T> = Result<T, Vec<Refusal>>;
+
+/// A file under examination.
+pub(super) struct Reader<'t> {
+    text: &'t str,
+    faults: Vec<Fault>,
+    strangers: Vec<Stranger>,
+    known: Vec<(&'static str, &'static str)>,
+}
+
+/// A key that no section asked for. Judged at the end, when it is known which section would have wanted it.
+struct Stranger {
+    section: &'static str,
+    key: String,
+    line: usize,
+    shown: String,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            faults: Vec::new(),
+            strangers: Vec::new(),
+            known: Vec::new(),
+        }
+    }
+
+    /// The section `name` of the document, or the subsection of that name with dots; empty if there is none.
+    pub(super) fn section<'r>(
+        &'r mut self,
+        name: &'static str,
+        table: Option<&'t DeTable<'t>>,
+    ) -> Section<'r, 't> {
+        Section {
+            name,
+            table,
+            reader: self,
+            known: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// Notes a syntax error that the TOML parser found.
+    pub(super) fn syntax(&mut self, error: &toml::de::Error) {
+        let line = self.line(error.span().map_or(0, |span| span.start));
+        let message = error.message().replace('\n', "; ");
+        self.faults.push(Fault {
+            line,
+            message: format!("not TOML: {message}"),
+        });
+    }
+
+    /// All faults, in the order of the file.
+    pub(super) fn into_faults(mut self) -> Vec<Fault> {
+        for stranger in std::mem::take(&mut self.strangers) {
+            let advice = advice(stranger.section, &stranger.key, &self.known);
+            self.faults.push(Fault {
+                line: stranger.line,
+                message: format!("{}: {advice}", stranger.shown),
+            });
+        }
+        self.faults.sort_by_key(|fault| fault.line);
+        self.faults
+    }
+
+    fn line(&self, offset: usize) -> usize {
+        let before = self.text.as_bytes().get(..offset).unwrap_or_default();
+        1 + before.iter().filter(|octet| **octet == b'\n').count()
+    }
+
+    /// What stands in the file at `span`, short enough for a message.
+    fn shown(&self, span: Range<usize>) -> String {
+        const LONGEST: usize = 60;
+        let written = self.text.get(span).unwrap_or_default();
+        let first_line = written.lines().next().unwrap_or_default();
+        let mut short: String = first_line.chars().take(LONGEST).collect();
+        if short.len() < written.trim_end().len() {
+            short.push('…');
+        }
+        short
+    }
+}
+
+/// One table of the document while its keys are read.
+pub(super) struct Section<'r, 't> {
+    name: &'static str,
+    table: Option<&'t DeTable<'t>>,
+    reader: &'r mut Reader<'t>,
+    known: Vec<&'static str>,
+    refused: Vec<&'static str>,
+}
+
+impl<'t> Section<'_, 't> {
+    /// Reads the value of `key` into `target`, if the file names the key and `read` takes the value.
+    pub(super) fn set<T>(
+        &mut self,
+        key: &'static str,
+        target: &mut T,
+        read: impl FnOnce(&Value<'t>) -> Read<T>,
+    ) {
+        self.known.push(key);
+        let Some(value) = self.value(key) else {
+            return;
+        };
+        match read(value) {
+            Ok(value) => *target = value,
+            Err(refusals) => {
+                self.refused.push(key);
+                for Refusal { span, why } in refusals {
+                    let line = self.reader.line(span.start);
+                    let shown = self.reader.shown(span);
+                    let message = format!("{} = {shown}: {why}", self.label(key));
+                    self.reader.faults.push(Fault { line, message });
+                }
+            }
+        }
+    }
+
+    /// The table of a subsection, for [`Reader::section`]. A value of another type is a fault.
+    pub(super) fn subsection(&mut self, key: &'static str) -> Option<&'t DeTable<'t>> {
+        self.known.push(key);
+        let value = self.value(key)?;
+        let table = value.get_ref().as_table();
+        if table.is_none() {
+            let name = match self.name {
+                "" => key.to_owned(),
+                name => format!("{name}.{key}"),
+            };
+            let line = self.reader.line(value.span().start);
+            let message = format!("{}: a section is written [{name}]", self.label(key));
+            self.reader.faults.push(Fault { line, message });
+        }
+        table
+    }
+
+    /// A rule between keys. The fault is told at the first of `keys` that the file names; values that were refused by
+    /// themselves are not judged again.
+    pub(super) fn require(
+        &mut self,
+        holds: bool,
+        keys: &[&'static str],
+        why: impl FnOnce() -> String,
+    ) {
+        if holds || keys.iter().any(|key| self.refused.contains(key)) {
+            return;
+        }
+        let Some((key, value)) = keys.iter().find_map(|key| Some((*key, self.value(key)?))) else {
+            // Defaults agree with each other: a broken rule involves a key of the file.
+            debug_assert!(false, "the defaults break a rule on {keys:?}");
+            return;
+        };
+        let line = self.reader.line(value.span().start);
+        let shown = self.reader.shown(value.span());
+        let message = format!("{} = {shown}: {}", self.label(key), why());
+        self.reader.faults.push(Fault { line, message });
+    }
+
+    /// Whether the file names `key`.
+    pub(super) fn names(&self, key: &str) -> bool {
+        self.value(key).is_some()
+    }
+
+    /// Ends the section: what was not asked for is unknown.
+    pub(super) fn finish(self) {
+        let entries = self.table.into_iter().flat_map(|table| table.iter());
+        for (key, value) in entries {
+            let name: &str = key.get_ref();
+            if self.known.contains(&name) {
+                continue;
+            }
+            let shown = match value.get_ref() {
+                DeValue::Table(_) | DeValue::Array(_) => self.label(name),
+                _ => format!("{} = {}", self.label(name), self.reader.shown(value.span())),
+            };
+            self.reader.strangers.push(Stranger {
+                section: self.name,
+                key: name.to_owned(),
+                line: self.reader.line(key.span().start),
+                shown,
+            });
+        }
+        for key in &self.known {
+            self.reader.known.push((self.name, key));
+        }
+    }
+
+    fn value(&self, key: &str) -> Option<&'t Value<'t>> {
+        self.table.and_then(|table| table.get(key))
+    }
+
+    fn label(&self, key: &str) -> String {
+        match self.name {
+            "" => key.to_owned(),
+            name => format!("[{name}] {key}"),
+        }
+    }
+}
+
+/// What to say about an unknown key: the known one that was probably meant, the section it belongs to, or all.
+fn advice(section: &str, key: &str, known: &[(&'static str, &'static str)]) -> String {
+    let here = || known.iter().filter(|(of, _)| *of == section);
+    let elsewhere = known
+        .iter()
+        .find(|(of, name)| *name == key && *of != section);
+    if let Some((of, _)) = elsewhere {
+        return if of.is_empty() {
+            format!("unknown key; [{key}] is a section of its own")
+        } else {
+            format!("unknown key; it belongs to [{of}]")
+        };
+    }
+    let nearest = here()
+        .map(|(_, name)| (distance(key, name), *name))
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 5)
+        .min();
+    if let Some((_, name)) = nearest {
+        return format!("unknown key; did you mean {name}?");
+    }
+    let mut names: Vec<&str> = here().map(|(_, name)| *name).collect();
+    names.sort_unstable();
+    format!("unknown key; known here: {}", names.join(", "))
+}
+
+/// How many characters must be inserted, deleted or replaced to make one text into the other (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (above, character) in one.chars().enumerate() {
+        let mut diagonal = above;
+        let mut left = above + 1;
+        let mut next = Vec::with_capacity(row.len());
+        next.push(left);
+        for (candidate, up) in other.iter().zip(row.iter().skip(1)) {
+            let replaced = diagonal + usize::from(*candidate != character);
+            left = replaced.min(left + 1).min(up + 1);
+            next.push(left);
+            diagonal = *up;
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distance_counts_single_changes() {
+        let cases = [
+            ("same", "profile", "profile", 0),
+            ("one missing", "profil", "profile", 1),
+            ("one replaced", "prafile", "profile", 1),
+            ("two swapped", "porfile", "profile", 2),
+            ("nothing in common", "abc", "xyz", 3),
+            ("against nothing", "", "abc", 3),
+        ];
+        for (name, one, other, want) in cases {
+            assert_eq!(distance(one, other), want, "{name}");
+            assert_eq!(distance(other, one), want, "{name}, the other way");
+        }
+    }
+}

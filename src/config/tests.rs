@@ -1,0 +1,327 @@
+//! The file against the reader, the reader against the writer, and what is said about mistakes.
+
+use std::{collections::BTreeSet, fs, net::IpAddr, path::Path};
+
+use super::*;
+
+mod mistakes;
+
+/// The file at the top of the project, as shipped.
+const SHIPPED: &str = include_str!("../../config.toml");
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, Path::new("/etc/crawlgate/config.toml"))
+}
+
+fn keys() -> BTreeSet<&'static str> {
+    let entries = Config::default().entries();
+    entries.into_iter().map(|entry| entry.key).collect()
+}
+
+#[test]
+fn the_shipped_file_holds_the_defaults() {
+    let shipped = parse(SHIPPED).expect("the shipped file is right");
+    let want = Config {
+        source: shipped.source.clone(),
+        ..Config::default()
+    };
+    assert_eq!(shipped, want);
+}
+
+#[test]
+fn the_shipped_file_names_every_key() {
+    let mut named = BTreeSet::new();
+    let mut section = "";
+    for line in SHIPPED.lines() {
+        let line = line.trim_start_matches("# ");
+        if let Some((name, _)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            section = name;
+            named.insert(name.to_owned());
+        } else if let Some((key, _)) = line.split_once(" = ") {
+            named.insert(format!("{section}.{key}"));
+        }
+    }
+    for key in keys() {
+        assert!(named.contains(key), "config.toml does not show {key}");
+    }
+}
+
+#[test]
+fn the_shipped_file_marks_the_keys_that_need_a_restart() {
+    let mut section = "";
+    for line in SHIPPED.lines() {
+        let line = line.trim_start_matches("# ");
+        if let Some((name, _)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            section = name;
+        }
+        let Some((key, rest)) = line.split_once(" = ") else {
+            continue;
+        };
+        let key = format!("{section}.{key}");
+        let entries = Config::default().entries();
+        let Some(entry) = entries.into_iter().find(|entry| entry.key == key) else {
+            continue;
+        };
+        let restart = entry.takes_effect == TakesEffect::AtRestart;
+        assert_eq!(rest.contains("[restart]"), restart, "{key}");
+    }
+}
+
+/// A file in which every key differs from its default.
+const OTHER: &str = r#"
+[listen]
+address = ["[::1]:0", "192.0.2.1:3128"]
+allow = ["10.0.0.0/8", "192.0.2.7"]
+open = true
+[limits]
+connections = 10
+header_timeout = "1s"
+idle_timeout = "1m1s"
+header_bytes = 4097
+uri_bytes = "4KiB"
+drain = "0s"
+[agent]
+product_tokens = ["Googlebot-Image", "Googlebot"]
+[robots]
+profile = "google"
+disallow_for = "6h"
+last_good_until = "20d"
+finally = "allow"
+fresh = "1h"
+fresh_min = "1m"
+fresh_max = "48h"
+refresh_ahead = 1
+retry_min = "50ms"
+retry_max = "2h"
+retry_max_503 = "6m"
+jitter = 0
+size_limit = "1MiB"
+max_redirects = 6
+connect_timeout = "1s"
+first_byte_timeout = "2s"
+fetch_timeout = "3s"
+hold = "4s"
+lenient = false
+path_guard = false
+soft_404 = false
+deny_statuses = [401, 403]
+unreachable_status = 503
+cache = { origins = 10, bytes = "1MiB" }
+[pace]
+requests_per_second = 2
+burst = 3
+max_hold = "1s"
+[tls]
+ca_cert = "ca.pem"
+ca_key = "/keys/ca.key"
+leaf_lifetime = "24h"
+leaf_cache = 10
+tunnel = ["bank.example", "*.Bank.example", "*"]
+extra_roots = ["origin.pem", "/roots.pem"]
+[upstream]
+connect_timeout = "1s"
+response_timeout = "2s"
+idle_timeout = "3s"
+idle_per_host = 0
+hosts = { "Site.example" = "192.0.2.1", "other.example." = "2001:db8::1" }
+[log]
+decisions = "all"
+file = "decisions.jsonl"
+stdout = true
+rotate_bytes = "1MiB"
+rotate_daily = false
+keep = 1
+on_failure = "continue"
+redact_query = true
+level = "warn,crawlgate::proxy=debug"
+"#;
+
+#[test]
+fn every_key_is_read_and_written() {
+    let other = parse(OTHER).expect("right");
+    let untouched: Vec<_> = Config::default()
+        .entries()
+        .into_iter()
+        .zip(other.entries())
+        .filter(|(old, new)| old.value == new.value)
+        .map(|(old, _)| old.key)
+        .collect();
+    // `finally = "allow"` is the default profile's value, which here overrides another profile's.
+    assert_eq!(untouched, ["robots.finally"], "read, yet not different");
+    assert_eq!(
+        parse(&other.to_toml()).expect("what is written is right"),
+        other
+    );
+
+    let default = Config {
+        source: other.source.clone(),
+        ..Config::default()
+    };
+    assert_eq!(parse(&default.to_toml()).expect("right"), default);
+}
+
+#[test]
+fn values_arrive_as_they_are_meant() {
+    let other = parse(OTHER).expect("right");
+    assert_eq!(other.robots.timing.profile.disallow_for, hours(6));
+    assert_eq!(other.robots.timing.profile.last_good_until, Some(days(20)));
+    assert_eq!(other.robots.timing.profile.finally, Finally::Allow);
+    assert_eq!(other.limits.header_bytes, 4_097);
+    assert_eq!(other.pace.requests_per_second, Some(2.0));
+    assert_eq!(other.tls.ca_cert, Path::new("/etc/crawlgate/ca.pem"));
+    assert_eq!(other.tls.ca_key, Path::new("/keys/ca.key"));
+    assert_eq!(
+        other.upstream.hosts.get("site.example"),
+        Some(&IpAddr::from([192, 0, 2, 1]))
+    );
+    assert!(other.upstream.hosts.contains_key("other.example"));
+    let single: IpNet = "192.0.2.7/32".parse().unwrap();
+    assert_eq!(other.listen.allow.get(1), Some(&single));
+}
+
+#[test]
+fn a_profile_brings_its_values_and_single_keys_change_them() {
+    type Case<'a> = (&'a str, &'a str, Duration, Option<Duration>, Finally);
+    let cases: [Case<'_>; 5] = [
+        ("standard", "", days(30), None, Finally::Allow),
+        (
+            "google",
+            "profile = 'google'",
+            hours(12),
+            Some(days(30)),
+            Finally::Reachable,
+        ),
+        (
+            "archive",
+            "profile = 'archive'",
+            secs(0),
+            None,
+            Finally::Allow,
+        ),
+        (
+            "a key before its profile",
+            "disallow_for = '1h'\nprofile = 'google'",
+            hours(1),
+            Some(days(30)),
+            Finally::Reachable,
+        ),
+        (
+            "an end taken away",
+            "profile = 'google'\nlast_good_until = 'forever'",
+            hours(12),
+            None,
+            Finally::Reachable,
+        ),
+    ];
+    for (name, text, disallow_for, last_good_until, finally) in cases {
+        let config = parse(&format!("[robots]\n{text}")).expect(name);
+        let rules = config.robots.timing.profile;
+        assert_eq!(rules.disallow_for, disallow_for, "{name}");
+        assert_eq!(rules.last_good_until, last_good_until, "{name}");
+        assert_eq!(rules.finally, finally, "{name}");
+    }
+}
+
+#[test]
+fn a_log_can_be_without_file() {
+    for value in ["\"\"", "false"] {
+        let config = parse(&format!("[log]\nfile = {value}")).expect(value);
+        assert_eq!(config.log.file, None, "{value}");
+    }
+}
+
+#[test]
+fn the_file_is_the_first_that_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, drain: &str| {
+        let file = directory.path().join(name);
+        fs::write(&file, format!("[limits]\ndrain = '{drain}'")).unwrap();
+        file
+    };
+    let (option, variable, nearby) = (write("a", "1s"), write("b", "2s"), write("c", "3s"));
+    let missing = directory.path().join("missing");
+    let places = Places::default();
+    let find = |option: Option<&Path>, variable: Option<&Path>, nearby: &Path| {
+        let variable = variable.map(|path| path.as_os_str().to_owned());
+        Config::find(option, variable, nearby, &places)
+    };
+    let drain = |found: Result<Config, ConfigError>| found.unwrap().limits.drain;
+
+    assert_eq!(
+        drain(find(Some(&option), Some(&variable), &nearby)),
+        secs(1)
+    );
+    assert_eq!(drain(find(None, Some(&variable), &nearby)), secs(2));
+    assert_eq!(drain(find(None, None, &nearby)), secs(3));
+    assert_eq!(
+        drain(find(None, Some(Path::new("")), &nearby)),
+        secs(3),
+        "an empty variable"
+    );
+    let none = find(None, None, &missing).unwrap();
+    assert_eq!(none, Config::builtin(&places), "no file: the defaults");
+
+    for (option, variable) in [(Some(&*missing), None), (None, Some(&*missing))] {
+        let error = find(option, variable, &nearby).unwrap_err();
+        assert!(
+            matches!(error, ConfigError::Unreadable { .. }),
+            "a file that was named must exist: {error}"
+        );
+    }
+    fs::write(&nearby, [b'#', b'\n', 0xFF]).unwrap();
+    let error = find(None, None, &nearby).unwrap_err().to_string();
+    assert!(error.contains(":2: not TOML: not UTF-8"), "{error}");
+    assert!(
+        error.contains("--config FILE"),
+        "says how to name another: {error}"
+    );
+}
+
+#[test]
+fn a_reload_says_what_it_changes_and_what_waits_for_a_restart() {
+    let old = Config::default();
+    assert_eq!(old.reload_diff(&old), ReloadPlan::default());
+
+    let new = parse(
+        "[listen]\naddress = '127.0.0.1:1'\n[robots]\nprofile = 'google'\n[robots.cache]\norigins = 1\n\
+         [limits]\nconnections = 1\ndrain = '1s'\n[log]\nlevel = 'debug'\nstdout = true",
+    )
+    .unwrap();
+    let plan = old.reload_diff(&new);
+    assert_eq!(
+        plan.applied,
+        [
+            "limits.drain",
+            "robots.profile",
+            "robots.disallow_for",
+            "robots.last_good_until",
+            "robots.finally",
+            "log.level",
+        ]
+    );
+    assert_eq!(
+        plan.needs_restart,
+        [
+            "listen.address",
+            "limits.connections",
+            "robots.cache.origins",
+            "log.stdout",
+        ]
+    );
+}
+
+#[test]
+fn after_a_reload_each_key_has_the_value_that_the_plan_says() {
+    let old = Config::default();
+    let new = parse(OTHER).unwrap();
+    let (now, plan) = old.reloaded(&new);
+    assert_eq!(plan, old.reload_diff(&new));
+    for ((old, new), now) in old.entries().iter().zip(new.entries()).zip(now.entries()) {
+        let want = match now.takes_effect {
+            TakesEffect::AtReload => &new.value,
+            TakesEffect::AtRestart => &old.value,
+        };
+        assert_eq!(&now.value, want, "{}", now.key);
+    }
+    assert_eq!(now.source, new.source);
+}

@@ -1,0 +1,227 @@
+//! What is said about mistakes.
+
+use super::*;
+
+/// The message for a text with faults, without the directory.
+fn message(text: &str) -> String {
+    let error = parse(text).expect_err("has a fault").to_string();
+    error.replace("/etc/crawlgate/", "")
+}
+
+#[test]
+fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
+    let cases = [
+        (
+            "a name that is none of the choice",
+            "\n[robots]\nprofile = \"strict\"",
+            "config.toml:3: [robots] profile = \"strict\": not one of \"standard\", \"google\", \"archive\"",
+        ),
+        (
+            "a misspelt key",
+            "[robots]\nprofil = 'google'",
+            "config.toml:2: [robots] profil = 'google': unknown key; did you mean profile?",
+        ),
+        (
+            "a key of another section",
+            "[listen]\nmax_redirects = 5",
+            "config.toml:2: [listen] max_redirects = 5: unknown key; it belongs to [robots]",
+        ),
+        (
+            "a key like none",
+            "[agent]\ncolour = 'red'",
+            "config.toml:2: [agent] colour = 'red': unknown key; known here: product_tokens",
+        ),
+        (
+            "a misspelt section",
+            "[robot]\nprofile = 'google'",
+            "config.toml:1: robot: unknown key; did you mean robots?",
+        ),
+        (
+            "a key without section",
+            "profile = 'google'",
+            "config.toml:1: profile = 'google': unknown key; it belongs to [robots]",
+        ),
+        (
+            "a section inside another",
+            "[robots.pace]\nburst = 1",
+            "config.toml:1: [robots] pace: unknown key; [pace] is a section of its own",
+        ),
+        (
+            "a value where a section stands",
+            "robots = true",
+            "config.toml:1: robots: a section is written [robots]",
+        ),
+        (
+            "a duration without unit",
+            "[limits]\ndrain = 30",
+            "config.toml:2: [limits] drain = 30: expected a duration such as \"30s\" or \"1h30m\", from \"0s\" to \"24h\"",
+        ),
+        (
+            "a time-out of zero",
+            "[robots]\nfetch_timeout = \"0s\"",
+            "config.toml:2: [robots] fetch_timeout = \"0s\": expected a duration such as \"30s\" or \"1h30m\", from \
+             \"1ms\" to \"24h\"",
+        ),
+        (
+            "less of a file than RFC 9309 asks for",
+            "[robots]\nsize_limit = \"499KiB\"",
+            "config.toml:2: [robots] size_limit = \"499KiB\": expected a number of octets or a size such as \"64KiB\", \
+             from \"500KiB\" to \"64MiB\"",
+        ),
+        (
+            "fewer redirects than RFC 9309 asks for",
+            "[robots]\nmax_redirects = 4",
+            "config.toml:2: [robots] max_redirects = 4: expected a whole number from 5 to 20",
+        ),
+        (
+            "a negative number",
+            "[limits]\nconnections = -1",
+            "config.toml:2: [limits] connections = -1: expected a whole number from 1 to 1000000",
+        ),
+        (
+            "not a number",
+            "[robots]\njitter = nan",
+            "config.toml:2: [robots] jitter = nan: expected a number from 0 to 1",
+        ),
+        (
+            "a rate of zero",
+            "[pace]\nrequests_per_second = 0",
+            "config.toml:2: [pace] requests_per_second = 0: expected a number from 0.00001 to 1000000, or \"unlimited\"",
+        ),
+        (
+            "too many requests, as a status to deny",
+            "[robots]\ndeny_statuses = [\n  401,\n  429,\n]",
+            "config.toml:4: [robots] deny_statuses = 429: 429 always means unreachable",
+        ),
+        (
+            "a status that is not the client's fault",
+            "[robots]\ndeny_statuses = [500]",
+            "config.toml:2: [robots] deny_statuses = 500: expected a status from 400 to 499",
+        ),
+        (
+            "another answer for unreachable",
+            "[robots]\nunreachable_status = 429",
+            "config.toml:2: [robots] unreachable_status = 429: not one of 403, 503",
+        ),
+        (
+            "freshness beyond its bound",
+            "[robots]\nfresh = '48h'",
+            "config.toml:2: [robots] fresh = '48h': fresh (2d) must not exceed fresh_max (24h): set both",
+        ),
+        (
+            "an end before the beginning",
+            "[robots]\nlast_good_until = '1d'",
+            "config.toml:2: [robots] last_good_until = '1d': disallow_for (30d) must not exceed last_good_until (24h): \
+             both count from the first failure",
+        ),
+        (
+            "an address that others reach",
+            "[listen]\naddress = \"0.0.0.0:8118\"",
+            "config.toml:2: [listen] address = \"0.0.0.0:8118\": reachable from other machines; name the networks that \
+             may use it, allow = [\"10.0.0.0/8\"], or let everybody in with open = true",
+        ),
+        (
+            "an address without port",
+            "[listen]\naddress = '127.0.0.1'",
+            "config.toml:2: [listen] address = '127.0.0.1': expected an IP address and a port: \"127.0.0.1:8118\", \
+             \"[::1]:8118\"",
+        ),
+        (
+            "no address at all",
+            "[listen]\naddress = []",
+            "config.toml:2: [listen] address = []: expected at least one address",
+        ),
+        (
+            "half a CA",
+            "[tls]\nca_key = 'ca.key'",
+            "config.toml:2: [tls] ca_key = 'ca.key': ca_cert and ca_key belong together: set both or neither",
+        ),
+        (
+            "a home that nobody expands",
+            "[log]\nfile = '~/decisions.jsonl'",
+            "config.toml:2: [log] file = '~/decisions.jsonl': ~ is not expanded here: write the whole path, or \"\"",
+        ),
+        (
+            "a host that is none",
+            "[upstream.hosts]\n'http://a' = '192.0.2.1'",
+            "config.toml:2: [upstream] hosts = '192.0.2.1': \"http://a\" is not a host name",
+        ),
+        (
+            "an address that is none",
+            "[upstream.hosts]\n'a.example' = 'b.example'",
+            "config.toml:2: [upstream] hosts = 'b.example': \"a.example\" needs an IP address: \"192.0.2.1\"",
+        ),
+        (
+            "a host twice",
+            "[upstream.hosts]\n'a.example' = '192.0.2.1'\n'a.example.' = '192.0.2.2'",
+            "config.toml:3: [upstream] hosts = '192.0.2.2': \"a.example.\" is a second spelling of a host",
+        ),
+        (
+            "a misspelt level",
+            "[log]\nlevel = 'inof'",
+            "config.toml:2: [log] level = 'inof': expected \"error\", \"warn\", \"info\", \"debug\", \"trace\" or \"off\", \
+             and target=level after commas, as in \"info,crawlgate::proxy=debug\"",
+        ),
+    ];
+    for (name, text, want) in cases {
+        assert_eq!(message(text), want, "{name}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
+    let text =
+        "colour = 1\n[robots]\nprofil = 2\nhold = 3\njitter = 4\n[listen]\naddress = ['x', 'y']\n";
+    let lines: Vec<String> = message(text)
+        .lines()
+        .filter_map(|line| line.split(": ").nth(1).map(str::to_owned))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "colour = 1",
+            "[robots] profil = 2",
+            "[robots] hold = 3",
+            "[robots] jitter = 4",
+            "[listen] address = 'x'",
+            "[listen] address = 'y'",
+        ]
+    );
+}
+
+#[test]
+fn what_is_not_toml_is_told_with_its_line() {
+    let cases = [
+        ("a value without quotes", "[robots]\nprofile = strict\n", 2),
+        ("a key twice", "[robots]\nhold = '1s'\n\nhold = '2s'", 4),
+        ("a section without end", "\n\n[robots\n", 3),
+    ];
+    for (name, text, line) in cases {
+        let Err(ConfigError::Invalid { faults, .. }) = parse(text) else {
+            panic!("{name}: accepted");
+        };
+        let first = faults.first().unwrap();
+        assert_eq!(first.line, line, "{name}: {first}");
+        assert!(first.message.starts_with("not TOML: "), "{name}: {first}");
+        assert!(!first.message.contains('\n'), "{name}: one line");
+    }
+}
+
+#[test]
+fn addresses_of_this_machine_need_no_allow_list() {
+    for (name, address, accepted) in [
+        ("IPv4 loopback", "127.0.0.2:1", true),
+        ("IPv6 loopback", "[::1]:1", true),
+        ("IPv4 loopback in IPv6", "[::ffff:127.0.0.1]:1", true),
+        ("every address", "[::]:1", false),
+        ("a private address", "10.0.0.1:1", false),
+    ] {
+        let closed = format!("[listen]\naddress = '{address}'\n");
+        assert_eq!(parse(&closed).is_ok(), accepted, "{name}");
+        assert!(parse(&format!("{closed}open = true")).is_ok(), "{name}");
+        assert!(
+            parse(&format!("{closed}allow = ['10.0.0.0/8']")).is_ok(),
+            "{name}"
+        );
+    }
+}

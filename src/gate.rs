@@ -1,0 +1,155 @@
+//! The one asynchronous question: may this go out, now?
+//!
+//! Plain requests, intercepted ones and tunnels all ask here, and nowhere else. In order: can the
+//! decision be recorded; what does the origin's robots.txt say; is it this origin's turn.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::{HeaderMap, HeaderValue};
+
+use crate::agent::{Agent, Agents};
+use crate::audit::Log;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::egress::Egress;
+use crate::pace::{Pace, TooEarly};
+use crate::policy::{self, Decision, Reason, Ruling, Target};
+use crate::robots::registry::{Registry, View};
+use crate::robots::state::Stance;
+
+/// Decides, after fetching and waiting for what a decision needs.
+pub struct Gate {
+    registry: Registry,
+    pace: Pace,
+    agents: ArcSwap<Agents>,
+    log: Arc<Log>,
+    path_guard: AtomicBool,
+    retry_hint: ArcSwap<Duration>,
+    clock: Clock,
+}
+
+/// A ruling, and what it took.
+#[derive(Debug)]
+pub struct Cleared {
+    /// Whether it may go out.
+    pub ruling: Ruling,
+    /// How long the request was held for robots.txt and for politeness.
+    pub hold: Duration,
+}
+
+/// What wants to go out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A request whose path is known.
+    Request,
+    /// A tunnel that will not be looked into.
+    Tunnel,
+}
+
+impl Gate {
+    /// A gate that knows nothing yet.
+    pub fn new(config: &Config, egress: Egress, log: Arc<Log>, clock: Clock) -> Gate {
+        Gate {
+            registry: Registry::new(config.robots.clone(), egress, clock.clone()),
+            pace: Pace::new(&config.pace, clock.clone()),
+            agents: ArcSwap::from_pointee(Agents::new(&config.agent.product_tokens)),
+            log,
+            path_guard: AtomicBool::new(config.robots.path_guard),
+            retry_hint: ArcSwap::from_pointee(config.robots.timing.retry_min),
+            clock,
+        }
+    }
+
+    /// Puts new settings in force for decisions from now on.
+    pub fn reconfigure(&self, config: &Config) {
+        self.registry.reconfigure(config.robots.clone());
+        self.pace.reconfigure(&config.pace);
+        self.agents
+            .store(Arc::new(Agents::new(&config.agent.product_tokens)));
+        self.path_guard
+            .store(config.robots.path_guard, Ordering::Relaxed);
+        self.retry_hint
+            .store(Arc::new(config.robots.timing.retry_min));
+    }
+
+    /// As whom a request with these fields is judged.
+    pub fn identify(&self, headers: &HeaderMap) -> Arc<Agent> {
+        self.agents.load().identify(headers)
+    }
+
+    /// What is known of origins.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// May `target` be asked for by `agent`, now? robots.txt is fetched as `user_agent`.
+    pub async fn clear(
+        &self,
+        kind: Kind,
+        target: Target,
+        agent: &Agent,
+        user_agent: Option<&HeaderValue>,
+    ) -> Cleared {
+        let refused = |decision, hold| Cleared {
+            ruling: Ruling::Refuse(decision),
+            hold,
+        };
+        if self.log.ready().await.is_err() {
+            return refused(Decision::bare(Reason::LogFailed), Duration::ZERO);
+        }
+        let target = match kind {
+            Kind::Tunnel => target,
+            Kind::Request => match policy::clear_robots_txt(target) {
+                Ok(ruling) => {
+                    return Cleared {
+                        ruling,
+                        hold: Duration::ZERO,
+                    };
+                }
+                Err(target) => target,
+            },
+        };
+        let asked = self.clock.now();
+        let View { state, stance } = self.registry.view(&target.origin, user_agent).await;
+        let now = self.clock.now();
+        let hold = now.since(asked);
+        if let Stance::Unknown = stance {
+            let retry_at = now + **self.retry_hint.load();
+            let decision = Decision::deferred(Reason::RobotsPending, Some(state), retry_at);
+            return refused(decision, hold);
+        }
+        let origin = target.origin.clone();
+        let ruling = match kind {
+            Kind::Tunnel => policy::decide_tunnel(target, agent, &state, &stance, now),
+            Kind::Request => {
+                let path_guard = self.path_guard.load(Ordering::Relaxed);
+                policy::decide(target, agent, &state, &stance, path_guard, now)
+            }
+        };
+        let Ruling::Clear(permit, decision) = ruling else {
+            return Cleared { ruling, hold };
+        };
+        match self.pace.turn(&origin).await {
+            Ok(paced) => Cleared {
+                ruling: Ruling::Clear(permit, decision),
+                hold: hold + paced,
+            },
+            Err(TooEarly(retry_at)) => {
+                let decision = Decision::deferred(Reason::Paced, decision.basis, retry_at);
+                refused(decision, hold)
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate")
+            .field("registry", &self.registry)
+            .field("pace", &self.pace)
+            .finish_non_exhaustive()
+    }
+}

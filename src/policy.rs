@@ -1,0 +1,304 @@
+//! From what is known to one [`Decision`]; the only place where a [`Permit`] is made.
+//!
+//! Precedence, first that applies:
+//! 1. a target that cannot be read or agrees with nothing is refused before it comes here
+//!    ([`Reason::BadRequest`], [`Reason::Misdirected`]);
+//! 2. `/robots.txt` itself is always allowed (RFC 9309 2.2.2);
+//! 3. what the origin's robots.txt, or its absence, says;
+//! 4. the path guard: a path that dot segments or doubled slashes would make into another one for
+//!    the origin must be allowed in both forms.
+//!
+//! Pure: no clock, no IO. What is judged here is what leaves: a [`Permit`] owns the judged target and
+//! [`crate::egress`] builds the upstream request from it, so skipping the check does not compile.
+
+use std::sync::Arc;
+
+use http::uri::PathAndQuery;
+
+use crate::agent::Agent;
+use crate::clock::Moment;
+use crate::rep::{ComparisonPath, Origin, Rule, RuleKind, readings};
+use crate::robots::access::Cause;
+use crate::robots::state::{Stance, State};
+
+/// What a request asks for: all that is ever judged, and all that is ever sent.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Scheme, host and port, in canonical form.
+    pub origin: Origin,
+    /// Path and query, octet for octet as the crawler wrote them.
+    pub path: PathAndQuery,
+}
+
+/// Proof that a target was judged and may be fetched once. Made by this module only.
+#[derive(Debug)]
+pub struct Permit {
+    target: Target,
+}
+
+impl Permit {
+    /// What may be fetched.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+}
+
+/// What crawlgate does with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Forward it.
+    Allow,
+    /// Refuse it.
+    Deny,
+    /// Refuse it for now: the same request may be allowed later.
+    Defer,
+}
+
+impl Verdict {
+    /// The verdict's name in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Allow => "allow",
+            Verdict::Deny => "deny",
+            Verdict::Defer => "defer",
+        }
+    }
+}
+
+/// Why. The same code in the answer, the record and the documentation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// A rule allows the path, or rules exist and none matches.
+    RobotsAllow,
+    /// robots.txt holds no rules for this crawler.
+    NoRules,
+    /// The origin has no robots.txt, or was unreachable for longer than the profile disallows.
+    RobotsUnavailable,
+    /// The target is `/robots.txt` itself.
+    RobotsTxt,
+    /// A rule disallows the path.
+    RobotsDisallow,
+    /// A rule disallows what the origin may make of the path.
+    PathGuard,
+    /// robots.txt cannot be had: complete disallow for now.
+    RobotsUnreachable,
+    /// A tunnel that cannot be looked into, to an origin that disallows something.
+    OpaqueTunnel,
+    /// The fetch of robots.txt outlasts the longest hold.
+    RobotsPending,
+    /// Politeness would hold the request longer than allowed.
+    Paced,
+    /// CONNECT authority, SNI and inner Host disagree.
+    Misdirected,
+    /// The request is malformed, or of a form that a proxy refuses.
+    BadRequest,
+    /// Decisions cannot be recorded, so none is made.
+    LogFailed,
+}
+
+impl Reason {
+    /// The stable code.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::RobotsAllow => "robots_allow",
+            Reason::NoRules => "no_rules",
+            Reason::RobotsUnavailable => "robots_unavailable",
+            Reason::RobotsTxt => "robots_txt",
+            Reason::RobotsDisallow => "robots_disallow",
+            Reason::PathGuard => "path_guard",
+            Reason::RobotsUnreachable => "robots_unreachable",
+            Reason::OpaqueTunnel => "opaque_tunnel",
+            Reason::RobotsPending => "robots_pending",
+            Reason::Paced => "paced",
+            Reason::Misdirected => "misdirected",
+            Reason::BadRequest => "bad_request",
+            Reason::LogFailed => "log_failed",
+        }
+    }
+
+    /// The verdict that goes with it.
+    pub fn verdict(self) -> Verdict {
+        match self {
+            Reason::RobotsAllow
+            | Reason::NoRules
+            | Reason::RobotsUnavailable
+            | Reason::RobotsTxt => Verdict::Allow,
+            Reason::RobotsDisallow
+            | Reason::PathGuard
+            | Reason::RobotsUnreachable
+            | Reason::OpaqueTunnel
+            | Reason::Misdirected
+            | Reason::BadRequest => Verdict::Deny,
+            Reason::RobotsPending | Reason::Paced | Reason::LogFailed => Verdict::Defer,
+        }
+    }
+}
+
+/// The answer to "may this go out?", with all that it rests on. One value feeds the response, the
+/// record and the summary.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// Why; the verdict follows from it.
+    pub reason: Reason,
+    /// The rule that decided, where one did.
+    pub rule: Option<Rule>,
+    /// What was known of the origin's robots.txt, where that was asked.
+    pub basis: Option<Arc<State>>,
+    /// When the same request may fare better.
+    pub retry_at: Option<Moment>,
+}
+
+impl Decision {
+    /// A decision that rests on nothing but its reason.
+    pub fn bare(reason: Reason) -> Decision {
+        Decision {
+            reason,
+            rule: None,
+            basis: None,
+            retry_at: None,
+        }
+    }
+
+    /// A deferral that is worth a new try at `retry_at`.
+    pub fn deferred(reason: Reason, basis: Option<Arc<State>>, retry_at: Moment) -> Decision {
+        Decision {
+            retry_at: Some(retry_at),
+            basis,
+            ..Decision::bare(reason)
+        }
+    }
+
+    /// What to do.
+    pub fn verdict(&self) -> Verdict {
+        self.reason.verdict()
+    }
+
+    /// Why robots.txt could not be had, where that decided.
+    pub fn cause(&self) -> Option<Cause> {
+        self.basis.as_ref()?.outage().map(|outage| outage.cause)
+    }
+}
+
+/// A decision, and the permit where it allows.
+#[derive(Debug)]
+pub enum Ruling {
+    /// It may go out.
+    Clear(Permit, Decision),
+    /// It may not.
+    Refuse(Decision),
+}
+
+/// Whether a target is `/robots.txt` itself, which needs no rules to be fetched.
+pub fn is_robots_txt(target: &Target) -> bool {
+    ComparisonPath::new(target.path.as_str().as_bytes()).is_robots_txt()
+}
+
+/// Clears a target that is `/robots.txt` itself; gives any other back.
+///
+/// # Errors
+/// The target, when it is not `/robots.txt`.
+pub fn clear_robots_txt(target: Target) -> Result<Ruling, Target> {
+    if is_robots_txt(&target) {
+        let decision = Decision::bare(Reason::RobotsTxt);
+        Ok(Ruling::Clear(Permit { target }, decision))
+    } else {
+        Err(target)
+    }
+}
+
+/// Judges one request by what is known of its origin. [`Stance::Unknown`] is never judged: it gives
+/// [`Reason::RobotsPending`].
+pub fn decide(
+    target: Target,
+    agent: &Agent,
+    state: &Arc<State>,
+    stance: &Stance,
+    path_guard: bool,
+    now: Moment,
+) -> Ruling {
+    let (reason, rule) = match stance {
+        Stance::Rules(snapshot) => {
+            let rules = snapshot.rules(&agent.tokens);
+            let raw = target.path.as_str().as_bytes();
+            let path = ComparisonPath::new(raw);
+            match rules.verdict(&path) {
+                _ if rules.is_empty() => (Reason::NoRules, None),
+                Some(rule) if rule.kind == RuleKind::Disallow => {
+                    (Reason::RobotsDisallow, Some(rule.clone()))
+                }
+                found => match guarded(raw, path_guard, &rules) {
+                    Some(rule) => (Reason::PathGuard, Some(rule)),
+                    None => (Reason::RobotsAllow, found.cloned()),
+                },
+            }
+        }
+        other => (without_rules(other), None),
+    };
+    conclude(target, reason, rule, state, stance, now)
+}
+
+/// Judges a tunnel that cannot be looked into: it may pass only where nothing is disallowed to this
+/// crawler.
+pub fn decide_tunnel(
+    target: Target,
+    agent: &Agent,
+    state: &Arc<State>,
+    stance: &Stance,
+    now: Moment,
+) -> Ruling {
+    let reason = match stance {
+        Stance::Rules(snapshot) => {
+            let rules = snapshot.rules(&agent.tokens);
+            if rules.is_empty() {
+                Reason::NoRules
+            } else if rules.disallows_nothing() {
+                Reason::RobotsAllow
+            } else {
+                Reason::OpaqueTunnel
+            }
+        }
+        other => without_rules(other),
+    };
+    conclude(target, reason, None, state, stance, now)
+}
+
+fn without_rules(stance: &Stance) -> Reason {
+    match stance {
+        Stance::AllowAll => Reason::RobotsUnavailable,
+        Stance::DisallowAll { .. } => Reason::RobotsUnreachable,
+        Stance::Unknown | Stance::Rules(_) => Reason::RobotsPending,
+    }
+}
+
+fn guarded(raw: &[u8], path_guard: bool, rules: &crate::rep::Rules) -> Option<Rule> {
+    if !path_guard {
+        return None;
+    }
+    readings(raw).find_map(|reading| {
+        let rule = rules.verdict(&ComparisonPath::new(&reading))?;
+        (rule.kind == RuleKind::Disallow).then(|| rule.clone())
+    })
+}
+
+fn conclude(
+    target: Target,
+    reason: Reason,
+    rule: Option<Rule>,
+    state: &Arc<State>,
+    stance: &Stance,
+    now: Moment,
+) -> Ruling {
+    let decision = Decision {
+        reason,
+        rule,
+        basis: Some(Arc::clone(state)),
+        retry_at: match stance {
+            Stance::DisallowAll { next_attempt, .. } => Some((*next_attempt).max(now)),
+            _ => None,
+        },
+    };
+    match reason.verdict() {
+        Verdict::Allow => Ruling::Clear(Permit { target }, decision),
+        Verdict::Deny | Verdict::Defer => Ruling::Refuse(decision),
+    }
+}

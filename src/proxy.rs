@@ -1,0 +1,164 @@
+//! The proxy: crawlers on one side, the gate in the middle, origins on the other.
+//!
+//! `server` accepts → `wire` and `framing` check where each request begins and ends → `exchange` takes it
+//! to its answer: `target` reads what is asked for, the gate decides, `fields` and `upstream` forward,
+//! `respond` refuses, `ledger` records. `connect` opens tunnels, whose inside comes back to `server`.
+
+mod body;
+mod connect;
+mod exchange;
+mod fields;
+mod framing;
+mod ledger;
+mod respond;
+mod server;
+mod target;
+mod upstream;
+mod wire;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::fields::Pseudonym;
+use self::wire::Mark;
+use crate::audit::{DecisionId, Log, Summary};
+use crate::ca::Authority;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::egress::Egress;
+use crate::gate::Gate;
+
+/// A proxy, listening or about to.
+pub struct Proxy {
+    gate: Gate,
+    egress: Egress,
+    authority: Arc<Authority>,
+    log: Arc<Log>,
+    summary: Summary,
+    settings: ArcSwap<Config>,
+    name: Pseudonym,
+    mark: Mark,
+    clock: Clock,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Proxy {
+    /// Puts a proxy together. Nothing listens and nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn new(
+        config: Config,
+        egress: Egress,
+        authority: Authority,
+        log: Log,
+        clock: Clock,
+    ) -> io::Result<Arc<Proxy>> {
+        let log = Arc::new(log);
+        let gate = Gate::new(&config, egress.clone(), Arc::clone(&log), clock.clone());
+        let id = DecisionId::mint(clock.now()).to_string();
+        // The end of an identifier is its random part.
+        let suffix = id
+            .get(id.len().saturating_sub(8)..)
+            .unwrap_or(&id)
+            .to_ascii_lowercase();
+        Ok(Arc::new(Proxy {
+            gate,
+            egress,
+            authority: Arc::new(authority),
+            log,
+            summary: Summary::default(),
+            settings: ArcSwap::from_pointee(config),
+            name: Pseudonym::new(&suffix),
+            mark: Mark::new()?,
+            clock,
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        }))
+    }
+
+    /// Accepts crawlers on these listeners, until [`Proxy::drain`].
+    ///
+    /// # Errors
+    /// When a listener cannot be watched.
+    pub fn serve(
+        self: &Arc<Self>,
+        listeners: Vec<std::net::TcpListener>,
+    ) -> io::Result<Vec<SocketAddr>> {
+        let slots = Arc::new(Semaphore::new(
+            self.settings
+                .load()
+                .limits
+                .connections
+                .min(Semaphore::MAX_PERMITS),
+        ));
+        let mut addresses = Vec::new();
+        for listener in listeners {
+            listener.set_nonblocking(true)?;
+            let listener = TcpListener::from_std(listener)?;
+            addresses.push(listener.local_addr()?);
+            tokio::spawn(server::listen(
+                Arc::clone(self),
+                listener,
+                Arc::clone(&slots),
+            ));
+        }
+        Ok(addresses)
+    }
+
+    /// Puts new settings in force for requests from now on.
+    pub fn reconfigure(&self, config: Config) {
+        self.gate.reconfigure(&config);
+        self.log.adopt(&config.log);
+        self.settings.store(Arc::new(config));
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> Arc<Config> {
+        self.settings.load_full()
+    }
+
+    /// Takes no more connections and waits until the exchanges under way have ended.
+    pub async fn drain(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// What went through so far.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// The decision log.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The local certificate authority.
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// The gate.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+}
+
+impl std::fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proxy")
+            .field("gate", &self.gate)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,168 @@
+//! Bodies in transit: nothing is held beyond the frame at hand, every octet is counted.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::sync::oneshot;
+
+use super::ledger::Ledger;
+use crate::egress::BodyError;
+
+/// The body of an answer to a crawler. Holds the exchange's ledger, so that the record is written when the
+/// last octet has gone, or the crawler.
+#[derive(Debug)]
+pub struct Answer {
+    content: Content,
+    /// None where the ledger goes on elsewhere: with a tunnel or a WebSocket.
+    ledger: Option<Box<Ledger>>,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// Written by crawlgate.
+    Own(Option<Bytes>),
+    /// From the origin, as it comes.
+    Origins(Incoming),
+}
+
+impl Answer {
+    /// A body that crawlgate wrote.
+    pub fn own(bytes: Bytes, ledger: Box<Ledger>) -> Answer {
+        let content = Content::Own((!bytes.is_empty()).then_some(bytes));
+        Answer {
+            content,
+            ledger: Some(ledger),
+        }
+    }
+
+    /// No body: what follows is not HTTP.
+    pub fn empty() -> Answer {
+        Answer {
+            content: Content::Own(None),
+            ledger: None,
+        }
+    }
+
+    /// The origin's body.
+    pub fn forwarded(incoming: Incoming, ledger: Box<Ledger>) -> Answer {
+        Answer {
+            content: Content::Origins(incoming),
+            ledger: Some(ledger),
+        }
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        let frame = match &mut this.content {
+            Content::Own(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
+            Content::Origins(incoming) => ready!(Pin::new(incoming).poll_frame(cx)),
+        };
+        match (&frame, &mut this.ledger) {
+            (Some(Ok(frame)), Some(ledger)) => {
+                ledger.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
+            }
+            (Some(Err(_)), Some(ledger)) => ledger.error = Some("http_response_incomplete"),
+            (Some(_), None) => {}
+            (None, _) => this.content = Content::Own(None),
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Own(bytes) => bytes.is_none(),
+            Content::Origins(incoming) => incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Own(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Content::Origins(incoming) => incoming.size_hint(),
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if !self.is_end_stream()
+            && let Some(ledger) = &mut self.ledger
+        {
+            ledger.hung_up();
+        }
+    }
+}
+
+/// The body of a crawler's request on its way to the origin.
+#[derive(Debug)]
+pub struct Upload {
+    incoming: Incoming,
+    progress: Arc<AtomicU64>,
+    /// Set while the crawler waits for `100 Continue`: nothing is read, and so nothing asked for,
+    /// until the origin wants it (RFC 9110 10.1.1).
+    invited: Option<oneshot::Receiver<()>>,
+}
+
+impl Upload {
+    /// Counts what passes in `progress`. With `invited`, waits for it before the first octet; when its
+    /// sender goes away without a word, the origin has answered and the body is not wanted.
+    pub fn new(
+        incoming: Incoming,
+        progress: Arc<AtomicU64>,
+        invited: Option<oneshot::Receiver<()>>,
+    ) -> Upload {
+        Upload {
+            incoming,
+            progress,
+            invited,
+        }
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        if let Some(invited) = &mut this.invited {
+            let word = ready!(Pin::new(invited).poll(cx));
+            this.invited = None;
+            if word.is_err() {
+                return Poll::Ready(Some(Err("the origin did not ask for the body".into())));
+            }
+        }
+        let frame = ready!(Pin::new(&mut this.incoming).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame {
+            let octets = frame.data_ref().map_or(0, |data| data.len() as u64);
+            this.progress.fetch_add(octets, Ordering::Relaxed);
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}

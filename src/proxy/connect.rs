@@ -1,0 +1,344 @@
+//! CONNECT: what comes through a tunnel is looked into, or the tunnel does not open.
+//!
+//! By default crawlgate answers 200, ends the TLS session itself with a certificate minted for the host,
+//! and judges each request inside; plain HTTP inside is judged as `http`. Hosts that the operator exempts
+//! get an opaque tunnel, but only where their robots.txt disallows nothing to this crawler.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional};
+use tokio::time::timeout;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::body::Answer;
+use super::exchange::{Connection, Refused, unread};
+use super::ledger::Ledger;
+use super::respond::Refusal;
+use super::server;
+use super::target::{self, Scope, Unreadable};
+use crate::gate::Kind;
+use crate::policy::{Decision, Reason, Ruling, Target};
+use crate::rep::{Origin, Scheme};
+
+/// The content type of a TLS record that carries a handshake message.
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// Answers a CONNECT.
+///
+/// # Errors
+/// The refusal; nothing of the tunnel has been opened.
+pub async fn connect(
+    connection: &Connection,
+    mut request: Request<Incoming>,
+    mut ledger: Box<Ledger>,
+) -> Result<Response<Answer>, Refused> {
+    let origin = match (&connection.scope, target::read_connect(request.uri())) {
+        (Scope::Plain, Ok(origin)) => origin,
+        // A tunnel in a tunnel would hide what is inside.
+        (Scope::Inside { .. }, Ok(_)) => return Err(unread(Unreadable::Malformed, ledger)),
+        (_, Err(unreadable)) => return Err(unread(unreadable, ledger)),
+    };
+    ledger.origin = Some(origin.clone());
+    let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
+        return Err(unread(Unreadable::Malformed, ledger));
+    };
+    let settings = connection.proxy.settings.load();
+    let host = origin.host();
+    if settings
+        .tls
+        .tunnel
+        .iter()
+        .any(|pattern| pattern.matches(host))
+    {
+        return open(connection, origin, upgrade, ledger).await;
+    }
+    let patience = settings.limits.header_timeout;
+    let inside = connection.clone();
+    connection.proxy.tasks.spawn(async move {
+        match upgrade.await {
+            Ok(upgraded) => intercept(inside, origin, upgraded, ledger, patience).await,
+            Err(_) => ledger.void(),
+        }
+    });
+    Ok(established())
+}
+
+/// The 2xx to a CONNECT carries neither Content-Length nor Transfer-Encoding (RFC 9110 9.3.6).
+fn established() -> Response<Answer> {
+    Response::new(Answer::empty())
+}
+
+/// Ends the TLS session, or reads the plain HTTP, that comes through a tunnel. What is asked for inside is
+/// judged and recorded there; the CONNECT asked for nothing, so its own ledger only tells of what is neither.
+async fn intercept(
+    connection: Connection,
+    origin: Origin,
+    upgraded: Upgraded,
+    mut ledger: Box<Ledger>,
+    patience: std::time::Duration,
+) {
+    let mut io = TokioIo::new(upgraded);
+    let mut first = [0; 1];
+    let [first] = match timeout(patience, io.read(&mut first)).await {
+        Ok(Ok(1)) => first,
+        // Hung up, or silent: nothing was asked for.
+        _ => return ledger.void(),
+    };
+    let io = Peeked {
+        first: Some(first),
+        inner: io,
+    };
+    match first {
+        TLS_HANDSHAKE => {
+            ledger.void();
+            if let Err(error) = end_tls(connection, &origin, io, patience).await {
+                debug!(%origin, %error, "a TLS session through the proxy failed");
+            }
+        }
+        b'A'..=b'Z' | b'a'..=b'z' => {
+            ledger.void();
+            let port = Some(origin.port());
+            if let Ok(origin) = Origin::new(Scheme::Http, origin.host(), port) {
+                let scope = Scope::Inside {
+                    origin,
+                    stray_name: None,
+                };
+                server::serve(io, connection.proxy, connection.client, scope).await;
+            }
+        }
+        _ => {
+            ledger.decision = Decision::bare(Reason::OpaqueTunnel);
+            ledger.error = Some("http_protocol_error");
+        }
+    }
+}
+
+async fn end_tls(
+    connection: Connection,
+    origin: &Origin,
+    io: Peeked<TokioIo<Upgraded>>,
+    patience: std::time::Duration,
+) -> io::Result<()> {
+    let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), io);
+    let start = timeout(patience, hello).await??;
+    let name = start.client_hello().server_name().map(Box::<str>::from);
+    // A client verifies the certificate against the name it asked for; to tell it that the name is not what
+    // the tunnel is for takes a certificate that it accepts.
+    let stray_name = name.filter(|name| !names(origin, name));
+    let host = stray_name.as_deref().unwrap_or(origin.host());
+    let config = connection
+        .proxy
+        .authority
+        .server_config(host)
+        .map_err(io::Error::other)?;
+    let tls = match timeout(patience, start.into_stream(config)).await? {
+        Ok(tls) => tls,
+        Err(error) => {
+            if is_distrust(&error) {
+                warn!(
+                    %origin,
+                    client = %connection.client,
+                    "the crawler does not trust the local CA: see `crawlgate ca setup`"
+                );
+            }
+            return Err(error);
+        }
+    };
+    let scope = Scope::Inside {
+        origin: origin.clone(),
+        stray_name,
+    };
+    server::serve(tls, connection.proxy, connection.client, scope).await;
+    Ok(())
+}
+
+/// Whether a server name names the origin's host.
+fn names(origin: &Origin, name: &str) -> bool {
+    name.eq_ignore_ascii_case(origin.host())
+        || Origin::new(origin.scheme(), name, Some(origin.port()))
+            .is_ok_and(|named| named == *origin)
+}
+
+/// Whether a handshake failed because the client does not know our CA.
+fn is_distrust(error: &io::Error) -> bool {
+    use rustls::AlertDescription::{BadCertificate, CertificateUnknown, UnknownCA};
+    let tls = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(
+        tls,
+        Some(rustls::Error::AlertReceived(
+            UnknownCA | BadCertificate | CertificateUnknown
+        ))
+    )
+}
+
+/// Opens an opaque tunnel, if it may be opened.
+async fn open(
+    connection: &Connection,
+    origin: Origin,
+    upgrade: OnUpgrade,
+    mut ledger: Box<Ledger>,
+) -> Result<Response<Answer>, Refused> {
+    ledger.opaque = true;
+    let target = Target {
+        origin,
+        path: http::uri::PathAndQuery::from_static("/"),
+    };
+    let cleared = {
+        let user_agent = ledger.user_agent.as_ref();
+        let gate = &connection.proxy.gate;
+        gate.clear(Kind::Tunnel, target, &ledger.agent, user_agent)
+            .await
+    };
+    ledger.hold = cleared.hold;
+    let permit = match cleared.ruling {
+        Ruling::Clear(permit, decision) => {
+            ledger.decision = decision;
+            permit
+        }
+        Ruling::Refuse(decision) => {
+            ledger.decision = decision;
+            return Err((Refusal::Decided, ledger));
+        }
+    };
+    let upstream = match connection.proxy.egress.connect(permit).await {
+        Ok(upstream) => upstream,
+        Err(failure) => return Err((Refusal::Upstream(failure), ledger)),
+    };
+    ledger.upstream = upstream.peer_addr().ok();
+    ledger.answered(StatusCode::OK.as_u16(), None);
+    let stop = connection.proxy.stop.clone();
+    connection.proxy.tasks.spawn(async move {
+        match upgrade.await {
+            Ok(downstream) => relay(TokioIo::new(downstream), upstream, ledger, stop).await,
+            Err(_) => ledger.hung_up(),
+        }
+    });
+    Ok(established())
+}
+
+/// Passes octets both ways until both sides have finished or the proxy stops, and then lets the ledger go.
+pub async fn relay(
+    mut downstream: impl AsyncRead + AsyncWrite + Unpin,
+    mut upstream: impl AsyncRead + AsyncWrite + Unpin,
+    mut ledger: Box<Ledger>,
+    stop: CancellationToken,
+) {
+    let mut counted = Counted {
+        inner: &mut downstream,
+        ledger: &mut ledger,
+    };
+    let result = tokio::select! {
+        result = copy_bidirectional(&mut counted, &mut upstream) => result.map(drop),
+        () = stop.cancelled() => Ok(()),
+    };
+    if result.is_err() {
+        ledger.error = Some("connection_terminated");
+    }
+    let _ = downstream.shutdown().await; // the peer may be gone
+}
+
+/// The crawler's side of a relay, counting.
+struct Counted<'a, S> {
+    inner: &'a mut S,
+    ledger: &'a mut Ledger,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<'_, S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let poll = Pin::new(&mut *self.inner).poll_read(cx, buf);
+        let octets = (buf.filled().len() - before) as u64;
+        self.ledger
+            .bytes_in
+            .fetch_add(octets, std::sync::atomic::Ordering::Relaxed);
+        poll
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut *self.inner).poll_write(cx, buf);
+        if let Poll::Ready(Ok(octets)) = poll {
+            self.ledger.bytes_out += octets as u64;
+        }
+        poll
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.inner).poll_shutdown(cx)
+    }
+}
+
+/// A stream whose first octet was looked at.
+struct Peeked<S> {
+    first: Option<u8>,
+    inner: S,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Peeked<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if buf.remaining() > 0
+            && let Some(first) = self.first.take()
+        {
+            buf.put_slice(&[first]);
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Peeked<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,243 @@
+//! One request, from its head to its answer. Plain requests and intercepted ones take the same way.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::header::USER_AGENT;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+
+use super::body::Answer;
+use super::ledger::{Ledger, Opening};
+use super::respond::{self, Asked, Refusal};
+use super::target::{self, Scope, Unreadable};
+use super::upstream::{self, Received};
+use super::wire::Link;
+use super::{Proxy, connect, fields};
+use crate::egress::Failure;
+use crate::gate::Kind;
+use crate::policy::{Decision, Reason, Ruling};
+
+/// What all exchanges of a connection share.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// The proxy.
+    pub proxy: Arc<Proxy>,
+    /// The crawler's address.
+    pub client: SocketAddr,
+    /// How requests come.
+    pub scope: Scope,
+    /// The way to the wire.
+    pub link: Arc<Link>,
+}
+
+/// What an answer needs to know of the request that is long gone by then.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    is_head: bool,
+    is_connect: bool,
+    wants_text: bool,
+}
+
+impl Connection {
+    /// Answers one request.
+    pub async fn exchange(&self, request: Request<Incoming>) -> Response<Answer> {
+        let method = request.method().clone();
+        let opening = Opening {
+            client: self.client,
+            scope: &self.scope,
+            method: method.clone(),
+            uri: request.uri().clone(),
+        };
+        let mut ledger = Ledger::open(&self.proxy, &self.link, opening);
+        let mut shape = Shape {
+            is_head: method == Method::HEAD,
+            is_connect: method == Method::CONNECT,
+            wants_text: false,
+        };
+        if self.proxy.mark.is(request.uri().path())
+            && let Some(refused) = self.link.take_refused()
+        {
+            ledger.is_unreadable(refused.excerpt);
+            ledger.decision = Decision::bare(Reason::BadRequest);
+            return self.refuse(&Refusal::Form(refused.violation), ledger, shape);
+        }
+        shape.wants_text = respond::wants_text(request.headers());
+        ledger.user_agent = request.headers().get(USER_AGENT).cloned();
+        ledger.agent = self.proxy.gate.identify(request.headers());
+        if shape.is_connect {
+            return match connect::connect(self, request, ledger).await {
+                Ok(response) => response,
+                Err((refusal, ledger)) => self.refuse(&refusal, ledger, shape),
+            };
+        }
+        match self.forward(request, ledger).await {
+            Ok(response) => response,
+            Err((refusal, ledger)) => {
+                self.link.decide(false);
+                self.refuse(&refusal, ledger, shape)
+            }
+        }
+    }
+
+    async fn forward(
+        &self,
+        mut request: Request<Incoming>,
+        mut ledger: Box<Ledger>,
+    ) -> Result<Response<Answer>, Refused> {
+        if *request.method() == Method::TRACE {
+            return Err(bad(Refusal::Trace, ledger));
+        }
+        if self.proxy.name.has_signed(request.headers()) {
+            return Err(bad(Refusal::Loop, ledger));
+        }
+        let target = match target::read(request.uri(), request.headers(), &self.scope) {
+            Ok(target) => target,
+            Err(unreadable) => return Err(unread(unreadable, ledger)),
+        };
+        ledger.origin = Some(target.origin.clone());
+        let origin = target.origin.clone();
+        let cleared = {
+            let user_agent = ledger.user_agent.as_ref();
+            let gate = &self.proxy.gate;
+            gate.clear(Kind::Request, target, &ledger.agent, user_agent)
+                .await
+        };
+        ledger.hold = cleared.hold;
+        let permit = match cleared.ruling {
+            Ruling::Clear(permit, decision) => {
+                ledger.decision = decision;
+                permit
+            }
+            Ruling::Refuse(decision) => {
+                ledger.decision = decision;
+                return Err((Refusal::Decided, ledger));
+            }
+        };
+        let downstream = request.extensions_mut().remove::<OnUpgrade>();
+        let version = request.version();
+        let wants_websocket = fields::to_origin(request.headers_mut(), &origin);
+        self.proxy.name.sign(request.headers_mut(), version);
+        let received = upstream::send(
+            &self.proxy.egress,
+            permit,
+            request,
+            &self.link,
+            &ledger.bytes_in,
+            self.proxy.settings.load().upstream.response_timeout,
+        )
+        .await;
+        let Received { response, from } = match received {
+            Ok(received) => received,
+            Err(failure) => return Err((Refusal::Upstream(failure), ledger)),
+        };
+        ledger.upstream = from;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return match downstream {
+                Some(downstream) if wants_websocket => {
+                    Ok(self.switch(response, downstream, ledger))
+                }
+                _ => Err((Refusal::Upgrade, ledger)),
+            };
+        }
+        self.link.decide(false);
+        Ok(self.pass(response, ledger))
+    }
+
+    /// Passes the origin's answer on.
+    fn pass(&self, mut response: Response<Incoming>, mut ledger: Box<Ledger>) -> Response<Answer> {
+        ledger.answered(response.status().as_u16(), None);
+        let version = response.version();
+        fields::to_crawler(response.headers_mut());
+        self.proxy.name.sign(response.headers_mut(), version);
+        *response.version_mut() = http::Version::HTTP_11;
+        response.extensions_mut().clear();
+        response.map(|incoming| Answer::forwarded(incoming, ledger))
+    }
+
+    /// Relays what both sides say from now on. The record is written when they have finished.
+    fn switch(
+        &self,
+        mut response: Response<Incoming>,
+        downstream: OnUpgrade,
+        mut ledger: Box<Ledger>,
+    ) -> Response<Answer> {
+        let upstream = hyper::upgrade::on(&mut response);
+        let mut answer = Response::new(());
+        *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        *answer.headers_mut() = switching(response.headers());
+        self.proxy
+            .name
+            .sign(answer.headers_mut(), response.version());
+        ledger.answered(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
+        self.link.decide(true);
+        let stop = self.proxy.stop.clone();
+        self.proxy.tasks.spawn(async move {
+            let (Ok(downstream), Ok(upstream)) = tokio::join!(downstream, upstream) else {
+                ledger.hung_up();
+                return;
+            };
+            connect::relay(
+                TokioIo::new(downstream),
+                TokioIo::new(upstream),
+                ledger,
+                stop,
+            )
+            .await;
+        });
+        answer.map(|()| Answer::empty())
+    }
+
+    fn refuse(&self, refusal: &Refusal, ledger: Box<Ledger>, shape: Shape) -> Response<Answer> {
+        let asked = Asked {
+            is_head: shape.is_head,
+            is_connect: shape.is_connect,
+            wants_text: shape.wants_text,
+            unreachable_status: self.proxy.settings.load().robots.unreachable_status,
+            name: "crawlgate",
+        };
+        respond::refuse(refusal, ledger, asked, self.proxy.clock.now())
+    }
+}
+
+/// A refusal, with the ledger it will be entered in.
+pub type Refused = (Refusal, Box<Ledger>);
+
+/// Refuses a request for its form.
+fn bad(refusal: Refusal, mut ledger: Box<Ledger>) -> Refused {
+    ledger.decision = Decision::bare(Reason::BadRequest);
+    (refusal, ledger)
+}
+
+/// Refuses a request whose target cannot be judged.
+pub fn unread(unreadable: Unreadable, mut ledger: Box<Ledger>) -> Refused {
+    ledger.decision = Decision::bare(match unreadable {
+        Unreadable::Misdirected { .. } => Reason::Misdirected,
+        _ => Reason::BadRequest,
+    });
+    (Refusal::Target(unreadable), ledger)
+}
+
+/// The fields of a 101, which are all about this connection.
+fn switching(origins: &HeaderMap) -> HeaderMap {
+    let mut headers = origins.clone();
+    fields::to_crawler(&mut headers);
+    headers.insert(
+        http::header::CONNECTION,
+        http::HeaderValue::from_static("upgrade"),
+    );
+    headers.insert(
+        http::header::UPGRADE,
+        http::HeaderValue::from_static("websocket"),
+    );
+    headers
+}
+
+/// No answer came.
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Refusal {
+        Refusal::Upstream(failure)
+    }
+}

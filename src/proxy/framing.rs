@@ -1,0 +1,564 @@
+//! Where each request of a connection begins and ends, strictly (RFC 9112).
+//!
+//! hyper is lenient where RFC 9112 allows a recipient to be, and drops a Content-Length beside a
+//! Transfer-Encoding without a word. A gate cannot be: two readings of where a request ends are two readings
+//! of what was asked. So every head is read here first, with hyper's own parser and stricter rules, and
+//! body framing is followed just far enough to find the next head. Pure: bytes in, [`Scan`] out.
+
+use http::Uri;
+use memchr::memchr;
+
+/// Header fields in one request.
+const MAX_FIELDS: usize = 100;
+
+/// Octets in one chunk-size line.
+const MAX_CHUNK_LINE: usize = 256;
+
+/// Bounds on a request head.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Octets of the whole head.
+    pub head: usize,
+    /// Octets of the request target.
+    pub target: usize,
+}
+
+/// Why a request cannot be read, or is refused for its form alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Violation {
+    /// A syntax error in the request line or a field.
+    Syntax,
+    /// The request target is not a URI.
+    Target,
+    /// A line that ends in LF alone.
+    BareLineFeed,
+    /// Content-Length twice, beside Transfer-Encoding, or not a number.
+    ContentLength,
+    /// Transfer-Encoding twice, in HTTP/1.0, or anything but `chunked`.
+    TransferEncoding,
+    /// No Host in HTTP/1.1, or more than one.
+    Host,
+    /// A CONNECT with a body.
+    ConnectBody,
+    /// Not HTTP/1.0 or HTTP/1.1.
+    Version,
+    /// The head exceeds its bound.
+    HeadTooLarge,
+    /// The request target exceeds its bound.
+    TargetTooLong,
+    /// The head was not complete in time.
+    Slow,
+}
+
+/// What to do with octets read from the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scan {
+    /// The first so many octets may pass; keep the rest until more is read.
+    Pass(usize),
+    /// The first so many octets may pass; what follows may not.
+    Refuse(usize, Violation),
+    /// The body's framing broke after so many octets: the connection cannot go on.
+    Broken(usize),
+}
+
+/// Follows the framing of one connection.
+#[derive(Debug)]
+pub struct Framer {
+    bounds: Bounds,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before or in a head.
+    Head,
+    /// In a body with so many octets to come.
+    Sized(u64),
+    /// In a chunked body.
+    Chunked(Chunk),
+    /// After the head of a request to switch protocols, until the answer decides.
+    Undecided,
+    /// Another protocol: octets mean nothing to us.
+    Opaque,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chunk {
+    /// In a chunk-size line: size so far, digits seen, octets of the line.
+    Size { size: u64, digits: u8, line: u16 },
+    /// After the size, in extensions.
+    Extension { size: u64, line: u16 },
+    /// After the CR of a chunk-size line.
+    SizeEnd { size: u64 },
+    /// In chunk data.
+    Data(u64),
+    /// Before the CR after chunk data.
+    DataCr,
+    /// Before the LF after chunk data.
+    DataLf,
+    /// At the start of a trailer line.
+    TrailerStart { total: u32 },
+    /// In a trailer line.
+    Trailer { total: u32 },
+    /// After the CR of a trailer line; `last` when the line was empty.
+    TrailerEnd { total: u32, last: bool },
+}
+
+impl Framer {
+    /// For a connection on which nothing was read yet.
+    pub fn new(bounds: Bounds) -> Framer {
+        Framer {
+            bounds,
+            state: State::Head,
+        }
+    }
+
+    /// Whether the connection waits for a head, so that silence is idleness.
+    pub fn is_between_requests(&self) -> bool {
+        self.state == State::Head
+    }
+
+    /// Whether the next octets belong to another protocol.
+    pub fn is_opaque(&self) -> bool {
+        self.state == State::Opaque
+    }
+
+    /// Whether nothing may pass until the answer to a request to switch protocols is known.
+    pub fn is_undecided(&self) -> bool {
+        self.state == State::Undecided
+    }
+
+    /// The answer to a request to switch protocols.
+    pub fn decide(&mut self, switched: bool) {
+        if self.state == State::Undecided {
+            self.state = if switched { State::Opaque } else { State::Head };
+        }
+    }
+
+    /// Scans `bytes`, which continue where the octets passed so far ended.
+    pub fn scan(&mut self, bytes: &[u8]) -> Scan {
+        let mut done = 0;
+        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            match self.state {
+                State::Opaque => return Scan::Pass(bytes.len()),
+                State::Undecided => break,
+                State::Head => match self.head(rest) {
+                    Ok(0) => break,
+                    Ok(length) => done += length,
+                    Err(violation) => return Scan::Refuse(done, violation),
+                },
+                State::Sized(left) => {
+                    let here = left.min(rest.len() as u64);
+                    done += here as usize;
+                    self.state = match left - here {
+                        0 => State::Head,
+                        left => State::Sized(left),
+                    };
+                }
+                State::Chunked(chunk) => match chunk.advance(rest) {
+                    Some((length, next)) => {
+                        done += length;
+                        self.state = next.map_or(State::Head, State::Chunked);
+                    }
+                    None => return Scan::Broken(done),
+                },
+            }
+        }
+        Scan::Pass(done)
+    }
+
+    /// The length of the head that `bytes` begin with, 0 while it is incomplete.
+    fn head(&mut self, bytes: &[u8]) -> Result<usize, Violation> {
+        // Empty lines before a request line are ignored (RFC 9112 2.2).
+        if bytes.starts_with(b"\r\n") {
+            return Ok(2);
+        }
+        let length = match head_length(bytes)? {
+            Some(length) if length > self.bounds.head => return Err(Violation::HeadTooLarge),
+            Some(length) => length,
+            None if bytes.len() > self.bounds.head => {
+                return Err(self.too_long(bytes));
+            }
+            None => return Ok(0),
+        };
+        let head = bytes.get(..length).unwrap_or(bytes);
+        self.state = read_head(head, self.bounds)?;
+        Ok(length)
+    }
+
+    /// Of a head that outgrew its bound: is it the request target or the fields?
+    fn too_long(&self, bytes: &[u8]) -> Violation {
+        match memchr(b'\n', bytes) {
+            Some(end) if end <= self.bounds.target => Violation::HeadTooLarge,
+            _ => Violation::TargetTooLong,
+        }
+    }
+}
+
+/// Where the head ends: after its first empty line. Every line must end in CRLF.
+fn head_length(bytes: &[u8]) -> Result<Option<usize>, Violation> {
+    let mut start = 0;
+    while let Some(rest) = bytes.get(start..) {
+        let Some(end) = memchr(b'\n', rest) else {
+            return Ok(None);
+        };
+        match end.checked_sub(1).and_then(|before| rest.get(before)) {
+            Some(b'\r') if end == 1 => return Ok(Some(start + 2)),
+            Some(b'\r') => start += end + 1,
+            _ => return Err(Violation::BareLineFeed),
+        }
+    }
+    Ok(None)
+}
+
+/// What follows a head, if the head is one.
+fn read_head(head: &[u8], bounds: Bounds) -> Result<State, Violation> {
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut request = httparse::Request::new(&mut fields);
+    match request.parse(head) {
+        Ok(httparse::Status::Complete(length)) if length == head.len() => {}
+        Ok(_) => return Err(Violation::Syntax),
+        Err(httparse::Error::TooManyHeaders) => return Err(Violation::HeadTooLarge),
+        Err(httparse::Error::Version) => return Err(Violation::Version),
+        Err(_) => return Err(Violation::Syntax),
+    }
+    let (Some(method), Some(target), Some(minor)) = (request.method, request.path, request.version)
+    else {
+        return Err(Violation::Syntax);
+    };
+    if target.len() > bounds.target {
+        return Err(Violation::TargetTooLong);
+    }
+    if !is_plain_target(target) && Uri::try_from(target).is_err() {
+        return Err(Violation::Target);
+    }
+    let is_connect = method == "CONNECT";
+    let (mut length, mut chunked, mut hosts, mut upgrade) = (None, false, 0, false);
+    for field in request.headers.iter() {
+        match field.name.len() {
+            4 if field.name.eq_ignore_ascii_case("host") => hosts += 1,
+            7 if field.name.eq_ignore_ascii_case("upgrade") => upgrade = true,
+            14 if field.name.eq_ignore_ascii_case("content-length") => {
+                if length.replace(content_length(field.value)?).is_some() {
+                    return Err(Violation::ContentLength);
+                }
+            }
+            17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
+                if chunked || minor == 0 || !field.value.eq_ignore_ascii_case(b"chunked") {
+                    return Err(Violation::TransferEncoding);
+                }
+                chunked = true;
+            }
+            _ => {}
+        }
+    }
+    match hosts {
+        1 => {}
+        0 if minor == 0 => {}
+        _ => return Err(Violation::Host),
+    }
+    match (length, chunked) {
+        (Some(_), true) => Err(Violation::ContentLength),
+        (Some(1..), _) | (_, true) if is_connect => Err(Violation::ConnectBody),
+        _ if is_connect => Ok(State::Opaque),
+        (None, true) => Ok(State::Chunked(Chunk::START)),
+        (Some(0) | None, false) if upgrade => Ok(State::Undecided),
+        (Some(0) | None, false) => Ok(State::Head),
+        (Some(length), false) => Ok(State::Sized(length)),
+    }
+}
+
+/// Targets of these octets only, in absolute-form with a plain host or in origin-form, are URIs for sure.
+fn is_plain_target(target: &str) -> bool {
+    let plain = |rest: &str| {
+        rest.bytes().all(|b| {
+            b.is_ascii_alphanumeric()
+                || matches!(
+                    b,
+                    b'/' | b'.'
+                        | b'-'
+                        | b'_'
+                        | b'~'
+                        | b'%'
+                        | b'?'
+                        | b'='
+                        | b'&'
+                        | b'+'
+                        | b','
+                        | b';'
+                )
+        })
+    };
+    if target.starts_with('/') {
+        return plain(target);
+    }
+    let Some(rest) = target.strip_prefix("http://") else {
+        return false;
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (host, port) = authority.split_once(':').unwrap_or((authority, "1"));
+    let is_host = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-');
+    !host.is_empty()
+        && host.bytes().all(is_host)
+        && (1..=5).contains(&port.len())
+        && port.parse::<u16>().is_ok()
+        && plain(path)
+}
+
+/// `Content-Length = 1*DIGIT` (RFC 9110 8.6).
+fn content_length(value: &[u8]) -> Result<u64, Violation> {
+    if value.is_empty() || value.len() > 18 || !value.iter().all(u8::is_ascii_digit) {
+        return Err(Violation::ContentLength);
+    }
+    Ok(value
+        .iter()
+        .fold(0, |length, digit| length * 10 + u64::from(digit - b'0')))
+}
+
+impl Chunk {
+    const START: Chunk = Chunk::Size {
+        size: 0,
+        digits: 0,
+        line: 0,
+    };
+
+    /// Octets taken and the next state, or nothing when the framing is broken. The inner `None` is the
+    /// end of the body.
+    fn advance(self, bytes: &[u8]) -> Option<(usize, Option<Chunk>)> {
+        if let Chunk::Data(left) = self {
+            let here = left.min(bytes.len() as u64);
+            let next = match left - here {
+                0 => Chunk::DataCr,
+                left => Chunk::Data(left),
+            };
+            return Some((here as usize, Some(next)));
+        }
+        let byte = *bytes.first()?;
+        let next = match (self, byte) {
+            (Chunk::Size { size, digits, line }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                // 15 digits hold any body there is, and never overflow.
+                if digits >= 15 {
+                    return None;
+                }
+                let digit = char::from(byte).to_digit(16)?;
+                Chunk::Size {
+                    size: size * 16 + u64::from(digit),
+                    digits: digits + 1,
+                    line: line + 1,
+                }
+            }
+            (Chunk::Size { digits: 0, .. }, _) => return None,
+            (Chunk::Size { size, .. } | Chunk::Extension { size, .. }, b'\r') => {
+                Chunk::SizeEnd { size }
+            }
+            (Chunk::Size { size, line, .. }, b';' | b' ' | b'\t') => {
+                Chunk::Extension { size, line }
+            }
+            (Chunk::Extension { size, line }, b'\t' | b' '..=b'~' | 0x80..)
+                if usize::from(line) < MAX_CHUNK_LINE =>
+            {
+                Chunk::Extension {
+                    size,
+                    line: line + 1,
+                }
+            }
+            (Chunk::SizeEnd { size: 0 }, b'\n') => Chunk::TrailerStart { total: 0 },
+            (Chunk::SizeEnd { size }, b'\n') => Chunk::Data(size),
+            (Chunk::DataCr, b'\r') => Chunk::DataLf,
+            (Chunk::DataLf, b'\n') => Chunk::START,
+            (Chunk::TrailerStart { total }, b'\r') => Chunk::TrailerEnd { total, last: true },
+            (Chunk::Trailer { total }, b'\r') => Chunk::TrailerEnd { total, last: false },
+            (
+                Chunk::TrailerStart { total } | Chunk::Trailer { total },
+                b'\t' | b' '..=b'~' | 0x80..,
+            ) if total < 16_384 => Chunk::Trailer { total: total + 1 },
+            (Chunk::TrailerEnd { last: true, .. }, b'\n') => return Some((1, None)),
+            (Chunk::TrailerEnd { total, last: false }, b'\n') => Chunk::TrailerStart { total },
+            _ => return None,
+        };
+        Some((1, Some(next)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        head: 1024,
+        target: 256,
+    };
+
+    fn scan(bytes: &str) -> Scan {
+        Framer::new(BOUNDS).scan(bytes.as_bytes())
+    }
+
+    #[test]
+    fn a_violation_is_named() {
+        use Violation::*;
+        let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(300));
+        let large = format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n",
+            "a".repeat(1100)
+        );
+        let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: \r\n".repeat(101));
+        for (bytes, violation, why) in [
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+                ContentLength,
+                "CL then TE",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+                ContentLength,
+                "TE then CL",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+                ContentLength,
+                "CL twice",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n",
+                ContentLength,
+                "CL with a sign",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\n",
+                ContentLength,
+                "CL list",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: \r\n\r\n",
+                ContentLength,
+                "CL empty",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n",
+                TransferEncoding,
+                "unknown TE",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+                TransferEncoding,
+                "TE list",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+                TransferEncoding,
+                "TE twice",
+            ),
+            (
+                "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+                TransferEncoding,
+                "TE in 1.0",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\n Continued: x\r\n\r\n",
+                Syntax,
+                "obs-fold",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+                Syntax,
+                "space before the colon",
+            ),
+            ("GET / HTTP/1.1\nHost: a\n\n", BareLineFeed, "LF alone"),
+            (
+                "GET / HTTP/1.1\r\nHost: a\nX: y\r\n\r\n",
+                BareLineFeed,
+                "LF alone inside",
+            ),
+            ("GET / HTTP/1.1\r\n\r\n", Host, "no Host"),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+                Host,
+                "two Hosts",
+            ),
+            (
+                "CONNECT a:1 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n",
+                ConnectBody,
+                "CONNECT with a body",
+            ),
+            ("PRI * HTTP/2.0\r\n\r\n", Version, "HTTP/2"),
+            (
+                "GET http://a:99999999/ HTTP/1.1\r\nHost: a\r\n\r\n",
+                Target,
+                "no such port",
+            ),
+            (&long, TargetTooLong, "long target"),
+            (&large, HeadTooLarge, "large head"),
+            (&many, HeadTooLarge, "many fields"),
+        ] {
+            assert_eq!(scan(bytes), Scan::Refuse(0, violation), "{why}");
+        }
+    }
+
+    #[test]
+    fn what_follows_a_request_is_found_however_it_is_cut() {
+        let requests = [
+            "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "\r\nPOST http://a/x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nT: x\r\n\r\n",
+            "GET / HTTP/1.0\r\n\r\n",
+        ];
+        let wire = requests.concat().repeat(3);
+        for step in 1..wire.len() {
+            let mut framer = Framer::new(BOUNDS);
+            let (mut passed, mut end) = (0, 0);
+            while end < wire.len() {
+                end = (end + step).min(wire.len());
+                match framer.scan(&wire.as_bytes()[passed..end]) {
+                    Scan::Pass(n) => passed += n,
+                    other => panic!("step {step} at {passed}: {other:?}"),
+                }
+            }
+            assert_eq!(passed, wire.len(), "step {step}");
+            assert!(framer.is_between_requests(), "step {step}");
+        }
+    }
+
+    #[test]
+    fn a_second_request_is_refused_behind_the_first() {
+        let first = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        let bytes = format!("{first}GET / HTTP/1.1\r\n\r\n");
+        assert_eq!(scan(&bytes), Scan::Refuse(first.len(), Violation::Host));
+    }
+
+    #[test]
+    fn broken_chunks_break_the_connection() {
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+        for (body, at) in [
+            ("x\r\n", 0),
+            ("\r\n", 0),
+            ("5\nhello", 1),
+            ("5\r\nhelloX", 8),
+            ("0\r\n\n", 3),
+            ("1111111111111111\r\n", 15),
+            ("0x5\r\n", 1),
+        ] {
+            let scan = scan(&format!("{head}{body}"));
+            assert_eq!(scan, Scan::Broken(head.len() + at), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn other_protocols_begin_after_connect_and_upgrade() {
+        let connect = "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n";
+        let mut framer = Framer::new(BOUNDS);
+        assert_eq!(
+            framer.scan(format!("{connect}\x16\x03").as_bytes()),
+            Scan::Pass(connect.len() + 2)
+        );
+        assert!(framer.is_opaque());
+
+        let upgrade =
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+        let mut framer = Framer::new(BOUNDS);
+        let early = format!("{upgrade}GET");
+        assert_eq!(framer.scan(early.as_bytes()), Scan::Pass(upgrade.len()));
+        assert!(framer.is_undecided());
+        framer.decide(false);
+        assert_eq!(framer.scan(b"GET"), Scan::Pass(0));
+    }
+}

@@ -1,0 +1,274 @@
+//! The exchange's one exit: whatever happens to it, it is recorded once, when it ends.
+//!
+//! A [`Ledger`] opens with the exchange and travels with it: into the response's body, into an upgraded
+//! connection. It writes its record when it is dropped, so an error, a crawler that hangs up and a
+//! cancelled task all leave the same kind of line. Until a decision is made the ledger says so.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::{HeaderValue, Method, Uri};
+
+use super::Proxy;
+use super::target::Scope;
+use super::wire::Link;
+use crate::agent::Agent;
+use crate::audit::{self, DecisionId, Record};
+use crate::clock::Moment;
+use crate::policy::{Decision, Reason, Verdict};
+use crate::rep::Origin;
+use crate::robots::access::{Absence, Cause};
+use crate::robots::state::State;
+
+/// What is known of an exchange so far.
+pub struct Ledger {
+    proxy: Arc<Proxy>,
+    link: Arc<Link>,
+    /// The decision's identifier.
+    pub id: DecisionId,
+    time: Moment,
+    client: SocketAddr,
+    via: &'static str,
+    /// The exchange is a tunnel that is not looked into.
+    pub opaque: bool,
+    method: Method,
+    url: Url,
+    /// The origin, once the target was read.
+    pub origin: Option<Origin>,
+    /// As whom the crawler is judged.
+    pub agent: Arc<Agent>,
+    /// The request's User-Agent.
+    pub user_agent: Option<HeaderValue>,
+    /// The decision, once it was made.
+    pub decision: Decision,
+    /// How long the request was held.
+    pub hold: Duration,
+    /// Where it was sent.
+    pub upstream: Option<SocketAddr>,
+    /// What the crawler was answered.
+    pub status: Option<u16>,
+    /// Octets of the request's body so far.
+    pub bytes_in: Arc<AtomicU64>,
+    /// Octets of the response's body so far.
+    pub bytes_out: u64,
+    /// What went wrong, as Proxy-Status has it.
+    pub error: Option<&'static str>,
+    is_void: bool,
+}
+
+/// The URL as it came.
+enum Url {
+    /// In the request line.
+    Whole(Uri),
+    /// Split between CONNECT and the request line.
+    Inside(Origin, Uri),
+    /// A request line that cannot be read.
+    Excerpt(Box<[u8]>),
+}
+
+/// What is known when an exchange begins.
+pub struct Opening<'a> {
+    /// The crawler's address.
+    pub client: SocketAddr,
+    /// How the request came.
+    pub scope: &'a Scope,
+    /// Its method.
+    pub method: Method,
+    /// Its request target.
+    pub uri: Uri,
+}
+
+impl Ledger {
+    /// Opens the ledger of an exchange that begins now.
+    pub fn open(proxy: &Arc<Proxy>, link: &Arc<Link>, opening: Opening<'_>) -> Box<Ledger> {
+        let time = proxy.clock.now();
+        let via = match opening.method {
+            Method::CONNECT => "tunnel",
+            _ => opening.scope.name(),
+        };
+        let url = match opening.scope {
+            Scope::Inside { origin, .. } if opening.uri.scheme().is_none() => {
+                Url::Inside(origin.clone(), opening.uri)
+            }
+            Scope::Inside { .. } | Scope::Plain => Url::Whole(opening.uri),
+        };
+        link.begin();
+        Box::new(Ledger {
+            proxy: Arc::clone(proxy),
+            link: Arc::clone(link),
+            id: DecisionId::mint(time),
+            time,
+            client: opening.client,
+            via,
+            opaque: false,
+            method: opening.method,
+            url,
+            origin: None,
+            agent: Arc::default(),
+            user_agent: None,
+            decision: Decision::bare(Reason::RobotsPending),
+            hold: Duration::ZERO,
+            upstream: None,
+            status: None,
+            bytes_in: Arc::default(),
+            bytes_out: 0,
+            error: Some(HUNG_UP),
+            is_void: false,
+        })
+    }
+
+    /// The request could not be read: what is known of it is its first octets.
+    pub fn is_unreadable(&mut self, excerpt: Box<[u8]>) {
+        let line_end = memchr::memchr2(b'\r', b'\n', &excerpt).unwrap_or(excerpt.len());
+        let line = excerpt.get(..line_end).unwrap_or(&excerpt);
+        let mut words = line.split(|byte| *byte == b' ');
+        let method = words.next().and_then(|word| Method::from_bytes(word).ok());
+        self.method = method.unwrap_or_default();
+        self.url = Url::Excerpt(words.next().unwrap_or_default().into());
+    }
+
+    /// The answer's head is on its way.
+    pub fn answered(&mut self, status: u16, error: Option<&'static str>) {
+        self.status = Some(status);
+        self.error = error;
+    }
+
+    /// The crawler went away before it had the whole answer.
+    pub fn hung_up(&mut self) {
+        self.error.get_or_insert(HUNG_UP);
+    }
+
+    /// Closes the ledger of an exchange that asked for nothing itself, without a record.
+    pub fn void(mut self: Box<Self>) {
+        self.is_void = true;
+    }
+
+    fn record(&self) {
+        let verdict = self.decision.verdict().as_str();
+        if self.error.is_none()
+            && self.decision.verdict() == Verdict::Allow
+            && !self.proxy.log.wants(verdict)
+        {
+            self.proxy.summary.count_forwarded();
+            return;
+        }
+        let url = self.url.text();
+        let tokens = &self.agent.tokens;
+        let chain: Vec<&str> = tokens.iter().map(|token| token.as_str()).collect();
+        let robots_url = self
+            .origin
+            .as_ref()
+            .map(Origin::robots_url)
+            .unwrap_or_default();
+        let record = Record {
+            time: self.time,
+            id: self.id,
+            mode: "enforce",
+            verdict,
+            reason: self.decision.reason.as_str(),
+            client: audit::Client {
+                address: self.client,
+                name: None,
+            },
+            agent: audit::Agent {
+                chain: &chain,
+                source: self.agent.source.as_str(),
+            },
+            user_agent: self.user_agent.as_ref().map(HeaderValue::as_bytes),
+            method: self.method.as_str(),
+            url: &url,
+            scheme: self
+                .origin
+                .as_ref()
+                .map_or("", |origin| origin.scheme().as_str()),
+            host: self.origin.as_ref().map_or("", Origin::host),
+            port: self.origin.as_ref().map_or(0, Origin::port),
+            via: self.via,
+            opaque: self.opaque,
+            rule: self.decision.rule.as_ref().map(|rule| audit::RuleLine {
+                group: &rule.group,
+                text: &rule.text,
+                line: rule.line,
+            }),
+            robots: self
+                .decision
+                .basis
+                .as_deref()
+                .map(|state| copy_of(state, &robots_url)),
+            hold: self.hold,
+            upstream: self.upstream,
+            status: self.status,
+            bytes_in: self.bytes_in.load(Ordering::Relaxed),
+            bytes_out: self.bytes_out,
+            duration: self.proxy.clock.now().since(self.time),
+            error: self.error,
+        };
+        // A log that fails would only be flooded with having failed.
+        if self.decision.reason != Reason::LogFailed {
+            self.proxy.log.record(&record);
+        }
+        self.proxy.summary.count(&record);
+    }
+}
+
+/// What stands in a record whose crawler was gone before the answer.
+const HUNG_UP: &str = "client_closed";
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        if !self.is_void {
+            self.record();
+        }
+        self.link.end();
+    }
+}
+
+fn copy_of<'a>(state: &'a State, url: &'a str) -> audit::RobotsCopy<'a> {
+    let snapshot = state.snapshot();
+    let status = match state {
+        State::Unreachable { outage, .. } => match outage.cause {
+            Cause::Status(status) => Some(status),
+            _ => None,
+        },
+        State::Unavailable { why, .. } => match why {
+            Absence::Status(status) | Absence::NotFoundBehind(status) => Some(*status),
+            Absence::TooManyRedirects | Absence::RedirectLoop => None,
+        },
+        State::NeverFetched | State::Successful { .. } => snapshot.map(|s| s.status),
+    };
+    let fetched_at = match state {
+        State::Unavailable { fetched, .. } => Some(*fetched),
+        _ => snapshot.map(|snapshot| snapshot.fetched),
+    };
+    audit::RobotsCopy {
+        url,
+        final_url: snapshot.map(|snapshot| &*snapshot.final_url),
+        state: state.name(),
+        status,
+        fetched_at,
+        sha256: snapshot.map(|snapshot| snapshot.sha256),
+        bytes: snapshot.map(|snapshot| snapshot.robots.text().len() as u64),
+        truncated: snapshot.is_some_and(|snapshot| snapshot.robots.is_truncated()),
+    }
+}
+
+impl Url {
+    fn text(&self) -> Vec<u8> {
+        match self {
+            Url::Whole(uri) => uri.to_string().into_bytes(),
+            Url::Inside(origin, uri) => format!("{origin}{uri}").into_bytes(),
+            Url::Excerpt(bytes) => bytes.to_vec(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ledger")
+            .field("decision", &self.decision)
+            .field("status", &self.status)
+            .finish_non_exhaustive()
+    }
+}

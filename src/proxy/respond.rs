@@ -1,0 +1,384 @@
+//! Every answer that crawlgate makes itself, from a typed refusal (RFC 9110 15, 9209, 9457).
+//!
+//! Each carries `Proxy-Status` and says in one sentence what to do, as a problem document or, where the
+//! client asks for it, as text. So a crawler can tell our 403 from the origin's.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use serde::Serialize;
+
+use super::body::Answer;
+use super::framing::Violation;
+use super::ledger::Ledger;
+use super::target::Unreadable;
+use crate::clock::Moment;
+use crate::egress::Failure;
+use crate::policy::{Decision, Reason};
+use crate::rep::Origin;
+
+const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
+/// Why crawlgate answers itself.
+#[derive(Debug, Clone)]
+pub enum Refusal {
+    /// The decision was not to forward.
+    Decided,
+    /// The request cannot be read, or has a form that is refused.
+    Form(Violation),
+    /// The target cannot be judged.
+    Target(Unreadable),
+    /// TRACE would show the crawler what we add.
+    Trace,
+    /// The request has passed here before.
+    Loop,
+    /// It was forwarded and no answer came.
+    Upstream(Failure),
+    /// The origin would not switch protocols as we had asked it to.
+    Upgrade,
+}
+
+/// What is at hand when an answer is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The request's method.
+    pub is_head: bool,
+    /// It was a CONNECT: whatever comes next on the connection is not HTTP.
+    pub is_connect: bool,
+    /// The client prefers text.
+    pub wants_text: bool,
+    /// The status while a robots.txt is unreachable.
+    pub unreachable_status: u16,
+    /// Our name.
+    pub name: &'a str,
+}
+
+/// Whether a client asks for text: it names a text type, and JSON not at all.
+pub fn wants_text(headers: &HeaderMap) -> bool {
+    let mut text = false;
+    for value in headers.get_all(ACCEPT) {
+        let value = value.as_bytes().to_ascii_lowercase();
+        if memchr::memmem::find(&value, b"json").is_some() {
+            return false;
+        }
+        text |= memchr::memmem::find(&value, b"text/").is_some();
+    }
+    text
+}
+
+#[derive(Serialize)]
+struct Problem<'a> {
+    r#type: &'a str,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    reason: &'a str,
+    rule: Option<&'a str>,
+    line: Option<u32>,
+    group: Option<&'a str>,
+    robots_url: Option<&'a str>,
+    id: &'a str,
+}
+
+/// Builds the answer, and enters it in the ledger, which leaves with it.
+pub fn refuse(
+    refusal: &Refusal,
+    mut ledger: Box<Ledger>,
+    asked: Asked<'_>,
+    now: Moment,
+) -> Response<Answer> {
+    let Told {
+        status,
+        error,
+        title,
+        detail,
+        retry_after,
+        close,
+    } = tell(refusal, &ledger, asked, now);
+    let id = ledger.id.to_string();
+    let reason = ledger.decision.reason.as_str();
+    // Without a decision, the answer is about the request or the way, not about a robots.txt.
+    let robots_url = match refusal {
+        Refusal::Decided => ledger.origin.as_ref().map(Origin::robots_url),
+        _ => None,
+    };
+    let rule = match refusal {
+        Refusal::Decided => ledger.decision.rule.as_ref(),
+        _ => None,
+    };
+    let (content_type, body) = if asked.wants_text {
+        let mut text = format!(
+            "{} {title}\n\n{detail}\n\nreason: {reason}\n",
+            status.as_u16()
+        );
+        if let Some(rule) = rule {
+            let _ = writeln!(
+                text,
+                "rule: {} (line {}, group {})",
+                rule.text, rule.line, rule.group
+            );
+        }
+        if let Some(url) = &robots_url {
+            let _ = writeln!(text, "robots.txt: {url}");
+        }
+        let _ = writeln!(text, "decision: {id}");
+        ("text/plain; charset=utf-8", text.into_bytes())
+    } else {
+        let kind = match refusal {
+            Refusal::Decided => reason,
+            _ => error.unwrap_or(reason),
+        };
+        let kind = format!("urn:crawlgate:problem:{kind}");
+        let problem = Problem {
+            r#type: &kind,
+            title,
+            status: status.as_u16(),
+            detail: &detail,
+            reason,
+            rule: rule.map(|rule| &*rule.text),
+            line: rule.map(|rule| rule.line),
+            group: rule.map(|rule| &*rule.group),
+            robots_url: robots_url.as_deref(),
+            id: &id,
+        };
+        let body = serde_json::to_vec(&problem).unwrap_or_default();
+        ("application/problem+json", body)
+    };
+    ledger.answered(status.as_u16(), error);
+    let length = body.len();
+    let body = if asked.is_head {
+        Bytes::new()
+    } else {
+        body.into()
+    };
+    let mut response = Response::new(Answer::own(body, ledger));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Ok(value) = HeaderValue::try_from(proxy_status(asked.name, error, reason)) {
+        headers.insert(PROXY_STATUS, value);
+    }
+    if let Some(after) = retry_after {
+        // Rounded up: whoever comes back after it is not early.
+        let seconds = after.as_millis().div_ceil(1000).max(1) as u64;
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        headers.insert(
+            ALLOW,
+            HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, CONNECT"),
+        );
+    }
+    if close || asked.is_connect {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// The member of an answer's Proxy-Status (RFC 9209 2).
+fn proxy_status(name: &str, error: Option<&str>, reason: &str) -> String {
+    match error {
+        Some(error) => format!("{name}; error={error}; details=\"{reason}\""),
+        None => name.to_owned(),
+    }
+}
+
+struct Told {
+    status: StatusCode,
+    error: Option<&'static str>,
+    title: &'static str,
+    detail: String,
+    retry_after: Option<Duration>,
+    close: bool,
+}
+
+fn tell(refusal: &Refusal, ledger: &Ledger, asked: Asked<'_>, now: Moment) -> Told {
+    let told = |status, error, title, detail: String| Told {
+        status,
+        error: Some(error),
+        title,
+        detail,
+        retry_after: None,
+        close: false,
+    };
+    let origin = ledger.origin.as_ref().map_or("the origin", Origin::as_str);
+    match refusal {
+        Refusal::Decided => decided(&ledger.decision, origin, asked, now),
+        Refusal::Form(violation) => {
+            let (status, detail) = form(*violation);
+            Told {
+                close: true,
+                ..told(
+                    status,
+                    "http_request_error",
+                    "The request cannot be forwarded",
+                    detail.to_owned(),
+                )
+            }
+        }
+        Refusal::Target(Unreadable::Misdirected { expected, found }) => told(
+            StatusCode::MISDIRECTED_REQUEST,
+            "http_request_error",
+            "The request is for another origin than its connection",
+            format!(
+                "This connection is for {expected}, but {found} was named; open a connection for each origin."
+            ),
+        ),
+        Refusal::Target(unreadable) => {
+            let (status, detail) = match unreadable {
+                Unreadable::NotAbsolute => (
+                    StatusCode::BAD_REQUEST,
+                    "This is a proxy: send requests in absolute-form, as clients do once http_proxy and https_proxy name it.",
+                ),
+                Unreadable::Scheme => (
+                    StatusCode::NOT_IMPLEMENTED,
+                    "Only http and https URLs are forwarded.",
+                ),
+                _ => (
+                    StatusCode::BAD_REQUEST,
+                    "The request target cannot be read as a URL; check its host, port and path.",
+                ),
+            };
+            Told {
+                close: true,
+                ..told(
+                    status,
+                    "http_request_error",
+                    "The request cannot be forwarded",
+                    detail.to_owned(),
+                )
+            }
+        }
+        Refusal::Trace => told(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "http_request_error",
+            "TRACE is not forwarded",
+            "Use another method: TRACE would return fields that are not the crawler's.".to_owned(),
+        ),
+        Refusal::Loop => told(
+            StatusCode::BAD_GATEWAY,
+            "proxy_loop_detected",
+            "The request came back to this proxy",
+            format!("{origin} leads back to this proxy; check the URL and the proxies on the way."),
+        ),
+        Refusal::Upstream(failure) => {
+            let status = if failure.is_timeout() {
+                StatusCode::GATEWAY_TIMEOUT
+            } else if *failure == Failure::RequestBody {
+                StatusCode::BAD_REQUEST
+            } else {
+                StatusCode::BAD_GATEWAY
+            };
+            let detail = format!("No answer from {origin}: {}.", failure.sentence());
+            let title = "The origin did not answer";
+            Told {
+                close: *failure == Failure::RequestBody,
+                ..told(status, failure.error_type(), title, detail)
+            }
+        }
+        Refusal::Upgrade => told(
+            StatusCode::BAD_GATEWAY,
+            "http_upgrade_failed",
+            "The origin switched to a protocol that was not asked for",
+            format!("{origin} answered 101 without need; ask without Upgrade."),
+        ),
+    }
+}
+
+fn decided(decision: &Decision, origin: &str, asked: Asked<'_>, now: Moment) -> Told {
+    let retry_after = decision.retry_at.map(|at| at.since(now));
+    let (status, error, title, detail) = match decision.reason {
+        Reason::RobotsUnreachable => (
+            StatusCode::from_u16(asked.unreachable_status).unwrap_or(StatusCode::FORBIDDEN),
+            "http_request_denied",
+            "The origin's robots.txt cannot be had",
+            format!(
+                "The robots.txt of {origin} cannot be had ({}), so nothing may be crawled there for now; try again later.",
+                decision.cause().map_or_else(|| "unknown".to_owned(), |cause| cause.to_string()),
+            ),
+        ),
+        Reason::OpaqueTunnel => (
+            StatusCode::FORBIDDEN,
+            "http_request_denied",
+            "A tunnel to this origin cannot be judged",
+            format!("{origin} disallows some paths and a tunnel hides them; let crawlgate intercept the host ([tls] tunnel)."),
+        ),
+        Reason::RobotsPending => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "destination_unavailable",
+            "The origin's robots.txt is still being fetched",
+            format!("The robots.txt of {origin} has not arrived yet; send the request again later."),
+        ),
+        Reason::Paced => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "http_request_denied",
+            "The origin is asked too often",
+            format!("Requests to {origin} exceed its pace ([pace] in the configuration); send the request again later."),
+        ),
+        Reason::LogFailed => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "proxy_internal_error",
+            "Decisions cannot be recorded",
+            "The decision log cannot be written, so nothing is forwarded; the operator must make room for it.".to_owned(),
+        ),
+        Reason::PathGuard => (
+            StatusCode::FORBIDDEN,
+            "http_request_denied",
+            "Disallowed by robots.txt in another reading of the path",
+            format!("An origin may read this path as one that the robots.txt of {origin} disallows; write it without dot segments and doubled slashes."),
+        ),
+        _ => (
+            StatusCode::FORBIDDEN,
+            "http_request_denied",
+            "Disallowed by robots.txt",
+            format!("The robots.txt of {origin} disallows this URL for this crawler; do not request it."),
+        ),
+    };
+    Told {
+        status,
+        error: Some(error),
+        title,
+        detail,
+        retry_after,
+        close: false,
+    }
+}
+
+fn form(violation: Violation) -> (StatusCode, &'static str) {
+    let detail = match violation {
+        Violation::Syntax => "The request line or a header field is malformed.",
+        Violation::Target => {
+            "The request target cannot be read as a URL; check its host, port and path."
+        }
+        Violation::BareLineFeed => "Every line of a request must end in CR LF.",
+        Violation::ContentLength => {
+            "Content-Length must be one number, without Transfer-Encoding beside it."
+        }
+        Violation::TransferEncoding => "Transfer-Encoding must be one \"chunked\", in HTTP/1.1.",
+        Violation::Host => "A request must carry exactly one Host field.",
+        Violation::ConnectBody => "CONNECT takes no body.",
+        Violation::Version => "Only HTTP/1.1 and HTTP/1.0 are spoken here.",
+        Violation::HeadTooLarge => {
+            "The header fields are too large; the bound is [limits] header_bytes."
+        }
+        Violation::TargetTooLong => "The URL is too long; the bound is [limits] uri_bytes.",
+        Violation::Slow => {
+            "The request's header took too long; the bound is [limits] header_timeout."
+        }
+    };
+    let status = match violation {
+        Violation::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        Violation::TargetTooLong => StatusCode::URI_TOO_LONG,
+        Violation::Slow => StatusCode::REQUEST_TIMEOUT,
+        Violation::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    (status, detail)
+}

@@ -1,0 +1,262 @@
+//! From the forms of a request target (RFC 9112 3.2) to the one [`Target`] that is judged and sent.
+//!
+//! After this module nobody reads the raw URI again. What disagrees with itself is refused here.
+
+use http::header::HOST;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Uri};
+
+use crate::policy::Target;
+use crate::rep::{Origin, Scheme};
+
+/// How requests come on a connection.
+#[derive(Debug, Clone)]
+pub enum Scope {
+    /// To the proxy itself, in absolute-form.
+    Plain,
+    /// Inside a CONNECT to this origin, whose TLS or plain HTTP crawlgate ends.
+    Inside {
+        /// What CONNECT named; `http` when plain HTTP was spoken inside.
+        origin: Origin,
+        /// The server name of the TLS handshake, where it was another one.
+        stray_name: Option<Box<str>>,
+    },
+}
+
+impl Scope {
+    /// How the request came, in records.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Scope::Plain => "plain",
+            Scope::Inside { .. } => "intercepted",
+        }
+    }
+}
+
+/// Why a target cannot be judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unreadable {
+    /// Origin-form, sent to the proxy as to an origin server.
+    NotAbsolute,
+    /// Not a target of the method or of HTTP.
+    Malformed,
+    /// A scheme that is not forwarded.
+    Scheme,
+    /// What the connection, the handshake and the request name is not the same.
+    Misdirected {
+        /// What the connection is for.
+        expected: Box<str>,
+        /// What was named instead.
+        found: Box<str>,
+    },
+}
+
+/// Reads the target of a request other than CONNECT.
+///
+/// # Errors
+/// When it cannot be judged.
+pub fn read(uri: &Uri, headers: &HeaderMap, scope: &Scope) -> Result<Target, Unreadable> {
+    let path = path_of(uri)?;
+    match scope {
+        Scope::Plain => {
+            if uri.scheme().is_none() {
+                return Err(match uri.authority() {
+                    // authority-form belongs to CONNECT alone.
+                    Some(_) => Unreadable::Malformed,
+                    None => Unreadable::NotAbsolute,
+                });
+            }
+            let origin = origin_of(uri)?;
+            Ok(Target { origin, path })
+        }
+        Scope::Inside { origin, stray_name } => {
+            if let Some(name) = stray_name {
+                return Err(misdirected(origin, name));
+            }
+            match (uri.scheme(), uri.authority()) {
+                (None, None) => {}
+                (None, Some(_)) => return Err(Unreadable::Malformed),
+                (Some(_), _) => {
+                    let named = origin_of(uri)?;
+                    if named != *origin {
+                        return Err(misdirected(origin, named.as_str()));
+                    }
+                }
+            }
+            if let Some(host) = headers.get(HOST) {
+                agree(origin, host.as_bytes())?;
+            }
+            Ok(Target {
+                origin: origin.clone(),
+                path,
+            })
+        }
+    }
+}
+
+/// Reads the target of a CONNECT: authority-form, `host:port` (RFC 9110 9.3.6).
+///
+/// # Errors
+/// When it is anything else.
+pub fn read_connect(uri: &Uri) -> Result<Origin, Unreadable> {
+    let (Some(authority), None, None) = (uri.authority(), uri.scheme(), uri.path_and_query())
+    else {
+        return Err(Unreadable::Malformed);
+    };
+    if authority.as_str().contains('@') {
+        return Err(Unreadable::Malformed);
+    }
+    let port = authority.port_u16().ok_or(Unreadable::Malformed)?;
+    Origin::new(Scheme::Https, authority.host(), Some(port)).map_err(|_| Unreadable::Malformed)
+}
+
+fn path_of(uri: &Uri) -> Result<PathAndQuery, Unreadable> {
+    let Some(path) = uri.path_and_query() else {
+        // `http://host` without a path is the root; so is nothing else.
+        return match uri.scheme() {
+            Some(_) => Ok(PathAndQuery::from_static("/")),
+            None => Err(Unreadable::Malformed),
+        };
+    };
+    match path.as_str().as_bytes().first() {
+        Some(b'/') => Ok(path.clone()),
+        None => Ok(PathAndQuery::from_static("/")),
+        Some(b'?') => PathAndQuery::try_from(format!("/{path}")).map_err(|_| Unreadable::Malformed),
+        Some(_) => Err(Unreadable::Malformed),
+    }
+}
+
+fn origin_of(uri: &Uri) -> Result<Origin, Unreadable> {
+    let scheme = match uri.scheme_str() {
+        Some("http") => Scheme::Http,
+        Some("https") => Scheme::Https,
+        _ => return Err(Unreadable::Scheme),
+    };
+    let authority = uri.authority().ok_or(Unreadable::Malformed)?;
+    let port = port_of(authority.as_str(), authority.host())?;
+    Origin::new(scheme, authority.host(), port).map_err(|_| Unreadable::Malformed)
+}
+
+/// The port as written: none is the scheme's default, and so is an empty one (RFC 3986 3.2.3); a port that is
+/// not a number of 16 bits is an error, never the default.
+fn port_of(authority: &str, host: &str) -> Result<Option<u16>, Unreadable> {
+    let after_userinfo = authority.rsplit('@').next().unwrap_or(authority);
+    let rest = after_userinfo
+        .strip_prefix(host)
+        .ok_or(Unreadable::Malformed)?;
+    match rest.strip_prefix(':') {
+        None if rest.is_empty() => Ok(None),
+        Some("") => Ok(None),
+        Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => {
+            digits.parse().map(Some).map_err(|_| Unreadable::Malformed)
+        }
+        _ => Err(Unreadable::Malformed),
+    }
+}
+
+fn agree(origin: &Origin, host: &[u8]) -> Result<(), Unreadable> {
+    let stray = || misdirected(origin, &String::from_utf8_lossy(host));
+    let text = std::str::from_utf8(host).map_err(|_| stray())?;
+    let (_, canonical) = origin.as_str().split_once("://").unwrap_or_default();
+    if text == canonical {
+        return Ok(());
+    }
+    let authority: http::uri::Authority = text.parse().map_err(|_| stray())?;
+    let port = port_of(authority.as_str(), authority.host()).map_err(|_| stray())?;
+    match Origin::new(origin.scheme(), authority.host(), port) {
+        Ok(named) if named == *origin && !text.contains('@') => Ok(()),
+        _ => Err(stray()),
+    }
+}
+
+fn misdirected(origin: &Origin, found: &str) -> Unreadable {
+    Unreadable::Misdirected {
+        expected: origin.as_str().into(),
+        found: found.chars().take(256).collect::<String>().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inside(origin: &str) -> Scope {
+        Scope::Inside {
+            origin: Origin::parse(origin).unwrap().0,
+            stray_name: None,
+        }
+    }
+
+    fn read_as(uri: &str, host: &str, scope: &Scope) -> String {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, host.parse().unwrap());
+        match uri.parse::<Uri>().map(|uri| read(&uri, &headers, scope)) {
+            Ok(Ok(target)) => format!("{}{}", target.origin, target.path),
+            Ok(Err(Unreadable::Misdirected { .. })) => "misdirected".to_owned(),
+            Ok(Err(error)) => format!("{error:?}"),
+            Err(_) => "not a URI".to_owned(),
+        }
+    }
+
+    #[test]
+    fn every_form_of_a_target_is_one_origin_and_one_path() {
+        let plain = &Scope::Plain;
+        let tls = &inside("https://a.test/");
+        let odd = &inside("https://a.test:8443/");
+        for (uri, host, scope, expected) in [
+            ("http://a.test/x?y", "b.test", plain, "http://a.test/x?y"),
+            ("http://A.TEST.:80/", "", plain, "http://a.test/"),
+            ("http://u:p@a.test/", "", plain, "http://a.test/"),
+            ("http://a.test", "", plain, "http://a.test/"),
+            ("http://a.test?x", "", plain, "http://a.test/?x"),
+            ("http://a.test:/", "", plain, "http://a.test/"),
+            (
+                "http://0x7f.1:8080/%70",
+                "",
+                plain,
+                "http://127.0.0.1:8080/%70",
+            ),
+            ("http://[::1]:8080/", "", plain, "http://[::1]:8080/"),
+            ("https://a.test/x", "", plain, "https://a.test/x"),
+            ("ftp://a.test/x", "", plain, "Scheme"),
+            ("/x", "a.test", plain, "NotAbsolute"),
+            ("*", "a.test", plain, "Malformed"),
+            ("a.test:80", "a.test", plain, "Malformed"),
+            ("http://a.test:99999/", "", plain, "not a URI"),
+            ("/x", "a.test", tls, "https://a.test/x"),
+            ("/x", "A.test:443", tls, "https://a.test/x"),
+            ("/x", "b.test", tls, "misdirected"),
+            ("/x", "a.test:444", tls, "misdirected"),
+            ("/x", "u@a.test", tls, "misdirected"),
+            ("/x", "", tls, "misdirected"),
+            ("/x", "a.test", odd, "misdirected"),
+            ("/x", "a.test:8443", odd, "https://a.test:8443/x"),
+            ("https://a.test/x", "a.test", tls, "https://a.test/x"),
+            ("http://a.test/x", "a.test", tls, "misdirected"),
+            ("https://b.test/x", "a.test", tls, "misdirected"),
+            ("*", "a.test", tls, "Malformed"),
+        ] {
+            assert_eq!(
+                read_as(uri, host, scope),
+                expected,
+                "{uri} with Host {host:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn connect_takes_a_host_and_a_port() {
+        for (uri, expected) in [
+            ("a.test:443", Some("https://a.test")),
+            ("A.test.:8443", Some("https://a.test:8443")),
+            ("[::1]:443", Some("https://[::1]")),
+            ("a.test", None),
+            ("u@a.test:443", None),
+            ("http://a.test/", None),
+            ("/x", None),
+        ] {
+            let origin = read_connect(&uri.parse().unwrap()).ok();
+            assert_eq!(origin.as_ref().map(Origin::as_str), expected, "{uri}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The exchange with the origin: the permit goes out, its response head comes back.
+//!
+//! `send(permit, …)` is the only call in the proxy that makes a request leave.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::header::{EXPECT, HeaderMap};
+use http::{Request, Response, StatusCode, Version};
+use hyper::body::{Body as _, Incoming};
+use hyper_util::client::legacy::connect::HttpInfo;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::body::Upload;
+use super::wire::Link;
+use crate::egress::{Egress, Errand, Failure, Outgoing};
+use crate::policy::Permit;
+
+/// How long the origin may think about `Expect: 100-continue` before the body is sent regardless
+/// (RFC 9110 10.1.1: a client need not wait for ever).
+const INVITATION: Duration = Duration::from_secs(1);
+
+/// A response head, and where it came from.
+#[derive(Debug)]
+pub struct Received {
+    /// The head, with the body to come.
+    pub response: Response<Incoming>,
+    /// The address that was dialled.
+    pub from: Option<SocketAddr>,
+}
+
+/// Sends what was cleared and waits for the response head. Interim responses go to `link`.
+///
+/// # Errors
+/// What went wrong before a response head came.
+pub async fn send(
+    egress: &Egress,
+    permit: Permit,
+    request: Request<Incoming>,
+    link: &Arc<Link>,
+    progress: &Arc<AtomicU64>,
+    patience: Duration,
+) -> Result<Received, Failure> {
+    let is_http_10 = request.version() == Version::HTTP_10;
+    let (parts, incoming) = request.into_parts();
+    let has_body = !incoming.is_end_stream();
+    let expects = has_body
+        && parts
+            .headers
+            .get(EXPECT)
+            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    let mut invitation = None;
+    let body = if has_body {
+        let invited = expects.then(|| {
+            let (invite, invited) = oneshot::channel();
+            invitation = Some(Invitation(Mutex::new(Some(invite))));
+            invited
+        });
+        Outgoing::Stream(Box::pin(Upload::new(
+            incoming,
+            Arc::clone(progress),
+            invited,
+        )))
+    } else {
+        Outgoing::Empty
+    };
+    let mut request = Request::from_parts(parts, body);
+    let invitation = invitation.map(Arc::new);
+    if !is_http_10 {
+        let link = Arc::clone(link);
+        let invitation = invitation.clone();
+        hyper::ext::on_informational(&mut request, move |interim| {
+            match (interim.status(), &invitation) {
+                (StatusCode::CONTINUE, Some(invitation)) => invitation.send(),
+                // Nobody asked for it.
+                (StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
+                (status, _) => link.interim(&head(status, interim.headers())),
+            }
+        });
+    }
+    let sent = egress.send(Errand::Page(permit), request);
+    let mut sent = std::pin::pin!(sent);
+    let mut seen = progress.load(Ordering::Relaxed);
+    if let Some(invitation) = &invitation {
+        match timeout(INVITATION, &mut sent).await {
+            Ok(response) => return response.map(Received::of),
+            Err(_) => invitation.send(),
+        }
+    }
+    loop {
+        if let Ok(response) = timeout(patience, &mut sent).await {
+            return response.map(Received::of);
+        }
+        // A body under way keeps the origin's time from starting.
+        let now = progress.load(Ordering::Relaxed);
+        if std::mem::replace(&mut seen, now) == now {
+            return Err(Failure::ResponseTimeout);
+        }
+    }
+}
+
+impl Received {
+    fn of(response: Response<Incoming>) -> Received {
+        let info = response.extensions().get::<HttpInfo>();
+        Received {
+            from: info.map(HttpInfo::remote_addr),
+            response,
+        }
+    }
+}
+
+/// Lets a waiting body go, once.
+struct Invitation(Mutex<Option<oneshot::Sender<()>>>);
+
+impl Invitation {
+    fn send(&self) {
+        if let Some(invite) = self.0.lock().take() {
+            let _ = invite.send(()); // the body may be gone already
+        }
+    }
+}
+
+/// An interim response as it goes on the wire.
+fn head(status: StatusCode, headers: &HeaderMap) -> Vec<u8> {
+    let reason = status.canonical_reason().unwrap_or_default();
+    let mut head = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
+    let mut headers = headers.clone();
+    super::fields::to_crawler(&mut headers);
+    for (name, value) in &headers {
+        head.extend_from_slice(name.as_str().as_bytes());
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value.as_bytes());
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}

@@ -1,0 +1,459 @@
+//! The downstream connection as hyper sees it: every octet read has passed the [`framing`](super::framing)
+//! check, interim responses can be written between hyper's own, silence has an end.
+//!
+//! A request that is refused for its form never reaches hyper. In its place, and in its turn, hyper
+//! reads a well-formed request for a *mark*: a path that only this process knows. The exchange recognises
+//! it and answers through the same exit as everything else, after the answers to earlier requests.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+use super::framing::{Bounds, Framer, Scan, Violation};
+
+/// Octets kept while the answer to a request to switch protocols is awaited.
+const MAX_EARLY: usize = 65_536;
+
+/// Quiet periods that make a connection idle.
+const QUIET_PERIODS: u8 = 4;
+
+/// How long, and for how many octets, a closed connection is read on, so that the last answer is not
+/// lost to a reset (RFC 9112 9.6).
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_OCTETS: usize = 262_144;
+
+/// Octets of a refused request that are kept for its record.
+const EXCERPT: usize = 512;
+
+/// What bounds a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Octets of heads.
+    pub bounds: Bounds,
+    /// From the first octet of a head to its last.
+    pub header: Duration,
+    /// Between requests; kept to within a quarter.
+    pub idle: Duration,
+}
+
+/// What the connection's exchanges and its [`Wire`] tell each other.
+#[derive(Debug, Default)]
+pub struct Link {
+    /// An exchange is under way: silence is no idleness.
+    busy: AtomicBool,
+    switch: AtomicU8,
+    interim: Mutex<Vec<u8>>,
+    has_interim: AtomicBool,
+    /// Everything written so far has left, so an interim response may follow.
+    is_flushed: AtomicBool,
+    refused: Mutex<Option<Refused>>,
+}
+
+/// A request refused for its form.
+#[derive(Debug, Clone)]
+pub struct Refused {
+    /// Why.
+    pub violation: Violation,
+    /// Its first octets.
+    pub excerpt: Box<[u8]>,
+}
+
+const UNDECIDED: u8 = 0;
+const STAYED: u8 = 1;
+const SWITCHED: u8 = 2;
+
+impl Link {
+    /// Begins an exchange.
+    pub fn begin(&self) {
+        self.busy.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends an exchange.
+    pub fn end(&self) {
+        self.busy.store(false, Ordering::Relaxed);
+    }
+
+    /// Tells the answer to a request to switch protocols.
+    pub fn decide(&self, switched: bool) {
+        let switch = if switched { SWITCHED } else { STAYED };
+        self.switch.store(switch, Ordering::Release);
+    }
+
+    /// Queues the head of an interim response. Dropped where an earlier answer is still being written:
+    /// it would land in its middle.
+    pub fn interim(&self, head: &[u8]) {
+        if self.is_flushed.load(Ordering::Acquire) {
+            self.interim.lock().extend_from_slice(head);
+            self.has_interim.store(true, Ordering::Release);
+        }
+    }
+
+    /// The refused request that a mark stands for.
+    pub fn take_refused(&self) -> Option<Refused> {
+        self.refused.lock().take()
+    }
+}
+
+/// A path that only this process knows.
+#[derive(Debug, Clone)]
+pub struct Mark(Arc<str>);
+
+impl Mark {
+    /// A new one.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn new() -> io::Result<Mark> {
+        let mut bytes = [0; 16];
+        aws_lc_rs::rand::fill(&mut bytes)
+            .map_err(|_| io::Error::other("the system gives no random numbers"))?;
+        Ok(Mark(format!("/{:032x}", u128::from_ne_bytes(bytes)).into()))
+    }
+
+    /// Whether a request's path is the mark.
+    pub fn is(&self, path: &str) -> bool {
+        path == &*self.0
+    }
+
+    fn request(&self) -> Vec<u8> {
+        format!(
+            "GET {} HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n",
+            self.0
+        )
+        .into_bytes()
+    }
+}
+
+/// A downstream connection.
+pub struct Wire<S> {
+    inner: S,
+    framer: Framer,
+    patience: Patience,
+    mark: Mark,
+    link: Arc<Link>,
+    /// Read, but not yet fit to pass.
+    held: Vec<u8>,
+    /// Fit to pass, but not yet read by hyper.
+    passing: Vec<u8>,
+    interim: Vec<u8>,
+    phase: Phase,
+    timer: Option<Pin<Box<Sleep>>>,
+    timed: Timed,
+    quiet: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// A request was refused: nothing more is read.
+    Refused,
+    /// The framing of a body broke.
+    Broken,
+    /// Shut down by us; still read to keep the last answer from being reset.
+    Lingering {
+        octets: usize,
+    },
+    Closed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Timed {
+    Quiet,
+    Head,
+    Linger,
+}
+
+impl<S> Wire<S> {
+    /// Wraps a connection of which nothing was read yet.
+    pub fn new(inner: S, patience: Patience, mark: Mark, link: Arc<Link>) -> Wire<S> {
+        link.is_flushed.store(true, Ordering::Release);
+        Wire {
+            inner,
+            framer: Framer::new(patience.bounds),
+            patience,
+            mark,
+            link,
+            held: Vec::new(),
+            passing: Vec::new(),
+            interim: Vec::new(),
+            phase: Phase::Open,
+            timer: None,
+            timed: Timed::Quiet,
+            quiet: 0,
+        }
+    }
+
+    fn refuse(&mut self, violation: Violation, rest: &[u8]) {
+        let excerpt = rest.get(..EXCERPT).unwrap_or(rest).into();
+        *self.link.refused.lock() = Some(Refused { violation, excerpt });
+        self.passing.extend_from_slice(&self.mark.request());
+        self.phase = Phase::Refused;
+        self.held = Vec::new();
+    }
+
+    /// Scans what is held and moves what may pass.
+    fn rescan(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        let passed = match self.framer.scan(&held) {
+            Scan::Pass(passed) => passed,
+            Scan::Refuse(passed, violation) => {
+                self.passing
+                    .extend_from_slice(held.get(..passed).unwrap_or_default());
+                self.refuse(violation, held.get(passed..).unwrap_or_default());
+                return;
+            }
+            Scan::Broken(passed) => {
+                self.phase = Phase::Broken;
+                passed
+            }
+        };
+        self.passing
+            .extend_from_slice(held.get(..passed).unwrap_or_default());
+        if self.phase == Phase::Open {
+            self.held = held;
+            self.held.drain(..passed);
+        }
+    }
+
+    /// Scans what was just read into `buf` behind `before`, and takes back what may not pass yet.
+    fn admit(&mut self, buf: &mut ReadBuf<'_>, before: usize) {
+        let fresh = buf.filled().get(before..).unwrap_or_default();
+        let passed = match self.framer.scan(fresh) {
+            Scan::Pass(passed) => {
+                if let Some(rest) = fresh.get(passed..).filter(|rest| !rest.is_empty()) {
+                    self.held.extend_from_slice(rest);
+                }
+                passed
+            }
+            Scan::Refuse(passed, violation) => {
+                let rest = fresh.get(passed..).unwrap_or_default().to_vec();
+                self.refuse(violation, &rest);
+                passed
+            }
+            Scan::Broken(passed) => {
+                self.phase = Phase::Broken;
+                passed
+            }
+        };
+        buf.set_filled(before + passed);
+    }
+
+    fn arm(&mut self, timed: Timed, after: Duration) {
+        self.timed = timed;
+        self.timer = Some(Box::pin(sleep(after)));
+    }
+
+    /// Whether the connection has been silent for too long. Polled only where a read is pending.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Timed> {
+        let in_head = self.framer.is_between_requests() && !self.held.is_empty();
+        match (&self.timer, self.timed) {
+            (Some(_), Timed::Head) if !in_head => self.timer = None,
+            (Some(_), Timed::Quiet) if in_head => self.timer = None,
+            _ => {}
+        }
+        loop {
+            let Some(timer) = &mut self.timer else {
+                if in_head {
+                    self.arm(Timed::Head, self.patience.header);
+                } else {
+                    self.quiet = 0;
+                    self.arm(Timed::Quiet, self.patience.idle / u32::from(QUIET_PERIODS));
+                }
+                continue;
+            };
+            ready!(timer.as_mut().poll(cx));
+            self.timer = None;
+            if self.timed == Timed::Head {
+                return Poll::Ready(Timed::Head);
+            }
+            self.quiet = if self.link.busy.load(Ordering::Relaxed) {
+                0
+            } else {
+                self.quiet + 1
+            };
+            if self.quiet >= QUIET_PERIODS {
+                return Poll::Ready(Timed::Quiet);
+            }
+            self.arm(Timed::Quiet, self.patience.idle / u32::from(QUIET_PERIODS));
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        loop {
+            if !this.passing.is_empty() {
+                let n = this.passing.len().min(buf.remaining());
+                buf.put_slice(this.passing.get(..n).unwrap_or_default());
+                this.passing.drain(..n);
+                if this.passing.is_empty() {
+                    this.passing = Vec::new();
+                }
+                return Poll::Ready(Ok(()));
+            }
+            match this.phase {
+                Phase::Open => {}
+                // No end of file: hyper would take it for a crawler that hung up and drop the answer.
+                Phase::Refused => return Poll::Pending,
+                Phase::Broken => {
+                    return Poll::Ready(Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "the framing of the request body is broken",
+                    )));
+                }
+                Phase::Lingering { .. } | Phase::Closed => return Poll::Ready(Ok(())),
+            }
+            if this.framer.is_undecided() {
+                let switch = this.link.switch.swap(UNDECIDED, Ordering::AcqRel);
+                if switch != UNDECIDED {
+                    this.framer.decide(switch == SWITCHED);
+                    this.rescan();
+                    continue;
+                }
+                if this.held.len() > MAX_EARLY {
+                    return Poll::Pending;
+                }
+            }
+            let before = buf.filled().len();
+            match Pin::new(&mut this.inner).poll_read(cx, buf) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending if this.framer.is_opaque() => return Poll::Pending,
+                Poll::Pending => match ready!(this.poll_timer(cx)) {
+                    Timed::Head => {
+                        let held = std::mem::take(&mut this.held);
+                        this.refuse(Violation::Slow, &held);
+                        continue;
+                    }
+                    Timed::Quiet | Timed::Linger => return Poll::Ready(Ok(())),
+                },
+            }
+            if buf.filled().len() == before {
+                return Poll::Ready(Ok(()));
+            }
+            this.quiet = 0;
+            if this.held.is_empty() {
+                this.admit(buf, before);
+                if buf.filled().len() > before {
+                    return Poll::Ready(Ok(()));
+                }
+            } else {
+                this.held
+                    .extend_from_slice(buf.filled().get(before..).unwrap_or_default());
+                buf.set_filled(before);
+                this.rescan();
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.link.has_interim.swap(false, Ordering::AcqRel) {
+            self.interim.append(&mut self.link.interim.lock());
+        }
+        while !self.interim.is_empty() {
+            let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &self.interim))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.interim.drain(..written);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads and forgets what still comes, until the other side closes or patience ends.
+    fn poll_linger(&mut self, cx: &mut Context<'_>, mut octets: usize) -> Poll<()> {
+        if self.timed != Timed::Linger {
+            self.arm(Timed::Linger, LINGER);
+        }
+        let mut scratch = [0; 4096];
+        loop {
+            let mut buf = ReadBuf::new(&mut scratch);
+            match pin!(&mut self.inner).poll_read(cx, &mut buf) {
+                Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
+                    octets += buf.filled().len();
+                    self.phase = Phase::Lingering { octets };
+                    if octets > LINGER_OCTETS {
+                        return Poll::Ready(());
+                    }
+                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => {
+                    return match &mut self.timer {
+                        Some(timer) => timer.as_mut().poll(cx),
+                        None => Poll::Ready(()),
+                    };
+                }
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        ready!(this.poll_interim(cx))?;
+        this.link.is_flushed.store(false, Ordering::Relaxed);
+        Pin::new(&mut this.inner).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        ready!(this.poll_interim(cx))?;
+        this.link.is_flushed.store(false, Ordering::Relaxed);
+        Pin::new(&mut this.inner).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(this.poll_interim(cx))?;
+        ready!(Pin::new(&mut this.inner).poll_flush(cx))?;
+        this.link.is_flushed.store(true, Ordering::Release);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let octets = match this.phase {
+            Phase::Closed => return Poll::Ready(Ok(())),
+            Phase::Lingering { octets } => octets,
+            Phase::Open | Phase::Refused | Phase::Broken => {
+                ready!(Pin::new(&mut this.inner).poll_shutdown(cx))?;
+                if this.framer.is_opaque() && this.phase == Phase::Open {
+                    // A tunnel may be half closed; its other half is still read.
+                    return Poll::Ready(Ok(()));
+                }
+                this.phase = Phase::Lingering { octets: 0 };
+                0
+            }
+        };
+        ready!(this.poll_linger(cx, octets));
+        this.phase = Phase::Closed;
+        Poll::Ready(Ok(()))
+    }
+}

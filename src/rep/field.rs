@@ -1,0 +1,148 @@
+//! The fields of robots.txt that mean something here, and the ways in which they are written.
+
+/// The fields that crawlgate knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// `user-agent`: names a crawler that the group speaks to.
+    UserAgent,
+    /// `allow`: a rule.
+    Allow,
+    /// `disallow`: a rule.
+    Disallow,
+    /// `sitemap`: an absolute URL, for any host; belongs to no group.
+    Sitemap,
+    /// `crawl-delay`: seconds between two requests.
+    CrawlDelay,
+    /// `request-rate`: pages per time.
+    RequestRate,
+    /// `visit-time`: hours of the day (UTC) for visits.
+    VisitTime,
+    /// `clean-param`: query parameters that do not change the page (Yandex).
+    CleanParam,
+    /// `host`: the preferred mirror (Yandex).
+    Host,
+    /// `content-signal`: permitted uses of the content.
+    ContentSignal,
+    /// `content-usage`: permitted uses of the content (IETF aipref).
+    ContentUsage,
+    /// `license`: URL of the licence for the content (RSL).
+    License,
+}
+
+/// The spellings that open a field's name, in the order in which Google's library tries them.
+/// A name only has to *begin* so: `Disallowed:` and `Allow-list:` are rules.
+const LENIENT: [(Field, &[&str]); 4] = [
+    (Field::UserAgent, &["user-agent", "useragent", "user agent"]),
+    (Field::Allow, &["allow"]),
+    (
+        Field::Disallow,
+        &[
+            "disallow",
+            "dissallow",
+            "dissalow",
+            "disalow",
+            "diasllow",
+            "disallaw",
+        ],
+    ),
+    (Field::Sitemap, &["sitemap", "site-map"]),
+];
+
+impl Field {
+    const ALL: [Self; 12] = [
+        Self::UserAgent,
+        Self::Allow,
+        Self::Disallow,
+        Self::Sitemap,
+        Self::CrawlDelay,
+        Self::RequestRate,
+        Self::VisitTime,
+        Self::CleanParam,
+        Self::Host,
+        Self::ContentSignal,
+        Self::ContentUsage,
+        Self::License,
+    ];
+
+    /// The field's name as it is commonly written, in lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UserAgent => "user-agent",
+            Self::Allow => "allow",
+            Self::Disallow => "disallow",
+            Self::Sitemap => "sitemap",
+            Self::CrawlDelay => "crawl-delay",
+            Self::RequestRate => "request-rate",
+            Self::VisitTime => "visit-time",
+            Self::CleanParam => "clean-param",
+            Self::Host => "host",
+            Self::ContentSignal => "content-signal",
+            Self::ContentUsage => "content-usage",
+            Self::License => "license",
+        }
+    }
+
+    /// The field of that name, misspelt in the frequent ways if `lenient`.
+    pub(super) fn named(name: &[u8], lenient: bool) -> Option<Self> {
+        if lenient {
+            // Typos and all, these begin with one of four letters.
+            let spellings = match name.first()?.to_ascii_lowercase() {
+                b'u' | b'a' | b'd' | b's' => LENIENT.as_slice(),
+                _ => &[],
+            };
+            for (field, prefixes) in spellings {
+                if prefixes.iter().any(|prefix| begins_with(name, prefix)) {
+                    return Some(*field);
+                }
+            }
+        }
+        Self::ALL
+            .into_iter()
+            .find(|field| name.eq_ignore_ascii_case(field.as_str().as_bytes()))
+    }
+}
+
+fn begins_with(name: &[u8], prefix: &str) -> bool {
+    name.get(..prefix.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    // A table's type is spelt where the table is.
+    #![allow(clippy::type_complexity)]
+    use super::*;
+
+    #[test]
+    fn google_names_are_recognised_by_how_they_begin() {
+        use Field::*;
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &[u8], Option<Field>, Option<Field>)] = &[
+            // name, written, lenient, strict
+            ("user-agent", b"User-Agent", Some(UserAgent), Some(UserAgent)),
+            ("without its hyphen", b"useragent", Some(UserAgent), None),
+            ("with a space", b"user agent", Some(UserAgent), None),
+            ("more after it", b"user-agents", Some(UserAgent), None),
+            ("allow", b"ALLOW", Some(Allow), Some(Allow)),
+            ("more after allow", b"allow-list", Some(Allow), None),
+            ("no misspelt allow", b"alow", None, None),
+            ("disallow", b"disallow", Some(Disallow), Some(Disallow)),
+            ("more after disallow", b"Disallowed", Some(Disallow), None),
+            ("dissallow", b"dissallow", Some(Disallow), None),
+            ("dissalow", b"dissalow", Some(Disallow), None),
+            ("disalow", b"disalow", Some(Disallow), None),
+            ("diasllow", b"diasllow", Some(Disallow), None),
+            ("disallaw", b"disallaw", Some(Disallow), None),
+            ("sitemap", b"Sitemap", Some(Sitemap), Some(Sitemap)),
+            ("site-map", b"site-map", Some(Sitemap), None),
+            ("crawl-delay", b"Crawl-Delay", Some(CrawlDelay), Some(CrawlDelay)),
+            ("content-signal", b"content-signal", Some(ContentSignal), Some(ContentSignal)),
+            ("noindex is unknown", b"noindex", None, None),
+            ("something before it", b"xdisallow", None, None),
+        ];
+        for (name, written, lenient, strict) in cases {
+            assert_eq!(Field::named(written, true), *lenient, "{name}");
+            assert_eq!(Field::named(written, false), *strict, "{name}, strict");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Who is spoken to: from a chain of product tokens to the rules that hold for it.
+//!
+//! RFC 9309 section 2.2.1: groups that name the same token are one, groups that name `*` are one, and a crawler follows
+//! the one that is most specific to it and no other. A [`Selection`] names such a merged group; two crawlers
+//! with the same selection share its compiled [`Rules`].
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::field::Field;
+use super::parse::{AgentLine, GroupLines, Named, OtherLine, Robots, RuleLine, index};
+use super::rules::{RuleKind, Rules, Source};
+use super::token::{ProductToken, narrow, wide};
+
+/// Which of a file's groups speak to a crawler. Means something only to the [`Robots`] that gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Selection {
+    /// All groups that name this token of the file.
+    Token(u32),
+    /// All groups that name `*`.
+    Global,
+    /// None: no rules.
+    Nobody,
+}
+
+impl Robots {
+    /// The groups that speak to a crawler with this chain of product tokens, most specific first: those that name the
+    /// first token of the chain that any group names, else those that name `*` (RFC 9309 section 2.2.1).
+    pub fn selection(&self, chain: &[ProductToken]) -> Selection {
+        let named = chain
+            .iter()
+            .find_map(|token| self.names.find(token.as_str().as_bytes(), &self.text));
+        match named {
+            Some(token) => Selection::Token(token),
+            None if self.is_global_named => Selection::Global,
+            None => Selection::Nobody,
+        }
+    }
+
+    /// The rules of the selected groups, merged and compiled.
+    pub fn rules(&self, selection: Selection) -> Rules {
+        let mut sources = Vec::new();
+        for (agents, lines) in self.group_lines() {
+            let Some((agent, name)) = agents
+                .iter()
+                .find_map(|agent| Some((agent, self.speaks(agent, selection)?)))
+            else {
+                continue;
+            };
+            let group: Arc<str> = Arc::from(String::from_utf8_lossy(name));
+            sources.extend(lines.iter().map(|line| {
+                let content = line.content.of(&self.text);
+                Source {
+                    kind: line.kind,
+                    content,
+                    value: content.get(line.value as usize..).unwrap_or_default(),
+                    line: line.line,
+                    group: Arc::clone(&group),
+                    group_line: agent.line,
+                }
+            }));
+        }
+        Rules::compile(&sources)
+    }
+
+    /// The groups as they stand in the file, in order.
+    pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {
+        self.group_lines().map(|(agents, rules)| Group {
+            robots: self,
+            agents,
+            rules,
+        })
+    }
+
+    /// The lines with other fields that crawlgate knows, in order: sitemaps, crawl delays and so on.
+    pub fn others(&self) -> impl Iterator<Item = Other<'_>> {
+        self.others.iter().map(|other| self.other(other))
+    }
+
+    /// Of [`Robots::others`], those that stand in the selected groups.
+    pub fn others_of(&self, selection: Selection) -> impl Iterator<Item = Other<'_>> {
+        let groups: Vec<bool> = self
+            .group_lines()
+            .map(|(agents, _)| {
+                agents
+                    .iter()
+                    .any(|agent| self.speaks(agent, selection).is_some())
+            })
+            .collect();
+        self.others
+            .iter()
+            .filter(move |other| {
+                other
+                    .group
+                    .and_then(|at| groups.get(at as usize))
+                    .is_some_and(|speaks| *speaks)
+            })
+            .map(|other| self.other(other))
+    }
+
+    fn other(&self, other: &OtherLine) -> Other<'_> {
+        Other {
+            field: other.field,
+            value: other.value.of(&self.text),
+            line: other.line,
+        }
+    }
+
+    /// Each group's user-agent lines and rules.
+    fn group_lines(&self) -> impl Iterator<Item = (&[AgentLine], &[RuleLine])> {
+        let ends = self.groups.iter().skip(1).copied();
+        let last = GroupLines {
+            agents: index(self.agents.len()),
+            rules: index(self.rules.len()),
+        };
+        self.groups
+            .iter()
+            .zip(ends.chain([last]))
+            .map(|(group, end)| {
+                let agents = self
+                    .agents
+                    .get(range(group.agents, end.agents))
+                    .unwrap_or_default();
+                let rules = self
+                    .rules
+                    .get(range(group.rules, end.rules))
+                    .unwrap_or_default();
+                (agents, rules)
+            })
+    }
+
+    /// The name by which a user-agent line names the selection, as written; `None` where it does not.
+    fn speaks(&self, agent: &AgentLine, selection: Selection) -> Option<&[u8]> {
+        let value = agent.value.of(&self.text);
+        match (agent.named, selection) {
+            (Named::Global, Selection::Global) => Some(b"*"),
+            (Named::Tokens(Some(token), _), Selection::Token(selected)) if token == selected => {
+                Some(narrow(value))
+            }
+            (Named::Tokens(_, Some(token)), Selection::Token(selected)) if token == selected => {
+                Some(wide(value))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A group as it stands in the file: its user-agent lines, then its rules.
+#[derive(Clone, Copy, Debug)]
+pub struct Group<'a> {
+    robots: &'a Robots,
+    agents: &'a [AgentLine],
+    rules: &'a [RuleLine],
+}
+
+impl<'a> Group<'a> {
+    /// The values of its user-agent lines and the lines' numbers.
+    pub fn user_agents(self) -> impl Iterator<Item = (&'a [u8], u32)> {
+        let text = &self.robots.text;
+        self.agents
+            .iter()
+            .map(move |agent| (agent.value.of(text), agent.line))
+    }
+
+    /// Its allow and disallow lines, comments kept off, and their numbers; those without a path too.
+    pub fn rules(self) -> impl Iterator<Item = (RuleKind, &'a [u8], u32)> {
+        let text = &self.robots.text;
+        self.rules
+            .iter()
+            .map(move |rule| (rule.kind, rule.content.of(text), rule.line))
+    }
+}
+
+/// A line with a field that the matcher does not enforce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Other<'a> {
+    /// The field.
+    pub field: Field,
+    /// Its value, as written.
+    pub value: &'a [u8],
+    /// The line's number, from 1.
+    pub line: u32,
+}
+
+fn range(start: u32, end: u32) -> Range<usize> {
+    start as usize..end as usize
+}
+
+#[cfg(test)]
+mod tests {
+    // A failed unwrap is a failed test; a table's type is spelt where the table is.
+    #![allow(clippy::unwrap_used, clippy::type_complexity)]
+    use super::*;
+    use crate::rep::{ComparisonPath, ParseOptions};
+
+    fn robots(text: &str) -> Robots {
+        Robots::parse(text.as_bytes(), ParseOptions::default())
+    }
+
+    fn selected(robots: &Robots, chain: &[&str]) -> Selection {
+        let chain: Vec<ProductToken> = chain
+            .iter()
+            .map(|token| ProductToken::new(token).unwrap())
+            .collect();
+        robots.selection(&chain)
+    }
+
+    /// The numbers of the lines that hold for a crawler.
+    fn lines(text: &str, chain: &[&str]) -> Vec<u32> {
+        let robots = robots(text);
+        let rules = robots.rules(selected(&robots, chain));
+        let decide = |line: u32| {
+            Some(
+                rules
+                    .verdict(&ComparisonPath::new(format!("/{line}").as_bytes()))?
+                    .line,
+            )
+        };
+        (1..30)
+            .filter(|line| decide(*line) == Some(*line))
+            .collect()
+    }
+
+    /// Every rule in these files disallows the number of its own line.
+    #[test]
+    fn whose_rules() {
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &str, &[&str], &[u32])] = &[
+            ("rfc9309: a group speaks to whom it names", "user-agent: a\ndisallow: /2$", &["a"], &[2]),
+            ("rfc9309: whatever the case", "user-agent: AB\ndisallow: /2$", &["aB"], &[2]),
+            ("rfc9309: equality, not a search", "user-agent: bot\ndisallow: /2$", &["mybot"], &[]),
+            ("rfc9309: nor a prefix", "user-agent: bot\ndisallow: /2$", &["bots"], &[]),
+            ("rfc9309: groups of one name are merged", "user-agent: a\ndisallow: /2$\nuser-agent: b\ndisallow: /4$\nuser-agent: a\ndisallow: /6$", &["a"], &[2, 6]),
+            ("rfc9309: nobody named, the global groups", "user-agent: *\ndisallow: /2$\nuser-agent: b\ndisallow: /4$\nuser-agent: *\ndisallow: /6$", &["a"], &[2, 6]),
+            ("rfc9309: named, only these", "user-agent: *\ndisallow: /2$\nuser-agent: a\ndisallow: /4$", &["a"], &[4]),
+            ("rfc9309: even without rules", "user-agent: *\ndisallow: /2$\nuser-agent: a", &["a"], &[]),
+            ("rfc9309: several names share a group", "user-agent: a\nuser-agent: b\ndisallow: /3$", &["b"], &[3]),
+            ("google: a list of a name and a star is the name's", "user-agent: a\nuser-agent: *\ndisallow: /3$", &["a"], &[3]),
+            ("google: and everybody's", "user-agent: a\nuser-agent: *\ndisallow: /3$", &["b"], &[3]),
+            ("google: rules before any name are nobody's", "disallow: /1$\nuser-agent: *\ndisallow: /3$", &["a"], &[3]),
+            ("google: a blank line ends nothing", "user-agent: a\n\ndisallow: /3$\n\n\ndisallow: /6$", &["a"], &[3, 6]),
+            ("google: nor does another field", "user-agent: a\ncrawl-delay: 1\nuser-agent: b\ndisallow: /4$", &["a"], &[4]),
+            ("google: nor a sitemap", "user-agent: a\nsitemap: https://x/\nuser-agent: b\ndisallow: /4$", &["a"], &[4]),
+            ("rfc9309: a rule does", "user-agent: a\nallow: /x\nuser-agent: b\ndisallow: /4$", &["a"], &[]),
+            ("google: an empty rule does", "user-agent: a\ndisallow:\nuser-agent: b\ndisallow: /4$", &["a"], &[]),
+            ("google: a name ends where letters do", "user-agent: a/1.2\nuser-agent: b*\nuser-agent: c d\ndisallow: /4$", &["c"], &[4]),
+            ("google: also before a star", "user-agent: a/1.2\nuser-agent: b*\nuser-agent: c d\ndisallow: /4$", &["b"], &[4]),
+            ("google: also before a digit", "user-agent: mj12bot\ndisallow: /2$", &["mj"], &[2]),
+            ("google: a star and more is the global group", "user-agent: * x\ndisallow: /2$", &["a"], &[2]),
+            ("google: a star at once followed is nobody", "user-agent: *x\ndisallow: /2$", &["x"], &[]),
+            ("google: an empty name is nobody", "user-agent:\ndisallow: /2$", &["a"], &[]),
+            ("google: and opens a group all the same", "user-agent: a\ndisallow: /2$\nuser-agent:\ndisallow: /4$", &["a"], &[2]),
+            ("ours: a token with digits is compared with them", "user-agent: MJ12bot/v1\ndisallow: /2$", &["mj12bot"], &[2]),
+            ("ours: one that begins with a digit", "user-agent: 360Spider\ndisallow: /2$", &["360spider"], &[2]),
+            ("ours: one with a dot", "user-agent: archive.org_bot\ndisallow: /2$", &["archive.org_bot"], &[2]),
+            ("ours: whole", "user-agent: MJ12bots\ndisallow: /2$", &["MJ12bot"], &[]),
+            ("google: the first of the chain that is named", "user-agent: b\ndisallow: /2$\nuser-agent: c\ndisallow: /4$", &["a", "b", "c"], &[2]),
+            ("google: before the global group", "user-agent: *\ndisallow: /2$\nuser-agent: c\ndisallow: /4$", &["a", "c"], &[4]),
+            ("an empty chain has the global group", "user-agent: *\ndisallow: /2$\nuser-agent: c\ndisallow: /4$", &[], &[2]),
+        ];
+        for (name, text, chain, expected) in cases {
+            assert_eq!(lines(text, chain), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn selections() {
+        let file =
+            robots("user-agent: a\nuser-agent: a1\nallow: /\nuser-agent: *\nuser-agent: b\n");
+        assert_eq!(selected(&file, &["a1"]), selected(&file, &["x", "A1", "a"]));
+        assert_ne!(selected(&file, &["a1"]), selected(&file, &["a"]));
+        assert_eq!(selected(&file, &["c"]), Selection::Global);
+        assert_eq!(
+            selected(&robots("user-agent: a"), &["c"]),
+            Selection::Nobody
+        );
+        assert!(
+            file.rules(Selection::Token(99)).is_empty(),
+            "a selection of another file selects nothing"
+        );
+    }
+
+    #[test]
+    fn the_deciding_rule_says_where_it_stands() {
+        let text = "# x\r\nUser-agent: b\r\nUser-Agent: MJ12bot/1.0\r\n  Disallow :  /t\u{fffd}  # why\r\n".replace('\u{fffd}', "\u{e9}");
+        let file = robots(&text);
+        let rules = file.rules(selected(&file, &["mj12bot"]));
+        let rule = rules
+            .verdict(&ComparisonPath::new("/té".as_bytes()))
+            .unwrap();
+        assert_eq!(
+            (&*rule.text, rule.line, &*rule.group, rule.group_line),
+            ("Disallow :  /té", 4, "MJ12bot", 3)
+        );
+        let rules = file.rules(selected(&file, &["mj"]));
+        assert_eq!(
+            &*rules
+                .verdict(&ComparisonPath::new("/té".as_bytes()))
+                .unwrap()
+                .group,
+            "MJ"
+        );
+    }
+
+    #[test]
+    fn other_fields_belong_to_the_group_above() {
+        let file = robots(
+            "sitemap: https://x/\nuser-agent: a\ncrawl-delay: 5\ndisallow: /\nclean-param: p\nuser-agent: *\nhost: h\nnoindex: /\n",
+        );
+        let shown = |others: Vec<Other<'_>>| {
+            others
+                .iter()
+                .map(|other| (other.field, other.line))
+                .collect::<Vec<_>>()
+        };
+        let [sitemap, delay, param, host] = [
+            (Field::Sitemap, 1),
+            (Field::CrawlDelay, 3),
+            (Field::CleanParam, 5),
+            (Field::Host, 7),
+        ];
+        assert_eq!(
+            shown(file.others().collect()),
+            [sitemap, delay, param, host]
+        );
+        assert_eq!(
+            shown(file.others_of(selected(&file, &["a"])).collect()),
+            [delay, param]
+        );
+        assert_eq!(shown(file.others_of(Selection::Global).collect()), [host]);
+        assert_eq!(file.others().next().unwrap().value, b"https://x/");
+    }
+
+    #[test]
+    fn groups_are_shown_as_they_stand() {
+        let file = robots("user-agent: a/1\nuser-agent: *\nallow: /x\ndisallow:\nuser-agent: b\n");
+        let shown: Vec<_> = file
+            .groups()
+            .map(|group| {
+                (
+                    group.user_agents().collect::<Vec<_>>(),
+                    group.rules().collect::<Vec<_>>(),
+                )
+            })
+            .collect();
+        let first: (Vec<(&[u8], u32)>, Vec<(RuleKind, &[u8], u32)>) = (
+            vec![(b"a/1", 1), (b"*", 2)],
+            vec![
+                (RuleKind::Allow, b"allow: /x", 3),
+                (RuleKind::Disallow, b"disallow:", 4),
+            ],
+        );
+        assert_eq!(shown, [first, (vec![(b"b", 5)], vec![])]);
+    }
+}

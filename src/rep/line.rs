@@ -1,0 +1,275 @@
+//! From octets to lines: where a line of robots.txt ends, what counts of it, and which field it holds.
+//!
+//! Nothing here can fail. RFC 9309 section 2.2 asks for a grammar, and section 2.2.4 for the patience to take what can be
+//! parsed and pass over the rest; the reading is that of Google's library, point by point, because that is what
+//! the authors of the files have tested against.
+
+use memchr::memchr2;
+
+use super::field::Field;
+
+/// What counts of an overlong line, in octets: what Google's library keeps (8 × 2083 − 1).
+const MAX_LINE: usize = 16_663;
+
+/// The UTF-8 byte order mark.
+const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
+
+/// One line, without its comment and the white space around it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a> {
+    /// Counted from 1; CR, LF and CRLF each end one line.
+    pub(super) number: u32,
+    /// Where `content` begins in the text.
+    pub(super) start: usize,
+    /// What counts of the line.
+    pub(super) content: &'a [u8],
+    /// Whether the line was too long and only its beginning counts.
+    pub(super) is_cut: bool,
+}
+
+/// The lines of a text that hold anything, in order.
+#[derive(Clone, Debug)]
+pub(super) struct Lines<'a> {
+    text: &'a [u8],
+    at: usize,
+    number: u32,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(text: &'a [u8]) -> Self {
+        // A partial byte order mark is skipped too (Google).
+        let at = text
+            .iter()
+            .zip(BYTE_ORDER_MARK)
+            .take_while(|(octet, mark)| **octet == *mark)
+            .count();
+        Self {
+            text,
+            at,
+            number: 0,
+        }
+    }
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = Line<'a>;
+
+    fn next(&mut self) -> Option<Line<'a>> {
+        let mut rest = self.text.get(self.at..)?;
+        while let [b'\r', b'\n', after @ ..] | [b'\r' | b'\n', after @ ..] = rest {
+            rest = after;
+            self.number = self.number.saturating_add(1);
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        self.at = self.text.len() - rest.len();
+        let end = find_either(b'\n', b'\r', rest).unwrap_or(rest.len());
+        let (line, ending) = rest.split_at_checked(end)?;
+        let start = self.at;
+        self.at += end
+            + match ending {
+                [b'\r', b'\n', ..] => 2,
+                [] => 0,
+                _ => 1,
+            };
+        self.number = self.number.saturating_add(1);
+
+        let is_cut = line.len() > MAX_LINE;
+        let line = line.get(..MAX_LINE).unwrap_or(line);
+        let line = find_either(b'#', 0, line)
+            .and_then(|at| line.get(..at))
+            .unwrap_or(line);
+        let (skipped, content) = trim(line);
+        Some(Line {
+            number: self.number,
+            start: start + skipped,
+            content,
+            is_cut,
+        })
+    }
+}
+
+/// A line read as `name : value`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair<'a> {
+    /// `None`: a name that means nothing to us.
+    pub(super) field: Option<Field>,
+    pub(super) value: &'a [u8],
+    /// Where `value` begins in the line's content.
+    pub(super) value_start: usize,
+}
+
+impl<'a> Line<'a> {
+    /// The line as a field and its value; `None` where it has not that form.
+    pub(super) fn pair(&self, lenient: bool) -> Option<Pair<'a>> {
+        let separator = match self.content.iter().position(|octet| *octet == b':') {
+            Some(at) => at,
+            None if lenient => two_words(self.content)?,
+            None => return None,
+        };
+        let (name, rest) = self.content.split_at_checked(separator)?;
+        let (_, name) = trim(name);
+        if name.is_empty() {
+            return None;
+        }
+        let (skipped, value) = trim(rest.get(1..)?);
+        Some(Pair {
+            field: Field::named(name, lenient),
+            value,
+            value_start: separator + 1 + skipped,
+        })
+    }
+}
+
+/// Where the first of exactly two words ends (Google: "some people forget the colon").
+fn two_words(content: &[u8]) -> Option<usize> {
+    let end = memchr2(b' ', b'\t', content)?;
+    let rest = content.get(end..)?;
+    let second = rest
+        .iter()
+        .position(|octet| !matches!(octet, b' ' | b'\t'))?;
+    memchr2(b' ', b'\t', rest.get(second..)?)
+        .is_none()
+        .then_some(end)
+}
+
+/// `memchr2`, looking at the nearest octets first: lines are short, and to start a vector search costs more than most take.
+fn find_either(one: u8, other: u8, text: &[u8]) -> Option<usize> {
+    const NEAR: usize = 16;
+    let (near, far) = text.split_at_checked(NEAR).unwrap_or((text, &[]));
+    match near
+        .iter()
+        .position(|octet| *octet == one || *octet == other)
+    {
+        Some(at) => Some(at),
+        None if far.is_empty() => None,
+        None => memchr2(one, other, far).map(|at| near.len() + at),
+    }
+}
+
+/// Whether `octet` is white space inside a line.
+pub(super) fn is_space(octet: u8) -> bool {
+    matches!(octet, b' ' | b'\t' | 0x0B | 0x0C)
+}
+
+/// `octets` without the white space at both ends, and how much was taken off in front.
+fn trim(octets: &[u8]) -> (usize, &[u8]) {
+    let start = octets
+        .iter()
+        .position(|octet| !is_space(*octet))
+        .unwrap_or(octets.len());
+    let end = octets
+        .iter()
+        .rposition(|octet| !is_space(*octet))
+        .map_or(start, |last| last + 1);
+    (start, octets.get(start..end).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    // A table's type is spelt where the table is.
+    #![allow(clippy::type_complexity)]
+    use super::*;
+
+    fn contents(text: &[u8]) -> Vec<(u32, &[u8])> {
+        Lines::new(text)
+            .map(|line| (line.number, line.content))
+            .collect()
+    }
+
+    fn only(line: &[u8], lenient: bool) -> Option<(Option<Field>, &[u8])> {
+        Lines::new(line)
+            .next()?
+            .pair(lenient)
+            .map(|pair| (pair.field, pair.value))
+    }
+
+    #[test]
+    fn google_lines_end_in_lf_cr_or_crlf_and_nothing_else() {
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &[u8], &[(u32, &[u8])])] = &[
+            ("each ending ends one line", b"a\nb\rc\r\nd", &[(1, b"a"), (2, b"b"), (3, b"c"), (4, b"d")]),
+            ("LF CR is two endings", b"a\n\rb", &[(1, b"a"), (3, b"b")]),
+            ("empty lines are passed over", b"\n\r\n\ra\n\n", &[(4, b"a")]),
+            ("lines of white space are not", b" \na", &[(1, b""), (2, b"a")]),
+            ("VT and FF end nothing", b"a\x0Bb\x0Cc", &[(1, b"a\x0Bb\x0Cc")]),
+            ("NEL and LS end nothing", b"a\xC2\x85b\xE2\x80\xA8c", &[(1, b"a\xC2\x85b\xE2\x80\xA8c")]),
+            ("an ending at the end begins no line", b"a\n", &[(1, b"a")]),
+            ("nothing is no line", b"", &[]),
+        ];
+        for (name, text, expected) in cases {
+            assert_eq!(contents(text), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn google_what_counts_of_a_line() {
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &[u8], &[u8])] = &[
+            ("white space around it does not", b" \t\x0B\x0Ca b\x0C\x0B\t ", b"a b"),
+            ("NBSP is not white space", b"\xC2\xA0a", b"\xC2\xA0a"),
+            ("a comment does not", b"a # b", b"a"),
+            ("a comment may begin anywhere", b"/a#b", b"/a"),
+            ("it ends at a NUL", b"a\0b#c", b"a"),
+            ("a byte order mark at the start does not", b"\xEF\xBB\xBFa", b"a"),
+            ("nor one of two octets", b"\xEF\xBBa", b"a"),
+            ("nor one of one octet", b"\xEFa", b"a"),
+            ("a second one does", b"\xEF\xBB\xBF\xEF\xBB\xBFa", b"\xEF\xBB\xBFa"),
+        ];
+        for (name, text, expected) in cases {
+            assert_eq!(contents(text), [(1, *expected)], "{name}");
+        }
+    }
+
+    #[test]
+    fn google_the_first_16663_octets_of_a_line_count() {
+        let text = [&b"x"[..], &vec![b'a'; 16_662], b"bc\nd"].concat();
+        let lines: Vec<Line<'_>> = Lines::new(&text).collect();
+        let shown: Vec<(usize, bool)> = lines
+            .iter()
+            .map(|line| (line.content.len(), line.is_cut))
+            .collect();
+        assert_eq!(shown, [(16_663, true), (1, false)]);
+        let whole = vec![b'a'; 16_663];
+        assert!(
+            Lines::new(&whole).all(|line| !line.is_cut),
+            "a line of just that length is whole"
+        );
+        let in_a_character = [&vec![b'a'; 16_662][..], "ツ".as_bytes()].concat();
+        assert_eq!(
+            contents(&in_a_character)
+                .iter()
+                .map(|(_, line)| line.len())
+                .sum::<usize>(),
+            16_663,
+            "a cut inside a character"
+        );
+    }
+
+    #[test]
+    fn google_a_line_splits_at_its_first_colon_or_between_two_words() {
+        let allow = |value: &'static [u8]| Some((Some(Field::Allow), value));
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &[u8], Option<(Option<Field>, &[u8])>)] = &[
+            ("white space on both sides of the colon", b"allow \t: \x0B/a", allow(b"/a")),
+            ("later colons belong to the value", b"allow:/a:b", allow(b"/a:b")),
+            ("no value", b"allow:", allow(b"")),
+            ("two words", b"allow /a", allow(b"/a")),
+            ("two words, far apart", b"allow \t /a", allow(b"/a")),
+            ("three words are nothing", b"allow /a b", None),
+            ("one word is nothing", b"allow", None),
+            ("VT does not part words", b"allow\x0B/a", None),
+            ("no name", b": /a", None),
+            ("an empty line", b"", None),
+        ];
+        for (name, line, expected) in cases {
+            assert_eq!(only(line, true), *expected, "{name}");
+        }
+        assert_eq!(
+            only(b"allow /a", false),
+            None,
+            "strict: the colon is needed"
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! The Robots Exclusion Protocol (RFC 9309) and nothing else: octets come in, a verdict and the rule that gave it come out.
+//!
+//! This module knows no sockets, clocks, files or configuration. Nothing in it fails: any octets are a robots.txt,
+//! any octets are a path, and the cost of both is bounded.
+//!
+//! ```
+//! use crawlgate::rep::{ComparisonPath, ParseOptions, ProductToken, Robots, RuleKind};
+//!
+//! let text = b"User-agent: ExampleBot\nDisallow: /private/\nAllow: /private/*.html$\n";
+//! let robots = Robots::parse(text, ParseOptions::default());
+//! let chain = [ProductToken::new("examplebot").unwrap()];
+//! let rules = robots.rules(robots.selection(&chain));
+//!
+//! let rule = rules.verdict(&ComparisonPath::new(b"/private/diary")).unwrap();
+//! assert_eq!((rule.kind, rule.line, &*rule.group), (RuleKind::Disallow, 2, "ExampleBot"));
+//! assert!(rules.verdict(&ComparisonPath::new(b"/public")).is_none());
+//! ```
+//!
+//! One robots.txt speaks for one [`Origin`]. It is read by `line`, kept by [`Robots`], and compiled into [`Rules`] for each
+//! [`Selection`] of its groups that crawlers with some chain of [`ProductToken`]s get. A path is
+//! put into its [`ComparisonPath`] once and then asked about as often as needed.
+//!
+//! Where Google's library and the RFC differ, Google's reading of files is followed (it is what authors test against),
+//! and the RFC in matching (it is the stricter). The names of the tests say which is which:
+//! `rfc9309_…`, `google_…`, and `ours_…` where neither decides.
+
+mod agent;
+mod field;
+mod group;
+mod guard;
+mod line;
+mod names;
+mod note;
+mod origin;
+mod parse;
+mod path;
+mod pattern;
+mod rules;
+mod token;
+
+pub use agent::product_tokens;
+pub use field::Field;
+pub use group::{Group, Other, Selection};
+pub use guard::{readings, resolved};
+pub use note::{Note, NoteKind};
+pub use origin::{Origin, OriginError, Scheme};
+pub use parse::{ParseOptions, Robots};
+pub use path::ComparisonPath;
+pub use rules::{Rule, RuleKind, Rules};
+pub use token::{ProductToken, TokenError};

@@ -1,0 +1,326 @@
+//! Origin → state: who knows what, and the one fetch that all wait for.
+//!
+//! Promises: however many requests ask about an origin at once, one fetch runs (*single flight*); it
+//! runs in a task of its own, so a crawler that hangs up cancels nothing; a fetch that panics or is
+//! dropped still ends, as [`Cause::Internal`], and wakes its waiters; what is held is bounded by count
+//! and by octets, and what goes first is what was asked for least recently and is not being fetched.
+//!
+//! Locks are held for a few instructions and never across an await.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+use dashmap::DashMap;
+use http::HeaderValue;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tracing::{debug, info};
+
+use super::access::{AccessResult, Cause};
+use super::fetch;
+use super::state::{Due, Stance, State};
+use crate::clock::{Clock, Moment};
+use crate::config::{CacheConfig, RobotsConfig};
+use crate::egress::Egress;
+use crate::rep::Origin;
+
+/// What an entry costs beside its snapshot, in octets, roughly.
+const ENTRY_BYTES: usize = 512;
+
+/// Part of what is held that one eviction frees, so that its scan is paid for by many insertions.
+const EVICTED_SHARE: usize = 16;
+
+/// What a request learns about its origin.
+#[derive(Debug)]
+pub struct View {
+    /// The origin's state.
+    pub state: Arc<State>,
+    /// What it means now. [`Stance::Unknown`] when the fetch outlasted the hold.
+    pub stance: Stance,
+}
+
+/// The states of all origins in memory.
+pub struct Registry {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    entries: DashMap<Origin, Arc<Entry>>,
+    bytes: AtomicUsize,
+    bounds: CacheConfig,
+    config: ArcSwap<RobotsConfig>,
+    egress: Egress,
+    clock: Clock,
+    /// Only one task evicts at a time.
+    evicting: Mutex<()>,
+}
+
+struct Entry {
+    slot: Mutex<Slot>,
+    used: AtomicU64,
+}
+
+struct Slot {
+    state: Arc<State>,
+    flight: Option<watch::Receiver<()>>,
+    bytes: usize,
+}
+
+impl Registry {
+    /// An empty registry that fetches through `egress`.
+    pub fn new(config: RobotsConfig, egress: Egress, clock: Clock) -> Registry {
+        Registry {
+            shared: Arc::new(Shared {
+                entries: DashMap::new(),
+                bytes: AtomicUsize::new(0),
+                bounds: config.cache.clone(),
+                config: ArcSwap::from_pointee(config),
+                egress,
+                clock,
+                evicting: Mutex::new(()),
+            }),
+        }
+    }
+
+    /// Puts new settings in force for what happens from now on. The bounds stay as they were.
+    pub fn reconfigure(&self, config: RobotsConfig) {
+        self.shared.config.store(Arc::new(config));
+    }
+
+    /// What is known of `origin`, fetched first where nothing usable is known. Waits for that at most
+    /// the configured hold; a refresh of what is still fresh happens behind the request's back.
+    pub async fn view(&self, origin: &Origin, user_agent: Option<&HeaderValue>) -> View {
+        let entry = self.shared.entry(origin);
+        let (view, flight) = self.shared.look(&entry, origin, user_agent);
+        match flight {
+            None => view,
+            Some(flight) => self.shared.wait(&entry, flight).await,
+        }
+    }
+
+    /// What is known of `origin` without asking anybody.
+    pub fn known(&self, origin: &Origin) -> Option<Arc<State>> {
+        let entry = self.shared.entries.get(origin)?;
+        let state = Arc::clone(&entry.slot.lock().state);
+        Some(state)
+    }
+
+    /// Origins held.
+    pub fn len(&self) -> usize {
+        self.shared.entries.len()
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.shared.entries.is_empty()
+    }
+
+    /// Octets held, roughly.
+    pub fn bytes(&self) -> usize {
+        self.shared.bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    fn entry(&self, origin: &Origin) -> Arc<Entry> {
+        if let Some(entry) = self.entries.get(origin) {
+            return Arc::clone(&entry);
+        }
+        let entry = Arc::clone(&self.entries.entry(origin.clone()).or_insert_with(|| {
+            self.bytes.fetch_add(ENTRY_BYTES, Ordering::Relaxed);
+            Arc::new(Entry {
+                slot: Mutex::new(Slot {
+                    state: Arc::default(),
+                    flight: None,
+                    bytes: ENTRY_BYTES,
+                }),
+                used: AtomicU64::new(self.clock.now().as_millis()),
+            })
+        }));
+        self.bound();
+        entry
+    }
+
+    /// The stance now, and the flight to wait for where there is no usable one.
+    fn look(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        origin: &Origin,
+        user_agent: Option<&HeaderValue>,
+    ) -> (View, Option<watch::Receiver<()>>) {
+        let now = self.clock.now();
+        entry.used.store(now.as_millis(), Ordering::Relaxed);
+        let mut slot = entry.slot.lock();
+        let state = Arc::clone(&slot.state);
+        let stance = state.stance(now, &self.config.load().timing.profile);
+        let due = state.due(now, &stance);
+        if due != Due::No && slot.flight.is_none() {
+            slot.flight = Some(self.take_off(entry, origin, user_agent));
+        }
+        // A flight that is up is worth waiting for only where nothing usable is known: a complete
+        // disallow whose next attempt is not due yet has none.
+        let flight = match due {
+            Due::Now => slot.flight.clone(),
+            Due::No | Due::Ahead => None,
+        };
+        (View { state, stance }, flight)
+    }
+
+    async fn wait(&self, entry: &Entry, mut flight: watch::Receiver<()>) -> View {
+        let hold = self.config.load().hold;
+        // The sender is never used, only dropped, when the slot has its new state.
+        let landed = timeout(hold, flight.changed()).await.is_ok();
+        let state = Arc::clone(&entry.slot.lock().state);
+        let stance = if landed {
+            state.stance(self.clock.now(), &self.config.load().timing.profile)
+        } else {
+            Stance::Unknown
+        };
+        View { state, stance }
+    }
+
+    fn take_off(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        origin: &Origin,
+        user_agent: Option<&HeaderValue>,
+    ) -> watch::Receiver<()> {
+        let (landing, flight) = watch::channel(());
+        let flight_of = Flight {
+            shared: Arc::clone(self),
+            entry: Arc::clone(entry),
+            origin: origin.clone(),
+            landed: false,
+            _landing: landing,
+        };
+        let user_agent = user_agent.cloned();
+        tokio::spawn(flight_of.fly(user_agent));
+        flight
+    }
+
+    /// Evicts what was used least recently while more is held than the bounds allow.
+    fn bound(&self) {
+        let over = || {
+            self.entries.len() > self.bounds.origins
+                || self.bytes.load(Ordering::Relaxed) > self.bounds.bytes
+        };
+        if !over() {
+            return;
+        }
+        let Some(_evicting) = self.evicting.try_lock() else {
+            return;
+        };
+        let mut by_age: Vec<(u64, Origin)> = self
+            .entries
+            .iter()
+            .map(|entry| (entry.used.load(Ordering::Relaxed), entry.key().clone()))
+            .collect();
+        by_age.sort_unstable_by_key(|(used, _)| *used);
+        let enough = by_age.len() / EVICTED_SHARE;
+        let mut evicted = 0_usize;
+        for (_, origin) in by_age {
+            if evicted > enough && !over() {
+                break;
+            }
+            // A flight holds a second reference to its entry; so does a request that waits.
+            let gone = self
+                .entries
+                .remove_if(&origin, |_, entry| Arc::strong_count(entry) == 1);
+            if let Some((_, entry)) = gone {
+                self.bytes
+                    .fetch_sub(entry.slot.lock().bytes, Ordering::Relaxed);
+                evicted += 1;
+            }
+        }
+        debug!(
+            evicted,
+            held = self.entries.len(),
+            "forgot the origins used least recently"
+        );
+    }
+}
+
+/// A fetch under way. Lands exactly once, also when its task panics or is dropped.
+struct Flight {
+    shared: Arc<Shared>,
+    entry: Arc<Entry>,
+    origin: Origin,
+    landed: bool,
+    /// Dropped last: waiters then find the new state.
+    _landing: watch::Sender<()>,
+}
+
+impl Flight {
+    async fn fly(mut self, user_agent: Option<HeaderValue>) {
+        let shared = Arc::clone(&self.shared);
+        let config = shared.config.load_full();
+        let result = fetch::fetch(
+            &shared.egress,
+            &self.origin,
+            user_agent.as_ref(),
+            &config,
+            &shared.clock,
+        )
+        .await;
+        self.land(result);
+        drop(self);
+        shared.bound();
+    }
+
+    fn land(&mut self, result: AccessResult) {
+        self.landed = true;
+        let now = self.shared.clock.now();
+        tell(&self.origin, &result);
+        let timing = &self.shared.config.load().timing;
+        let mut slot = self.entry.slot.lock();
+        let state = State::clone(&slot.state).after(result, now, timing, luck(&self.origin, now));
+        let bytes = ENTRY_BYTES + state.snapshot().map_or(0, |snapshot| snapshot.bytes());
+        // Added before it is taken away, so that the sum never wraps.
+        self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.bytes.fetch_sub(slot.bytes, Ordering::Relaxed);
+        slot.bytes = bytes;
+        slot.state = Arc::new(state);
+        slot.flight = None;
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if !self.landed {
+            self.land(AccessResult::Unreachable {
+                cause: Cause::Internal,
+                retry_after: None,
+            });
+        }
+    }
+}
+
+fn tell(origin: &Origin, result: &AccessResult) {
+    match result {
+        AccessResult::Successful { snapshot, .. } => {
+            debug!(%origin, status = snapshot.status, from = %snapshot.final_url, "robots.txt fetched");
+        }
+        AccessResult::Unavailable { why, .. } => debug!(%origin, ?why, "no robots.txt"),
+        AccessResult::Unreachable { cause, .. } => {
+            info!(%origin, "robots.txt cannot be had: {cause}");
+        }
+    }
+}
+
+/// A number in `0.0..1.0` that differs between origins and attempts: enough to spread retries.
+fn luck(origin: &Origin, now: Moment) -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    let hash = RandomState::new().hash_one((origin, now.as_millis()));
+    (hash >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registry")
+            .field("origins", &self.len())
+            .field("bytes", &self.bytes())
+            .finish_non_exhaustive()
+    }
+}

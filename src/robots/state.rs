@@ -1,0 +1,332 @@
+//! The error-state machine of one origin (RFC 9309 section 2.3.1, Google's published interpretation).
+//!
+//! Pure: a state, an [`AccessResult`] and the moment give the next state; a state and the moment give
+//! the [`Stance`] that requests meet and whether a fetch is [`Due`]. No clock, no sockets, no flags:
+//!
+//! ```text
+//!              2xx                        4xx
+//! NeverFetched ───► Successful ◄────────► Unavailable
+//!       │              │ a failed refresh is an `outage` beside the fresh copy,
+//!       │ 429, 5xx,    │ and counts once the copy is stale
+//!       ▼ network      ▼
+//!        Unreachable { since the first failure, last good copy, next attempt }
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::access::{Absence, AccessResult, Cause, Freshness};
+use super::snapshot::Snapshot;
+use crate::clock::Moment;
+use crate::config::{Finally, ProfileRules, Timing};
+
+/// What is known of an origin's robots.txt.
+#[derive(Debug, Clone, Default)]
+pub enum State {
+    /// No fetch has ended yet.
+    #[default]
+    NeverFetched,
+    /// The origin has a robots.txt.
+    Successful {
+        /// The file.
+        snapshot: Arc<Snapshot>,
+        /// How long it may be used.
+        fresh: Fresh,
+        /// Failures since it was fetched.
+        outage: Option<Outage>,
+    },
+    /// The origin has no robots.txt.
+    Unavailable {
+        /// Why it counts as having none.
+        why: Absence,
+        /// When that was learnt.
+        fetched: Moment,
+        /// How long that holds.
+        fresh: Fresh,
+        /// Failures since.
+        outage: Option<Outage>,
+    },
+    /// Nobody knows.
+    Unreachable {
+        /// The failures.
+        outage: Outage,
+        /// The last file that was fetched, however old.
+        last_good: Option<Arc<Snapshot>>,
+    },
+}
+
+/// The life of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fresh {
+    /// From here on an origin in use is fetched again, ahead of expiry.
+    pub refresh_from: Moment,
+    /// Stale from here on.
+    pub until: Moment,
+}
+
+/// A row of failed fetches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outage {
+    /// The latest failure.
+    pub cause: Cause,
+    /// The *first* failure.
+    pub since: Moment,
+    /// Failures so far, at least one.
+    pub attempts: u32,
+    /// No fetch before this.
+    pub next_attempt: Moment,
+}
+
+/// What a state tells a request.
+#[derive(Debug, Clone)]
+pub enum Stance {
+    /// Nothing usable is known: wait for a fetch.
+    Unknown,
+    /// These rules decide.
+    Rules(Arc<Snapshot>),
+    /// No restrictions: the origin has no robots.txt, or has been unreachable for so long.
+    AllowAll,
+    /// Complete disallow until the origin's robots.txt is known again.
+    DisallowAll {
+        /// Why it is not known.
+        cause: Cause,
+        /// When the next fetch is allowed.
+        next_attempt: Moment,
+    },
+}
+
+/// Whether a fetch should start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// Not now.
+    No,
+    /// Yes, in the background; the stance holds meanwhile.
+    Ahead,
+    /// Yes, and the request waits for it.
+    Now,
+}
+
+impl State {
+    /// The state after a fetch that ended `now` with `result`. `luck` in `0.0..1.0` spreads retries.
+    #[must_use]
+    pub fn after(self, result: AccessResult, now: Moment, timing: &Timing, luck: f64) -> State {
+        match result {
+            AccessResult::Successful {
+                snapshot,
+                freshness,
+            } => State::Successful {
+                snapshot,
+                fresh: Fresh::starting(now, freshness, timing),
+                outage: None,
+            },
+            AccessResult::Unavailable { why, freshness } => State::Unavailable {
+                why,
+                fetched: now,
+                fresh: Fresh::starting(now, freshness, timing),
+                outage: None,
+            },
+            AccessResult::Unreachable { cause, retry_after } => {
+                let next = |earlier: Option<Outage>| {
+                    Outage::extended(earlier, cause, retry_after, now, timing, luck)
+                };
+                match self {
+                    State::NeverFetched => State::Unreachable {
+                        outage: next(None),
+                        last_good: None,
+                    },
+                    State::Successful {
+                        snapshot,
+                        fresh,
+                        outage,
+                    } if now < fresh.until => State::Successful {
+                        snapshot,
+                        fresh,
+                        outage: Some(next(outage)),
+                    },
+                    State::Successful {
+                        snapshot, outage, ..
+                    } => State::Unreachable {
+                        outage: next(outage),
+                        last_good: Some(snapshot),
+                    },
+                    State::Unavailable {
+                        why,
+                        fetched,
+                        fresh,
+                        outage,
+                    } if now < fresh.until => State::Unavailable {
+                        why,
+                        fetched,
+                        fresh,
+                        outage: Some(next(outage)),
+                    },
+                    State::Unavailable { outage, .. } => State::Unreachable {
+                        outage: next(outage),
+                        last_good: None,
+                    },
+                    State::Unreachable { outage, last_good } => State::Unreachable {
+                        outage: next(Some(outage)),
+                        last_good,
+                    },
+                }
+            }
+        }
+    }
+
+    /// What requests meet at `now`.
+    pub fn stance(&self, now: Moment, profile: &ProfileRules) -> Stance {
+        match self {
+            State::NeverFetched => Stance::Unknown,
+            State::Successful {
+                snapshot, fresh, ..
+            } if now < fresh.until => Stance::Rules(Arc::clone(snapshot)),
+            State::Unavailable { fresh, .. } if now < fresh.until => Stance::AllowAll,
+            State::Successful { outage: None, .. } | State::Unavailable { outage: None, .. } => {
+                Stance::Unknown
+            }
+            State::Successful {
+                snapshot,
+                outage: Some(outage),
+                ..
+            } => outage.stance(Some(snapshot), now, profile),
+            State::Unavailable {
+                outage: Some(outage),
+                ..
+            } => outage.stance(None, now, profile),
+            State::Unreachable { outage, last_good } => {
+                outage.stance(last_good.as_ref(), now, profile)
+            }
+        }
+    }
+
+    /// Whether a fetch should start at `now`, given the [`stance`](State::stance) at `now`.
+    pub fn due(&self, now: Moment, stance: &Stance) -> Due {
+        if self
+            .outage()
+            .is_some_and(|outage| now < outage.next_attempt)
+        {
+            return Due::No;
+        }
+        let refresh_from = match self {
+            State::Successful { fresh, .. } | State::Unavailable { fresh, .. } => {
+                fresh.refresh_from
+            }
+            State::NeverFetched | State::Unreachable { .. } => now,
+        };
+        match stance {
+            Stance::Unknown | Stance::DisallowAll { .. } => Due::Now,
+            Stance::Rules(_) | Stance::AllowAll if refresh_from <= now => Due::Ahead,
+            Stance::Rules(_) | Stance::AllowAll => Due::No,
+        }
+    }
+
+    /// The failures since the last success, if any.
+    pub fn outage(&self) -> Option<&Outage> {
+        match self {
+            State::NeverFetched => None,
+            State::Successful { outage, .. } | State::Unavailable { outage, .. } => outage.as_ref(),
+            State::Unreachable { outage, .. } => Some(outage),
+        }
+    }
+
+    /// The file that is held, however old.
+    pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
+        match self {
+            State::Successful { snapshot, .. } => Some(snapshot),
+            State::Unreachable { last_good, .. } => last_good.as_ref(),
+            State::NeverFetched | State::Unavailable { .. } => None,
+        }
+    }
+
+    /// The state's name in records.
+    pub fn name(&self) -> &'static str {
+        match self {
+            State::NeverFetched => "never_fetched",
+            State::Successful { .. } => "successful",
+            State::Unavailable { .. } => "unavailable",
+            State::Unreachable { .. } => "unreachable",
+        }
+    }
+}
+
+impl Fresh {
+    /// RFC 9309 2.4: a cached copy is used for up to 24 hours, or as `Cache-Control` says within the
+    /// operator's bounds.
+    fn starting(now: Moment, freshness: Freshness, timing: &Timing) -> Fresh {
+        let life = match freshness {
+            Freshness::Unsaid => timing.fresh,
+            Freshness::MaxAge(age) => age,
+            Freshness::Shortest => timing.fresh_min,
+        }
+        .clamp(timing.fresh_min, timing.fresh_max.max(timing.fresh_min))
+        // What was just fetched is good for those who waited for it.
+        .max(Duration::from_secs(1));
+        Fresh {
+            refresh_from: now + life.mul_f64(timing.refresh_ahead.clamp(0.0, 1.0)),
+            until: now + life,
+        }
+    }
+}
+
+impl Outage {
+    fn extended(
+        earlier: Option<Outage>,
+        cause: Cause,
+        retry_after: Option<Duration>,
+        now: Moment,
+        timing: &Timing,
+        luck: f64,
+    ) -> Outage {
+        let attempts = earlier
+            .map_or(0, |outage| outage.attempts)
+            .saturating_add(1);
+        let longest = timing.retry_max.max(timing.retry_min);
+        let back_off = {
+            let longest = match cause {
+                Cause::Status(503) => longest.min(timing.retry_max_503),
+                _ => longest,
+            };
+            let doublings = (attempts - 1).min(31);
+            timing.retry_min.saturating_mul(1 << doublings).min(longest)
+        };
+        let wait = match retry_after {
+            Some(asked) => asked.clamp(timing.retry_min, longest),
+            None => back_off,
+        };
+        // Spread later, never earlier: the origin's word and the lower bound both hold.
+        let spread = wait.mul_f64((timing.jitter * luck).clamp(0.0, 1.0));
+        Outage {
+            cause,
+            since: earlier.map_or(now, |outage| outage.since),
+            attempts,
+            next_attempt: now + wait + spread,
+        }
+    }
+
+    fn stance(
+        &self,
+        last_good: Option<&Arc<Snapshot>>,
+        now: Moment,
+        profile: &ProfileRules,
+    ) -> Stance {
+        let disallow = Stance::DisallowAll {
+            cause: self.cause,
+            next_attempt: self.next_attempt,
+        };
+        let length = now.since(self.since);
+        if length < profile.disallow_for {
+            return disallow;
+        }
+        if profile.last_good_until.is_none_or(|until| length < until) {
+            return match last_good {
+                Some(snapshot) => Stance::Rules(Arc::clone(snapshot)),
+                None => Stance::AllowAll,
+            };
+        }
+        match profile.finally {
+            Finally::Allow => Stance::AllowAll,
+            Finally::Reachable if self.cause.is_answer() => Stance::AllowAll,
+            Finally::Reachable => disallow,
+        }
+    }
+}

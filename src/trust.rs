@@ -1,0 +1,293 @@
+//! Whom to trust: the roots that origins are verified against, and the same roots as files for crawlers.
+//!
+//! A crawler behind crawlgate meets two kinds of certificates: ours, on intercepted hosts, and the origin's own, on
+//! hosts that are tunnelled. Most programs that can be told of an authority can be told of one *file* that replaces
+//! all others, so what they are given is a bundle: the public roots, the operator's extra roots, and ours.
+//!
+//! The public roots are the system's. Where the system has none (a bare container), Mozilla's list, as compiled into
+//! the program, stands in.
+
+mod truststore;
+
+use std::{
+    error::Error,
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
+
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
+
+pub use self::truststore::{TRUSTSTORE_PASSWORD, TRUSTSTORE_TYPE};
+use crate::{ca::text, clock::Moment};
+
+/// Roots, and where they came from.
+#[derive(Clone, Debug)]
+pub struct Roots {
+    certificates: Vec<CertificateDer<'static>>,
+    source: RootSource,
+}
+
+/// Where the public roots came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RootSource {
+    /// The system's store, or what `SSL_CERT_FILE` and `SSL_CERT_DIR` put in its place.
+    System,
+    /// Mozilla's list, compiled into the program.
+    Mozilla,
+}
+
+/// The public roots. What the system's store holds but cannot be read is logged and left out.
+#[must_use]
+pub fn public_roots() -> Roots {
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!(%error, "part of the system's certificate store cannot be read");
+    }
+    if found.certs.is_empty() {
+        tracing::warn!("the system has no root certificates; using the compiled-in list");
+        return Roots {
+            certificates: webpki_root_certs::TLS_SERVER_ROOT_CERTS.to_vec(),
+            source: RootSource::Mozilla,
+        };
+    }
+    Roots {
+        certificates: found.certs,
+        source: RootSource::System,
+    }
+}
+
+/// The roots that origins are verified against: the public ones and those in the files `extra`.
+///
+/// # Errors
+///
+/// If a file of `extra` cannot be read, holds no certificate, or one that cannot be a root.
+pub fn upstream_roots(extra: &[PathBuf]) -> Result<RootCertStore, TrustError> {
+    let mut store = RootCertStore::empty();
+    // The system's store is foreign and large; an odd certificate in it must not keep the others from working.
+    let (_, unusable) = store.add_parsable_certificates(public_roots().certificates);
+    if unusable > 0 {
+        tracing::debug!(unusable, "root certificates left out");
+    }
+    for path in extra {
+        for certificate in read_certificates(path)? {
+            store
+                .add(certificate)
+                .map_err(|error| TrustError::malformed(path, error.to_string()))?;
+        }
+    }
+    Ok(store)
+}
+
+impl Roots {
+    /// The certificates.
+    #[must_use]
+    pub fn certificates(&self) -> &[CertificateDer<'static>] {
+        &self.certificates
+    }
+
+    /// Where the public ones came from.
+    #[must_use]
+    pub const fn source(&self) -> RootSource {
+        self.source
+    }
+
+    /// Adds the certificates in `files`.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read or holds no certificate.
+    pub fn with_files(mut self, files: &[PathBuf]) -> Result<Self, TrustError> {
+        for path in files {
+            self.certificates.extend(read_certificates(path)?);
+        }
+        Ok(self)
+    }
+
+    /// Writes these roots and the authority `own` (PEM) to `path`, PEM: for variables such as `SSL_CERT_FILE`, which
+    /// replace what a program trusts otherwise.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn write_bundle(&self, path: &Path, own: &str) -> Result<(), TrustError> {
+        let mut bundle = String::from(own);
+        for certificate in &self.certificates {
+            bundle.push_str(&text::pem("CERTIFICATE", certificate));
+        }
+        write(path, bundle.as_bytes())
+    }
+
+    /// Writes these roots and the authority `own` (DER) to `path` as a Java truststore (type [`TRUSTSTORE_TYPE`],
+    /// password [`TRUSTSTORE_PASSWORD`]), every entry dated `now`.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn write_truststore(&self, path: &Path, own: &[u8], now: Moment) -> Result<(), TrustError> {
+        let entries = std::iter::once(("crawlgate".to_owned(), own)).chain(
+            self.certificates
+                .iter()
+                .enumerate()
+                .map(|(number, certificate)| (format!("root-{number}"), certificate.as_ref())),
+        );
+        write(path, &truststore::jks(entries, now))
+    }
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
+    let pem = fs::read(path).map_err(|source| TrustError::Io {
+        action: "read",
+        path: path.into(),
+        source,
+    })?;
+    let certificates = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| TrustError::malformed(path, error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(TrustError::malformed(
+            path,
+            "no certificate in PEM form".to_owned(),
+        ));
+    }
+    Ok(certificates)
+}
+
+fn write(path: &Path, octets: &[u8]) -> Result<(), TrustError> {
+    fs::write(path, octets).map_err(|source| TrustError::Io {
+        action: "write",
+        path: path.into(),
+        source,
+    })
+}
+
+/// Roots cannot be read, written or used. The message names the file.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TrustError {
+    /// The file cannot be read or written.
+    Io {
+        /// "read" or "write".
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The file does not hold root certificates.
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The roots are there, but TLS cannot be set up with them.
+    Tls(rustls::Error),
+}
+
+impl From<rustls::Error> for TrustError {
+    fn from(error: rustls::Error) -> Self {
+        Self::Tls(error)
+    }
+}
+
+impl TrustError {
+    fn malformed(path: &Path, why: String) -> Self {
+        Self::Malformed {
+            path: path.into(),
+            why,
+        }
+    }
+}
+
+impl fmt::Display for TrustError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io {
+                action,
+                path,
+                source,
+            } => write!(f, "cannot {action} {}: {source}", path.display()),
+            Self::Malformed { path, why } => {
+                write!(f, "{}: not root certificates: {why}", path.display())
+            }
+            Self::Tls(error) => write!(f, "TLS cannot be set up: {error}"),
+        }
+    }
+}
+
+impl Error for TrustError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Malformed { .. } => None,
+            Self::Tls(error) => Some(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extra_roots_are_added_and_unusable_ones_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = webpki_root_certs::TLS_SERVER_ROOT_CERTS.first().unwrap();
+        let file = |name: &str, contents: &str| {
+            let path = directory.path().join(name);
+            fs::write(&path, contents).unwrap();
+            path
+        };
+        let good = file("good.pem", &text::pem("CERTIFICATE", root));
+        let plain = upstream_roots(&[]).unwrap().len();
+        assert_eq!(upstream_roots(&[good]).unwrap().len(), plain + 1);
+
+        let cases = [
+            (
+                "a missing file",
+                directory.path().join("none.pem"),
+                "cannot read",
+            ),
+            (
+                "a file without PEM",
+                file("text.pem", "hello"),
+                "no certificate",
+            ),
+            (
+                "PEM around rubbish",
+                file("rubbish.pem", &text::pem("CERTIFICATE", b"rubbish")),
+                "not root certificates",
+            ),
+        ];
+        for (name, path, says) in cases {
+            let error = upstream_roots(std::slice::from_ref(&path))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(says), "{name}: {error}");
+            assert!(error.contains(path.to_str().unwrap()), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_bundle_holds_the_public_roots_the_extra_ones_and_ours() {
+        let directory = tempfile::tempdir().unwrap();
+        let extra = directory.path().join("extra.pem");
+        fs::write(&extra, text::pem("CERTIFICATE", b"extra")).unwrap();
+        let public = public_roots();
+        let count = public.certificates().len();
+        assert!(count > 10, "{count} public roots");
+        let bundle = directory.path().join("bundle.pem");
+        public
+            .with_files(&[extra])
+            .unwrap()
+            .write_bundle(&bundle, &text::pem("CERTIFICATE", b"ours"))
+            .unwrap();
+        let read = read_certificates(&bundle).unwrap();
+        assert_eq!(read.len(), count + 2);
+        assert_eq!(read.first().unwrap().as_ref(), b"ours");
+        assert_eq!(read.last().unwrap().as_ref(), b"extra");
+    }
+}

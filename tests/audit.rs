@@ -1,0 +1,147 @@
+//! The decision log against a kill: whatever the moment, what is left is whole lines, and nothing that was flushed is
+//! missing.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test may panic, and its child talks to it"
+)]
+
+use std::{
+    collections::HashSet,
+    env,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use crawlgate::{
+    audit::{Agent, Client, DecisionId, Log, Record},
+    clock::Clock,
+    config::{LogConfig, OnFailure, Recorded},
+};
+
+/// Set for the child: the log to write.
+const CHILD: &str = "CRAWLGATE_TEST_AUDIT_CHILD";
+
+/// Records per flush.
+const BURST: usize = 500;
+
+fn config(file: PathBuf) -> LogConfig {
+    LogConfig {
+        decisions: Recorded::Denied,
+        file: Some(file),
+        stdout: false,
+        rotate_bytes: u64::MAX,
+        rotate_daily: false,
+        keep: 1,
+        on_failure: OnFailure::Deny,
+        redact_query: false,
+        level: String::new(),
+    }
+}
+
+/// Records until it is killed, and says after each flush how many are written.
+fn record_for_ever(file: PathBuf) -> ! {
+    let clock = Clock::system();
+    let log = Log::open(&config(file), &clock).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let url = format!("http://site.example/{}", "x".repeat(3_000));
+    for written in 1.. {
+        for _ in 0..BURST {
+            let now = clock.now();
+            log.record(&Record {
+                time: now,
+                id: DecisionId::mint(now),
+                mode: "enforce",
+                verdict: "deny",
+                reason: "robots_disallow",
+                client: Client {
+                    address: ([127, 0, 0, 1], 40_000).into(),
+                    name: None,
+                },
+                agent: Agent {
+                    chain: &[],
+                    source: "user_agent",
+                },
+                user_agent: None,
+                method: "GET",
+                url: url.as_bytes(),
+                scheme: "http",
+                host: "site.example",
+                port: 80,
+                via: "plain",
+                opaque: false,
+                rule: None,
+                robots: None,
+                hold: Duration::ZERO,
+                upstream: None,
+                status: Some(403),
+                bytes_in: 0,
+                bytes_out: 0,
+                duration: Duration::ZERO,
+                error: None,
+            });
+        }
+        runtime.block_on(log.flush()).unwrap();
+        println!("written {}", written * BURST);
+    }
+    unreachable!("the loop is endless")
+}
+
+/// The ids in `file`, each line of which must be a whole record.
+fn ids(file: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.is_empty() || text.ends_with('\n'));
+    text.lines()
+        .map(|line| {
+            let record: serde_json::Value =
+                serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            record["id"].as_str().unwrap().to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn a_kill_leaves_whole_lines_and_all_that_was_flushed() {
+    if let Some(file) = env::var_os(CHILD) {
+        record_for_ever(file.into());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("decisions.jsonl");
+    let mut flushed = 0;
+    for bursts in [1, 2, 3, 5, 8] {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "--nocapture"])
+            .arg("a_kill_leaves_whole_lines_and_all_that_was_flushed")
+            .env(CHILD, &file)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .map(|line| line.unwrap())
+            .filter_map(|line| line.rsplit_once("written ")?.1.parse::<usize>().ok())
+            .nth(bursts - 1);
+        // The child is amid its next records.
+        child.kill().unwrap();
+        child.wait().unwrap();
+        flushed += said.unwrap_or_else(|| panic!("the child ended early"));
+
+        // The next start finds it whole, or makes it so.
+        Log::open(&config(file.clone()), &Clock::system()).unwrap();
+        let ids = ids(&file);
+        assert!(ids.len() >= flushed, "{} of {flushed}", ids.len());
+        flushed = ids.len();
+        assert_eq!(
+            ids.iter().collect::<HashSet<_>>().len(),
+            ids.len(),
+            "none twice"
+        );
+    }
+}

@@ -1,0 +1,465 @@
+//! The authority in the eyes of those who must trust it: rustls, OpenSSL, Python's strictest mode, Java.
+//!
+//! A test whose program is missing says so and passes, on a developer's machine; where `CRAWLGATE_REQUIRE_CLIENTS` is
+//! set, it fails.
+
+// Test code: a failed unwrap is a failed test.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr
+)]
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use crawlgate::{
+    ca::{Authority, CaError},
+    clock::Clock,
+    config::TlsConfig,
+    trust::{self, TRUSTSTORE_PASSWORD},
+};
+use rustls::{
+    ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, ServerConfig,
+    ServerConnection, StreamOwned,
+    pki_types::{CertificateDer, ServerName},
+    version::{TLS12, TLS13},
+};
+
+const HOSTS: [&str; 4] = ["www.example.com", "a_b.example", "127.0.0.1", "::1"];
+
+fn tls(directory: &Path) -> TlsConfig {
+    TlsConfig {
+        ca_cert: directory.join("ca.crt"),
+        ca_key: directory.join("ca.key"),
+        leaf_lifetime: Duration::from_secs(7 * 86_400),
+        leaf_cache: 100,
+        tunnel: Vec::new(),
+        extra_roots: Vec::new(),
+    }
+}
+
+fn authority(directory: &Path) -> Authority {
+    Authority::load_or_create(&tls(directory), Clock::system()).unwrap()
+}
+
+/// A server that answers every request of every connection; it ends with the test.
+fn serve(config: Arc<ServerConfig>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let config = Arc::clone(&config);
+            thread::spawn(move || {
+                let server = ServerConnection::new(config).unwrap();
+                let mut tls = StreamOwned::new(server, stream.unwrap());
+                let mut head = Vec::new();
+                let mut octet = [0];
+                // A client that fails its handshake is the client's failure, reported by it.
+                while !head.ends_with(b"\r\n\r\n") {
+                    match tls.read(&mut octet) {
+                        Ok(1) => head.push(octet[0]),
+                        _ => return,
+                    }
+                }
+                let _ = tls.write_all(
+                    b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
+                );
+                tls.conn.send_close_notify();
+                let _ = tls.flush();
+            });
+        }
+    });
+    address
+}
+
+/// Whether `program` is here, as it proves by succeeding at `proof`; if it is not, says that the test is left out.
+fn has(program: &str, proof: &str) -> bool {
+    let found = Command::new(program)
+        .arg(proof)
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !found {
+        assert!(
+            std::env::var_os("CRAWLGATE_REQUIRE_CLIENTS").is_none(),
+            "{program} is required and missing"
+        );
+        eprintln!("left out: {program} is not installed");
+    }
+    found
+}
+
+fn run(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+fn succeed(command: &mut Command) -> String {
+    let output = run(command);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn rustls_shakes_hands_and_resumes_in_either_version() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = authority(directory.path());
+    let own = CertificateDer::from(authority.certificate_der().to_vec());
+    let mut roots = RootCertStore::empty();
+    roots.add(own.clone()).unwrap();
+    for (version, known) in [
+        (&TLS13, ProtocolVersion::TLSv1_3),
+        (&TLS12, ProtocolVersion::TLSv1_2),
+    ] {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots.clone())
+            .with_no_client_auth();
+        client.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let client = Arc::new(client);
+        for host in HOSTS {
+            let mut kinds = Vec::new();
+            for _ in 0..2 {
+                let config = authority.server_config(host).unwrap();
+                let mut server = ServerConnection::new(config).unwrap();
+                let name = ServerName::try_from(host).unwrap();
+                let mut client = ClientConnection::new(Arc::clone(&client), name).unwrap();
+                shake(&mut client, &mut server);
+                assert_eq!(client.protocol_version(), Some(known), "{host}");
+                assert_eq!(client.alpn_protocol(), Some(&b"http/1.1"[..]), "{host}");
+                let chain = client.peer_certificates().unwrap();
+                assert_eq!(chain.len(), 2, "{host}");
+                assert_eq!(chain[1], own, "{host}: the chain ends in the authority");
+                kinds.push(client.handshake_kind().unwrap());
+            }
+            assert_eq!(
+                kinds,
+                [HandshakeKind::Full, HandshakeKind::Resumed],
+                "{host} {known:?}"
+            );
+        }
+    }
+}
+
+/// Carries octets between the two until neither has more to say.
+fn shake(client: &mut ClientConnection, server: &mut ServerConnection) {
+    while client.wants_write() || server.wants_write() {
+        let mut wire = Vec::new();
+        client.write_tls(&mut wire).unwrap();
+        let mut rest = wire.as_slice();
+        while !rest.is_empty() {
+            server.read_tls(&mut rest).unwrap();
+            server.process_new_packets().unwrap();
+        }
+        let mut wire = Vec::new();
+        server.write_tls(&mut wire).unwrap();
+        let mut rest = wire.as_slice();
+        while !rest.is_empty() {
+            client.read_tls(&mut rest).unwrap();
+            client.process_new_packets().unwrap();
+        }
+    }
+    assert!(!client.is_handshaking() && !server.is_handshaking());
+}
+
+/// Has OpenSSL connect to `address` as `host` and verify as strictly as it can.
+fn openssl_connects(address: SocketAddr, host: &str, root: &Path, strict: bool) {
+    let mut command = Command::new("openssl");
+    command
+        .args(["s_client", "-verify_return_error", "-brief", "-connect"])
+        .arg(address.to_string())
+        .arg("-CAfile")
+        .arg(root);
+    if strict {
+        command.arg("-x509_strict");
+    }
+    if host.parse::<std::net::IpAddr>().is_ok() {
+        command.args(["-noservername", "-verify_ip", host]);
+    } else {
+        command.args(["-servername", host, "-verify_hostname", host]);
+    }
+    succeed(&mut command);
+}
+
+#[test]
+fn openssl_accepts_leaves_and_authority_in_strict_mode() {
+    if !has("openssl", "version") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let authority = authority(directory.path());
+    for host in HOSTS {
+        let address = serve(authority.server_config(host).unwrap());
+        openssl_connects(address, host, authority.certificate_path(), true);
+    }
+    // The harness must be able to fail.
+    let address = serve(authority.server_config("other.example").unwrap());
+    let refused = run(Command::new("openssl")
+        .args([
+            "s_client",
+            "-verify_return_error",
+            "-verify_hostname",
+            "www.example.com",
+        ])
+        .args(["-connect", &address.to_string(), "-CAfile"])
+        .arg(authority.certificate_path()));
+    assert!(
+        !refused.status.success(),
+        "a leaf for another host was accepted"
+    );
+
+    let shown = succeed(
+        Command::new("openssl")
+            .args(["x509", "-noout", "-fingerprint", "-sha256", "-in"])
+            .arg(authority.certificate_path()),
+    );
+    assert!(shown.contains(&authority.fingerprint_sha256()), "{shown}");
+    let spki = succeed(Command::new("sh").arg("-c").arg(format!(
+        "openssl x509 -in '{}' -pubkey -noout | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary \
+         | openssl base64",
+        authority.certificate_path().display()
+    )));
+    assert_eq!(spki.trim(), authority.spki_sha256_base64());
+}
+
+#[test]
+fn authorities_that_openssl_made_are_taken() {
+    if !has("openssl", "version") {
+        return;
+    }
+    let req = "openssl req -x509 -days 30 -config ca.cnf -keyout ca.key -out ca.crt -nodes";
+    let ec = "-newkey ec -pkeyopt ec_paramgen_curve:P-256";
+    let usual = "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign\n\
+                 subjectKeyIdentifier=hash\n";
+    let no_key_id = "basicConstraints=critical,CA:TRUE\nsubjectKeyIdentifier=none\n";
+    let plain = "CN=Test CA";
+    let with_mail = "C=DE\nO=Example Ltd.\nCN=B\u{fc}cher CA\nemailAddress=ca@example.com";
+    let cases = [
+        ("P-256", format!("{req} {ec}"), plain, usual, true),
+        (
+            "a long subject",
+            format!("{req} {ec} -utf8"),
+            with_mail,
+            usual,
+            true,
+        ),
+        (
+            "P-384",
+            format!("{req} -newkey ec -pkeyopt ec_paramgen_curve:P-384"),
+            plain,
+            usual,
+            true,
+        ),
+        ("RSA", format!("{req} -newkey rsa:2048"), plain, usual, true),
+        (
+            "Ed25519",
+            format!("{req} -newkey ed25519"),
+            plain,
+            usual,
+            true,
+        ),
+        (
+            "no subject key identifier",
+            format!("{req} {ec}"),
+            plain,
+            no_key_id,
+            false,
+        ),
+        (
+            "a SEC 1 key after its parameters",
+            "openssl ecparam -name prime256v1 -genkey -out ca.key && \
+             openssl req -x509 -days 30 -config ca.cnf -key ca.key -out ca.crt"
+                .to_owned(),
+            plain,
+            usual,
+            true,
+        ),
+        (
+            "a PKCS #1 key",
+            "openssl genrsa -traditional -out ca.key 2048 && \
+             openssl req -x509 -days 30 -config ca.cnf -key ca.key -out ca.crt"
+                .to_owned(),
+            plain,
+            usual,
+            true,
+        ),
+    ];
+    for (name, script, subject, extensions, strict) in cases {
+        let directory = tempfile::tempdir().unwrap();
+        openssl_makes(directory.path(), &script, subject, extensions);
+        let authority = Authority::load(&tls(directory.path()), Clock::system())
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let address = serve(authority.server_config("www.example.com").unwrap());
+        eprintln!("{name}");
+        openssl_connects(
+            address,
+            "www.example.com",
+            authority.certificate_path(),
+            strict,
+        );
+    }
+}
+
+#[test]
+fn certificates_that_may_not_sign_and_subjects_that_cannot_be_repeated_are_refused() {
+    if !has("openssl", "version") {
+        return;
+    }
+    let req = "openssl req -x509 -config ca.cnf -keyout ca.key -out ca.crt -nodes \
+               -newkey ec -pkeyopt ec_paramgen_curve:P-256";
+    let cases = [
+        (
+            "a server's certificate",
+            "CN=a",
+            "basicConstraints=critical,CA:FALSE\n",
+            "CA:TRUE",
+        ),
+        (
+            "an authority that may only sign revocations",
+            "CN=a",
+            "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,cRLSign\n",
+            "keyCertSign",
+        ),
+        (
+            "two units of one organisation",
+            "0.OU=a\n1.OU=b\nCN=a",
+            "basicConstraints=critical,CA:TRUE\n",
+            "subject",
+        ),
+    ];
+    for (name, subject, extensions, says) in cases {
+        let directory = tempfile::tempdir().unwrap();
+        openssl_makes(directory.path(), req, subject, extensions);
+        let error: CaError = Authority::load(&tls(directory.path()), Clock::system()).unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.contains(says) && said.contains("ca.crt"),
+            "{name}: {said}"
+        );
+    }
+}
+
+/// Runs `script` in `directory`, where `ca.cnf` gives it the subject and the extensions.
+fn openssl_makes(directory: &Path, script: &str, subject: &str, extensions: &str) {
+    let config = format!(
+        "[req]\nprompt=no\ndistinguished_name=subject\nx509_extensions=extensions\n\
+         [subject]\n{subject}\n[extensions]\n{extensions}"
+    );
+    fs::write(directory.join("ca.cnf"), config).unwrap();
+    succeed(
+        Command::new("sh")
+            .args(["-e", "-c", script])
+            .current_dir(directory),
+    );
+    fs::set_permissions(directory.join("ca.key"), fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn python_accepts_leaves_in_strict_mode_and_resumes() {
+    const SCRIPT: &str = r#"
+import socket, ssl, sys
+root, host, port, version = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+context = ssl.create_default_context(cafile=root)
+context.verify_flags |= ssl.VERIFY_X509_STRICT
+context.minimum_version = context.maximum_version = getattr(ssl.TLSVersion, version)
+session = None
+for resumed in (False, True):
+    with socket.create_connection(("127.0.0.1", port)) as raw:
+        with context.wrap_socket(raw, server_hostname=host, session=session) as tls:
+            tls.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            answer = b""
+            while not answer.endswith(b"ok"):
+                answer += tls.recv(1000)
+            session = tls.session
+            assert tls.session_reused == resumed, (resumed, tls.session_reused)
+"#;
+    if !has("python3", "--version") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let authority = authority(directory.path());
+    for host in HOSTS {
+        let port = serve(authority.server_config(host).unwrap())
+            .port()
+            .to_string();
+        for version in ["TLSv1_3", "TLSv1_2"] {
+            succeed(
+                Command::new("python3")
+                    .args(["-c", SCRIPT])
+                    .arg(authority.certificate_path())
+                    .args([host, &port, version]),
+            );
+        }
+    }
+}
+
+#[test]
+fn java_reads_the_truststore_and_trusts_by_it() {
+    const PROBE: &str = r#"
+public class Probe {
+    public static void main(String[] arguments) throws Exception {
+        var connection = new java.net.URL(arguments[0]).openConnection();
+        System.out.write(connection.getInputStream().readAllBytes());
+        System.out.flush();
+    }
+}
+"#;
+    if !has("java", "-version") || !has("keytool", "-help") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let authority = authority(directory.path());
+    let roots = trust::public_roots();
+    let store = directory.path().join("trust.jks");
+    roots
+        .write_truststore(&store, authority.certificate_der(), Clock::system().now())
+        .unwrap();
+
+    let listed = succeed(
+        Command::new("keytool")
+            .args(["-list", "-storepass", TRUSTSTORE_PASSWORD, "-keystore"])
+            .arg(&store),
+    );
+    let entries = listed.matches("trustedCertEntry").count();
+    assert_eq!(entries, roots.certificates().len() + 1, "{listed}");
+    assert!(listed.contains(&authority.fingerprint_sha256()), "{listed}");
+
+    let probe = directory.path().join("Probe.java");
+    fs::write(&probe, PROBE).unwrap();
+    let address = serve(authority.server_config("127.0.0.1").unwrap());
+    let connect = |store: Option<&Path>| {
+        let mut java = Command::new("java");
+        if let Some(store) = store {
+            java.arg(format!("-Djavax.net.ssl.trustStore={}", store.display()))
+                .arg(format!(
+                    "-Djavax.net.ssl.trustStorePassword={TRUSTSTORE_PASSWORD}"
+                ));
+        }
+        java.env_remove("JAVA_TOOL_OPTIONS")
+            .arg(&probe)
+            .arg(format!("https://{address}/"));
+        java
+    };
+    assert_eq!(succeed(&mut connect(Some(&store))), "ok");
+    assert!(
+        !run(&mut connect(None)).status.success(),
+        "trusted without the store"
+    );
+}

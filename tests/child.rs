@@ -1,0 +1,82 @@
+//! A command under `crawlgate run`: how it ends, and which signals it gets.
+
+// Test code: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used)]
+
+use crawlgate::cli::run::{Ended, supervise};
+
+async fn sh(script: &str) -> Ended {
+    let environment = [("GATE".to_owned(), "open".to_owned())];
+    supervise("sh".as_ref(), &["-c".into(), script.into()], &environment)
+        .await
+        .unwrap()
+}
+
+// One test for all: signals go to the whole process, so two of these at once would reach each other's commands.
+#[tokio::test]
+async fn a_command_ends_as_it_ends_and_gets_our_signals() {
+    let cases = [
+        ("its code is passed through", "exit 7", Ended::Exited(7), 7),
+        ("success, too", "exit 0", Ended::Exited(0), 0),
+        (
+            "a signal that kills it",
+            "kill -TERM $$",
+            Ended::Killed(15),
+            143,
+        ),
+        (
+            "it sees the environment",
+            "test \"$GATE\" = open",
+            Ended::Exited(0),
+            0,
+        ),
+        (
+            "a signal to us reaches it",
+            "trap 'exit 42' USR1; kill -USR1 $PPID; while :; do :; done",
+            Ended::Exited(42),
+            42,
+        ),
+        (
+            "so does one that would have ended us",
+            "trap 'exit 43' TERM; kill -TERM $PPID; while :; do :; done",
+            Ended::Exited(43),
+            43,
+        ),
+        (
+            "it may go on after a signal",
+            "trap 'exit 44' USR2; trap 'kill -USR2 $PPID' HUP; kill -HUP $PPID; while :; do :; done",
+            Ended::Exited(44),
+            44,
+        ),
+    ];
+    for (name, script, ended, code) in cases {
+        let got = sh(script).await;
+        assert_eq!(got, ended, "{name}");
+        assert_eq!(got.exit_code(), code, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_has_the_shells_codes() {
+    let directory = tempfile::tempdir().unwrap();
+    let plain = directory.path().join("plain-file");
+    std::fs::write(&plain, "no program").unwrap();
+    let cases = [
+        (
+            "no such program",
+            directory.path().join("missing"),
+            127,
+            "no such program",
+        ),
+        ("not executable", plain, 126, "not executable"),
+    ];
+    for (name, program, code, says) in cases {
+        let error = supervise(program.as_os_str(), &[], &[]).await.unwrap_err();
+        assert_eq!(error.exit_code(), code, "{name}");
+        let said = error.to_string();
+        assert!(
+            said.contains(says) && said.contains(program.to_str().unwrap()),
+            "{name}: {said}"
+        );
+    }
+}

@@ -1,0 +1,412 @@
+//! The program under test, as a process in a directory of its own.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::{fs, thread};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{Response, Wire, eventually, origin_ca_pem};
+
+/// The names that a gate under test resolves, all of them to 127.0.0.1.
+const HOSTS: [&str; 8] = [
+    "site.test",
+    "other.test",
+    "third.test",
+    "bank.test",
+    "www.site.test",
+    "xn--bcher-kva.test",
+    "chunked.test",
+    "site.test.example",
+];
+
+/// The executable: the one that cargo built for this test, or `CRAWLGATE_BIN`.
+pub(crate) fn program() -> PathBuf {
+    std::env::var_os("CRAWLGATE_BIN")
+        .map_or_else(|| env!("CARGO_BIN_EXE_crawlgate").into(), PathBuf::from)
+}
+
+/// A configuration in the making, and the directory it will live in.
+pub(crate) struct Setup {
+    sections: BTreeMap<String, BTreeMap<String, String>>,
+    dir: tempfile::TempDir,
+}
+
+impl Setup {
+    /// The defaults of a test: a free loopback port, every decision recorded, test names and test CA known.
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("origin-ca.pem"), origin_ca_pem()).unwrap();
+        let mut setup = Self {
+            sections: BTreeMap::new(),
+            dir,
+        };
+        setup.set("listen", "address", "\"127.0.0.1:0\"");
+        setup.set("log", "file", "\"decisions.jsonl\"");
+        setup.set("log", "decisions", "\"all\"");
+        setup.set("tls", "ca_cert", "\"ca.crt\"");
+        setup.set("tls", "ca_key", "\"ca.key\"");
+        setup.set("tls", "extra_roots", "[\"origin-ca.pem\"]");
+        for host in HOSTS {
+            setup.set("upstream.hosts", &format!("\"{host}\""), "\"127.0.0.1\"");
+        }
+        setup
+    }
+
+    /// Sets one key to a TOML value, text in its quotes.
+    pub(crate) fn set(&mut self, section: &str, key: &str, value: &str) -> &mut Self {
+        self.sections
+            .entry(section.to_owned())
+            .or_default()
+            .insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The directory.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Writes the configuration file and names it.
+    pub(crate) fn write(&self) -> PathBuf {
+        let mut text = String::new();
+        for (section, keys) in &self.sections {
+            writeln!(text, "[{section}]").unwrap();
+            for (key, value) in keys {
+                writeln!(text, "{key} = {value}").unwrap();
+            }
+        }
+        let path = self.dir.path().join("config.toml");
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// `crawlgate SUBCOMMAND --config FILE` in this directory, without proxy variables and with its output kept.
+    pub(crate) fn command(&self, subcommand: &str) -> Command {
+        let mut command = Command::new(program());
+        command
+            .arg(subcommand)
+            .arg("--config")
+            .arg(self.write())
+            .current_dir(self.dir.path());
+        for name in [
+            "http_proxy",
+            "https_proxy",
+            "all_proxy",
+            "no_proxy",
+            "RUST_LOG",
+            "CRAWLGATE_CONFIG",
+        ] {
+            command.env_remove(name).env_remove(name.to_uppercase());
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+}
+
+/// A running gate; killed when it is dropped.
+pub(crate) struct Gate {
+    /// Its configuration, to be changed before a reload.
+    pub(crate) setup: Setup,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    child: Child,
+    stderr: Arc<Mutex<String>>,
+}
+
+impl Gate {
+    /// A gate with the defaults of a test.
+    #[track_caller]
+    pub(crate) fn start() -> Self {
+        Self::with(|_| ())
+    }
+
+    /// A gate with some keys set.
+    #[track_caller]
+    pub(crate) fn with(configure: impl FnOnce(&mut Setup)) -> Self {
+        let mut setup = Setup::new();
+        configure(&mut setup);
+        let command = setup.command("serve");
+        Self::spawn(setup, command)
+    }
+
+    /// A gate started by a command of the test's own.
+    #[track_caller]
+    pub(crate) fn spawn(setup: Setup, mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let stderr = Arc::new(Mutex::new(String::new()));
+        let (said, pipe) = (Arc::clone(&stderr), child.stderr.take().unwrap());
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                let mut said = said.lock().unwrap();
+                said.push_str(&line);
+                said.push('\n');
+            }
+        });
+        let stdout = child.stdout.take();
+        thread::spawn(move || {
+            stdout.map(|mut pipe| std::io::copy(&mut pipe, &mut std::io::sink()))
+        });
+        let mut gate = Self {
+            setup,
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            child,
+            stderr,
+        };
+        gate.address = eventually("the gate to listen", || {
+            if let Some(status) = gate.child.try_wait().unwrap() {
+                panic!("the gate ended at once, {status}: {}", gate.said());
+            }
+            let said = gate.said();
+            let address = said
+                .split("listening on ")
+                .nth(1)?
+                .split_whitespace()
+                .next()?;
+            // Half a line may have been read: an address counts only when its line is whole.
+            address
+                .trim_matches(|c: char| !c.is_ascii_hexdigit() && c != '[' && c != ']')
+                .parse()
+                .ok()
+        });
+        gate
+    }
+
+    /// Everything it has said on stderr.
+    pub(crate) fn said(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// Waits until stderr contains `text`.
+    #[track_caller]
+    pub(crate) fn wait_said(&self, text: &str) {
+        eventually(&format!("the gate to say {text:?}"), || {
+            self.said().contains(text).then_some(())
+        });
+    }
+
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(id, signal).unwrap();
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        eventually("the gate to end", || self.child.try_wait().unwrap())
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Its resident memory, in octets.
+    pub(crate) fn resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .unwrap();
+        line.split_whitespace()
+            .next()
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            * 1024
+    }
+
+    /// The certificate of its CA.
+    pub(crate) fn ca_pem(&self) -> String {
+        fs::read_to_string(self.setup.dir().join("ca.crt")).unwrap()
+    }
+
+    /// A new connection to it.
+    pub(crate) fn connect(&self) -> Wire {
+        Wire::connect(self.address)
+    }
+
+    /// GETs a URL on a connection of its own: absolute-form for `http`, inside an intercepted CONNECT for `https`.
+    #[track_caller]
+    pub(crate) fn get(&self, url: &str) -> Response {
+        self.request("GET", url, "")
+    }
+
+    /// A request without a body and with more field lines (each ended by CRLF).
+    #[track_caller]
+    pub(crate) fn request(&self, method: &str, url: &str, fields: &str) -> Response {
+        let (scheme, rest) = url.split_once("://").unwrap();
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let mut wire = self.connect();
+        let target = if scheme == "https" {
+            let host = authority
+                .rsplit_once(':')
+                .map_or(authority, |(host, _)| host);
+            wire = self.intercept(authority, host);
+            path
+        } else {
+            url
+        };
+        let fields = format!("Host: {authority}\r\nUser-Agent: TestBot/1.0\r\n{fields}");
+        wire.send(format!("{method} {target} HTTP/1.1\r\n{fields}\r\n"));
+        wire.response(method)
+    }
+
+    /// A CONNECT and a TLS handshake for `host` that trusts the gate's CA.
+    #[track_caller]
+    pub(crate) fn intercept(&self, authority: &str, host: &str) -> Wire {
+        let mut wire = self.connect();
+        let answer = wire.tunnel(authority);
+        assert_eq!(answer.status, 200, "CONNECT {authority}: {answer:?}");
+        wire.tls(host, &self.ca_pem())
+    }
+
+    /// Where the decision log is.
+    pub(crate) fn log_path(&self) -> PathBuf {
+        self.setup.dir().join("decisions.jsonl")
+    }
+
+    /// The whole lines of the decision log; each must be a JSON object.
+    #[track_caller]
+    pub(crate) fn records(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.log_path()).unwrap_or_default();
+        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+        whole
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}")))
+            .collect()
+    }
+
+    /// Waits for a record that satisfies `predicate`.
+    #[track_caller]
+    pub(crate) fn record(&self, what: &str, predicate: impl Fn(&Value) -> bool) -> Value {
+        eventually(&format!("the record of {what}"), || {
+            self.records().into_iter().rev().find(&predicate)
+        })
+    }
+
+    /// Waits for the record of a URL.
+    #[track_caller]
+    pub(crate) fn record_of(&self, url: &str) -> Value {
+        self.record(url, |record| record["url"] == url)
+    }
+
+    /// Waits until there are `count` records.
+    #[track_caller]
+    pub(crate) fn wait_records(&self, count: usize) -> Vec<Value> {
+        eventually(&format!("{count} records"), || {
+            let records = self.records();
+            (records.len() >= count).then_some(records)
+        })
+    }
+
+    /// Asserts that this answer is a refusal of ours in every respect, and returns its record: status, reason,
+    /// `Proxy-Status`, a problem document that says what the record says, and exactly one record.
+    #[track_caller]
+    pub(crate) fn refused(&self, answer: &Response, status: u16, reason: &str) -> Value {
+        assert_eq!(
+            answer.status,
+            status,
+            "{}{}\n{}",
+            answer.head.text(),
+            answer.text(),
+            self.said()
+        );
+        assert!(answer.is_ours() && answer.whole, "{answer:?}");
+        assert_eq!(
+            answer.field("content-type").as_deref(),
+            Some("application/problem+json")
+        );
+        let problem = answer.problem();
+        assert_eq!(
+            (&problem["status"], &problem["reason"]),
+            (&status.into(), &reason.into()),
+            "{problem}"
+        );
+        for key in ["type", "title", "detail", "id"] {
+            assert!(
+                problem[key].as_str().is_some_and(|text| !text.is_empty()),
+                "{key} is missing: {problem}"
+            );
+        }
+        let record = self.record(reason, |record| record["id"] == problem["id"]);
+        let verdict = if matches!(reason, "robots_pending" | "paced" | "log_failed") {
+            "defer"
+        } else {
+            "deny"
+        };
+        assert_eq!(
+            (&record["verdict"], &record["reason"]),
+            (&verdict.into(), &reason.into()),
+            "{record}"
+        );
+        assert_eq!(record["status"], status, "{record}");
+        if reason == "robots_disallow" {
+            for (ours, theirs) in [("rule", "text"), ("line", "line"), ("group", "group")] {
+                assert!(!problem[ours].is_null(), "{ours} is missing: {problem}");
+                assert_eq!(problem[ours], record["rule"][theirs], "{problem} {record}");
+            }
+            assert_eq!(
+                problem["robots_url"], record["robots"]["url"],
+                "{problem} {record}"
+            );
+        }
+        assert_eq!(
+            self.records()
+                .iter()
+                .filter(|other| other["id"] == record["id"])
+                .count(),
+            1,
+            "recorded twice"
+        );
+        record
+    }
+
+    /// [`Gate::refused`] for the plain denial by a rule.
+    #[track_caller]
+    pub(crate) fn denied(&self, answer: &Response) -> Value {
+        self.refused(answer, 403, "robots_disallow")
+    }
+
+    /// Rewrites the configuration and asks for a reload; returns when stderr says `confirmation` once more.
+    #[track_caller]
+    pub(crate) fn reload(&mut self, configure: impl FnOnce(&mut Setup), confirmation: &str) {
+        let before = self.said().matches(confirmation).count();
+        configure(&mut self.setup);
+        self.setup.write();
+        self.signal(Signal::HUP);
+        eventually("the reload", || {
+            (self.said().matches(confirmation).count() > before).then_some(())
+        });
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+        if thread::panicking() {
+            // The one place where a test talks: what the program said explains a failure.
+            drop(write!(
+                std::io::stderr(),
+                "--- stderr of the gate ---\n{}",
+                self.said()
+            ));
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A door between a test and its origins: closed until it is opened, then open for good.
+
+use std::sync::{Arc, Condvar, Mutex};
+
+use super::PATIENCE;
+
+/// What a scripted origin waits at, and what tells a test that the origin got there.
+#[derive(Clone, Default)]
+pub(crate) struct Latch(Arc<(Mutex<State>, Condvar)>);
+
+#[derive(Default)]
+struct State {
+    open: bool,
+    arrivals: usize,
+}
+
+impl Latch {
+    /// A closed latch.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets everybody pass, now and later.
+    pub(crate) fn open(&self) {
+        self.0.0.lock().unwrap().open = true;
+        self.0.1.notify_all();
+    }
+
+    /// Waits until the latch is open. A latch that nobody opens gives way after twice the patience of a test, so that a
+    /// failed test leaves no thread behind.
+    pub(crate) fn pass(&self) {
+        let (state, changed) = &*self.0;
+        let mut state = state.lock().unwrap();
+        state.arrivals += 1;
+        changed.notify_all();
+        drop(
+            changed
+                .wait_timeout_while(state, PATIENCE * 2, |state| !state.open)
+                .unwrap(),
+        );
+    }
+
+    /// Waits until `count` threads have come to the latch.
+    pub(crate) fn arrivals(&self, count: usize) {
+        let (state, changed) = &*self.0;
+        let (_state, timeout) = changed
+            .wait_timeout_while(state.lock().unwrap(), PATIENCE, |state| {
+                state.arrivals < count
+            })
+            .unwrap();
+        assert!(!timeout.timed_out(), "nobody came to the latch");
+    }
+}

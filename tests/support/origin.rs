@@ -1,0 +1,399 @@
+//! A scripted origin server on loopback: for each path a list of replies, and a memory of everything it was asked.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::http::{Body, Head};
+use super::reply::{Reply, Step};
+use super::{Certificate, PATIENCE, eventually, pki};
+
+/// One request as an origin received it.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// Which of the origin's connections it came on, counted from 1.
+    pub(crate) connection: usize,
+    /// The server name of the TLS handshake.
+    pub(crate) sni: Option<String>,
+    /// Its head, octet for octet.
+    pub(crate) head: Head,
+    /// Its body as far as the origin read it.
+    pub(crate) body: Vec<u8>,
+    /// Its trailer section.
+    pub(crate) trailers: Head,
+}
+
+impl Seen {
+    /// Method and request-target.
+    pub(crate) fn line(&self) -> String {
+        format!("{} {}", self.head.word(0), self.head.word(1))
+    }
+}
+
+/// The running server. It lives as long as the test process.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    port: u16,
+    tls: Mutex<Option<Arc<ServerConfig>>>,
+    stopped: AtomicBool,
+    routes: Mutex<HashMap<String, VecDeque<Reply>>>,
+    seen: Mutex<Vec<Seen>>,
+    news: Condvar,
+    connections: AtomicUsize,
+    sent: AtomicU64,
+}
+
+impl Origin {
+    /// A plain HTTP origin without a robots.txt (404) whose every other path answers 200 with `page PATH`.
+    pub(crate) fn http() -> Self {
+        Self::start(None)
+    }
+
+    /// The same with TLS, and a certificate for every name.
+    pub(crate) fn https() -> Self {
+        Self::https_with(Certificate::Trusted)
+    }
+
+    /// The same with a certificate of this quality.
+    pub(crate) fn https_with(certificate: Certificate) -> Self {
+        Self::start(Some(pki::origin_config(certificate)))
+    }
+
+    /// A plain HTTP origin with these rules.
+    pub(crate) fn with_rules(robots: &str) -> Self {
+        Self::http().robots(robots)
+    }
+
+    fn start(tls: Option<Arc<ServerConfig>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let shared = Arc::new(Shared {
+            port: listener.local_addr().unwrap().port(),
+            tls: Mutex::new(tls),
+            stopped: AtomicBool::new(false),
+            routes: Mutex::default(),
+            seen: Mutex::default(),
+            news: Condvar::new(),
+            connections: AtomicUsize::new(0),
+            sent: AtomicU64::new(0),
+        });
+        let server = Arc::clone(&shared);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if server.stopped.load(Ordering::SeqCst) {
+                    break;
+                }
+                let server = Arc::clone(&server);
+                // A peer that goes away ends its connection; that is no failure of the test.
+                thread::spawn(move || drop(server.serve(stream)));
+            }
+        });
+        Self { shared }
+    }
+
+    /// Scripts a request-target: the replies are used up in order, the last one stays. Replaces an earlier script.
+    pub(crate) fn on(self, target: &str, replies: impl IntoIterator<Item = Reply>) -> Self {
+        self.script(target, replies);
+        self
+    }
+
+    /// [`Origin::on`], later in a test.
+    pub(crate) fn script(&self, target: &str, replies: impl IntoIterator<Item = Reply>) {
+        let replies = replies.into_iter().collect();
+        self.shared
+            .routes
+            .lock()
+            .unwrap()
+            .insert(target.to_owned(), replies);
+    }
+
+    /// Serves these rules.
+    pub(crate) fn robots(self, robots: &str) -> Self {
+        self.on("/robots.txt", [Reply::ok(robots)])
+    }
+
+    /// Shows another certificate from now on, and resumes no earlier TLS session.
+    pub(crate) fn change_certificate(&self, certificate: Certificate) {
+        *self.shared.tls.lock().unwrap() = Some(pki::origin_config(certificate));
+    }
+
+    /// Stops to listen: from now on connections are refused.
+    pub(crate) fn stop(&self) {
+        self.shared.stopped.store(true, Ordering::SeqCst);
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], self.port()));
+        eventually("the origin to stop", || {
+            TcpStream::connect(address).is_err().then_some(())
+        });
+    }
+
+    /// The port.
+    pub(crate) fn port(&self) -> u16 {
+        self.shared.port
+    }
+
+    /// `site.test:PORT`.
+    pub(crate) fn authority(&self) -> String {
+        format!("site.test:{}", self.port())
+    }
+
+    /// The URL of `path` on the host `site.test`.
+    pub(crate) fn url(&self, path: &str) -> String {
+        self.url_as("site.test", path)
+    }
+
+    /// The URL of `path` under another name of this origin.
+    pub(crate) fn url_as(&self, host: &str, path: &str) -> String {
+        let scheme = if self.shared.tls.lock().unwrap().is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        format!("{scheme}://{host}:{}{path}", self.port())
+    }
+
+    /// Everything it was asked so far.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.shared.seen.lock().unwrap().clone()
+    }
+
+    /// Method and target of everything it was asked but `GET /robots.txt`.
+    pub(crate) fn seen_but_robots(&self) -> Vec<String> {
+        self.seen()
+            .iter()
+            .map(Seen::line)
+            .filter(|line| line != "GET /robots.txt")
+            .collect()
+    }
+
+    /// How often it was asked for its robots.txt.
+    pub(crate) fn robots_fetches(&self) -> usize {
+        self.seen()
+            .iter()
+            .filter(|seen| seen.line() == "GET /robots.txt")
+            .count()
+    }
+
+    /// The last request for `target`.
+    #[track_caller]
+    pub(crate) fn last(&self, target: &str) -> Seen {
+        let seen = self.seen();
+        let found = seen.iter().rev().find(|seen| seen.head.word(1) == target);
+        found
+            .unwrap_or_else(|| panic!("{target} never arrived: {:?}", self.seen_but_robots()))
+            .clone()
+    }
+
+    /// Waits until `count` requests have arrived.
+    #[track_caller]
+    pub(crate) fn wait_seen(&self, count: usize) {
+        let seen = self.shared.seen.lock().unwrap();
+        let (seen, timeout) = self
+            .shared
+            .news
+            .wait_timeout_while(seen, PATIENCE, |seen| seen.len() < count)
+            .unwrap();
+        assert!(
+            !timeout.timed_out(),
+            "only {} of {count} requests arrived",
+            seen.len()
+        );
+    }
+
+    /// How many connections it accepted.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::SeqCst)
+    }
+
+    /// How many octets of scripted replies it got rid of.
+    pub(crate) fn sent(&self) -> u64 {
+        self.shared.sent.load(Ordering::SeqCst)
+    }
+}
+
+trait Stream: Read + Write + Send {
+    /// Says in the protocol's own way that nothing more will come.
+    fn goodbye(&mut self) -> io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn goodbye(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Stream for StreamOwned<ServerConnection, TcpStream> {
+    fn goodbye(&mut self) -> io::Result<()> {
+        self.conn.send_close_notify();
+        self.flush()
+    }
+}
+
+impl Shared {
+    fn serve(&self, stream: TcpStream) -> io::Result<()> {
+        let connection = self.connections.fetch_add(1, Ordering::SeqCst) + 1;
+        stream.set_nodelay(true)?;
+        let socket = stream.try_clone()?;
+        let (stream, sni): (Box<dyn Stream>, _) = match self.tls.lock().unwrap().clone() {
+            None => (Box::new(stream), None),
+            Some(config) => {
+                let mut tls = StreamOwned::new(
+                    ServerConnection::new(config).map_err(io::Error::other)?,
+                    stream,
+                );
+                while tls.conn.is_handshaking() {
+                    tls.conn.complete_io(&mut tls.sock)?;
+                }
+                let sni = tls.conn.server_name().map(str::to_owned);
+                (Box::new(tls), sni)
+            }
+        };
+        let mut peer = BufReader::new(stream);
+        while let Some(head) = Head::read(&mut peer)? {
+            let reply = self.reply(&head.word(1));
+            let waits = reply.ignores_body
+                || reply
+                    .steps
+                    .iter()
+                    .any(|step| matches!(step, Step::ReadBody));
+            let body = if waits {
+                Body::default()
+            } else {
+                Body::of_request(&mut peer, &head)
+            };
+            let number = {
+                let mut seen = self.seen.lock().unwrap();
+                let (body, trailers, sni) = (body.bytes, body.trailers, sni.clone());
+                seen.push(Seen {
+                    connection,
+                    sni,
+                    head: head.clone(),
+                    body,
+                    trailers,
+                });
+                self.news.notify_all();
+                seen.len() - 1
+            };
+            for step in reply.steps {
+                match step {
+                    Step::Send(bytes) => self.send(&mut peer, &bytes)?,
+                    Step::Repeat(bytes, times) => {
+                        for _ in 0..times {
+                            self.send(&mut peer, &bytes)?;
+                        }
+                    }
+                    Step::Wait(latch) => latch.pass(),
+                    Step::ReadBody => {
+                        let body = Body::of_request(&mut peer, &head);
+                        let mut seen = self.seen.lock().unwrap();
+                        (seen[number].body, seen[number].trailers) = (body.bytes, body.trailers);
+                    }
+                    Step::Echo => echo(&mut peer)?,
+                    Step::Reset => {
+                        tokio::net::TcpSocket::from_std_stream(socket).set_zero_linger()?;
+                        return Ok(());
+                    }
+                    Step::Close => {
+                        peer.get_mut().goodbye()?;
+                        return close(&socket);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&self, peer: &mut BufReader<Box<dyn Stream>>, bytes: &[u8]) -> io::Result<()> {
+        let peer = peer.get_mut();
+        peer.write_all(bytes)?;
+        peer.flush()?;
+        self.sent.fetch_add(bytes.len() as u64, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// The next scripted reply for a request-target: by the whole target, else by its path.
+    fn reply(&self, target: &str) -> Reply {
+        let mut routes = self.routes.lock().unwrap();
+        let path = target.split('?').next().unwrap_or_default();
+        let key = if routes.contains_key(target) {
+            target
+        } else {
+            path
+        };
+        match routes.get_mut(key) {
+            Some(replies) if replies.len() > 1 => replies.pop_front().unwrap(),
+            Some(replies) => replies[0].clone(),
+            None if path == "/robots.txt" => Reply::status(404, "no robots.txt here"),
+            None => Reply::ok(format!("page {target}")),
+        }
+    }
+}
+
+fn echo(peer: &mut BufReader<Box<dyn Stream>>) -> io::Result<()> {
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let count = peer.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        peer.get_mut().write_all(&buffer[..count])?;
+        peer.get_mut().flush()?;
+    }
+}
+
+/// Closes so that everything sent still arrives: our side first, then the rest of what the peer says.
+fn close(socket: &TcpStream) -> io::Result<()> {
+    socket.shutdown(std::net::Shutdown::Write)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    io::copy(&mut &*socket, &mut io::sink())?;
+    Ok(())
+}
+
+/// An address that completes no TCP handshake: its queue of waiting connections is full.
+pub(crate) struct FullQueue {
+    /// The port that stalls.
+    pub(crate) port: u16,
+    _runtime: tokio::runtime::Runtime,
+    _listener: tokio::net::TcpListener,
+    _queue: Vec<TcpStream>,
+}
+
+impl FullQueue {
+    /// Fills a queue of one.
+    pub(crate) fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .unwrap();
+        let listener = runtime.block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            socket.listen(1).unwrap()
+        });
+        let address = listener.local_addr().unwrap();
+        let mut queue = Vec::new();
+        let patience = std::time::Duration::from_millis(300);
+        eventually("a full queue", || {
+            match TcpStream::connect_timeout(&address, patience) {
+                Ok(stream) => {
+                    queue.push(stream);
+                    None
+                }
+                Err(_) => Some(()),
+            }
+        });
+        Self {
+            port: address.port(),
+            _runtime: runtime,
+            _listener: listener,
+            _queue: queue,
+        }
+    }
+}

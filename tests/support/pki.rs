@@ -1,0 +1,164 @@
+//! The certificates of the test origins, and how the test client checks those of the gate.
+
+use std::sync::{Arc, LazyLock};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
+};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+
+/// What is wrong with an origin's certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Certificate {
+    /// Nothing: issued by the test CA for whatever name the client asks for.
+    Trusted,
+    /// Its issuer is known to nobody.
+    Untrusted,
+    /// It ended in 2020.
+    Expired,
+    /// It names another host.
+    OtherName,
+}
+
+static TRUSTED: LazyLock<(String, Issuer<'static, KeyPair>)> =
+    LazyLock::new(|| new_ca("test origins' CA"));
+static STRANGER: LazyLock<(String, Issuer<'static, KeyPair>)> =
+    LazyLock::new(|| new_ca("a stranger's CA"));
+
+/// The CA that the gates under test trust for origins.
+pub(crate) fn origin_ca_pem() -> &'static str {
+    &TRUSTED.0
+}
+
+fn new_ca(name: &str) -> (String, Issuer<'static, KeyPair>) {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, name);
+    let key = KeyPair::generate().unwrap();
+    let pem = params.self_signed(&key).unwrap().pem();
+    (pem, Issuer::new(params, key))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}
+
+/// Mints a leaf for every name that is asked for.
+#[derive(Debug)]
+struct AnyName(Certificate);
+
+impl AnyName {
+    fn mint(&self, name: Option<&str>) -> CertifiedKey {
+        let name = if self.0 == Certificate::OtherName {
+            "elsewhere.test"
+        } else {
+            name.unwrap_or("127.0.0.1")
+        };
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.use_authority_key_identifier_extension = true;
+        if self.0 == Certificate::Expired {
+            params.not_before = date_time_ymd(2019, 1, 1);
+            params.not_after = date_time_ymd(2020, 1, 1);
+        }
+        let key = KeyPair::generate().unwrap();
+        let issuer = if self.0 == Certificate::Untrusted {
+            &STRANGER.1
+        } else {
+            &TRUSTED.1
+        };
+        let leaf = params.signed_by(&key, issuer).unwrap();
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        CertifiedKey::from_der(vec![leaf.der().clone()], key, &provider()).unwrap()
+    }
+}
+
+impl ResolvesServerCert for AnyName {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::new(self.mint(hello.server_name())))
+    }
+}
+
+/// An origin's side of TLS.
+pub(crate) fn origin_config(certificate: Certificate) -> Arc<ServerConfig> {
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    Arc::new(
+        config
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(AnyName(certificate))),
+    )
+}
+
+/// A client that trusts this CA and nothing else.
+pub(crate) fn client_config(ca_pem: &str) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_slice(ca_pem.as_bytes()).unwrap())
+        .unwrap();
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    Arc::new(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// A client that believes everything, for handshakes under a false name.
+pub(crate) fn credulous_config() -> Arc<ClientConfig> {
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let config = config
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Credulous))
+        .with_no_client_auth();
+    Arc::new(config)
+}
+
+#[derive(Debug)]
+struct Credulous;
+
+impl ServerCertVerifier for Credulous {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        aws_lc_rs::default_provider()
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}

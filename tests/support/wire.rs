@@ -1,0 +1,182 @@
+//! A client that sends exactly what it is given, and reads what comes back without judging it.
+
+use std::io::{BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+use super::{Head, PATIENCE, Response, pki};
+
+trait Stream: Read + Write + Send {}
+impl<T: Read + Write + Send> Stream for T {}
+
+/// One connection.
+pub(crate) struct Wire {
+    stream: BufReader<Box<dyn Stream>>,
+    socket: TcpStream,
+}
+
+impl Wire {
+    /// Connects. Whatever takes longer than [`PATIENCE`] fails.
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        let socket = TcpStream::connect(address).unwrap();
+        socket.set_nodelay(true).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self {
+            stream: BufReader::new(Box::new(socket.try_clone().unwrap())),
+            socket,
+        }
+    }
+
+    /// Sends these octets. That the peer has already closed is no error: its answer tells.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        let stream = self.stream.get_mut();
+        drop(
+            stream
+                .write_all(bytes.as_ref())
+                .and_then(|()| stream.flush()),
+        );
+        self
+    }
+
+    /// Reads one response to a request with this method.
+    #[track_caller]
+    pub(crate) fn response(&mut self, method: &str) -> Response {
+        match Response::read(&mut self.stream, method) {
+            Ok(Some(response)) => response,
+            Ok(None) => panic!("the connection was closed without a response"),
+            Err(why) => panic!("no response: {why}"),
+        }
+    }
+
+    /// Reads the heads of one response and leaves its body on the wire.
+    #[track_caller]
+    pub(crate) fn response_head(&mut self) -> Response {
+        Response::read_head(&mut self.stream)
+            .unwrap()
+            .expect("the connection was closed without a response")
+    }
+
+    /// Reads one interim response.
+    #[track_caller]
+    pub(crate) fn interim(&mut self) -> Head {
+        let head = Head::read(&mut self.stream)
+            .unwrap()
+            .expect("the connection was closed without a response");
+        assert!(
+            head.word(1).starts_with('1'),
+            "a final response came first: {}",
+            head.text()
+        );
+        head
+    }
+
+    /// Sends a request and reads its response.
+    #[track_caller]
+    pub(crate) fn exchange(&mut self, request: impl AsRef<[u8]>) -> Response {
+        let method = String::from_utf8_lossy(request.as_ref())
+            .split(' ')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        self.send(request);
+        self.response(&method)
+    }
+
+    /// GETs a URL in absolute-form.
+    #[track_caller]
+    pub(crate) fn get(&mut self, url: &str) -> Response {
+        let authority = url.split('/').nth(2).unwrap();
+        self.exchange(format!(
+            "GET {url} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n\r\n"
+        ))
+    }
+
+    /// GETs a path in origin-form, for use inside a tunnel.
+    #[track_caller]
+    pub(crate) fn get_inside(&mut self, host: &str, path: &str) -> Response {
+        self.exchange(format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: TestBot/1.0\r\n\r\n"
+        ))
+    }
+
+    /// Sends a CONNECT and reads its answer.
+    #[track_caller]
+    pub(crate) fn tunnel(&mut self, authority: &str) -> Response {
+        self.exchange(format!(
+            "CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n\r\n"
+        ))
+    }
+
+    /// A TLS handshake on this connection that trusts only this CA.
+    #[track_caller]
+    pub(crate) fn tls(self, host: &str, ca_pem: &str) -> Self {
+        self.try_tls(host, ca_pem)
+            .expect("the TLS handshake failed")
+    }
+
+    /// [`Wire::tls`] that may fail.
+    pub(crate) fn try_tls(self, host: &str, ca_pem: &str) -> std::io::Result<Self> {
+        self.handshake(host, pki::client_config(ca_pem))
+    }
+
+    /// A TLS handshake that believes any certificate, so that the server name can be a lie.
+    pub(crate) fn tls_as(self, sni: &str) -> std::io::Result<Self> {
+        self.handshake(sni, pki::credulous_config())
+    }
+
+    fn handshake(self, host: &str, config: Arc<ClientConfig>) -> std::io::Result<Self> {
+        assert!(
+            self.stream.buffer().is_empty(),
+            "octets before the handshake"
+        );
+        let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).unwrap();
+        let connection = ClientConnection::new(config, name).unwrap();
+        let mut tls = StreamOwned::new(connection, self.socket.try_clone()?);
+        while tls.conn.is_handshaking() {
+            tls.conn.complete_io(&mut tls.sock)?;
+        }
+        Ok(Self {
+            stream: BufReader::new(Box::new(tls)),
+            socket: self.socket,
+        })
+    }
+
+    /// Reads exactly this many octets.
+    #[track_caller]
+    pub(crate) fn read(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.stream.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    /// Reads and forgets until the peer closes; says how many octets came.
+    pub(crate) fn drain(&mut self) -> u64 {
+        let mut buffer = vec![0; 64 * 1024];
+        let mut total = 0;
+        while let Ok(count @ 1..) = self.stream.read(&mut buffer) {
+            total += count as u64;
+        }
+        total
+    }
+
+    /// Whether the peer has ended the connection, in good order or not, and sent nothing more before that.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        let mut byte = [0];
+        match self.stream.read(&mut byte) {
+            Ok(count) => count == 0,
+            Err(why) => !matches!(
+                why.kind(),
+                std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+            ),
+        }
+    }
+
+    /// Says that nothing more will be sent.
+    pub(crate) fn half_close(&mut self) {
+        self.socket.shutdown(Shutdown::Write).unwrap();
+    }
+}

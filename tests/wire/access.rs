@@ -1,0 +1,302 @@
+//! What a fetch of robots.txt means: its status, its redirects.
+
+use serde_json::json;
+
+use crate::support::{Certificate, Gate, Origin, RULES, Reply};
+
+/// What a robots.txt response leads to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Access {
+    /// The rules of its body: `/private` denied, `/open` allowed.
+    Rules,
+    /// No restrictions.
+    Free,
+    /// Complete disallow.
+    Nothing,
+}
+use Access::{Free, Nothing, Rules};
+
+/// Asserts answers, records and what the origin saw.
+#[track_caller]
+fn check(case: &str, gate: &Gate, origin: &Origin, access: Access) {
+    let private = gate.get(&origin.url("/private"));
+    let open = gate.get(&origin.url("/open"));
+    match access {
+        Rules => {
+            gate.denied(&private);
+            assert_eq!(open.text(), "page /open", "{case}");
+        }
+        Free => {
+            assert_eq!(
+                (private.text().as_str(), open.text().as_str()),
+                ("page /private", "page /open"),
+                "{case}"
+            );
+            let record = gate.record_of(&origin.url("/private"));
+            assert_eq!(
+                (&record["reason"], &record["robots"]["state"]),
+                (&json!("robots_unavailable"), &json!("unavailable")),
+                "{case}: {record}"
+            );
+        }
+        Nothing => {
+            for answer in [&private, &open] {
+                let record = gate.refused(answer, 403, "robots_unreachable");
+                assert_eq!(record["robots"]["state"], "unreachable", "{case}: {record}");
+                assert!(
+                    answer.field("retry-after").unwrap().parse::<u64>().unwrap() >= 1,
+                    "{case}: {answer:?}"
+                );
+            }
+            assert!(
+                origin
+                    .seen_but_robots()
+                    .iter()
+                    .all(|line| !line.contains("/private") && !line.contains("/open")),
+                "{case}"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_status_of_robots_txt_has_its_meaning() {
+    let gate = Gate::start();
+    let cases = [
+        ("200", Reply::ok(RULES), Rules),
+        ("203 is a success too", Reply::status(203, RULES), Rules),
+        (
+            "a success whatever its type",
+            Reply::raw(format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n{RULES}",
+                RULES.len()
+            )),
+            Rules,
+        ),
+        ("chunked", Reply::chunked(RULES), Rules),
+        (
+            "ended by the end of the connection",
+            Reply::raw(format!("HTTP/1.1 200 OK\r\n\r\n{RULES}")).close(),
+            Rules,
+        ),
+        (
+            "after an early hint",
+            Reply::raw("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n").send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}",
+                RULES.len()
+            )),
+            Rules,
+        ),
+        (
+            "404, its body is no rule",
+            Reply::status(404, "User-agent: *\nDisallow: /\n"),
+            Free,
+        ),
+        ("410", Reply::status(410, ""), Free),
+        ("401", Reply::status(401, ""), Free),
+        ("403", Reply::status(403, "Disallow: /"), Free),
+        ("429", Reply::status(429, RULES), Nothing),
+        (
+            "500, its body is no rule",
+            Reply::status(500, "User-agent: *\nAllow: /\n"),
+            Nothing,
+        ),
+        ("503", Reply::status(503, ""), Nothing),
+        ("599", Reply::status(599, ""), Nothing),
+        (
+            "500 that says page not found",
+            Reply::status(500, "<h1>Page not found</h1>"),
+            Free,
+        ),
+        (
+            "304 to an unconditional request",
+            Reply::raw("HTTP/1.1 304 Not Modified\r\n\r\n"),
+            Nothing,
+        ),
+        (
+            "no HTTP at all",
+            Reply::raw("SSH-2.0-OpenSSH_9\r\n\r\n").close(),
+            Nothing,
+        ),
+        (
+            "a status that is none",
+            Reply::raw("HTTP/1.1 20 OK\r\nContent-Length: 0\r\n\r\n").close(),
+            Nothing,
+        ),
+        ("closed without an answer", Reply::silent().close(), Nothing),
+        ("reset without an answer", Reply::silent().reset(), Nothing),
+    ];
+    for (case, reply, access) in cases {
+        check(
+            case,
+            &gate,
+            &Origin::http().on("/robots.txt", [reply]),
+            access,
+        );
+    }
+}
+
+#[test]
+fn an_origin_without_a_listener_or_with_a_bad_certificate_is_unreachable() {
+    let gate = Gate::start();
+    let refused = Origin::http();
+    refused.stop();
+    check("connection refused", &gate, &refused, Nothing);
+    for certificate in [
+        Certificate::Untrusted,
+        Certificate::Expired,
+        Certificate::OtherName,
+    ] {
+        let origin = Origin::https_with(certificate);
+        check(&format!("{certificate:?}"), &gate, &origin, Nothing);
+        assert_eq!(
+            origin.seen().len(),
+            0,
+            "not even robots.txt goes to an origin that is not what it says"
+        );
+    }
+    let unknown = gate.get("http://no-such-name.test/");
+    gate.refused(&unknown, 403, "robots_unreachable");
+}
+
+#[test]
+fn retry_after_is_passed_on_within_bounds_and_spares_the_origin() {
+    let gate = Gate::start();
+    let origin = Origin::http().on(
+        "/robots.txt",
+        [Reply::with(503, "Retry-After: 120\r\n", "")],
+    );
+    let answer = gate.get(&origin.url("/"));
+    gate.refused(&answer, 403, "robots_unreachable");
+    let seconds: u64 = answer.field("retry-after").unwrap().parse().unwrap();
+    assert!((100..=140).contains(&seconds), "{seconds}");
+    gate.refused(&gate.get(&origin.url("/again")), 403, "robots_unreachable");
+    assert_eq!(origin.robots_fetches(), 1, "asked again before its time");
+}
+
+#[test]
+fn an_operator_chooses_other_statuses() {
+    let gate = Gate::with(|setup| {
+        setup.set("robots", "unreachable_status", "503");
+        setup.set("robots", "deny_statuses", "[401, 403]");
+        setup.set("robots", "soft_404", "false");
+    });
+    let down = Origin::http().on("/robots.txt", [Reply::status(500, "page not found")]);
+    let answer = gate.get(&down.url("/"));
+    gate.refused(&answer, 503, "robots_unreachable");
+    assert!(answer.field("retry-after").is_some());
+    let forbidden = Origin::http().on("/robots.txt", [Reply::status(403, "")]);
+    assert!(gate.get(&forbidden.url("/")).is_ours());
+    assert_eq!(forbidden.seen_but_robots(), [""; 0]);
+}
+
+/// An origin whose robots.txt is `hops` redirects away.
+fn chain(hops: usize, status: u16) -> Origin {
+    let mut origin = Origin::http();
+    for hop in 0..hops {
+        let here = if hop == 0 {
+            "/robots.txt".to_owned()
+        } else {
+            format!("/hop{hop}")
+        };
+        origin = origin.on(
+            &here,
+            [Reply::redirect(status, &format!("/hop{}", hop + 1))],
+        );
+    }
+    origin.on(&format!("/hop{hops}"), [Reply::ok(RULES)])
+}
+
+#[test]
+fn up_to_five_redirects_are_followed_and_no_sixth() {
+    let gate = Gate::start();
+    for status in [301, 302, 303, 307, 308] {
+        check(&format!("one {status}"), &gate, &chain(1, status), Rules);
+    }
+    for hops in 2..=5 {
+        check(
+            &format!("{hops} redirects"),
+            &gate,
+            &chain(hops, 302),
+            Rules,
+        );
+    }
+    let six = chain(6, 302);
+    check("six redirects", &gate, &six, Free);
+    assert!(
+        !six.seen_but_robots().contains(&"GET /hop6".to_owned()),
+        "the sixth redirect was followed"
+    );
+}
+
+#[test]
+fn redirects_that_lead_nowhere_have_their_meanings() {
+    let gate = Gate::start();
+    let cases = [
+        ("a loop", "/robots.txt", Free),
+        ("no location", "", Nothing),
+        ("another scheme", "gopher://site.test/robots.txt", Nothing),
+        ("a location that is no URL", "http://[", Nothing),
+        (
+            "a host that nobody knows",
+            "http://no-such-name.test/robots.txt",
+            Nothing,
+        ),
+    ];
+    for (case, location, access) in cases {
+        check(
+            case,
+            &gate,
+            &Origin::http().on("/robots.txt", [Reply::redirect(301, location)]),
+            access,
+        );
+    }
+    let missing = Origin::http()
+        .on("/robots.txt", [Reply::redirect(301, "/nowhere")])
+        .on("/nowhere", [Reply::status(404, "")]);
+    check("to a page that is missing", &gate, &missing, Free);
+    let down = Origin::http()
+        .on("/robots.txt", [Reply::redirect(301, "/down")])
+        .on("/down", [Reply::status(500, "")]);
+    check("to a page that fails", &gate, &down, Nothing);
+}
+
+#[test]
+fn a_redirected_robots_txt_binds_the_origin_that_was_asked_and_not_the_one_that_answered() {
+    let gate = Gate::start();
+    let target = Origin::https().on("/shared/rules", [Reply::ok(RULES)]);
+    let middle = Origin::http().on(
+        "/robots.txt",
+        [Reply::redirect(
+            307,
+            &target.url_as("third.test", "/shared/rules"),
+        )],
+    );
+    let initial = Origin::http().on(
+        "/robots.txt",
+        [Reply::redirect(
+            301,
+            &middle.url_as("other.test", "/robots.txt"),
+        )],
+    );
+    check("across three origins", &gate, &initial, Rules);
+    let record = gate.record_of(&initial.url("/private"));
+    assert_eq!(
+        record["robots"]["url"],
+        initial.url("/robots.txt"),
+        "{record}"
+    );
+    assert_eq!(
+        record["robots"]["final_url"],
+        target.url_as("third.test", "/shared/rules"),
+        "{record}"
+    );
+    let hop = middle.last("/robots.txt").head;
+    assert_eq!(
+        hop.field("host"),
+        Some(format!("other.test:{}", middle.port()))
+    );
+    assert_eq!(hop.field("user-agent").as_deref(), Some("TestBot/1.0"));
+    let private = target.url_as("third.test", "/private");
+    gate.get(&private).is_origins(200, "page /private");
+}

@@ -1,0 +1,218 @@
+//! The body of a robots.txt: broken framing is never parsed, content codings are undone, no size costs more than the limit.
+
+use std::io::Write;
+
+use async_compression::tokio::write::{BrotliEncoder, ZlibEncoder, ZstdEncoder};
+use flate2::{Compress, Compression, FlushCompress, write::GzEncoder};
+use tokio::io::AsyncWriteExt;
+
+use crate::support::{Gate, Origin, RULES, Reply};
+
+fn coded(coding: &str, body: &[u8]) -> Reply {
+    Reply::with(200, &format!("Content-Encoding: {coding}\r\n"), body)
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+fn brotli(text: &str) -> Vec<u8> {
+    block_on(async {
+        let mut encoder = BrotliEncoder::new(Vec::new());
+        encoder.write_all(text.as_bytes()).await.unwrap();
+        encoder.shutdown().await.unwrap();
+        encoder.into_inner()
+    })
+}
+
+fn zstd(text: &str) -> Vec<u8> {
+    block_on(async {
+        let mut encoder = ZstdEncoder::new(Vec::new());
+        encoder.write_all(text.as_bytes()).await.unwrap();
+        encoder.shutdown().await.unwrap();
+        encoder.into_inner()
+    })
+}
+
+/// What HTTP calls deflate is the zlib format.
+fn deflate(text: &str) -> Vec<u8> {
+    block_on(async {
+        let mut encoder = ZlibEncoder::new(Vec::new());
+        encoder.write_all(text.as_bytes()).await.unwrap();
+        encoder.shutdown().await.unwrap();
+        encoder.into_inner()
+    })
+}
+
+#[test]
+fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
+    let gate = Gate::start();
+    let half = gzip(RULES);
+    let half = &half[..half.len() / 2];
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let cases = [
+        (
+            "shorter than its Content-Length",
+            Reply::raw(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{RULES}"
+            ))
+            .close(),
+        ),
+        (
+            "reset in the middle",
+            Reply::raw(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{RULES}"
+            ))
+            .reset(),
+        ),
+        (
+            "no last chunk",
+            Reply::raw(format!("{head}{:x}\r\n{RULES}\r\n", RULES.len())).close(),
+        ),
+        (
+            "a chunk size that is no number",
+            Reply::raw(format!("{head}zz\r\n{RULES}\r\n0\r\n\r\n")).close(),
+        ),
+        (
+            "a chunk longer than it says",
+            Reply::raw(format!("{head}5\r\n{RULES}\r\n0\r\n\r\n")).close(),
+        ),
+        (
+            "two lengths that differ",
+            Reply::raw(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 9\r\n\r\n{RULES}"
+            ))
+            .close(),
+        ),
+        (
+            "a length that is no number",
+            Reply::raw(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n{RULES}"
+            ))
+            .close(),
+        ),
+        ("gzip cut short", coded("gzip", half)),
+        (
+            "plain text that calls itself gzip",
+            coded("gzip", RULES.as_bytes()),
+        ),
+        (
+            "plain text that calls itself brotli",
+            coded("br", RULES.as_bytes()),
+        ),
+        (
+            "a coding that nobody asked for",
+            coded("snappy", RULES.as_bytes()),
+        ),
+    ];
+    for (case, reply) in cases {
+        let origin = Origin::http().on("/robots.txt", [reply]);
+        for path in ["/open", "/private/open", "/private"] {
+            let answer = gate.get(&origin.url(path));
+            assert_eq!(
+                answer.problem()["reason"],
+                "robots_unreachable",
+                "{case} {path}: {answer:?}"
+            );
+            gate.refused(&answer, 403, "robots_unreachable");
+        }
+        assert_eq!(origin.seen_but_robots(), [""; 0], "{case}");
+    }
+}
+
+#[test]
+fn content_codings_are_undone() {
+    let gate = Gate::start();
+    let twice = brotli(RULES);
+    let cases = [
+        ("gzip", gzip(RULES)),
+        ("x-gzip", gzip(RULES)),
+        ("GZip", gzip(RULES)),
+        ("br", twice),
+        ("zstd", zstd(RULES)),
+        ("deflate", deflate(RULES)),
+        ("identity", RULES.into()),
+    ];
+    for (coding, body) in cases {
+        let origin = Origin::http().on("/robots.txt", [coded(coding, &body)]);
+        let answer = gate.get(&origin.url("/private"));
+        assert_eq!(
+            answer.problem()["reason"],
+            "robots_disallow",
+            "{coding}: {answer:?}"
+        );
+        let record = gate.denied(&answer);
+        assert_eq!(
+            record["robots"]["bytes"],
+            RULES.len(),
+            "{coding}: the length counts decoded"
+        );
+        gate.get(&origin.url("/open")).is_origins(200, "page /open");
+    }
+}
+
+/// A deflate block of 64 KiB of `#`, ended at an octet so that it can be repeated.
+fn block() -> Vec<u8> {
+    let mut compress = Compress::new(Compression::best(), false);
+    let mut block = Vec::with_capacity(4096);
+    compress
+        .compress_vec(&[b'#'; 65536], &mut block, FlushCompress::Full)
+        .unwrap();
+    block
+}
+
+#[test]
+fn an_endless_robots_txt_or_gzip_bomb_costs_no_more_than_the_limit() {
+    let gate = Gate::start();
+    let filler = "# nothing to see here, move along\n".repeat(1000);
+    let plain = Reply::raw(format!("HTTP/1.1 200 OK\r\n\r\n{RULES}")).repeat(&filler, u64::MAX);
+    let bomb = {
+        // A gzip member: header, the rules as a stored block, then blocks without end.
+        let length = u16::try_from(RULES.len()).unwrap();
+        let mut start = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 0];
+        start.extend(length.to_le_bytes());
+        start.extend((!length).to_le_bytes());
+        start.extend(RULES.as_bytes());
+        Reply::raw("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n")
+            .send(start)
+            .repeat(block().repeat(100), u64::MAX)
+    };
+    let before = gate.resident();
+    for (case, reply) in [("endless", plain), ("a gzip bomb", bomb)] {
+        let origin = Origin::http().on("/robots.txt", [reply]);
+        let record = gate.denied(&gate.get(&origin.url("/private")));
+        assert_eq!(record["robots"]["truncated"], true, "{case}: {record}");
+        assert_eq!(record["robots"]["bytes"], 512_000, "{case}: {record}");
+        gate.get(&origin.url("/open")).is_origins(200, "page /open");
+        assert!(
+            origin.sent() < 32 << 20,
+            "{case}: {} octets were taken",
+            origin.sent()
+        );
+    }
+    assert!(
+        gate.resident() < before + (32 << 20),
+        "memory grew by {} octets",
+        gate.resident() - before
+    );
+}
+
+#[test]
+fn the_line_that_the_limit_cuts_is_dropped() {
+    let gate = Gate::start();
+    let start = "User-agent: *\nDisallow: /private\n";
+    let end = "Disallow: /";
+    let filler = "#".repeat(512_000 - start.len() - end.len() - 1);
+    let origin = Origin::with_rules(&format!("{start}{filler}\n{end}deep/and/more\n"));
+    gate.denied(&gate.get(&origin.url("/private")));
+    gate.get(&origin.url("/open")).is_origins(200, "page /open");
+}

@@ -1,0 +1,129 @@
+//! The decision log: what is written, and what happens when it cannot be.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::support::{Gate, Origin, RULES, eventually};
+
+#[test]
+fn by_default_denials_stand_in_the_log_and_nothing_else() {
+    let gate = Gate::with(|setup| {
+        setup.set("log", "decisions", "\"denied\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    gate.get(&origin.url("/open")).is_origins(200, "page /open");
+    gate.denied(&gate.get(&origin.url("/private")));
+    assert_eq!(gate.records().len(), 1);
+}
+
+#[test]
+fn a_query_is_redacted_where_so_configured() {
+    let gate = Gate::with(|setup| {
+        setup.set("log", "redact_query", "true");
+    });
+    let origin = Origin::with_rules(RULES);
+    gate.denied(&gate.get(&origin.url("/private?token=secret")));
+    gate.get(&origin.url("/open?token=secret"));
+    gate.wait_records(2);
+    let log = std::fs::read_to_string(gate.log_path()).unwrap();
+    assert!(!log.contains("secret") && log.contains("/open?"), "{log}");
+    assert_eq!(origin.seen_but_robots(), ["GET /open?token=secret"]);
+}
+
+#[test]
+fn foreign_octets_make_no_bad_line() {
+    let (gate, origin) = (Gate::start(), Origin::with_rules(RULES));
+    let mut request = format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: ",
+        origin.url("/private?\"'\\{}")
+    )
+    .into_bytes();
+    request.extend(b"\"\\ \xff\xfe\xc3\xa9 </script>\r\n\r\n");
+    let answer = gate.connect().exchange(request);
+    assert_eq!(answer.status, 403, "{answer:?}");
+    assert!(
+        gate.wait_records(1)[0]["user_agent"]
+            .as_str()
+            .unwrap()
+            .contains("</script>")
+    );
+}
+
+#[test]
+fn after_a_kill_every_line_is_whole_and_what_was_answered_long_before_is_there() {
+    let mut gate = Gate::start();
+    let origin = Origin::with_rules(RULES);
+    gate.denied(&gate.get(&origin.url("/private/first")));
+    let mut wire = gate.connect();
+    for n in 0..500 {
+        wire.send(format!(
+            "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
+            origin.url(&format!("/private/{n}"))
+        ));
+    }
+    for _ in 0..250 {
+        assert_eq!(wire.response("GET").status, 403);
+    }
+    gate.signal(Signal::KILL);
+    gate.wait();
+    let text = std::fs::read_to_string(gate.log_path()).unwrap();
+    assert!(
+        text.ends_with('\n'),
+        "half a line: {:?}",
+        text.lines().last()
+    );
+    let records = gate.records();
+    assert_eq!(records[0]["url"], json!(origin.url("/private/first")));
+}
+
+#[test]
+fn a_second_gate_on_the_same_log_is_refused() {
+    let gate = Gate::start();
+    let mut child = gate.setup.command("serve").spawn().unwrap();
+    let status = eventually("the refusal", || child.try_wait().unwrap());
+    assert!(!status.success());
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+    assert!(said.contains("decisions.jsonl"), "{said}");
+}
+
+#[test]
+fn a_full_disk_denies_rather_than_loses_and_says_so_once() {
+    for (on_failure, denies) in [("\"deny\"", true), ("\"continue\"", false)] {
+        let gate = Gate::with(|setup| {
+            setup
+                .set("log", "file", "\"/dev/full\"")
+                .set("log", "on_failure", on_failure);
+        });
+        let origin = Origin::with_rules(RULES);
+        if denies {
+            let url = origin.url("/open");
+            eventually("the first refusal", || {
+                let answer = gate.get(&url);
+                (answer.problem()["reason"] == "log_failed").then_some(())
+            });
+            let before = origin.seen_but_robots().len();
+            let answer = gate.get(&url);
+            assert!(answer.status == 503 && answer.is_ours(), "{answer:?}");
+            assert_eq!(
+                origin.seen_but_robots().len(),
+                before,
+                "sent without a record"
+            );
+        } else {
+            for n in 0..20 {
+                assert_eq!(gate.get(&origin.url(&format!("/{n}"))).status, 200);
+            }
+            assert_eq!(gate.get(&origin.url("/private")).status, 403);
+        }
+        eventually("the complaint", || {
+            gate.said().contains("/dev/full").then_some(())
+        });
+        let complaints = gate
+            .said()
+            .lines()
+            .filter(|line| line.contains("/dev/full") && line.contains("ERROR"))
+            .count();
+        assert!(complaints <= 1, "{}", gate.said());
+    }
+}

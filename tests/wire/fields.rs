@@ -1,0 +1,295 @@
+//! The duties of a proxy towards fields and messages (RFC 9110 7.6, RFC 9112).
+
+use std::io::Write;
+
+use crate::support::{Gate, Latch, Origin, Reply};
+
+fn post(url: &str, fields: &str) -> String {
+    format!("POST {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n{fields}\r\n")
+}
+
+#[test]
+fn hop_by_hop_fields_stay_on_their_hop() {
+    let gate = Gate::start();
+    let origin = Origin::http().on(
+        "/page",
+        [Reply::with(200, "Connection: X-Answer\r\nConnection: x-second\r\nX-Answer: 1\r\nX-Second: 2\r\nKeep-Alive: timeout=5\r\nX-End: 3\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n", "page")],
+    );
+    let fields = "Connection: keep-alive, X-Hop\r\nConnection: x-second\r\nX-Hop: 1\r\nX-Second: 2\r\nKeep-Alive: timeout=5\r\n\
+        Proxy-Connection: keep-alive\r\nTE: gzip\r\nUpgrade: h2c\r\nProxy-Authorization: Basic c2VjcmV0\r\nX-End: 3\r\n";
+    let answer = gate.request("GET", &origin.url("/page"), fields);
+    let seen = origin.last("/page").head;
+    let dropped = [
+        "x-hop",
+        "x-second",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "upgrade",
+        "proxy-authorization",
+    ];
+    for name in dropped {
+        assert_eq!(seen.all(name), [""; 0], "{name} went on: {}", seen.text());
+    }
+    assert_eq!(seen.field("x-end").as_deref(), Some("3"));
+    for name in ["x-answer", "x-second", "keep-alive"] {
+        assert_eq!(
+            answer.head.all(name),
+            [""; 0],
+            "{name} came back: {answer:?}"
+        );
+    }
+    assert_eq!(answer.field("x-end").as_deref(), Some("3"));
+    assert_eq!(answer.head.all("set-cookie"), ["a=1", "b=2"]);
+    for seen in origin.seen() {
+        assert_eq!(
+            seen.head.field("proxy-authorization"),
+            None,
+            "{}",
+            seen.line()
+        );
+    }
+}
+
+#[test]
+fn proxy_authorization_goes_to_no_origin_also_inside_a_tunnel() {
+    let (gate, origin) = (Gate::start(), Origin::https());
+    let mut wire = gate.connect();
+    let authority = origin.authority();
+    wire.exchange(format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\nProxy-Authorization: Basic c2VjcmV0\r\n\r\n"));
+    let mut wire = wire.tls("site.test", &gate.ca_pem());
+    wire.exchange(format!("GET / HTTP/1.1\r\nHost: {authority}\r\nProxy-Authorization: Basic c2VjcmV0\r\nAuthorization: Basic b3du\r\n\r\n"));
+    assert!(
+        origin
+            .seen()
+            .iter()
+            .all(|seen| seen.head.field("proxy-authorization").is_none())
+    );
+    assert_eq!(
+        origin.last("/").head.field("authorization").as_deref(),
+        Some("Basic b3du"),
+        "the origin's own passes"
+    );
+}
+
+#[test]
+fn what_is_end_to_end_arrives_unchanged() {
+    let (gate, origin) = (Gate::start(), Origin::http());
+    let mut wire = gate.connect();
+    let url = origin.url("/page");
+    let mut request = format!("GET {url} HTTP/1.1\r\nHost: x\r\nX-Twice: a\r\nX-Twice: b\r\nAccept-Encoding: gzip\r\nRange: bytes=0-3\r\nX-Octets: ").into_bytes();
+    request
+        .write_all(b"caf\xc3\xa9 \xff\r\nCache-Control: no-cache\r\n\r\n")
+        .unwrap();
+    assert_eq!(wire.exchange(request).status, 200);
+    let seen = origin.last("/page").head;
+    assert_eq!(seen.all("x-twice"), ["a", "b"]);
+    assert!(
+        seen.raw
+            .windows(7)
+            .any(|octets| octets == b"caf\xc3\xa9 \xff"),
+        "{}",
+        seen.text()
+    );
+    for (name, value) in [
+        ("accept-encoding", "gzip"),
+        ("range", "bytes=0-3"),
+        ("cache-control", "no-cache"),
+    ] {
+        assert_eq!(seen.all(name), [value], "{name}");
+    }
+    assert_eq!(
+        seen.field("user-agent"),
+        None,
+        "no identification is invented"
+    );
+}
+
+#[test]
+fn via_names_us_and_a_loop_is_refused() {
+    let (gate, origin) = (Gate::start(), Origin::http());
+    let answer = gate.request("GET", &origin.url("/page"), "Via: 1.0 fred\r\n");
+    let via = origin.last("/page").head.all("via").join(", ");
+    let ours = via
+        .strip_prefix("1.0 fred, 1.1 ")
+        .unwrap_or_else(|| panic!("{via}"))
+        .to_owned();
+    assert!(
+        answer.field("via").is_some_and(|via| via.contains(&ours)),
+        "{answer:?}"
+    );
+    for via in [
+        format!("1.1 {ours}"),
+        format!("1.0 fred, 1.1 {ours}, 1.1 nowhere"),
+        format!("1.0 a\r\nVia: 1.1 {ours}"),
+    ] {
+        let answer = gate.request("GET", &origin.url("/loop"), &format!("Via: {via}\r\n"));
+        assert_eq!(answer.status, 502, "{answer:?}");
+        assert!(
+            answer
+                .field("proxy-status")
+                .unwrap()
+                .contains("error=proxy_loop_detected"),
+            "{answer:?}"
+        );
+    }
+    assert_eq!(
+        gate.record_of(&origin.url("/loop"))["error"],
+        "proxy_loop_detected"
+    );
+    assert_eq!(origin.seen_but_robots(), ["GET /page"]);
+}
+
+#[test]
+fn an_expectation_is_met_by_the_origin() {
+    let gate = Gate::start();
+    let origin = Origin::http()
+        .on(
+            "/upload",
+            [Reply::raw("HTTP/1.1 100 Continue\r\n\r\n")
+                .read_body()
+                .send("HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")],
+        )
+        .on(
+            "/refuses",
+            [Reply::status(417, "no").ignoring_body().close()],
+        );
+    let mut wire = gate.connect();
+    wire.send(post(
+        &origin.url("/upload"),
+        "Expect: 100-continue\r\nContent-Length: 4\r\n",
+    ));
+    // The body goes only after the interim response: nothing but the origin can have sent it.
+    assert_eq!(wire.interim().word(1), "100");
+    wire.send("body");
+    assert_eq!(wire.response("POST").status, 201);
+    assert_eq!(origin.last("/upload").body, b"body");
+    assert_eq!(
+        origin.last("/upload").head.field("expect").as_deref(),
+        Some("100-continue")
+    );
+
+    let mut wire = gate.connect();
+    wire.send(post(
+        &origin.url("/refuses"),
+        "Expect: 100-continue\r\nContent-Length: 4\r\n",
+    ));
+    let answer = wire.response("POST");
+    assert_eq!(
+        (answer.status, answer.interim.len()),
+        (417, 0),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn a_denied_upload_is_not_asked_for() {
+    let gate = Gate::start();
+    let origin = Origin::with_rules("User-agent: *\nDisallow: /upload\n");
+    let mut wire = gate.connect();
+    wire.send(post(
+        &origin.url("/upload"),
+        "Expect: 100-continue\r\nContent-Length: 4\r\n",
+    ));
+    let answer = wire.response("POST");
+    assert_eq!(answer.interim.len(), 0, "{answer:?}");
+    gate.denied(&answer);
+}
+
+#[test]
+fn head_has_the_length_of_what_it_does_not_send() {
+    let gate = Gate::start();
+    let origin = Origin::http().on(
+        "/page",
+        [Reply::raw(
+            "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n",
+        )],
+    );
+    let mut wire = gate.connect();
+    let head = wire.exchange(format!(
+        "HEAD {} HTTP/1.1\r\nHost: x\r\n\r\n",
+        origin.url("/page")
+    ));
+    assert_eq!(
+        (head.status, head.field("content-length").as_deref()),
+        (200, Some("1234")),
+        "{head:?}"
+    );
+    wire.get(&origin.url("/other"))
+        .is_origins(200, "page /other");
+}
+
+#[test]
+fn interim_responses_pass() {
+    let gate = Gate::start();
+    let early = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
+    let latch = Latch::new();
+    let reply = Reply::raw(early)
+        .wait(&latch)
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npage");
+    let origin = Origin::http().on("/page", [reply]);
+    let mut wire = gate.connect();
+    wire.send(format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
+        origin.url("/page")
+    ));
+    let interim = wire.interim();
+    assert_eq!(
+        interim.field("link").as_deref(),
+        Some("</style.css>; rel=preload")
+    );
+    latch.open();
+    wire.response("GET").is_origins(200, "page");
+}
+
+#[test]
+fn trailers_pass_both_ways() {
+    let gate = Gate::start();
+    let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n4\r\npage\r\n0\r\nX-Sum: 42\r\n\r\n";
+    for origin in [Origin::http(), Origin::https()] {
+        let origin = origin.on("/page", [Reply::raw(reply)]);
+        let intercepted = origin.url("").starts_with("https");
+        let mut wire = if intercepted {
+            gate.intercept(&origin.authority(), "site.test")
+        } else {
+            gate.connect()
+        };
+        let target = if intercepted {
+            "/page".to_owned()
+        } else {
+            origin.url("/page")
+        };
+        let host = origin.authority();
+        let answer = wire.exchange(format!(
+            "POST {target} HTTP/1.1\r\nHost: {host}\r\nTE: trailers\r\nConnection: TE\r\nTrailer: X-Sent\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nX-Sent: 7\r\n\r\n"
+        ));
+        answer.is_origins(200, "page");
+        assert_eq!(
+            answer.trailers.field("x-sum").as_deref(),
+            Some("42"),
+            "{answer:?}"
+        );
+        let seen = origin.last("/page");
+        assert_eq!(
+            (
+                seen.body.as_slice(),
+                seen.trailers.field("x-sent").as_deref()
+            ),
+            (&b"ab"[..], Some("7")),
+            "{seen:?}"
+        );
+    }
+}
+
+#[test]
+fn an_http_1_0_client_gets_no_chunks() {
+    let gate = Gate::start();
+    let origin = Origin::http().on("/page", [Reply::chunked("a page in chunks")]);
+    let mut wire = gate.connect();
+    let answer = wire.exchange(format!(
+        "GET {} HTTP/1.0\r\nHost: x\r\n\r\n",
+        origin.url("/page")
+    ));
+    answer.is_origins(200, "a page in chunks");
+    assert_eq!(answer.field("transfer-encoding"), None, "{answer:?}");
+}

@@ -1,0 +1,156 @@
+//! The time between the first request and its robots.txt: one fetch for all who wait, deadlines for everything.
+
+use crate::support::{FullQueue, Gate, Latch, Origin, RULES, Reply, Wire};
+
+/// An origin whose robots.txt waits at a latch.
+fn slow(origin: Origin, latch: &Latch) -> Origin {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", RULES.len());
+    origin.on(
+        "/robots.txt",
+        [Reply::silent().wait(latch).send(head).send(RULES)],
+    )
+}
+
+#[test]
+fn two_hundred_first_requests_cause_one_fetch() {
+    let (gate, latch) = (Gate::start(), Latch::new());
+    let origin = slow(Origin::http(), &latch);
+    let urls: Vec<_> = (0..200)
+        .map(|n| {
+            origin.url(&format!(
+                "/{}/{n}",
+                if n % 2 == 0 { "private" } else { "page" }
+            ))
+        })
+        .collect();
+    let mut wires: Vec<Wire> = urls
+        .iter()
+        .map(|url| {
+            let mut wire = gate.connect();
+            wire.send(format!(
+                "GET {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n"
+            ));
+            wire
+        })
+        .collect();
+    latch.arrivals(1);
+    assert_eq!(
+        origin.seen().len(),
+        1,
+        "something was sent before the rules were known"
+    );
+    latch.open();
+    for (n, wire) in wires.iter_mut().enumerate() {
+        assert_eq!(
+            wire.response("GET").status,
+            if n % 2 == 0 { 403 } else { 200 },
+            "request {n}"
+        );
+    }
+    assert_eq!(
+        (origin.robots_fetches(), origin.seen_but_robots().len()),
+        (1, 100)
+    );
+    assert_eq!(gate.wait_records(200).len(), 200);
+}
+
+#[test]
+fn a_crawler_that_hangs_up_does_not_cancel_the_fetch() {
+    let (gate, latch) = (Gate::start(), Latch::new());
+    let origin = slow(Origin::http(), &latch);
+    let mut wire = gate.connect();
+    let impatient = origin.url("/impatient");
+    wire.send(format!(
+        "GET {impatient} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n"
+    ));
+    latch.arrivals(1);
+    drop(wire);
+    gate.record_of(&impatient);
+    latch.open();
+    gate.denied(&gate.get(&origin.url("/private")));
+    assert_eq!(
+        (origin.robots_fetches(), origin.seen_but_robots()),
+        (1, Vec::new())
+    );
+}
+
+#[test]
+fn a_request_held_too_long_is_told_to_come_back_and_the_fetch_goes_on() {
+    let gate = Gate::with(|setup| {
+        setup.set("robots", "hold", "\"1s\"");
+    });
+    let latch = Latch::new();
+    for (origin, path) in [(Origin::http(), "/private"), (Origin::https(), "/open")] {
+        let origin = slow(origin, &latch);
+        let answer = gate.get(&origin.url(path));
+        let record = gate.refused(&answer, 503, "robots_pending");
+        assert!(answer.field("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+        assert!(record["hold_ms"].as_u64().unwrap() >= 900, "{record}");
+        assert_eq!(origin.seen_but_robots(), [""; 0]);
+        latch.open();
+        gate.denied(&gate.get(&origin.url("/private")));
+        assert_eq!(origin.robots_fetches(), 1);
+    }
+}
+
+#[test]
+fn every_stall_of_a_fetch_ends_at_its_deadline() {
+    let gate = Gate::with(|setup| {
+        setup.set("robots", "connect_timeout", "\"1s\"");
+        setup.set("robots", "first_byte_timeout", "\"1s\"");
+        setup.set("robots", "fetch_timeout", "\"2s\"");
+    });
+    let never = Latch::new();
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n";
+    let cases = [
+        ("no first octet", Reply::silent().wait(&never)),
+        (
+            "a head without an end",
+            Reply::raw("HTTP/1.1 200 OK\r\nContent-").wait(&never),
+        ),
+        (
+            "a body without an end",
+            Reply::raw(head).send(RULES).wait(&never),
+        ),
+        (
+            "a redirect whose target stalls",
+            Reply::redirect(302, "/stalls"),
+        ),
+    ];
+    for (case, reply) in cases {
+        let origin = Origin::http()
+            .on("/robots.txt", [reply])
+            .on("/stalls", [Reply::silent().wait(&never)]);
+        let answer = gate.get(&origin.url("/private/open"));
+        assert_eq!(answer.status, 403, "{case}: {answer:?}");
+        gate.refused(&answer, 403, "robots_unreachable");
+    }
+    let queue = FullQueue::new();
+    gate.refused(
+        &gate.get(&format!("http://site.test:{}/", queue.port)),
+        403,
+        "robots_unreachable",
+    );
+    never.open();
+}
+
+#[test]
+fn an_unreachable_origin_is_closed_for_every_request_and_opens_when_it_answers_again() {
+    let gate = Gate::with(|setup| {
+        setup.set("robots", "retry_min", "\"1s\"");
+        setup.set("robots", "retry_max", "\"1s\"");
+        setup.set("robots", "retry_max_503", "\"1s\"");
+    });
+    let origin = Origin::http().on("/robots.txt", [Reply::status(503, "")]);
+    for path in ["/private", "/open", "/private/open"] {
+        gate.refused(&gate.get(&origin.url(path)), 403, "robots_unreachable");
+    }
+    gate.get(&origin.url("/robots.txt"));
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+    origin.script("/robots.txt", [Reply::ok(RULES)]);
+    let url = origin.url("/open");
+    crate::support::eventually("the origin to open again", || {
+        (gate.get(&url).status == 200).then_some(())
+    });
+    gate.denied(&gate.get(&origin.url("/private")));
+}

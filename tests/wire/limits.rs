@@ -1,0 +1,142 @@
+//! Bounds on what a client may take: heads, time, connections.
+
+use crate::support::{Gate, Origin, eventually};
+
+#[test]
+fn a_head_that_is_too_large_or_too_long_is_refused() {
+    let gate = Gate::with(|setup| {
+        setup.set("limits", "header_bytes", "8192");
+        setup.set("limits", "uri_bytes", "1024");
+    });
+    let origin = Origin::http();
+    let long = "x".repeat(2000);
+    let cases = [
+        (
+            "a long target",
+            origin.url(&format!("/{long}")),
+            String::new(),
+            414,
+        ),
+        (
+            "a field of 10 kB",
+            origin.url("/"),
+            format!("X-Long: {}\r\n", "y".repeat(10_000)),
+            431,
+        ),
+        (
+            "many fields",
+            origin.url("/"),
+            "X-Many: y\r\n".repeat(1000),
+            431,
+        ),
+    ];
+    for (case, url, fields, status) in cases {
+        let mut wire = gate.connect();
+        let answer = wire.exchange(format!("GET {url} HTTP/1.1\r\nHost: x\r\n{fields}\r\n"));
+        assert_eq!(answer.status, status, "{case}: {answer:?}");
+        assert!(answer.is_ours() && wire.is_closed(), "{case}");
+    }
+    gate.get(&origin.url(&format!("/{}", "x".repeat(900))))
+        .is_origins(200, &format!("page /{}", "x".repeat(900)));
+    assert_eq!(origin.seen_but_robots().len(), 1);
+}
+
+#[test]
+fn a_head_has_its_time_and_an_idle_connection_too() {
+    let gate = Gate::with(|setup| {
+        setup.set("limits", "header_timeout", "\"1s\"");
+        setup.set("limits", "idle_timeout", "\"1s\"");
+    });
+    let origin = Origin::http();
+    let mut slow = gate.connect();
+    slow.send(format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+        origin.url("/")
+    ));
+    let answer = slow.response("GET");
+    assert!(answer.status == 408 && answer.is_ours(), "{answer:?}");
+    assert!(slow.is_closed());
+
+    let mut idle = gate.connect();
+    idle.get(&origin.url("/a")).is_origins(200, "page /a");
+    assert!(idle.is_closed(), "an idle connection stays open");
+    let mut silent = gate.connect();
+    silent.drain();
+    assert_eq!(origin.seen_but_robots(), ["GET /a"]);
+}
+
+#[test]
+fn a_client_hello_has_its_time_too() {
+    let gate = Gate::with(|setup| {
+        setup.set("limits", "header_timeout", "\"1s\"");
+        setup.set("limits", "idle_timeout", "\"1s\"");
+    });
+    let origin = Origin::https();
+    for start in [&b""[..], b"\x16\x03\x01\x02\x00\x01"] {
+        let mut wire = gate.connect();
+        assert_eq!(wire.tunnel(&origin.authority()).status, 200);
+        wire.send(start);
+        wire.drain();
+    }
+}
+
+#[test]
+fn no_more_connections_are_served_than_allowed() {
+    let gate = Gate::with(|setup| {
+        setup.set("limits", "connections", "2");
+    });
+    let origin = Origin::http();
+    let mut first = gate.connect();
+    first.get(&origin.url("/1")).is_origins(200, "page /1");
+    let mut second = gate.connect();
+    second.get(&origin.url("/2")).is_origins(200, "page /2");
+    // The third waits in the kernel's queue, or is told that we are full; it is not served beside the others.
+    let mut third = gate.connect();
+    third.send(format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
+        origin.url("/3")
+    ));
+    first.get(&origin.url("/4")).is_origins(200, "page /4");
+    assert!(!origin.seen_but_robots().contains(&"GET /3".to_owned()));
+    drop(first);
+    drop(second);
+    let url = origin.url("/5");
+    eventually("a place to be free", || {
+        (gate.get(&url).status == 200).then_some(())
+    });
+}
+
+#[test]
+fn only_crawlers_of_the_allowed_networks_are_served() {
+    let origin = Origin::http();
+    let near = Gate::with(|setup| {
+        setup.set("listen", "allow", "[\"127.0.0.0/8\"]");
+    });
+    near.get(&origin.url("/near")).is_origins(200, "page /near");
+    let far = Gate::with(|setup| {
+        setup.set("listen", "allow", "[\"192.0.2.0/24\", \"2001:db8::/32\"]");
+    });
+    let mut wire = far.connect();
+    wire.send(format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
+        origin.url("/far")
+    ));
+    wire.drain();
+    assert_eq!(origin.seen_but_robots(), ["GET /near"]);
+}
+
+#[test]
+fn a_request_that_politeness_would_hold_too_long_is_told_to_come_back() {
+    let gate = Gate::with(|setup| {
+        setup.set("pace", "requests_per_second", "0.05");
+        setup.set("pace", "max_hold", "\"1s\"");
+    });
+    let (origin, other) = (Origin::http(), Origin::http());
+    gate.get(&origin.url("/1")).is_origins(200, "page /1");
+    let answer = gate.get(&origin.url("/2"));
+    gate.refused(&answer, 429, "paced");
+    let seconds: u64 = answer.field("retry-after").unwrap().parse().unwrap();
+    assert!((1..=20).contains(&seconds), "{seconds}");
+    gate.get(&other.url("/3")).is_origins(200, "page /3");
+    assert_eq!(origin.seen_but_robots(), ["GET /1"]);
+}

@@ -1,0 +1,156 @@
+//! `crawlgate run`: the command's environment, its arguments, its exit code, the summary at the end.
+
+use std::process::Output;
+
+use crate::support::{Origin, RULES, Setup, program};
+
+/// `crawlgate run -- COMMAND…`
+fn run(setup: &Setup, command: &[&str]) -> Output {
+    setup
+        .command("run")
+        .arg("--")
+        .args(command)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_exit_code_is_the_commands() {
+    let setup = Setup::new();
+    let cases = [
+        (vec!["true"], 0),
+        (vec!["sh", "-c", "exit 7"], 7),
+        (vec!["sh", "-c", "kill -TERM $$"], 128 + 15),
+        (vec!["no-such-command-anywhere"], 127),
+        (vec!["/etc/hostname"], 126),
+    ];
+    for (command, code) in cases {
+        let output = run(&setup, &command);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{command:?}: {}",
+            text(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn the_command_finds_proxy_and_certificates_in_its_environment() {
+    let setup = Setup::new();
+    let script = "for n in http_proxy HTTP_PROXY https_proxy HTTPS_PROXY all_proxy ALL_PROXY; do eval echo \\$$n; done | sort -u; \
+        for n in SSL_CERT_FILE REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS DENO_CERT CARGO_HTTP_CAINFO GIT_SSL_CAINFO AWS_CA_BUNDLE; \
+        do eval test -s \\\"\\$$n\\\" || echo \"$n is no file\"; done; echo \"[$NO_PROXY$no_proxy]\"; echo \"$NODE_USE_ENV_PROXY\"; echo \"$JAVA_TOOL_OPTIONS\"";
+    let output = setup
+        .command("run")
+        .env("NO_PROXY", "site.test")
+        .env("no_proxy", "*")
+        .args(["--", "sh", "-c", script])
+        .output()
+        .unwrap();
+    let said = text(&output.stdout);
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines.len(), 4, "{said}");
+    assert!(lines[0].starts_with("http://127.0.0.1:"), "{said}");
+    assert_eq!((lines[1], lines[2]), ("[]", "1"), "{said}");
+    assert!(lines[3].contains("-Djavax.net.ssl.trustStore="), "{said}");
+}
+
+#[test]
+fn placeholders_are_filled_in() {
+    let setup = Setup::new();
+    let output = run(
+        &setup,
+        &[
+            "echo",
+            "--proxy={proxy}",
+            "--ca={ca}",
+            "--spki={spki}",
+            "{other}",
+        ],
+    );
+    let said = text(&output.stdout);
+    let words: Vec<_> = said.split_whitespace().collect();
+    assert!(words[0].starts_with("--proxy=http://127.0.0.1:"), "{said}");
+    assert!(words[1].starts_with("--ca=/"), "{said}");
+    assert_eq!(words[2].len(), "--spki=".len() + 44, "{said}");
+    assert_eq!(words[3], "{other}");
+}
+
+#[test]
+fn it_ends_with_a_summary_on_stderr() {
+    let setup = Setup::new();
+    let origin = Origin::with_rules(RULES);
+    let mut wires = String::new();
+    for path in ["/open", "/private", "/private/x"] {
+        // A client in three lines of shell is in every test machine: printf into bash's /dev/tcp.
+        wires += &format!(
+            "exec 3<>/dev/tcp/${{address%:*}}/${{address#*:}}; printf 'GET {} HTTP/1.0\\r\\nHost: x\\r\\n\\r\\n' >&3; cat <&3; ",
+            origin.url(path)
+        );
+    }
+    let script = format!("address=${{http_proxy#http://}}; address=${{address%/}}; {wires}");
+    let output = run(&setup, &["bash", "-c", &script]);
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(stdout.matches(" 403 ").count(), 2, "{stdout}{stderr}");
+    assert!(stdout.contains("page /open"), "{stdout}{stderr}");
+    assert!(
+        stderr.contains("robots_disallow") && stderr.contains("Disallow: /private"),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains(&origin.url("").to_owned()) || stderr.contains(&origin.authority()),
+        "{stderr}"
+    );
+    assert_eq!(origin.seen_but_robots(), ["GET /open"]);
+}
+
+#[test]
+fn check_decides_without_sending() {
+    let setup = Setup::new();
+    let robots = setup.dir().join("robots.txt");
+    std::fs::write(&robots, RULES).unwrap();
+    let cases = [
+        ("http://site.test/private", 1),
+        ("http://site.test/open", 0),
+        ("http://site.test/a/../private", 1),
+        ("no url", 2),
+    ];
+    for (url, code) in cases {
+        let output = std::process::Command::new(program())
+            .args(["check", url, "--agent", "TestBot", "--robots"])
+            .arg(&robots)
+            .output()
+            .unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{url}: {}{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        if code == 1 {
+            assert!(
+                text(&output.stdout).contains("Disallow: /private"),
+                "{url}: {}",
+                text(&output.stdout)
+            );
+        }
+    }
+    let origin = Origin::with_rules(RULES);
+    let check = |path: &str| {
+        setup
+            .command("check")
+            .args([&origin.url(path), "--agent", "TestBot"])
+            .output()
+            .unwrap()
+            .status
+            .code()
+    };
+    assert_eq!((check("/private"), check("/open")), (Some(1), Some(0)));
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+}

@@ -1,0 +1,244 @@
+//! The main job: what the rules allow arrives unchanged, what they disallow gets a 403 that names the rule.
+
+use serde_json::json;
+
+use crate::support::{Gate, Origin, RULES};
+
+#[test]
+fn a_disallowed_url_gets_a_403_with_its_rule_and_an_allowed_one_arrives_plain_and_intercepted() {
+    let gate = Gate::start();
+    for origin in [Origin::http().robots(RULES), Origin::https().robots(RULES)] {
+        let record = gate.denied(&gate.get(&origin.url("/private/diary?day=1")));
+        assert_eq!(
+            record["rule"],
+            json!({"group": "*", "text": "Disallow: /private", "line": 3})
+        );
+        gate.get(&origin.url("/private/open"))
+            .is_origins(200, "page /private/open");
+        gate.get(&origin.url("/elsewhere"))
+            .is_origins(200, "page /elsewhere");
+        assert_eq!(
+            origin.seen_but_robots(),
+            ["GET /private/open", "GET /elsewhere"]
+        );
+        assert_eq!(
+            origin.robots_fetches(),
+            1,
+            "robots.txt is fetched once, not for every request"
+        );
+    }
+}
+
+#[test]
+fn a_record_says_everything_about_an_exchange() {
+    let gate = Gate::start();
+    for (origin, via) in [(Origin::http(), "plain"), (Origin::https(), "intercepted")] {
+        let origin = origin.robots(RULES);
+        let url = origin.url("/private?q=1");
+        gate.denied(&gate.get(&url));
+        let record = gate.record_of(&url);
+        let robots_url = origin.url("/robots.txt");
+        for (key, expected) in [
+            ("mode", json!("enforce")),
+            ("verdict", json!("deny")),
+            ("user_agent", json!("TestBot/1.0")),
+            ("method", json!("GET")),
+            ("host", json!("site.test")),
+            ("port", json!(origin.port())),
+            ("scheme", json!(url.split(':').next())),
+            ("via", json!(via)),
+            ("status", json!(403)),
+            ("upstream", json!(null)),
+            ("error", json!(null)),
+        ] {
+            assert_eq!(record[key], expected, "{key} in {record}");
+        }
+        assert_eq!(
+            record["client"]["address"]
+                .as_str()
+                .unwrap()
+                .split(':')
+                .next(),
+            Some("127.0.0.1")
+        );
+        assert_eq!(record["agent"]["chain"], json!(["TestBot"]));
+        let robots = &record["robots"];
+        assert_eq!(
+            (&robots["url"], &robots["final_url"]),
+            (&json!(robots_url), &json!(robots_url)),
+            "{record}"
+        );
+        assert_eq!(
+            (&robots["state"], &robots["status"]),
+            (&json!("successful"), &json!(200)),
+            "{record}"
+        );
+        assert_eq!(
+            (&robots["bytes"], &robots["truncated"]),
+            (&json!(RULES.len()), &json!(false)),
+            "{record}"
+        );
+        assert_eq!(robots["sha256"].as_str().unwrap().len(), 64, "{record}");
+        assert!(
+            record["time"].as_str().unwrap().ends_with('Z') && record["duration_ms"].is_number(),
+            "{record}"
+        );
+
+        let url = origin.url("/open");
+        gate.get(&url);
+        let record = gate.record_of(&url);
+        assert_eq!(
+            (&record["verdict"], &record["status"]),
+            (&json!("allow"), &json!(200)),
+            "{record}"
+        );
+        assert_eq!(
+            record["upstream"],
+            json!(format!("127.0.0.1:{}", origin.port())),
+            "{record}"
+        );
+        assert!(
+            record["bytes_out"].as_u64().unwrap() >= "page /open".len() as u64,
+            "{record}"
+        );
+    }
+}
+
+#[test]
+fn every_allowed_request_has_one_record_with_its_reason() {
+    let gate = Gate::start();
+    let cases = [
+        ("an allow rule", RULES, "/private/open", "robots_allow"),
+        (
+            "robots.txt itself, whatever its rules",
+            "User-agent: *\nDisallow: /\n",
+            "/robots.txt",
+            "robots_txt",
+        ),
+        (
+            "a group of one's own without rules",
+            "User-agent: TestBot\nUser-agent: b\n\nUser-agent: *\nDisallow: /\n",
+            "/",
+            "no_rules",
+        ),
+        ("an empty file", "", "/", "no_rules"),
+    ];
+    for (case, rules, path, reason) in cases {
+        let origin = Origin::with_rules(rules);
+        let url = origin.url(path);
+        let answer = gate.get(&url);
+        assert!(
+            answer.status == 200 && !answer.is_ours(),
+            "{case}: {answer:?}"
+        );
+        let record = gate.record_of(&url);
+        assert_eq!(
+            (&record["verdict"], &record["reason"]),
+            (&json!("allow"), &json!(reason)),
+            "{case}: {record}"
+        );
+    }
+}
+
+#[test]
+fn the_product_tokens_of_the_user_agent_choose_the_group() {
+    let rules = "User-agent: *\nDisallow: /a\n\nUser-agent: deepbot\nDisallow: /b\n\nUser-agent: botnews\nDisallow: /c\n";
+    let cases = [
+        (
+            "an unknown crawler falls to the global group",
+            "Curl/8",
+            "/a",
+            "*",
+        ),
+        (
+            "no product at all",
+            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36",
+            "/a",
+            "*",
+        ),
+        (
+            "a token, whatever its case and version",
+            "DeepBot/2.1",
+            "/b",
+            "deepbot",
+        ),
+        (
+            "a token inside a comment",
+            "Mozilla/5.0 (compatible; DeepBot/1.0; +http://x.test/bot)",
+            "/b",
+            "deepbot",
+        ),
+        (
+            "the first token that is named",
+            "Unknown/1 BotNews/1 DeepBot/1",
+            "/c",
+            "botnews",
+        ),
+    ];
+    let gate = Gate::start();
+    let origin = Origin::with_rules(rules);
+    for (case, agent, path, group) in cases {
+        let mut wire = gate.connect();
+        let ask = |path: &str| {
+            format!(
+                "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: {agent}\r\n\r\n",
+                origin.url(path)
+            )
+        };
+        let record = gate.denied(&wire.exchange(ask(path)));
+        assert_eq!(record["rule"]["group"], group, "{case}");
+        for other in ["/a", "/b", "/c"].iter().filter(|other| **other != path) {
+            assert_eq!(wire.exchange(ask(other)).status, 200, "{case}: {other}");
+        }
+    }
+}
+
+#[test]
+fn a_configured_identity_outranks_the_user_agent() {
+    let gate = Gate::with(|setup| {
+        setup.set("agent", "product_tokens", "[\"DeepBot\"]");
+    });
+    let origin = Origin::with_rules("User-agent: deepbot\nDisallow: /b\n");
+    let record = gate.denied(&gate.get(&origin.url("/b")));
+    assert_eq!(record["agent"]["chain"], json!(["DeepBot"]));
+    assert_ne!(record["agent"]["source"], "user_agent");
+}
+
+#[test]
+fn robots_txt_is_fetched_with_the_crawlers_own_identification_and_unconditionally() {
+    let (gate, origin) = (Gate::start(), Origin::with_rules(RULES));
+    gate.request("GET", &origin.url("/"), "If-None-Match: \"x\"\r\nIf-Modified-Since: Thu, 01 Jan 2026 00:00:00 GMT\r\nCookie: a=b\r\n");
+    let fetch = &origin.seen()[0].head;
+    assert_eq!(fetch.start_line(), "GET /robots.txt HTTP/1.1");
+    assert_eq!(fetch.field("user-agent").as_deref(), Some("TestBot/1.0"));
+    assert_eq!(fetch.field("host"), Some(origin.authority()));
+    for name in ["if-none-match", "if-modified-since", "cookie", "range"] {
+        assert_eq!(fetch.field(name), None, "{name}");
+    }
+}
+
+#[test]
+fn a_denial_is_text_for_who_asks_for_text_and_without_body_for_head() {
+    let (gate, origin) = (Gate::start(), Origin::with_rules(RULES));
+    let url = origin.url("/private");
+    let text = gate.request("GET", &url, "Accept: text/plain\r\n");
+    assert_eq!(text.status, 403);
+    assert!(
+        text.field("content-type")
+            .unwrap()
+            .starts_with("text/plain"),
+        "{text:?}"
+    );
+    assert!(
+        text.text().contains("Disallow: /private") && text.is_ours(),
+        "{text:?}"
+    );
+
+    let mut wire = gate.connect();
+    let head = wire.exchange(format!(
+        "HEAD {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n"
+    ));
+    assert!(head.status == 403 && head.is_ours(), "{head:?}");
+    gate.denied(&wire.get(&url));
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+}

@@ -1,15 +1,17 @@
 //! From a User-Agent field to product tokens: how a crawler introduces itself.
 //!
-//! Crawlers put their name in one of two places: in front (`CCBot/2.0 (https://…)`), or in a comment behind a browser's
-//! (`Mozilla/5.0 (compatible; bingbot/2.0; +http://…) Chrome/… Safari/…`). RFC 9110 section 10.1.5 gives the grammar of
-//! the first; the second is custom. The names that every browser repeats are nobody's and are left out.
+//! Crawlers put their name in one of two places: in front (`CCBot/2.0 (https://…)`), or in a
+//! comment behind a browser's (`Mozilla/5.0 (compatible; bingbot/2.0; +http://…) Chrome/…
+//! Safari/…`). RFC 9110 section 10.1.5 gives the grammar of the first; the second is custom. The
+//! names that every browser repeats are nobody's and are left out.
 
 use super::token::{ProductToken, is_wide};
 
 /// How many tokens are taken from one field. Real ones hold three at most.
 const MAX_TOKENS: usize = 8;
 
-/// Names that browsers, their engines and platforms carry and that tell no crawler from another. In lower case.
+/// Names that browsers, their engines and platforms carry and that tell no crawler from another. In
+/// lower case.
 const GENERIC: &[&str] = &[
     "android",
     "applewebkit",
@@ -78,10 +80,12 @@ const GENERIC: &[&str] = &[
     "yabrowser",
 ];
 
-/// The product tokens in a User-Agent field's value, in order, each once whatever its case; at most eight.
+/// The product tokens in a User-Agent field's value, in order, each once whatever its case; at most
+/// eight.
 ///
-/// Outside comments every product name counts. Inside, those with a version (`Name/1.0`) do, and a bare name where it follows
-/// `compatible;`. URLs and e-mail addresses are never names. The octets may be anything.
+/// Outside comments every product name counts. Inside, those with a version (`Name/1.0`) do, and a
+/// bare name where it follows `compatible;`. URLs and e-mail addresses are never names. The octets
+/// may be anything.
 pub fn product_tokens(user_agent: &[u8]) -> Vec<ProductToken> {
     let mut tokens = Vec::new();
     let mut depth = 0_usize;

@@ -1,8 +1,8 @@
 //! Who is spoken to: from a chain of product tokens to the rules that hold for it.
 //!
-//! RFC 9309 section 2.2.1: groups that name the same token are one, groups that name `*` are one, and a crawler follows
-//! the one that is most specific to it and no other. A [`Selection`] names such a merged group; two crawlers
-//! with the same selection share its compiled [`Rules`].
+//! RFC 9309 section 2.2.1: groups that name the same token are one, groups that name `*` are one,
+//! and a crawler follows the one that is most specific to it and no other. A [`Selection`] names
+//! such a merged group; two crawlers with the same selection share its compiled [`Rules`].
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use super::parse::{AgentLine, GroupLines, Named, OtherLine, Robots, RuleLine, in
 use super::rules::{RuleKind, Rules, Source};
 use super::token::{ProductToken, narrow, wide};
 
-/// Which of a file's groups speak to a crawler. Means something only to the [`Robots`] that gave it.
+/// Which of a file's groups speak to a crawler. Means something only to the [`Robots`] that gave
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Selection {
     /// All groups that name this token of the file.
@@ -24,8 +25,9 @@ pub enum Selection {
 }
 
 impl Robots {
-    /// The groups that speak to a crawler with this chain of product tokens, most specific first: those that name the
-    /// first token of the chain that any group names, else those that name `*` (RFC 9309 section 2.2.1).
+    /// The groups that speak to a crawler with this chain of product tokens, most specific first:
+    /// those that name the first token of the chain that any group names, else those that name `*`
+    /// (RFC 9309 section 2.2.1).
     pub fn selection(&self, chain: &[ProductToken]) -> Selection {
         let named = chain
             .iter()
@@ -72,7 +74,8 @@ impl Robots {
         })
     }
 
-    /// The lines with other fields that crawlgate knows, in order: sitemaps, crawl delays and so on.
+    /// The lines with other fields that crawlgate knows, in order: sitemaps, crawl delays and so
+    /// on.
     pub fn others(&self) -> impl Iterator<Item = Other<'_>> {
         self.others.iter().map(|other| self.other(other))
     }
@@ -129,7 +132,8 @@ impl Robots {
             })
     }
 
-    /// The name by which a user-agent line names the selection, as written; `None` where it does not.
+    /// The name by which a user-agent line names the selection, as written; `None` where it does
+    /// not.
     fn speaks(&self, agent: &AgentLine, selection: Selection) -> Option<&[u8]> {
         let value = agent.value.of(&self.text);
         match (agent.named, selection) {
@@ -162,7 +166,8 @@ impl<'a> Group<'a> {
             .map(move |agent| (agent.value.of(text), agent.line))
     }
 
-    /// Its allow and disallow lines, comments kept off, and their numbers; those without a path too.
+    /// Its allow and disallow lines, comments kept off, and their numbers; those without a path
+    /// too.
     pub fn rules(self) -> impl Iterator<Item = (RuleKind, &'a [u8], u32)> {
         let text = &self.robots.text;
         self.rules

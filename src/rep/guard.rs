@@ -1,15 +1,19 @@
 //! The path guard's question: could the origin server read this path as another one?
 //!
-//! Many servers resolve dot segments and merge doubled slashes before they look at a path, so `/a/../private` and `//private`
-//! may be answered with what `/private` disallows. A path is therefore judged both as written and as it might be read.
-//! Being one reading too careful costs nothing but a denial of a path that nobody writes by accident.
+//! Many servers resolve dot segments and merge doubled slashes before they look at a path, so
+//! `/a/../private` and `//private` may be answered with what `/private` disallows. A path is
+//! therefore judged both as written and as it might be read. Being one reading too careful costs
+//! nothing but a denial of a path that nobody writes by accident.
 
 use super::path::before_fragment;
 
-/// The path as a server might read it that merges slashes and removes dot segments, query kept; `None` where that changes nothing.
+/// The path as a server might read it that merges slashes and removes dot segments, query kept;
+/// `None` where that changes nothing.
 ///
-/// - Dots count encoded too (`%2e`), and with parameters (`..;x`: Tomcat). A segment of nothing but parameters (`;x`) is empty.
-/// - `..` at the root stays at the root. A path that ends in a dot segment ends with a slash (RFC 3986 section 5.2.4).
+/// - Dots count encoded too (`%2e`), and with parameters (`..;x`: Tomcat). A segment of nothing but
+///   parameters (`;x`) is empty.
+/// - `..` at the root stays at the root. A path that ends in a dot segment ends with a slash (RFC
+///   3986 section 5.2.4).
 /// - The query takes no part. `%2F` is no slash.
 pub fn resolved(path_and_query: &[u8]) -> Option<Vec<u8>> {
     resolve(path_and_query, Order::MergeFirst)
@@ -17,8 +21,8 @@ pub fn resolved(path_and_query: &[u8]) -> Option<Vec<u8>> {
 
 /// All other readings of a path, each once; none for almost every path.
 ///
-/// Servers disagree on `/a//../b`: those that merge slashes first read `/b`, those that follow RFC 3986 to the letter
-/// and merge later, or not at all, `/a/b`.
+/// Servers disagree on `/a//../b`: those that merge slashes first read `/b`, those that follow RFC
+/// 3986 to the letter and merge later, or not at all, `/a/b`.
 pub fn readings(path_and_query: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let merged = resolved(path_and_query);
     let literal = merged
@@ -51,7 +55,8 @@ fn resolve(path_and_query: &[u8], order: Order) -> Option<Vec<u8>> {
         .unwrap_or(whole.len());
     let (path, query) = whole.split_at_checked(query_start)?;
     let path = path.strip_prefix(b"/")?;
-    // Nearly every path: no segment but the last is empty or begins like a dot segment. Compiles to vector instructions.
+    // Nearly every path: no segment but the last is empty or begins like a dot segment. Compiles to
+    // vector instructions.
     let is_suspect =
         |octet: u8| (octet == b'/') | (octet == b'.') | (octet == b'%') | (octet == b';');
     let suspects = whole.iter().zip(path).fold(false, |any, (before, octet)| {

@@ -1,8 +1,9 @@
-//! From octets to lines: where a line of robots.txt ends, what counts of it, and which field it holds.
+//! From octets to lines: where a line of robots.txt ends, what counts of it, and which field it
+//! holds.
 //!
-//! Nothing here can fail. RFC 9309 section 2.2 asks for a grammar, and section 2.2.4 for the patience to take what can be
-//! parsed and pass over the rest; the reading is that of Google's library, point by point, because that is what
-//! the authors of the files have tested against.
+//! Nothing here can fail. RFC 9309 section 2.2 asks for a grammar, and section 2.3.1.5 for the
+//! patience to take what can be parsed and pass over the rest; the reading is that of Google's
+//! library, point by point, because that is what the authors of the files have tested against.
 
 use memchr::memchr2;
 
@@ -134,7 +135,8 @@ fn two_words(content: &[u8]) -> Option<usize> {
         .then_some(end)
 }
 
-/// `memchr2`, looking at the nearest octets first: lines are short, and to start a vector search costs more than most take.
+/// `memchr2`, looking at the nearest octets first: lines are short, and to start a vector search
+/// costs more than most take.
 fn find_either(one: u8, other: u8, text: &[u8]) -> Option<usize> {
     const NEAR: usize = 16;
     let (near, far) = text.split_at_checked(NEAR).unwrap_or((text, &[]));

@@ -1,7 +1,8 @@
-//! The Robots Exclusion Protocol (RFC 9309) and nothing else: octets come in, a verdict and the rule that gave it come out.
+//! The Robots Exclusion Protocol (RFC 9309) and nothing else: octets come in, a verdict and the
+//! rule that gave it come out.
 //!
-//! This module knows no sockets, clocks, files or configuration. Nothing in it fails: any octets are a robots.txt,
-//! any octets are a path, and the cost of both is bounded.
+//! This module knows no sockets, clocks, files or configuration. Nothing in it fails: any octets
+//! are a robots.txt, any octets are a path, and the cost of both is bounded.
 //!
 //! ```
 //! use crawlgate::rep::{ComparisonPath, ParseOptions, ProductToken, Robots, RuleKind};
@@ -16,13 +17,14 @@
 //! assert!(rules.verdict(&ComparisonPath::new(b"/public")).is_none());
 //! ```
 //!
-//! One robots.txt speaks for one [`Origin`]. It is read by `line`, kept by [`Robots`], and compiled into [`Rules`] for each
-//! [`Selection`] of its groups that crawlers with some chain of [`ProductToken`]s get. A path is
-//! put into its [`ComparisonPath`] once and then asked about as often as needed.
+//! One robots.txt speaks for one [`Origin`]. It is read by `line`, kept by [`Robots`], and compiled
+//! into [`Rules`] for each [`Selection`] of its groups that crawlers with some chain of
+//! [`ProductToken`]s get. A path is put into its [`ComparisonPath`] once and then asked about as
+//! often as needed.
 //!
-//! Where Google's library and the RFC differ, Google's reading of files is followed (it is what authors test against),
-//! and the RFC in matching (it is the stricter). The names of the tests say which is which:
-//! `rfc9309_…`, `google_…`, and `ours_…` where neither decides.
+//! Where Google's library and the RFC differ, Google's reading of files is followed (it is what
+//! authors test against), and the RFC in matching (it is the stricter). The names of the tests say
+//! which is which: `rfc9309_…`, `google_…`, and `ours_…` where neither decides.
 
 mod agent;
 mod field;

@@ -22,8 +22,8 @@ impl Names {
         self.place(name, text)?.ok()
     }
 
-    /// The number of `name`, which stands at `start` in the text; a new one if it is new. `None`: empty, or longer
-    /// than any crawler's.
+    /// The number of `name`, which stands at `start` in the text; a new one if it is new. `None`:
+    /// empty, or longer than any crawler's.
     pub(super) fn number(&mut self, name: &[u8], start: u32, text: &[u8]) -> Option<u32> {
         match self.place(name, text)? {
             Ok(number) => Some(number),

@@ -1,7 +1,7 @@
 //! What the author of a robots.txt should know about it: lines that do not do what they seem to.
 //!
-//! Notes never change a verdict. They are found by reading the text once more, so that the files nobody asks
-//! about (all but a few) pay nothing for them.
+//! Notes never change a verdict. They are found by reading the text once more, so that the files
+//! nobody asks about (all but a few) pay nothing for them.
 
 use std::fmt;
 

@@ -2,8 +2,8 @@
 //!
 //! Two URLs share a robots.txt exactly when their origins are equal, so equality here has to be the
 //! origin server's own: hosts in their canonical spelling (lower case, Punycode, one trailing dot
-//! dropped, IP addresses however oddly written as the address they name) and default ports left out.
-//! Everything that keys state by site keys it by [`Origin`], and nothing else in the program
+//! dropped, IP addresses however oddly written as the address they name) and default ports left
+//! out. Everything that keys state by site keys it by [`Origin`], and nothing else in the program
 //! interprets a host name.
 
 use std::fmt::{self, Write as _};
@@ -74,8 +74,9 @@ pub struct Origin {
 impl Origin {
     /// The origin of `host` and `port` (`None`: the scheme's default).
     ///
-    /// `host` may be spelt in any way that URLs allow: any case, a trailing dot, Unicode, percent-encoded,
-    /// an IPv6 address with or without brackets, an IPv4 address in octal, hexadecimal or as one number.
+    /// `host` may be spelt in any way that URLs allow: any case, a trailing dot, Unicode,
+    /// percent-encoded, an IPv6 address with or without brackets, an IPv4 address in octal,
+    /// hexadecimal or as one number.
     ///
     /// # Errors
     /// When the host is empty, too long or not a host, or the port is 0.
@@ -106,18 +107,20 @@ impl Origin {
 
     /// Splits an absolute URL into its origin and its path with query, as written.
     ///
-    /// User information and the fragment take no part. An empty path is `/`, and a path that begins with
-    /// `?` or `;` gets a `/` in front, as Google's library reads it.
+    /// User information and the fragment take no part. An empty path is `/`, and a path that begins
+    /// with `?` or `;` gets a `/` in front, as Google's library reads it.
     ///
     /// # Errors
-    /// When `url` is not absolute, its scheme is not `http`, `https` or `ftp`, or its authority is not one.
+    /// When `url` is not absolute, its scheme is not `http`, `https` or `ftp`, or its authority is
+    /// not one.
     pub fn parse(url: &str) -> Result<(Self, String), OriginError> {
         let (scheme, rest) = url.split_once("://").ok_or(OriginError::NotAbsolute)?;
         let scheme = Scheme::from_name(scheme).ok_or(OriginError::Scheme)?;
         let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
         let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());
         let authority = rest.get(..authority_end).unwrap_or_default();
-        // Browsers read a backslash as a slash, RFC 3986 knows none: what the two dispute is refused.
+        // Browsers read a backslash as a slash, RFC 3986 knows none: what the two dispute is
+        // refused.
         if authority.contains('\\') {
             return Err(OriginError::Host);
         }
@@ -260,8 +263,9 @@ impl fmt::Write for Buffer {
     }
 }
 
-/// A host that is its own canonical form but for case and a trailing dot: ASCII letters, digits, `-`, `_`,
-/// no empty label, nothing in Punycode (which wants validation), nothing that could be an IPv4 address.
+/// A host that is its own canonical form but for case and a trailing dot: ASCII letters, digits,
+/// `-`, `_`, no empty label, nothing in Punycode (which wants validation), nothing that could be an
+/// IPv4 address.
 fn is_plain(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host).as_bytes();
     let mut label_start = true;
@@ -285,8 +289,8 @@ fn is_plain(host: &str) -> bool {
     !label_start && !first_of_label.is_ascii_digit()
 }
 
-/// The canonical form of any other host: the WHATWG URL standard's host parser (UTS 46, IPv4 spellings,
-/// IPv6 compression), narrowed to what a name server could answer for.
+/// The canonical form of any other host: the WHATWG URL standard's host parser (UTS 46, IPv4
+/// spellings, IPv6 compression), narrowed to what a name server could answer for.
 fn canonical(host: &str) -> Result<String, OriginError> {
     if let Ok(address) = host.parse::<Ipv6Addr>() {
         return Ok(Host::<String>::Ipv6(address).to_string());
@@ -306,7 +310,8 @@ fn canonical(host: &str) -> Result<String, OriginError> {
     }
 }
 
-/// Splits `host[:port]`, minding the colons of an IPv6 address. An empty port is the default one (RFC 3986 section 3.2.3).
+/// Splits `host[:port]`, minding the colons of an IPv6 address. An empty port is the default one
+/// (RFC 3986 section 3.2.3).
 fn split_port(text: &str) -> Result<(&str, Option<u16>), OriginError> {
     let bracket = text.rfind(']').map_or(0, |at| at + 1);
     let Some(colon) = text.get(bracket..).and_then(|tail| tail.rfind(':')) else {

@@ -1,8 +1,8 @@
 //! A robots.txt, parsed once.
 //!
-//! Parsing keeps the text and, for every line that counts, where in the text it stands; nothing is copied out of it until
-//! somebody asks. A group here is what the file shows: a run of user-agent lines with the rules below it.
-//! Merging the groups of one token is left to whoever selects them.
+//! Parsing keeps the text and, for every line that counts, where in the text it stands; nothing is
+//! copied out of it until somebody asks. A group here is what the file shows: a run of user-agent
+//! lines with the rules below it. Merging the groups of one token is left to whoever selects them.
 
 use super::field::Field;
 use super::line::{Line, Lines, is_space};
@@ -14,7 +14,8 @@ use super::token::{narrow, wide};
 /// How a robots.txt is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseOptions {
-    /// Whether field names may be misspelt in the frequent ways and a line of two words may lack its colon.
+    /// Whether field names may be misspelt in the frequent ways and a line of two words may lack
+    /// its colon.
     pub lenient: bool,
     /// How many octets count. RFC 9309 section 2.5 asks for at least 512,000.
     pub limit: usize,
@@ -83,7 +84,8 @@ pub(super) struct AgentLine {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Named {
     Global,
-    /// A token of letters, and the longer one that the line is for crawlers with digits or dots in their token.
+    /// A token of letters, and the longer one that the line is for crawlers with digits or dots in
+    /// their token.
     Tokens(Option<u32>, Option<u32>),
 }
 
@@ -107,8 +109,9 @@ pub(super) struct OtherLine {
 impl Robots {
     /// Parses a robots.txt. Any octets are one; what makes no sense is passed over.
     ///
-    /// Of `text`, the first `options.limit` octets count; the line that the limit cuts is dropped. To tell a file
-    /// that ends at the limit from one that goes on, hand over one octet more where there is one.
+    /// Of `text`, the first `options.limit` octets count; the line that the limit cuts is dropped.
+    /// To tell a file that ends at the limit from one that goes on, hand over one octet more where
+    /// there is one.
     pub fn parse(text: &[u8], options: ParseOptions) -> Self {
         let kept = within(text, options.limit.min(u32::MAX as usize));
         let mut robots = Self {

@@ -1,7 +1,8 @@
 //! The comparison form: the one spelling in which a path and a rule are compared.
 //!
-//! RFC 9309 section 2.2.2: octets outside ASCII and reserved characters are compared percent-encoded, percent-encoded
-//! unreserved characters are decoded. One pass makes it, for both sides:
+//! RFC 9309 section 2.2.2: octets outside ASCII and reserved characters are compared
+//! percent-encoded, percent-encoded unreserved characters are decoded. One pass makes it, for both
+//! sides:
 //!
 //! | octets | in comparison form |
 //! |---|---|
@@ -24,10 +25,12 @@ pub struct ComparisonPath<'a>(Cow<'a, [u8]>);
 impl<'a> ComparisonPath<'a> {
     /// The comparison form of a path with its query. Borrows where that is what is written already.
     ///
-    /// A fragment takes no part; what does not begin with `/` (empty, `?query`, `;params`) gets one in front.
+    /// A fragment takes no part; what does not begin with `/` (empty, `?query`, `;params`) gets one
+    /// in front.
     pub fn new(path_and_query: &'a [u8]) -> Self {
         let is_rooted = path_and_query.first() == Some(&b'/');
-        // Nearly every path: one branchless look at its octets, which compiles to vector instructions.
+        // Nearly every path: one branchless look at its octets, which compiles to vector
+        // instructions.
         let is_plain = path_and_query
             .iter()
             .fold(true, |plain, octet| plain & is_kept(*octet));
@@ -131,7 +134,8 @@ impl Iterator for Units<'_> {
     }
 }
 
-/// Whether an octet is compared as it is written, come what may. `#` ends the path, `%` may begin an escape.
+/// Whether an octet is compared as it is written, come what may. `#` ends the path, `%` may begin
+/// an escape.
 const fn is_kept(octet: u8) -> bool {
     !is_encoded(octet) & (octet != b'%') & (octet != b'#')
 }

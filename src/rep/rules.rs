@@ -1,11 +1,14 @@
-//! The rules that hold for one crawler, compiled: the most specific match wins (RFC 9309 section 2.2.2).
+//! The rules that hold for one crawler, compiled: the most specific match wins (RFC 9309 section
+//! 2.2.2).
 //!
-//! Precedence does not depend on the path, so it is settled once: rules are ranked when they are compiled (longest
-//! pattern first, allow before disallow, then file order), and the verdict is the matching rule of lowest rank.
+//! Precedence does not depend on the path, so it is settled once: rules are ranked when they are
+//! compiled (longest pattern first, allow before disallow, then file order), and the verdict is the
+//! matching rule of lowest rank.
 //!
-//! To find it without asking every rule, rules are filed under their *head*, the plain text before the first wildcard. The heads
-//! are sorted, and each knows the longest other head that begins it. A binary search finds the one head from which
-//! all heads of a path can be reached, so a file of ten thousand rules costs about what one of ten does.
+//! To find it without asking every rule, rules are filed under their *head*, the plain text before
+//! the first wildcard. The heads are sorted, and each knows the longest other head that begins it.
+//! A binary search finds the one head from which all heads of a path can be reached, so a file of
+//! ten thousand rules costs about what one of ten does.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -13,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::path::ComparisonPath;
-use super::pattern::{Pairs, Pattern};
+use super::pattern::{Pairs, Pattern, Subject};
 
 /// Whether a rule allows or disallows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,7 +66,8 @@ pub struct Rules {
     ranked: Box<[Ranked]>,
     /// Sorted by head.
     nodes: Box<[Node]>,
-    /// The patterns that have more than their head to match; each node has a range of them, best first.
+    /// The patterns that have more than their head to match; each node has a range of them, best
+    /// first.
     wild: Box<[Wild]>,
 }
 
@@ -110,7 +114,8 @@ struct Node {
     head: Box<[u8]>,
     /// The longest other head that begins this one.
     parent: Option<u32>,
-    /// The best rank among patterns that match whatever begins with this head, or with one that begins it.
+    /// The best rank among patterns that match whatever begins with this head, or with one that
+    /// begins it.
     best: u32,
     /// The range in [`Rules::wild`].
     wild: (u32, u32),
@@ -163,7 +168,8 @@ impl Rules {
         }
     }
 
-    /// The rule that decides about a path. `None`: no rule matches, so it is allowed. Robots.txt itself always is.
+    /// The rule that decides about a path. `None`: no rule matches, so it is allowed. Robots.txt
+    /// itself always is.
     pub fn verdict(&self, path: &ComparisonPath<'_>) -> Option<&Rule> {
         if path.is_robots_txt() {
             return None;
@@ -173,6 +179,7 @@ impl Rules {
         let mut best = node.best;
         // Worth their price only where there are several patterns to try.
         let pairs = (node.wilds > 4).then(|| Pairs::default().with(path));
+        let subject = Subject::new(path);
         let mut next = Some(node);
         while let Some(node) = next {
             let (start, end) = node.wild;
@@ -180,7 +187,6 @@ impl Rules {
                 .wild
                 .get(start as usize..end as usize)
                 .unwrap_or_default();
-            let rest = path.get(node.head.len()..).unwrap_or_default();
             let hit = wild
                 .iter()
                 .take_while(|wild| wild.rank < best)
@@ -188,7 +194,7 @@ impl Rules {
                 .find(|wild| {
                     self.ranked
                         .get(wild.rank as usize)
-                        .is_some_and(|ranked| ranked.pattern.matches_rest(rest))
+                        .is_some_and(|ranked| ranked.pattern.matches(&subject))
                 });
             if let Some(wild) = hit {
                 best = wild.rank;
@@ -234,8 +240,8 @@ impl Rules {
 
     /// The node of the longest head with which `path` begins.
     fn nearest(&self, path: &[u8]) -> Option<&Node> {
-        // Whatever stands between that head and the path in the order begins with that head too: so the last
-        // head before the path is it, or leads to it.
+        // Whatever stands between that head and the path in the order begins with that head too: so
+        // the last head before the path is it, or leads to it.
         let after = self.nodes.partition_point(|node| *node.head <= *path);
         let mut node = self.nodes.get(after.checked_sub(1)?)?;
         let common = node

@@ -9,8 +9,8 @@ pub(super) const MAX_TOKEN: usize = 128;
 
 /// A crawler's product token (RFC 9309 section 2.2.1), compared without regard to case.
 ///
-/// The RFC's grammar has letters, `-` and `_` only. Real crawlers are called `MJ12bot`, `360Spider` and
-/// `archive.org_bot`, so digits and dots are accepted here.
+/// The RFC's grammar has letters, `-` and `_` only. Real crawlers are called `MJ12bot`, `360Spider`
+/// and `archive.org_bot`, so digits and dots are accepted here.
 #[derive(Clone, Debug)]
 pub struct ProductToken(Arc<str>);
 
@@ -18,7 +18,8 @@ impl ProductToken {
     /// A product token as it is written in `name`.
     ///
     /// # Errors
-    /// When `name` is empty, longer than 128 octets or holds anything but ASCII letters, digits, `-`, `_` and `.`.
+    /// When `name` is empty, longer than 128 octets or holds anything but ASCII letters, digits,
+    /// `-`, `_` and `.`.
     pub fn new(name: &str) -> Result<Self, TokenError> {
         let valid = (1..=MAX_TOKEN).contains(&name.len()) && name.bytes().all(is_wide);
         if valid {
@@ -72,7 +73,8 @@ impl fmt::Display for TokenError {
 
 impl std::error::Error for TokenError {}
 
-/// What a user-agent line names for crawlers whose own token is of letters, `-` and `_`: RFC 9309's grammar, the rest ignored.
+/// What a user-agent line names for crawlers whose own token is of letters, `-` and `_`: RFC 9309's
+/// grammar, the rest ignored.
 pub(super) fn narrow(value: &[u8]) -> &[u8] {
     prefix(value, |octet| {
         octet.is_ascii_alphabetic() || matches!(octet, b'-' | b'_')

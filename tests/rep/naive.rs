@@ -1,11 +1,10 @@
-//! The matching rules again, written for plainness: every rule is asked, every way to place a star is tried.
+//! The matching rules again, written for plainness: every rule is asked, every way to place a star
+//! is tried.
 
 /// What one position of a pattern accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Atom {
     Octet(u8),
-    /// A literal that may be written in either way.
-    Either(&'static str, &'static str),
     Run,
     End,
 }
@@ -43,24 +42,50 @@ fn matched(value: &str, path: &[u8]) -> Option<usize> {
     if !value.starts_with(['/', '*']) {
         return None;
     }
-    let (atoms, length) = atoms(value);
-    accepts(&atoms, path).then_some(length)
+    let units = units(value.as_bytes());
+    let length = units.iter().map(|(unit, _)| unit.len()).sum();
+    // A rule that escapes a star or dollar is about the characters: their spellings are made one on
+    // both sides.
+    let is_literal = units
+        .iter()
+        .any(|(unit, _)| unit == b"%2A" || unit == b"%24");
+    let path = if is_literal {
+        literal(path)
+    } else {
+        path.to_vec()
+    };
+    let atoms: Vec<Atom> = units
+        .iter()
+        .flat_map(|(unit, is_last)| match &unit[..] {
+            b"*" => vec![Atom::Run],
+            b"$" if *is_last => vec![Atom::End],
+            b"$" | b"%24" if is_literal => vec![Atom::Octet(b'D')],
+            b"%2A" => vec![Atom::Octet(b'S')],
+            octets => octets
+                .iter()
+                .map(|octet| Atom::Octet(spared(*octet, is_literal)))
+                .collect(),
+        })
+        .collect();
+    accepts(&atoms, &path).then_some(length)
 }
 
-fn atoms(value: &str) -> (Vec<Atom>, usize) {
-    let mut atoms = Vec::new();
-    let mut length = 0;
-    for (unit, is_last) in units(value.as_bytes()) {
-        length += unit.len();
-        match &unit[..] {
-            b"*" => atoms.push(Atom::Run),
-            b"$" if is_last => atoms.push(Atom::End),
-            b"%2A" => atoms.push(Atom::Either("*", "%2A")),
-            b"%24" => atoms.push(Atom::Either("$", "%24")),
-            octets => atoms.extend(octets.iter().copied().map(Atom::Octet)),
-        }
-    }
-    (atoms, length)
+/// The path with `S` for every star and `D` for every dollar, and other letters spared the
+/// confusion.
+fn literal(path: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8(path.to_vec()).unwrap();
+    let text = text.replace("%2A", "*").replace("%24", "$");
+    let mark = |octet| match octet {
+        b'*' => b'S',
+        b'$' => b'D',
+        octet => spared(octet, true),
+    };
+    text.bytes().map(mark).collect()
+}
+
+/// Sets an octet apart from the marks of the literal form.
+fn spared(octet: u8, is_literal: bool) -> u8 {
+    if is_literal { octet | 0x80 } else { octet }
 }
 
 fn accepts(atoms: &[Atom], path: &[u8]) -> bool {
@@ -69,9 +94,6 @@ fn accepts(atoms: &[Atom], path: &[u8]) -> bool {
     };
     match *first {
         Atom::Octet(octet) => path.first() == Some(&octet) && accepts(rest, &path[1..]),
-        Atom::Either(raw, escaped) => [raw, escaped]
-            .iter()
-            .any(|way| path.starts_with(way.as_bytes()) && accepts(rest, &path[way.len()..])),
         Atom::Run => (0..=path.len()).any(|skipped| accepts(rest, &path[skipped..])),
         Atom::End => path.is_empty(),
     }

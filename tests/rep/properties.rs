@@ -8,7 +8,8 @@ use proptest::prelude::*;
 
 use super::naive;
 
-/// Pieces of paths and patterns, chosen to collide: wildcards, escapes of each kind, and what looks like one.
+/// Pieces of paths and patterns, chosen to collide: wildcards, escapes of each kind, and what looks
+/// like one.
 const PIECES: &[&str] = &[
     "/",
     "/",

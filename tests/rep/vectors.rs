@@ -26,7 +26,8 @@ fn rule_failure(case: &Value) -> Option<String> {
     let rules = robots.rules(robots.selection(&chain));
     let rule = rules.verdict(&ComparisonPath::new(path.as_bytes()));
     let is_allowed = rule.is_none_or(|rule| rule.kind == RuleKind::Allow);
-    // A row that names a rule is decided by it; most rows that are allowed name none, and some are decided by one.
+    // A row that names a rule is decided by it; most rows that are allowed name none, and some are
+    // decided by one.
     let expected = case["rule"].as_str();
     let is_right_rule =
         expected.is_none_or(|line| rule.is_some_and(|rule| rule.text.eq_ignore_ascii_case(line)));

@@ -238,7 +238,7 @@ impl Gate {
 
     /// A new connection to it.
     pub(crate) fn connect(&self) -> Wire {
-        Wire::connect(self.address)
+        Wire::connect(SocketAddr::new([127, 0, 0, 1].into(), self.address.port()))
     }
 
     /// GETs a URL on a connection of its own: absolute-form for `http`, inside an intercepted CONNECT for `https`.

@@ -1,14 +1,21 @@
 //! HTTP/1.1 messages read without judgement: what came is kept as it came, for a test to look at.
 
+use std::fmt;
 use std::io::{self, BufRead, Read};
 
 use serde_json::Value;
 
 /// One message head, octet for octet, without the empty line that ends it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Head {
     /// The start line and the field lines with their line ends.
     pub(crate) raw: Vec<u8>,
+}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
 }
 
 impl Head {
@@ -48,7 +55,8 @@ impl Head {
     /// Every value of the field `name`, in order.
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
         let text = self.text();
-        let fields = text.lines().skip(1).filter_map(|line| line.split_once(':'));
+        // A start line with a colon has no field's name before it; a trailer section has no start line.
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
         fields
             .filter(|(field, _)| field.eq_ignore_ascii_case(name))
             .map(|(_, value)| value.trim().to_owned())
@@ -146,7 +154,7 @@ impl Body {
 }
 
 /// One response with the interim responses that came before it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Response {
     /// The 1xx responses, in order (101 is final).
     pub(crate) interim: Vec<Head>,
@@ -160,6 +168,18 @@ pub(crate) struct Response {
     pub(crate) trailers: Head,
     /// Whether the body came whole, by its own framing.
     pub(crate) whole: bool,
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, body) = (if self.whole { "whole" } else { "broken off" }, self.text());
+        let body: String = body.chars().take(2000).collect();
+        write!(
+            f,
+            "{:?}\n{:?}\n{body}\n{:?}({whole})",
+            self.interim, self.head, self.trailers
+        )
+    }
 }
 
 impl Response {

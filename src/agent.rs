@@ -54,7 +54,7 @@ impl Source {
 pub struct Agents {
     configured: Option<Arc<Agent>>,
     nobody: Arc<Agent>,
-    known: DashMap<Box<[u8]>, Arc<Agent>>,
+    known: DashMap<Box<[u8]>, Arc<Agent>, ahash::RandomState>,
 }
 
 impl Agents {
@@ -65,7 +65,7 @@ impl Agents {
             configured: (!configured.is_empty())
                 .then(|| agent(configured.to_vec(), Source::Config)),
             nobody: Arc::default(),
-            known: DashMap::new(),
+            known: DashMap::default(),
         }
     }
 

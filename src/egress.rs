@@ -6,6 +6,7 @@
 //! TLS sessions are resumed, certificates are always verified.
 
 mod failure;
+mod pool;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -13,29 +14,34 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::uri::{Authority, PathAndQuery, Scheme as UriScheme};
-use http::{Request, Response, Uri};
+use http::{Method, Request, Response, Uri, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use hyper::client::conn::http1;
 use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::connect::dns::Name;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use hyper_util::client::legacy::connect::{Connection as _, HttpConnector, HttpInfo};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tower_service::Service;
 
 pub use self::failure::Failure;
+pub use self::pool::Inbound;
+use self::pool::{Lease, Pool};
+use crate::clock::Clock;
 use crate::config::{Config, UpstreamConfig};
 use crate::policy::Permit;
 use crate::rep::{Origin, Scheme};
 use crate::robots::fetch::RobotsErrand;
 use crate::trust::{self, TrustError};
+
+/// A connection that was idle for longer may have been closed by the origin while the request was on its way.
+const DOUBTFUL: Duration = Duration::from_millis(500);
 
 /// What a request goes out for.
 #[derive(Debug)]
@@ -48,9 +54,25 @@ pub enum Errand {
 
 /// The connections to origins.
 #[derive(Debug, Clone)]
-pub struct Egress {
-    client: Client<HttpsConnector<HttpConnector<Resolver>>, Outgoing>,
+pub struct Egress(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    connector: HttpsConnector<HttpConnector<Resolver>>,
     tunnels: HttpConnector<Resolver>,
+    pool: Arc<Pool>,
+    connect_timeout: Duration,
+    idle_timeout: Duration,
+    sweeping: Once,
+}
+
+/// A response head, and where it came from.
+#[derive(Debug)]
+pub struct Received {
+    /// The head, with the body to come.
+    pub response: Response<Inbound>,
+    /// The address that was dialled.
+    pub peer: SocketAddr,
 }
 
 /// The body of a request that leaves.
@@ -71,30 +93,27 @@ impl Egress {
     ///
     /// # Errors
     /// When the trusted roots cannot be read.
-    pub fn new(config: &Config) -> Result<Egress, TrustError> {
+    pub fn new(config: &Config, clock: Clock) -> Result<Egress, TrustError> {
         let tls = tls_config(&config.tls.extra_roots)?;
-        let connector = tcp_connector(&config.upstream);
-        let https = hyper_rustls::HttpsConnectorBuilder::new()
+        let tunnels = tcp_connector(&config.upstream);
+        let connector = hyper_rustls::HttpsConnectorBuilder::new()
             .with_tls_config(tls)
             .https_or_http()
             .enable_http1()
-            .wrap_connector(connector.clone());
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(config.upstream.idle_timeout)
-            .pool_max_idle_per_host(config.upstream.idle_per_host)
-            .set_host(false)
-            // A proxy removes these before it forwards (RFC 9112 5.1 and 5.2); hyper does.
-            .http1_allow_spaces_after_header_name_in_responses(true)
-            .http1_allow_obsolete_multiline_headers_in_responses(true)
-            .build(https);
-        Ok(Egress {
-            client,
-            tunnels: connector,
-        })
+            .wrap_connector(tunnels.clone());
+        let upstream = &config.upstream;
+        Ok(Egress(Arc::new(Shared {
+            connector,
+            tunnels,
+            pool: Pool::new(upstream.idle_per_host, upstream.idle_timeout, clock),
+            connect_timeout: upstream.connect_timeout,
+            idle_timeout: upstream.idle_timeout,
+            sweeping: Once::new(),
+        })))
     }
 
-    /// Sends a request on its errand. Method, fields and body are the caller's; the URI is the errand's.
+    /// Sends a request on its errand and waits for the response head. Method, fields and body are the
+    /// caller's; where it goes and what it asks for are the errand's.
     ///
     /// # Errors
     /// What went wrong, as [`Failure`] tells it; no response head came.
@@ -102,17 +121,29 @@ impl Egress {
         &self,
         errand: Errand,
         mut request: Request<Outgoing>,
-    ) -> Result<Response<Incoming>, Failure> {
+    ) -> Result<Received, Failure> {
         let (origin, path) = match &errand {
             Errand::Page(permit) => (&permit.target().origin, &permit.target().path),
             Errand::Robots(errand) => errand.target(),
         };
-        *request.uri_mut() = absolute(origin, path).ok_or(Failure::Unaddressable)?;
-        *request.version_mut() = http::Version::HTTP_11;
-        self.client
-            .request(request)
-            .await
-            .map_err(|error| Failure::of(&error))
+        *request.uri_mut() = Uri::from(path.clone());
+        *request.version_mut() = Version::HTTP_11;
+        while let Some(lease) = self.0.pool.take(origin) {
+            let is_doubtful = lease.idle_for.is_some_and(|idle| idle > DOUBTFUL);
+            let spare = is_doubtful.then(|| copy_if_safe(&request)).flatten();
+            match attempt(lease, request).await {
+                Ok(received) => return Ok(received),
+                Err(Lost::Unsent(unsent)) => request = unsent,
+                Err(Lost::Sent(Failure::Terminated)) if let Some(spare) = spare => request = spare,
+                Err(Lost::Sent(failure)) => return Err(failure),
+            }
+        }
+        // Boxed: what a rare connect needs should not burden every request's future.
+        let lease = Box::pin(self.0.dial(origin)).await?;
+        attempt(lease, request).await.map_err(|lost| match lost {
+            Lost::Sent(failure) => failure,
+            Lost::Unsent(_) => Failure::Terminated,
+        })
     }
 
     /// Connects to the origin of a tunnel that was cleared, without TLS of our own.
@@ -120,32 +151,92 @@ impl Egress {
     /// # Errors
     /// What went wrong.
     pub async fn connect(&self, permit: Permit) -> Result<TcpStream, Failure> {
-        let target = permit.target();
-        let uri = absolute(&target.origin, &target.path).ok_or(Failure::Unaddressable)?;
-        let mut connector = self.tunnels.clone();
-        std::future::poll_fn(|cx| Service::poll_ready(&mut connector, cx))
+        let uri = address(&permit.target().origin).ok_or(Failure::Unaddressable)?;
+        let mut connector = self.0.tunnels.clone();
+        let stream = timeout(self.0.connect_timeout, connector.call(uri))
             .await
-            .map_err(|error| Failure::of(&error))?;
-        let stream = connector
-            .call(uri)
-            .await
+            .map_err(|_| Failure::ConnectTimeout)?
             .map_err(|error| Failure::of(&error))?;
         Ok(stream.into_inner())
     }
 }
 
-fn absolute(origin: &Origin, path: &PathAndQuery) -> Option<Uri> {
-    let scheme = match origin.scheme() {
-        Scheme::Http => UriScheme::HTTP,
-        Scheme::Https => UriScheme::HTTPS,
-        Scheme::Ftp => return None,
-    };
-    let authority = Authority::from_maybe_shared(Bytes::from(origin.authority())).ok()?;
-    let mut parts = http::uri::Parts::default();
-    parts.scheme = Some(scheme);
-    parts.authority = Some(authority);
-    parts.path_and_query = Some(path.clone());
-    Uri::from_parts(parts).ok()
+impl Shared {
+    async fn dial(&self, origin: &Origin) -> Result<Lease, Failure> {
+        let uri = address(origin).ok_or(Failure::Unaddressable)?;
+        let mut connector = self.connector.clone();
+        let io = timeout(self.connect_timeout, connector.call(uri))
+            .await
+            .map_err(|_| Failure::ConnectTimeout)?
+            .map_err(|error| Failure::of(&*error))?;
+        let mut extras = http::Extensions::new();
+        io.connected().get_extras(&mut extras);
+        let peer = extras
+            .get::<HttpInfo>()
+            .map(HttpInfo::remote_addr)
+            .ok_or(Failure::Unaddressable)?;
+        let (sender, connection) = http1::Builder::new()
+            // A proxy mends these before it forwards (RFC 9112 5.1 and 5.2); hyper does.
+            .allow_spaces_after_header_name_in_responses(true)
+            .allow_obsolete_multiline_headers_in_responses(true)
+            .handshake(io)
+            .await
+            .map_err(|error| Failure::of(&error))?;
+        // Its end is seen by the exchange that it carries, or by the pool.
+        tokio::spawn(async move { drop(connection.with_upgrades().await) });
+        self.sweeping.call_once(|| {
+            let every = (self.idle_timeout / 2).max(Duration::from_secs(1));
+            tokio::spawn(Pool::sweep(Arc::downgrade(&self.pool), every));
+        });
+        Ok(self.pool.lease(origin, sender, peer))
+    }
+}
+
+/// A request that got no answer.
+enum Lost {
+    /// Nothing of it was sent.
+    Unsent(Request<Outgoing>),
+    /// It may have been.
+    Sent(Failure),
+}
+
+async fn attempt(mut lease: Lease, request: Request<Outgoing>) -> Result<Received, Lost> {
+    match lease.sender.try_send_request(request).await {
+        Ok(response) => {
+            let peer = lease.peer;
+            let response = response.map(|incoming: Incoming| Inbound::new(incoming, lease));
+            Ok(Received { response, peer })
+        }
+        Err(mut error) => Err(match error.take_message() {
+            Some(request) => Lost::Unsent(request),
+            None => Lost::Sent(Failure::of(error.error())),
+        }),
+    }
+}
+
+/// A second copy of a request that may be sent twice: safe, and without a body.
+fn copy_if_safe(request: &Request<Outgoing>) -> Option<Request<Outgoing>> {
+    let is_safe = matches!(
+        *request.method(),
+        Method::GET | Method::HEAD | Method::OPTIONS
+    );
+    if !is_safe || !request.body().is_end_stream() {
+        return None;
+    }
+    let mut copy = Request::new(Outgoing::Empty);
+    copy.method_mut().clone_from(request.method());
+    copy.uri_mut().clone_from(request.uri());
+    copy.headers_mut().clone_from(request.headers());
+    copy.extensions_mut().clone_from(request.extensions());
+    Some(copy)
+}
+
+/// The origin as the connector wants it: a URI.
+fn address(origin: &Origin) -> Option<Uri> {
+    match origin.scheme() {
+        Scheme::Http | Scheme::Https => Uri::try_from(format!("{origin}/")).ok(),
+        Scheme::Ftp => None,
+    }
 }
 
 fn tls_config(extra_roots: &[PathBuf]) -> Result<rustls::ClientConfig, TrustError> {
@@ -162,7 +253,7 @@ fn tls_config(extra_roots: &[PathBuf]) -> Result<rustls::ClientConfig, TrustErro
 fn tcp_connector(config: &UpstreamConfig) -> HttpConnector<Resolver> {
     let mut connector = HttpConnector::new_with_resolver(Resolver {
         hosts: Arc::new(config.hosts.clone()),
-        system: hyper_util::client::legacy::connect::dns::GaiResolver::new(),
+        system: GaiResolver::new(),
     });
     connector.enforce_http(false);
     connector.set_nodelay(true);
@@ -175,7 +266,7 @@ fn tcp_connector(config: &UpstreamConfig) -> HttpConnector<Resolver> {
 #[derive(Debug, Clone)]
 struct Resolver {
     hosts: Arc<HashMap<String, IpAddr>>,
-    system: hyper_util::client::legacy::connect::dns::GaiResolver,
+    system: GaiResolver,
 }
 
 /// A name did not resolve.

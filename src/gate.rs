@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue};
 
 use crate::agent::{Agent, Agents};
 use crate::audit::Log;
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::egress::Egress;
 use crate::pace::{Pace, TooEarly};
@@ -85,13 +85,14 @@ impl Gate {
         &self.registry
     }
 
-    /// May `target` be asked for by `agent`, now? robots.txt is fetched as `user_agent`.
+    /// May `target`, asked for by `agent` just now, at `asked`, go out? robots.txt is fetched as `user_agent`.
     pub async fn clear(
         &self,
         kind: Kind,
         target: Target,
         agent: &Agent,
         user_agent: Option<&HeaderValue>,
+        asked: Moment,
     ) -> Cleared {
         let refused = |decision, hold| Cleared {
             ruling: Ruling::Refuse(decision),
@@ -112,7 +113,6 @@ impl Gate {
                 Err(target) => target,
             },
         };
-        let asked = self.clock.now();
         let View { state, stance } = self.registry.view(&target.origin, user_agent).await;
         let now = self.clock.now();
         let hold = now.since(asked);
@@ -132,7 +132,11 @@ impl Gate {
         let Ruling::Clear(permit, decision) = ruling else {
             return Cleared { ruling, hold };
         };
-        match self.pace.turn(&origin).await {
+        let turn = match self.pace.is_unlimited() {
+            true => Ok(Duration::ZERO),
+            false => Box::pin(self.pace.turn(&origin)).await,
+        };
+        match turn {
             Ok(paced) => Cleared {
                 ruling: Ruling::Clear(permit, decision),
                 hold: hold + paced,

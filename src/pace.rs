@@ -26,7 +26,7 @@ type Limiter = RateLimiter<NotKeyed, InMemoryState, Ticks, NoOpMiddleware<Nanos>
 /// The pace of all origins.
 pub struct Pace {
     settings: ArcSwap<Settings>,
-    limiters: DashMap<Origin, Arc<Limiter>>,
+    limiters: DashMap<Origin, Arc<Limiter>, ahash::RandomState>,
     clock: Clock,
 }
 
@@ -44,7 +44,7 @@ impl Pace {
     pub fn new(config: &PaceConfig, clock: Clock) -> Pace {
         Pace {
             settings: ArcSwap::from_pointee(Settings::of(config)),
-            limiters: DashMap::new(),
+            limiters: DashMap::default(),
             clock,
         }
     }
@@ -53,6 +53,11 @@ impl Pace {
     pub fn reconfigure(&self, config: &PaceConfig) {
         self.settings.store(Arc::new(Settings::of(config)));
         self.limiters.clear();
+    }
+
+    /// Whether every request has its turn at once.
+    pub fn is_unlimited(&self) -> bool {
+        self.settings.load().quota.is_none()
     }
 
     /// Waits for the turn of a request to `origin`; tells how long that took.

@@ -116,11 +116,12 @@ impl Queue {
         if self.state.load(Ordering::Acquire) == State::Open as u8 {
             return Ok(());
         }
-        self.wait(|inner, state| match state {
+        // Boxed: a rare wait should not burden every request's future.
+        Box::pin(self.wait(|inner, state| match state {
             State::Open => Some(Ok(())),
             State::Full => None,
             State::Refusing => Some(Err(inner.failure())),
-        })
+        }))
         .await
     }
 

@@ -142,7 +142,7 @@ fn from_origin(
     let user_agent = named
         .first()
         .and_then(|name| HeaderValue::from_str(name).ok());
-    let egress = Egress::new(config).map_err(|error| error.to_string())?;
+    let egress = Egress::new(config, clock.clone()).map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

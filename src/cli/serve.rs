@@ -93,7 +93,7 @@ pub(super) fn build(config: Config) -> Result<Arc<Proxy>, String> {
     let clock = Clock::system();
     let authority =
         Authority::load_or_create(&config.tls, clock.clone()).map_err(|e| e.to_string())?;
-    let egress = Egress::new(&config).map_err(|error| error.to_string())?;
+    let egress = Egress::new(&config, clock.clone()).map_err(|error| error.to_string())?;
     let log = Log::open(&config.log, &clock).map_err(|error| error.to_string())?;
     if let Some(file) = &config.log.file {
         info!(ca = %config.tls.ca_cert.display(), log = %file.display(), "decisions are kept");

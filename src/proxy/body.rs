@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
 use super::ledger::Ledger;
-use crate::egress::BodyError;
+use crate::egress::{BodyError, Inbound};
 
 /// The body of an answer to a crawler. Holds the exchange's ledger, so that the record is written when the
 /// last octet has gone, or the crawler.
@@ -27,7 +27,7 @@ enum Content {
     /// Written by crawlgate.
     Own(Option<Bytes>),
     /// From the origin, as it comes.
-    Origins(Incoming),
+    Origins(Inbound),
 }
 
 impl Answer {
@@ -49,7 +49,7 @@ impl Answer {
     }
 
     /// The origin's body.
-    pub fn forwarded(incoming: Incoming, ledger: Box<Ledger>) -> Answer {
+    pub fn forwarded(incoming: Inbound, ledger: Box<Ledger>) -> Answer {
         Answer {
             content: Content::Origins(incoming),
             ledger: Some(ledger),

@@ -6,6 +6,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use http::{Request, Response, StatusCode};
@@ -196,7 +198,7 @@ async fn open(
     let cleared = {
         let user_agent = ledger.user_agent.as_ref();
         let gate = &connection.proxy.gate;
-        gate.clear(Kind::Tunnel, target, &ledger.agent, user_agent)
+        gate.clear(Kind::Tunnel, target, &ledger.agent, user_agent, ledger.time)
             .await
     };
     ledger.hold = cleared.hold;
@@ -233,8 +235,10 @@ pub async fn relay(
     mut ledger: Box<Ledger>,
     stop: CancellationToken,
 ) {
+    let bytes_in = Arc::clone(ledger.bytes_in.get_or_insert_default());
     let mut counted = Counted {
         inner: &mut downstream,
+        bytes_in: &bytes_in,
         ledger: &mut ledger,
     };
     let result = tokio::select! {
@@ -250,6 +254,7 @@ pub async fn relay(
 /// The crawler's side of a relay, counting.
 struct Counted<'a, S> {
     inner: &'a mut S,
+    bytes_in: &'a AtomicU64,
     ledger: &'a mut Ledger,
 }
 
@@ -262,9 +267,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<'_, S> {
         let before = buf.filled().len();
         let poll = Pin::new(&mut *self.inner).poll_read(cx, buf);
         let octets = (buf.filled().len() - before) as u64;
-        self.ledger
-            .bytes_in
-            .fetch_add(octets, std::sync::atomic::Ordering::Relaxed);
+        self.bytes_in.fetch_add(octets, Ordering::Relaxed);
         poll
     }
 }

@@ -13,10 +13,10 @@ use super::body::Answer;
 use super::ledger::{Ledger, Opening};
 use super::respond::{self, Asked, Refusal};
 use super::target::{self, Scope, Unreadable};
-use super::upstream::{self, Received};
+use super::upstream;
 use super::wire::Link;
 use super::{Proxy, connect, fields};
-use crate::egress::Failure;
+use crate::egress::{Failure, Inbound, Received};
 use crate::gate::Kind;
 use crate::policy::{Decision, Reason, Ruling};
 
@@ -68,7 +68,7 @@ impl Connection {
         ledger.user_agent = request.headers().get(USER_AGENT).cloned();
         ledger.agent = self.proxy.gate.identify(request.headers());
         if shape.is_connect {
-            return match connect::connect(self, request, ledger).await {
+            return match Box::pin(connect::connect(self, request, ledger)).await {
                 Ok(response) => response,
                 Err((refusal, ledger)) => self.refuse(&refusal, ledger, shape),
             };
@@ -102,8 +102,14 @@ impl Connection {
         let cleared = {
             let user_agent = ledger.user_agent.as_ref();
             let gate = &self.proxy.gate;
-            gate.clear(Kind::Request, target, &ledger.agent, user_agent)
-                .await
+            gate.clear(
+                Kind::Request,
+                target,
+                &ledger.agent,
+                user_agent,
+                ledger.time,
+            )
+            .await
         };
         ledger.hold = cleared.hold;
         let permit = match cleared.ruling {
@@ -125,15 +131,15 @@ impl Connection {
             permit,
             request,
             &self.link,
-            &ledger.bytes_in,
+            &mut ledger,
             self.proxy.settings.load().upstream.response_timeout,
         )
         .await;
-        let Received { response, from } = match received {
+        let Received { response, peer } = match received {
             Ok(received) => received,
             Err(failure) => return Err((Refusal::Upstream(failure), ledger)),
         };
-        ledger.upstream = from;
+        ledger.upstream = Some(peer);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return match downstream {
                 Some(downstream) if wants_websocket => {
@@ -147,7 +153,7 @@ impl Connection {
     }
 
     /// Passes the origin's answer on.
-    fn pass(&self, mut response: Response<Incoming>, mut ledger: Box<Ledger>) -> Response<Answer> {
+    fn pass(&self, mut response: Response<Inbound>, mut ledger: Box<Ledger>) -> Response<Answer> {
         ledger.answered(response.status().as_u16(), None);
         let version = response.version();
         fields::to_crawler(response.headers_mut());
@@ -160,7 +166,7 @@ impl Connection {
     /// Relays what both sides say from now on. The record is written when they have finished.
     fn switch(
         &self,
-        mut response: Response<Incoming>,
+        mut response: Response<Inbound>,
         downstream: OnUpgrade,
         mut ledger: Box<Ledger>,
     ) -> Response<Answer> {

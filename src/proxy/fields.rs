@@ -115,23 +115,44 @@ fn set_host(headers: &mut HeaderMap, authority: &str) {
 /// Removes the fields that are for this connection only: those that `Connection` lists, on all of its
 /// lines, and those that everybody knows.
 fn strip(headers: &mut HeaderMap) {
-    if headers.contains_key(CONNECTION) {
-        let listed: Vec<HeaderName> = headers
-            .get_all(CONNECTION)
-            .iter()
-            .flat_map(names)
-            .filter_map(|name| HeaderName::from_bytes(name).ok())
-            // Framing and addressing are never optional, whatever a crawler lists.
-            .filter(|name| ![HOST, CONTENT_LENGTH, VIA].contains(name))
-            .collect();
-        for name in listed {
+    // One look at each name is cheaper than a search for each field that is seldom there.
+    let mut known = [
+        CONNECTION,
+        KEEP_ALIVE,
+        PROXY_CONNECTION,
+        TE,
+        TRANSFER_ENCODING,
+        UPGRADE,
+    ]
+    .map(|name| (name, false));
+    for name in headers.keys() {
+        if let Some((_, present)) = known.iter_mut().find(|(known, _)| known == name) {
+            *present = true;
+        }
+    }
+    if let [(_, true), ..] = known {
+        for name in listed(headers) {
             headers.remove(name);
         }
-        headers.remove(CONNECTION);
     }
-    for name in [KEEP_ALIVE, PROXY_CONNECTION, TE, TRANSFER_ENCODING, UPGRADE] {
-        headers.remove(name);
+    for (name, present) in known {
+        if present {
+            headers.remove(name);
+        }
     }
+}
+
+/// What `Connection` lists, but for what it usually says.
+fn listed(headers: &HeaderMap) -> Vec<HeaderName> {
+    headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter(|value| !matches!(value.as_bytes(), b"keep-alive" | b"close"))
+        .flat_map(names)
+        .filter_map(|name| HeaderName::from_bytes(name).ok())
+        // Framing and addressing are never optional, whatever a crawler lists.
+        .filter(|name| ![HOST, CONTENT_LENGTH, VIA].contains(name))
+        .collect()
 }
 
 fn lists(headers: &HeaderMap, field: &HeaderName, wanted: &[u8]) -> bool {

@@ -28,7 +28,8 @@ pub struct Ledger {
     link: Arc<Link>,
     /// The decision's identifier.
     pub id: DecisionId,
-    time: Moment,
+    /// When it began.
+    pub time: Moment,
     client: SocketAddr,
     via: &'static str,
     /// The exchange is a tunnel that is not looked into.
@@ -49,8 +50,8 @@ pub struct Ledger {
     pub upstream: Option<SocketAddr>,
     /// What the crawler was answered.
     pub status: Option<u16>,
-    /// Octets of the request's body so far.
-    pub bytes_in: Arc<AtomicU64>,
+    /// Octets of the request's body so far; none where it has no body.
+    pub bytes_in: Option<Arc<AtomicU64>>,
     /// Octets of the response's body so far.
     pub bytes_out: u64,
     /// What went wrong, as Proxy-Status has it.
@@ -112,7 +113,7 @@ impl Ledger {
             hold: Duration::ZERO,
             upstream: None,
             status: None,
-            bytes_in: Arc::default(),
+            bytes_in: None,
             bytes_out: 0,
             error: Some(HUNG_UP),
             is_void: false,
@@ -200,7 +201,10 @@ impl Ledger {
             hold: self.hold,
             upstream: self.upstream,
             status: self.status,
-            bytes_in: self.bytes_in.load(Ordering::Relaxed),
+            bytes_in: self
+                .bytes_in
+                .as_ref()
+                .map_or(0, |octets| octets.load(Ordering::Relaxed)),
             bytes_out: self.bytes_out,
             duration: self.proxy.clock.now().since(self.time),
             error: self.error,
@@ -257,8 +261,22 @@ fn copy_of<'a>(state: &'a State, url: &'a str) -> audit::RobotsCopy<'a> {
 impl Url {
     fn text(&self) -> Vec<u8> {
         match self {
-            Url::Whole(uri) => uri.to_string().into_bytes(),
-            Url::Inside(origin, uri) => format!("{origin}{uri}").into_bytes(),
+            Url::Whole(uri) => {
+                let mut text = Vec::with_capacity(128);
+                if let Some(scheme) = uri.scheme_str() {
+                    text.extend_from_slice(scheme.as_bytes());
+                    text.extend_from_slice(b"://");
+                }
+                let authority = uri.authority().map_or("", |authority| authority.as_str());
+                text.extend_from_slice(authority.as_bytes());
+                let path = uri.path_and_query().map_or("", |path| path.as_str());
+                text.extend_from_slice(path.as_bytes());
+                text
+            }
+            Url::Inside(origin, uri) => {
+                let path = uri.path_and_query().map_or("", |path| path.as_str());
+                [origin.as_str().as_bytes(), path.as_bytes()].concat()
+            }
             Url::Excerpt(bytes) => bytes.to_vec(),
         }
     }

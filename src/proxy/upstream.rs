@@ -2,36 +2,26 @@
 //!
 //! `send(permit, …)` is the only call in the proxy that makes a request leave.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::header::{EXPECT, HeaderMap};
-use http::{Request, Response, StatusCode, Version};
+use http::{Request, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
-use hyper_util::client::legacy::connect::HttpInfo;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::body::Upload;
+use super::ledger::Ledger;
 use super::wire::Link;
-use crate::egress::{Egress, Errand, Failure, Outgoing};
+use crate::egress::{Egress, Errand, Failure, Outgoing, Received};
 use crate::policy::Permit;
 
 /// How long the origin may think about `Expect: 100-continue` before the body is sent regardless
 /// (RFC 9110 10.1.1: a client need not wait for ever).
 const INVITATION: Duration = Duration::from_secs(1);
-
-/// A response head, and where it came from.
-#[derive(Debug)]
-pub struct Received {
-    /// The head, with the body to come.
-    pub response: Response<Incoming>,
-    /// The address that was dialled.
-    pub from: Option<SocketAddr>,
-}
 
 /// Sends what was cleared and waits for the response head. Interim responses go to `link`.
 ///
@@ -42,7 +32,7 @@ pub async fn send(
     permit: Permit,
     request: Request<Incoming>,
     link: &Arc<Link>,
-    progress: &Arc<AtomicU64>,
+    ledger: &mut Ledger,
     patience: Duration,
 ) -> Result<Received, Failure> {
     let is_http_10 = request.version() == Version::HTTP_10;
@@ -60,11 +50,8 @@ pub async fn send(
             invitation = Some(Invitation(Mutex::new(Some(invite))));
             invited
         });
-        Outgoing::Stream(Box::pin(Upload::new(
-            incoming,
-            Arc::clone(progress),
-            invited,
-        )))
+        let progress = Arc::clone(ledger.bytes_in.get_or_insert_default());
+        Outgoing::Stream(Box::pin(Upload::new(incoming, progress, invited)))
     } else {
         Outgoing::Empty
     };
@@ -84,31 +71,27 @@ pub async fn send(
     }
     let sent = egress.send(Errand::Page(permit), request);
     let mut sent = std::pin::pin!(sent);
-    let mut seen = progress.load(Ordering::Relaxed);
+    let progress = || {
+        ledger
+            .bytes_in
+            .as_ref()
+            .map_or(0, |octets| octets.load(Ordering::Relaxed))
+    };
+    let mut seen = progress();
     if let Some(invitation) = &invitation {
         match timeout(INVITATION, &mut sent).await {
-            Ok(response) => return response.map(Received::of),
+            Ok(response) => return response,
             Err(_) => invitation.send(),
         }
     }
     loop {
         if let Ok(response) = timeout(patience, &mut sent).await {
-            return response.map(Received::of);
+            return response;
         }
         // A body under way keeps the origin's time from starting.
-        let now = progress.load(Ordering::Relaxed);
+        let now = progress();
         if std::mem::replace(&mut seen, now) == now {
             return Err(Failure::ResponseTimeout);
-        }
-    }
-}
-
-impl Received {
-    fn of(response: Response<Incoming>) -> Received {
-        let info = response.extensions().get::<HttpInfo>();
-        Received {
-            from: info.map(HttpInfo::remote_addr),
-            response,
         }
     }
 }

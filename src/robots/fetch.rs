@@ -15,7 +15,6 @@ use http::header::{
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Body as _;
-use hyper::body::Incoming;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncReadExt, BufReader};
 use tokio::time::timeout;
 use tokio_util::io::StreamReader;
@@ -26,7 +25,7 @@ use super::access::{
 use super::snapshot::Snapshot;
 use crate::clock::Clock;
 use crate::config::RobotsConfig;
-use crate::egress::{Egress, Errand, Outgoing};
+use crate::egress::{Egress, Errand, Inbound, Outgoing};
 use crate::rep::{Origin, ParseOptions, Robots};
 
 /// What is sent when neither the crawler nor the configuration names anybody.
@@ -135,7 +134,7 @@ async fn request(
     url: &str,
     user_agent: Option<&HeaderValue>,
     config: &RobotsConfig,
-) -> Result<Response<Incoming>, Cause> {
+) -> Result<Response<Inbound>, Cause> {
     let (origin, path) = Origin::parse(url).map_err(|_| Cause::Redirect(0))?;
     let path = PathAndQuery::try_from(path).map_err(|_| Cause::Redirect(0))?;
     let mut request = Request::new(Outgoing::Empty);
@@ -152,7 +151,8 @@ async fn request(
     // The connector bounds the connect itself; the sum bounds name look-up and TLS as well.
     let patience = config.connect_timeout + config.first_byte_timeout;
     match timeout(patience, egress.send(errand, request)).await {
-        Ok(answer) => answer.map_err(|failure| failure.cause()),
+        Ok(Ok(received)) => Ok(received.response),
+        Ok(Err(failure)) => Err(failure.cause()),
         Err(_) => Err(Cause::Timeout),
     }
 }
@@ -173,7 +173,7 @@ fn location(base: &str, headers: &HeaderMap) -> Option<String> {
 }
 
 async fn successful(
-    response: Response<Incoming>,
+    response: Response<Inbound>,
     url: &str,
     config: &RobotsConfig,
     clock: &Clock,
@@ -220,7 +220,7 @@ fn freshness(headers: &HeaderMap) -> Freshness {
 }
 
 /// The decoded body, at most `limit` octets of it.
-async fn read_body(response: Response<Incoming>, limit: usize) -> Result<Vec<u8>, Cause> {
+async fn read_body(response: Response<Inbound>, limit: usize) -> Result<Vec<u8>, Cause> {
     let codings = codings(response.headers())?;
     let frames = Frames(response.into_body());
     let mut reader: Box<dyn AsyncBufRead + Send + Unpin> = Box::new(StreamReader::new(frames));
@@ -307,7 +307,7 @@ impl Coding {
 }
 
 /// The data frames of a body as a stream, for tokio's reader adapters.
-struct Frames(Incoming);
+struct Frames(Inbound);
 
 impl Stream for Frames {
     type Item = Result<bytes::Bytes, std::io::Error>;

@@ -47,7 +47,7 @@ pub struct Registry {
 }
 
 struct Shared {
-    entries: DashMap<Origin, Arc<Entry>>,
+    entries: DashMap<Origin, Arc<Entry>, ahash::RandomState>,
     bytes: AtomicUsize,
     bounds: CacheConfig,
     config: ArcSwap<RobotsConfig>,
@@ -73,7 +73,7 @@ impl Registry {
     pub fn new(config: RobotsConfig, egress: Egress, clock: Clock) -> Registry {
         Registry {
             shared: Arc::new(Shared {
-                entries: DashMap::new(),
+                entries: DashMap::default(),
                 bytes: AtomicUsize::new(0),
                 bounds: config.cache.clone(),
                 config: ArcSwap::from_pointee(config),
@@ -96,7 +96,8 @@ impl Registry {
         let (view, flight) = self.shared.look(&entry, origin, user_agent);
         match flight {
             None => view,
-            Some(flight) => self.shared.wait(&entry, flight).await,
+            // Boxed: a rare wait should not burden every request's future.
+            Some(flight) => Box::pin(self.shared.wait(&entry, flight)).await,
         }
     }
 

@@ -1,1 +1,280 @@
-fn main() {}
+//! What an exchange costs from end to end: `cargo bench --bench exchange`.
+//!
+//! 64 crawlers ask an origin for 1 KB over and over, each on a connection that stays open: directly, through a bare
+//! hyper proxy that decides nothing, and through crawlgate, plain and intercepted, allowed and denied. Origin and
+//! crawlers share all CPUs but one, the proxy has the last one to itself, and what counts is the proxy's CPU time per
+//! request: it hardly depends on what else the machine does, which wall time does. The arrangements take turns in
+//! rounds, and the median round is shown.
+//!
+//! `EXCHANGE_ROUNDS` (3) and `EXCHANGE_SECONDS` (2) change how long it takes.
+
+#![allow(
+    dead_code,
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a measurement reads the clock, prints, and ends loudly where it cannot be set up"
+)]
+
+mod lab;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpListener;
+
+use lab::Lab;
+use lab::crawler::{Crawlers, Way};
+use lab::origin::{ALLOWED, DISALLOWED};
+use lab::process::Process;
+
+const CONNECTIONS: usize = 64;
+
+/// One line of the table.
+struct Arrangement {
+    name: &'static str,
+    secure: bool,
+    path: &'static str,
+    /// The proxy's process, by its place among the proxies.
+    proxy: Option<usize>,
+    expected: u16,
+}
+
+const fn arrangement(
+    name: &'static str,
+    secure: bool,
+    path: &'static str,
+    proxy: Option<usize>,
+    expected: u16,
+) -> Arrangement {
+    Arrangement {
+        name,
+        secure,
+        path,
+        proxy,
+        expected,
+    }
+}
+
+const BARE: usize = 0;
+const GATE: usize = 1;
+
+const ARRANGEMENTS: [Arrangement; 6] = [
+    arrangement("direct, HTTP", false, ALLOWED, None, 200),
+    arrangement("bare hyper proxy", false, ALLOWED, Some(BARE), 200),
+    arrangement("crawlgate, allowed", false, ALLOWED, Some(GATE), 200),
+    arrangement("crawlgate, denied", false, DISALLOWED, Some(GATE), 403),
+    arrangement("direct, HTTPS", true, ALLOWED, None, 200),
+    arrangement("crawlgate, intercepted", true, ALLOWED, Some(GATE), 200),
+];
+
+/// What one round of one arrangement came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    requests: u64,
+    seconds: f64,
+    p50: f64,
+    p99: f64,
+    /// The proxy's CPU time.
+    cpu: f64,
+}
+
+fn main() {
+    match lab::role().as_deref() {
+        Some("origin") => lab::origin::serve(Path::new(&word(2))),
+        Some("bare") => bare(),
+        Some("load") => load(),
+        _ if lab::is_asked_to_measure() => measure(),
+        _ => {}
+    }
+}
+
+fn word(place: usize) -> String {
+    std::env::args().nth(place).unwrap()
+}
+
+fn measure() {
+    let rounds = lab::setting("EXCHANGE_ROUNDS", 3);
+    let seconds = lab::setting("EXCHANGE_SECONDS", 2);
+    let (for_proxy, for_others) = lab::process::cpu_sets();
+    let lab = Lab::new(for_others.as_deref());
+    let (gate, gate_port) = lab.crawlgate(for_proxy.as_deref(), &[], "");
+    let mut bare = Process::part(&["--role=bare".to_owned()], for_proxy.as_deref());
+    let bare_port: u16 = bare.line().trim().parse().unwrap();
+    let proxies = [(bare, bare_port), (gate, gate_port)];
+
+    let mut results: Vec<Vec<Round>> = ARRANGEMENTS.iter().map(|_| Vec::new()).collect();
+    for _ in 0..rounds {
+        for (arrangement, results) in ARRANGEMENTS.iter().zip(&mut results) {
+            let proxy = arrangement.proxy.map(|place| &proxies[place]);
+            let port = if arrangement.secure {
+                lab.ports.https
+            } else {
+                lab.ports.http
+            };
+            let words = [
+                "--role=load".to_owned(),
+                proxy.map_or(0, |(_, port)| *port).to_string(),
+                arrangement.secure.to_string(),
+                port.to_string(),
+                arrangement.path.to_owned(),
+                arrangement.expected.to_string(),
+                seconds.to_string(),
+                lab.file("origin-ca.pem").display().to_string(),
+                lab.file("ca.crt").display().to_string(),
+            ];
+            let mut load = Process::part(&words, for_others.as_deref());
+            assert_eq!(load.line().trim(), "ready");
+            let before = proxy.map(|(process, _)| process.cpu());
+            load.go();
+            let numbers = load.line();
+            let after = proxy.map(|(process, _)| process.cpu());
+            let cpu = after.zip(before).map_or(0.0, |(after, before)| {
+                after.saturating_sub(before).as_secs_f64()
+            });
+            let numbers: Vec<f64> = numbers
+                .split_whitespace()
+                .map(|number| number.parse().unwrap())
+                .collect();
+            results.push(Round {
+                requests: numbers[0] as u64,
+                seconds: numbers[1],
+                p50: numbers[2],
+                p99: numbers[3],
+                cpu,
+            });
+        }
+    }
+    report(&results, for_proxy.is_some());
+}
+
+fn report(results: &[Vec<Round>], pinned: bool) {
+    let median = |rounds: &[Round], value: &dyn Fn(&Round) -> f64| {
+        let mut values: Vec<f64> = rounds.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let cpu = |round: &Round| round.cpu * 1e6 / round.requests as f64;
+    let rate = |round: &Round| round.requests as f64 / round.seconds;
+    let bare = median(&results[1], &cpu);
+    let direct = [median(&results[0], &rate), median(&results[4], &rate)];
+    if !pinned {
+        println!("Not pinned to CPUs: there is only one, or no taskset.");
+    }
+    println!(
+        "| 1 KB, {CONNECTIONS} connections | proxy's CPU µs/request | ÷ bare hyper | requests/s | ÷ direct | p50 ms | p99 ms |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|");
+    for (arrangement, rounds) in ARRANGEMENTS.iter().zip(results) {
+        let (own, ratio) = match arrangement.proxy {
+            None => ("–".to_owned(), "–".to_owned()),
+            Some(_) => {
+                let own = median(rounds, &cpu);
+                (format!("{own:.1}"), format!("{:.2}", own / bare))
+            }
+        };
+        let rate = median(rounds, &rate);
+        println!(
+            "| {} | {own} | {ratio} | {rate:.0} | {:.2} | {:.2} | {:.2} |",
+            arrangement.name,
+            rate / direct[usize::from(arrangement.secure)],
+            median(rounds, &|round| round.p50) * 1e3,
+            median(rounds, &|round| round.p99) * 1e3,
+        );
+    }
+}
+
+/// The least that a forward proxy on hyper does.
+fn bare() {
+    lab::process::end_with_parent();
+    runtime().block_on(async {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        let client: Client<_, hyper::body::Incoming> =
+            Client::builder(TokioExecutor::new()).build(connector);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        println!("{}", listener.local_addr().unwrap().port());
+        std::io::stdout().flush().unwrap();
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            let client = client.clone();
+            tokio::spawn(async move {
+                let service = service_fn(|request| client.request(request));
+                drop(
+                    http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), service)
+                        .await,
+                );
+            });
+        }
+    });
+}
+
+/// The crawlers: opens all connections, waits for a line, asks for some seconds, prints what came of it.
+fn load() {
+    let way = match word(2).parse().unwrap() {
+        0 => Way::Direct,
+        port => Way::Proxy(port),
+    };
+    let secure: bool = word(3).parse().unwrap();
+    let port: u16 = word(4).parse().unwrap();
+    let path = word(5);
+    let expected: u16 = word(6).parse().unwrap();
+    let time = Duration::from_secs(word(7).parse().unwrap());
+    let authorities = [word(8), word(9)];
+    let authorities = authorities.each_ref().map(Path::new);
+    runtime().block_on(async {
+        let crawlers = Crawlers::new(way, &authorities);
+        let request = crawlers.request(secure, "127.0.0.1", port, &path);
+        let mut open = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let mut crawler = crawlers.connect(secure, "127.0.0.1", port).await.unwrap();
+            let answer = crawler.ask(&request).await.unwrap();
+            assert_eq!(answer.status, expected, "{path}");
+            open.push(crawler);
+        }
+        println!("ready");
+        std::io::stdout().flush().unwrap();
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+        let start = Instant::now();
+        let mut tasks = tokio::task::JoinSet::new();
+        for mut crawler in open {
+            let request = request.clone();
+            tasks.spawn(async move {
+                let mut times = Vec::with_capacity(100_000);
+                let mut asked = Instant::now();
+                while start.elapsed() < time {
+                    let answer = crawler.ask(&request).await.unwrap();
+                    assert_eq!(answer.status, expected);
+                    let now = Instant::now();
+                    times.push((now - asked).as_nanos() as u64);
+                    asked = now;
+                }
+                times
+            });
+        }
+        let mut times: Vec<u64> = tasks.join_all().await.concat();
+        let seconds = start.elapsed().as_secs_f64();
+        times.sort_unstable();
+        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize] as f64 / 1e9;
+        println!("{} {seconds} {} {}", times.len(), at(0.5), at(0.99));
+    });
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}

@@ -144,6 +144,44 @@ mod tests {
     }
 
     #[test]
+    fn what_is_remembered_is_bounded_and_what_is_not_is_read_anew() {
+        let agents = Agents::new(&[]);
+        let named = |n: usize| agents.named(format!("Bot{n}/1.0").as_bytes());
+        let first = named(0);
+        assert!(Arc::ptr_eq(&first, &named(0)), "remembered");
+        for n in 1..REMEMBERED + 10 {
+            assert_eq!(named(n).tokens[0].as_str(), format!("Bot{n}"));
+        }
+        assert_eq!(agents.known.len(), REMEMBERED);
+        assert!(Arc::ptr_eq(&first, &named(0)), "still remembered");
+    }
+
+    #[test]
+    fn the_end_of_an_endless_user_agent_is_not_read() {
+        let agents = Agents::new(&[]);
+        let long = format!("First/1 ({}) Last/1", "x".repeat(LONGEST));
+        let agent = agents.named(long.as_bytes());
+        assert_eq!(
+            agent.tokens,
+            [ProductToken::new("First").expect("a valid token")]
+        );
+    }
+
+    #[test]
+    fn octets_that_are_no_text_harm_nobody() {
+        let agents = Agents::new(&[]);
+        let mut headers = HeaderMap::new();
+        let value =
+            http::HeaderValue::from_bytes(b"\xff\xfe FooBot/1 \x80").expect("a field value");
+        headers.append(USER_AGENT, value);
+        let agent = agents.identify(&headers);
+        assert_eq!(
+            agent.tokens,
+            [ProductToken::new("FooBot").expect("a valid token")]
+        );
+    }
+
+    #[test]
     fn a_configured_chain_outranks_the_user_agent() {
         let agents = Agents::new(&[ProductToken::new("Ours").expect("a valid token")]);
         assert_eq!(

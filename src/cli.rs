@@ -121,7 +121,9 @@ pub(crate) fn tell_on_stderr(level: &str) -> Result<LevelHandle, String> {
 }
 
 /// Changes the filter of the program's own messages.
-pub(crate) struct LevelHandle(Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>);
+pub(crate) struct LevelHandle(Box<SetLevel>);
+
+type SetLevel = dyn Fn(&str) -> Result<(), String> + Send + Sync;
 
 impl LevelHandle {
     pub(crate) fn set(&self, level: &str) -> Result<(), String> {

@@ -193,6 +193,10 @@ impl Shared {
 }
 
 /// A request that got no answer.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it lives for an instant, and a box would cost more"
+)]
 enum Lost {
     /// Nothing of it was sent.
     Unsent(Request<Outgoing>),

@@ -1,5 +1,45 @@
-//! crawlgate: a forward proxy that holds every crawler to the crawl rules.
-#![doc = ""]
+//! crawlgate: a forward proxy that holds every crawler to robots.txt.
+//!
+//! A crawler in any language points `http_proxy` and `https_proxy` here. Each request is held against the
+//! robots.txt of its origin (scheme, host, port); what that disallows is answered 403 and never reaches the
+//! origin, everything else is forwarded as it is, and each denial is kept with the rule that it rests on.
+//!
+//! # What carries it
+//!
+//! 1. **No proof, no send.** [`egress::Egress`] takes an [`egress::Errand`], and a page's errand is a
+//!    [`policy::Permit`] that only [`policy`] makes. What was judged is what is fetched.
+//! 2. **Pure core, IO around it.** [`rep`] (the protocol), [`robots::state`] (the error-state machine),
+//!    [`robots::access`] and [`policy`] know no sockets, clocks or logs.
+//! 3. **One path.** Plain requests, intercepted ones and tunnels ask the same [`gate`] and leave through the
+//!    same exit, which records each exchange once, also when it fails or the crawler hangs up.
+//! 4. **The answer names the rule that decided.** One [`policy::Decision`] feeds the response, the record and
+//!    the summary, so they cannot disagree.
+//! 5. **Time is an argument.** [`clock`] alone reads it.
+//!
+//! # One request's way
+//!
+//! `proxy::server` accepts → `proxy::wire` lets pass what `proxy::framing` finds well-formed → `proxy::exchange`
+//! opens the ledger and identifies the [`agent`] → `proxy::target` reads the request target, once →
+//! [`gate::Gate::clear`] asks [`robots::registry`] for the origin's state, which fetches where nothing usable is
+//! known, then [`policy::decide`], then [`pace`] → `proxy::fields` and `proxy::upstream` forward through
+//! [`egress`], or `proxy::respond` refuses → `proxy::ledger` writes the record to [`audit`]. A CONNECT goes through
+//! `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and what is inside begins again at `proxy::wire`.
+//!
+//! # Reading order
+//!
+//! [`clock`] · [`config`] · [`rep`] · [`robots::access`], [`robots::state`] · [`agent`] · [`policy`] · [`trust`],
+//! [`egress`] · [`robots::fetch`], [`robots::registry`] · [`pace`] · [`audit`] · [`gate`] · [`ca`] · [`proxy`] ·
+//! [`cli`]. Two arrows point back, on purpose: a fetch of robots.txt is an errand of [`egress`] that only
+//! [`robots::fetch`] can issue, as only [`policy`] can issue a permit.
+//!
+//! # Where this departs from a textbook
+//!
+//! - hyper parses requests, but leniently where RFC 9112 lets a recipient be; `proxy::framing` reads each head
+//!   first, strictly. What it refuses is answered in its turn through the same exit (see `proxy::wire`).
+//! - The pool of upstream connections is ours (`egress::pool`): what hyper-util offers takes a microsecond more a
+//!   request and cannot tell whether a lost request may be sent again.
+//! - [`rep::Origin`] leaves hosts of unusual spelling to the `url` crate; all else in [`rep`] is the standard library
+//!   and `memchr`.
 
 pub mod agent;
 pub mod audit;

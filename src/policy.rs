@@ -30,7 +30,38 @@ pub struct Target {
     pub path: PathAndQuery,
 }
 
-/// Proof that a target was judged and may be fetched once. Made by this module only.
+/// Proof that a target was judged and may be fetched once. Made by this module only: elsewhere a permit
+/// can be used,
+///
+/// ```
+/// fn path(permit: crawlgate::policy::Permit) -> String {
+///     permit.target().path.to_string()
+/// }
+/// ```
+///
+/// but neither be made up
+///
+/// ```compile_fail,E0451
+/// fn forge(target: crawlgate::policy::Target) -> crawlgate::policy::Permit {
+///     crawlgate::policy::Permit { target }
+/// }
+/// ```
+///
+/// nor be made to speak for another target
+///
+/// ```compile_fail,E0616
+/// fn divert(permit: &mut crawlgate::policy::Permit, target: crawlgate::policy::Target) {
+///     permit.target = target;
+/// }
+/// ```
+///
+/// nor be used twice.
+///
+/// ```compile_fail,E0599
+/// fn copy(permit: &crawlgate::policy::Permit) -> crawlgate::policy::Permit {
+///     permit.clone()
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Permit {
     target: Target,
@@ -173,7 +204,7 @@ impl Decision {
         self.reason.verdict()
     }
 
-    /// Why robots.txt could not be had, where that decided.
+    /// Why robots.txt cannot be had at present, if it cannot.
     pub fn cause(&self) -> Option<Cause> {
         self.basis.as_ref()?.outage().map(|outage| outage.cause)
     }
@@ -300,5 +331,195 @@ fn conclude(
     match reason.verdict() {
         Verdict::Allow => Ruling::Clear(Permit { target }, decision),
         Verdict::Deny | Verdict::Defer => Ruling::Refuse(decision),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::agent;
+    use crate::rep::{ParseOptions, ProductToken, Robots};
+    use crate::robots::snapshot::Snapshot;
+
+    const NOW: Moment = Moment::from_millis(1_790_000_000_000);
+
+    fn target(path: &'static str) -> Target {
+        let (origin, _) = Origin::parse("https://a.example/").expect("a URL");
+        Target {
+            origin,
+            path: PathAndQuery::from_static(path),
+        }
+    }
+
+    fn example_bot() -> Agent {
+        Agent {
+            tokens: vec![ProductToken::new("ExampleBot").expect("a valid token")],
+            source: agent::Source::UserAgent,
+        }
+    }
+
+    fn rules(text: &str) -> Stance {
+        let robots = Robots::parse(text.as_bytes(), ParseOptions::default());
+        Stance::Rules(Arc::new(Snapshot::new(robots, NOW, 200, "")))
+    }
+
+    fn outage(next_attempt: Moment) -> Stance {
+        Stance::DisallowAll {
+            cause: Cause::Dns,
+            next_attempt,
+        }
+    }
+
+    fn judge(path: &'static str, stance: &Stance, path_guard: bool) -> Ruling {
+        let state = Arc::default();
+        decide(
+            target(path),
+            &example_bot(),
+            &state,
+            stance,
+            path_guard,
+            NOW,
+        )
+    }
+
+    /// The decision; a permit must be there exactly where it allows, and for what was asked.
+    fn decision(ruling: Ruling, path: &str) -> Decision {
+        match ruling {
+            Ruling::Clear(permit, decision) => {
+                assert_eq!(decision.verdict(), Verdict::Allow);
+                assert_eq!(permit.target().path.as_str(), path);
+                decision
+            }
+            Ruling::Refuse(decision) => {
+                assert_ne!(decision.verdict(), Verdict::Allow);
+                decision
+            }
+        }
+    }
+
+    #[test]
+    fn the_rules_decide_and_the_one_that_did_is_named() {
+        use Reason::{NoRules, RobotsAllow, RobotsDisallow};
+        const FILE: &str = "User-agent: *\nDisallow: /\n\n\
+                            User-agent: ExampleBot\nDisallow: /p\nAllow: /p/open\nDisallow: /*?q\n";
+        const EMPTY_GROUP: &str =
+            "User-agent: *\nDisallow: /\n\nUser-agent: ExampleBot\nDisallow:\n";
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &str, &'static str, Reason, Option<u32>)] = &[
+            ("a rule disallows", FILE, "/p/x", RobotsDisallow, Some(5)),
+            ("a more specific rule allows", FILE, "/p/open/x", RobotsAllow, Some(6)),
+            ("the query takes part", FILE, "/x?q", RobotsDisallow, Some(7)),
+            ("no rule matches", FILE, "/x", RobotsAllow, None),
+            ("another spelling of a disallowed path", FILE, "/%70/x", RobotsDisallow, Some(5)),
+            ("another path that only looks alike", FILE, "/P/x", RobotsAllow, None),
+            ("its own group is empty", EMPTY_GROUP, "/x", NoRules, None),
+            ("no group at all", "Sitemap: https://a.example/s\n", "/x", NoRules, None),
+            ("an empty file", "", "/x", NoRules, None),
+            ("only others are named", "User-agent: Other\nDisallow: /\n", "/x", NoRules, None),
+        ];
+        for (name, text, path, reason, line) in cases {
+            for path_guard in [true, false] {
+                let decision = decision(judge(path, &rules(text), path_guard), path);
+                assert_eq!(decision.reason, *reason, "{name}");
+                assert_eq!(decision.rule.map(|rule| rule.line), *line, "{name}");
+                assert_eq!(decision.retry_at, None, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_path_guard_judges_what_the_origin_may_make_of_a_path() {
+        use Reason::{PathGuard, RobotsAllow, RobotsDisallow};
+        const FILE: &str = "User-agent: *\nDisallow: /private\nAllow: /a/\nDisallow: /a/b/c\n";
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &'static str, Reason, Option<u32>, Reason)] = &[
+            ("a dot segment leads to it", "/a/../private", PathGuard, Some(2), RobotsAllow),
+            ("an encoded one does", "/a/%2e%2E/private/x", PathGuard, Some(2), RobotsAllow),
+            ("doubled slashes hide it", "//private", PathGuard, Some(2), RobotsAllow),
+            ("either order of resolving counts", "/a//../b/c", PathGuard, Some(4), RobotsAllow),
+            ("a dot segment leads elsewhere", "/a/../b", RobotsAllow, Some(3), RobotsAllow),
+            ("the path as written is judged first", "/private/../a/", RobotsDisallow, Some(2), RobotsDisallow),
+            ("dots in the query lead nowhere", "/x?/../private", RobotsAllow, None, RobotsAllow),
+            ("an encoded slash is none", "/%2Fprivate", RobotsAllow, None, RobotsAllow),
+        ];
+        for (name, path, guarded, line, unguarded) in cases {
+            let with = decision(judge(path, &rules(FILE), true), path);
+            assert_eq!(with.reason, *guarded, "{name}");
+            assert_eq!(with.rule.map(|rule| rule.line), *line, "{name}");
+            let without = decision(judge(path, &rules(FILE), false), path);
+            assert_eq!(without.reason, *unguarded, "{name}, switched off");
+        }
+    }
+
+    #[test]
+    fn without_rules_the_stance_decides() {
+        use Reason::{RobotsPending, RobotsUnavailable, RobotsUnreachable};
+        let later = NOW + Duration::from_secs(60);
+        let earlier = NOW - Duration::from_secs(60);
+        for (name, stance, reason, retry_at) in [
+            ("no robots.txt", Stance::AllowAll, RobotsUnavailable, None),
+            ("an outage", outage(later), RobotsUnreachable, Some(later)),
+            (
+                "an outage, a fetch overdue",
+                outage(earlier),
+                RobotsUnreachable,
+                Some(NOW),
+            ),
+            ("nothing known", Stance::Unknown, RobotsPending, None),
+        ] {
+            let state = Arc::default();
+            let tunnel = decide_tunnel(target("/"), &example_bot(), &state, &stance, NOW);
+            for ruling in [judge("/", &stance, true), tunnel] {
+                let decision = decision(ruling, "/");
+                assert_eq!(decision.reason, reason, "{name}");
+                assert_eq!(decision.retry_at, retry_at, "{name}");
+                assert!(decision.rule.is_none(), "{name}");
+                assert!(decision.basis.is_some(), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tunnel_passes_only_where_nothing_is_disallowed() {
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("no rules", "", Reason::NoRules),
+            ("an empty disallow", "User-agent: *\nDisallow:\n", Reason::NoRules),
+            ("nothing but allow", "User-agent: *\nAllow: /\n", Reason::RobotsAllow),
+            ("anything disallowed", "User-agent: *\nDisallow: /x\n", Reason::OpaqueTunnel),
+            ("disallowed to others", "User-agent: Other\nDisallow: /\n", Reason::NoRules),
+            ("its own group decides", "User-agent: *\nDisallow: /\n\nUser-agent: ExampleBot\nAllow: /\n", Reason::RobotsAllow),
+        ];
+        for (name, text, reason) in cases {
+            let state = Arc::default();
+            let ruling = decide_tunnel(target("/"), &example_bot(), &state, &rules(text), NOW);
+            assert_eq!(decision(ruling, "/").reason, reason, "{name}");
+        }
+    }
+
+    #[test]
+    fn robots_txt_itself_needs_no_rules() {
+        for (path, is_cleared) in [
+            ("/robots.txt", true),
+            ("/%72obots.txt", true),
+            ("/robots.txt?x", false),
+            ("//robots.txt", false),
+            ("/a/../robots.txt", false),
+            ("/Robots.txt", false),
+            ("/a/robots.txt", false),
+        ] {
+            match clear_robots_txt(target(path)) {
+                Ok(ruling) => {
+                    assert!(is_cleared, "{path}");
+                    assert_eq!(decision(ruling, path).reason, Reason::RobotsTxt);
+                }
+                Err(target) => {
+                    assert!(!is_cleared, "{path}");
+                    assert_eq!(target.path.as_str(), path);
+                }
+            }
+        }
     }
 }

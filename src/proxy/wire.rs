@@ -9,7 +9,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -20,6 +20,9 @@ use super::framing::{Bounds, Framer, Scan, Violation};
 
 /// Octets kept while the answer to a request to switch protocols is awaited.
 const MAX_EARLY: usize = 65_536;
+
+/// Octets of interim responses that wait for the crawler to take them.
+const MAX_INTERIM: usize = 65_536;
 
 /// Quiet periods that make a connection idle.
 const QUIET_PERIODS: u8 = 4;
@@ -49,7 +52,7 @@ pub struct Link {
     /// An exchange is under way: silence is no idleness.
     busy: AtomicBool,
     switch: AtomicU8,
-    interim: Mutex<Vec<u8>>,
+    interim: Mutex<Interim>,
     has_interim: AtomicBool,
     /// Everything written so far has left, so an interim response may follow.
     is_flushed: AtomicBool,
@@ -63,6 +66,13 @@ pub struct Refused {
     pub violation: Violation,
     /// Its first octets.
     pub excerpt: Box<[u8]>,
+}
+
+/// Interim responses on their way to the crawler, and who writes them.
+#[derive(Debug, Default)]
+struct Interim {
+    queue: Vec<u8>,
+    waker: Option<Waker>,
 }
 
 const UNDECIDED: u8 = 0;
@@ -86,12 +96,31 @@ impl Link {
         self.switch.store(switch, Ordering::Release);
     }
 
-    /// Queues the head of an interim response. Dropped where an earlier answer is still being written:
-    /// it would land in its middle.
+    /// Queues the head of an interim response. Dropped where an earlier answer is still being written, in
+    /// whose middle it would land, and where the crawler takes none of those before it.
     pub fn interim(&self, head: &[u8]) {
-        if self.is_flushed.load(Ordering::Acquire) {
-            self.interim.lock().extend_from_slice(head);
-            self.has_interim.store(true, Ordering::Release);
+        if !self.is_flushed.load(Ordering::Acquire) {
+            return;
+        }
+        let mut interim = self.interim.lock();
+        if interim.queue.len() + head.len() > MAX_INTERIM {
+            return;
+        }
+        interim.queue.extend_from_slice(head);
+        self.has_interim.store(true, Ordering::Release);
+        // Nothing else may move the connection before the final response comes.
+        if let Some(waker) = interim.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn wake_by(&self, cx: &Context<'_>) {
+        let waker = &mut self.interim.lock().waker;
+        if !waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
+            *waker = Some(cx.waker().clone());
         }
     }
 
@@ -361,8 +390,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.link.has_interim.swap(false, Ordering::AcqRel) {
-            self.interim.append(&mut self.link.interim.lock());
+        if self.interim.is_empty() && self.link.has_interim.swap(false, Ordering::AcqRel) {
+            self.interim.append(&mut self.link.interim.lock().queue);
         }
         while !self.interim.is_empty() {
             let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &self.interim))?;
@@ -431,6 +460,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        this.link.wake_by(cx);
         ready!(this.poll_interim(cx))?;
         ready!(Pin::new(&mut this.inner).poll_flush(cx))?;
         this.link.is_flushed.store(true, Ordering::Release);

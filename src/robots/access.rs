@@ -53,7 +53,7 @@ pub enum Absence {
 /// Why an origin's robots.txt could not be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// 429, 5xx, or a 4xx that the operator chose to deny on.
+    /// 429, 5xx, 206, or a 4xx that the operator chose to deny on.
     Status(u16),
     /// The name did not resolve.
     Dns,
@@ -71,6 +71,8 @@ pub enum Cause {
     Encoding,
     /// 1xx, 304 or a 3xx without a `Location` that can be followed.
     Redirect(u16),
+    /// No connection can be made to such an origin: `ftp`, or a name that fits no request.
+    Unaddressable,
     /// The fetch itself failed inside crawlgate; never the origin's doing.
     Internal,
 }
@@ -107,6 +109,8 @@ pub enum Reading {
 /// Reads an answer's status code. `deny` lists the 4xx codes that the operator treats as unreachable.
 pub fn read_status(status: u16, deny: &[u16], soft_404: bool) -> Reading {
     match status {
+        // Part of a file, which nobody asked for: what it leaves out may be the rule that matters.
+        206 => Reading::Unreachable,
         200..=299 => Reading::Body,
         301 | 302 | 303 | 307 | 308 => Reading::Follow,
         429 => Reading::Unreachable,
@@ -163,7 +167,10 @@ impl Freshness {
 impl Cause {
     /// Whether the origin's server answered at all, if not as it should.
     pub fn is_answer(self) -> bool {
-        matches!(self, Cause::Status(_) | Cause::Redirect(_))
+        matches!(
+            self,
+            Cause::Status(_) | Cause::Redirect(_) | Cause::Encoding
+        )
     }
 }
 
@@ -179,6 +186,7 @@ impl fmt::Display for Cause {
             Cause::Protocol => f.write_str("the answer was not valid HTTP"),
             Cause::Encoding => f.write_str("the Content-Encoding could not be decoded"),
             Cause::Redirect(status) => write!(f, "it answered {status} without a usable Location"),
+            Cause::Unaddressable => f.write_str("no connection can be made to such an origin"),
             Cause::Internal => f.write_str("the fetch failed inside crawlgate"),
         }
     }
@@ -194,6 +202,8 @@ mod tests {
         for (status, deny, soft, expected, why) in [
             (200, &[][..], true, Body, "2xx: the body's rules"),
             (204, &[], true, Body, "2xx without a body: no rules"),
+            (206, &[], true, Unreachable, "a part of the file"),
+            (299, &[], true, Body, "any other 2xx"),
             (301, &[], true, Follow, "a redirect"),
             (308, &[], true, Follow, "a permanent redirect"),
             (304, &[], true, Nonsense, "304 to an unconditional GET"),

@@ -4,21 +4,18 @@
 //! asked first (RFC 9309 2.3.1.2). No more than the size limit is ever read or inflated, every wait
 //! has a deadline, and every failure becomes an [`AccessResult`]: this module never fails, it tells.
 
-use std::pin::pin;
+mod content;
+
 use std::time::Duration;
 
-use futures_core::Stream;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, HOST, LOCATION, RETRY_AFTER,
-    USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, HOST, LOCATION, RETRY_AFTER, USER_AGENT,
 };
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response};
-use http_body::Body as _;
-use tokio::io::{AsyncBufRead, AsyncRead, AsyncReadExt, BufReader};
 use tokio::time::timeout;
-use tokio_util::io::StreamReader;
 
+use self::content::{ACCEPTED, read};
 use super::access::{
     Absence, AccessResult, Cause, Freshness, Reading, read_status, says_not_found,
 };
@@ -97,7 +94,7 @@ async fn walk(
             Reading::UnreachableUnlessNotFound => {
                 let result = refused(status, response.headers(), clock);
                 let freshness = freshness(response.headers());
-                let Ok(body) = read_body(response, ERROR_PAGE).await else {
+                let Ok(body) = read(response, ERROR_PAGE).await else {
                     return result;
                 };
                 if says_not_found(&body) {
@@ -135,18 +132,15 @@ async fn request(
     user_agent: Option<&HeaderValue>,
     config: &RobotsConfig,
 ) -> Result<Response<Inbound>, Cause> {
-    let (origin, path) = Origin::parse(url).map_err(|_| Cause::Redirect(0))?;
-    let path = PathAndQuery::try_from(path).map_err(|_| Cause::Redirect(0))?;
+    let (origin, path) = Origin::parse(url).map_err(|_| Cause::Unaddressable)?;
+    let path = PathAndQuery::try_from(path).map_err(|_| Cause::Unaddressable)?;
     let mut request = Request::new(Outgoing::Empty);
     let headers = request.headers_mut();
-    let host = HeaderValue::try_from(origin.authority()).map_err(|_| Cause::Redirect(0))?;
+    let host = HeaderValue::try_from(origin.authority()).map_err(|_| Cause::Unaddressable)?;
     headers.insert(HOST, host);
     headers.insert(USER_AGENT, user_agent.cloned().unwrap_or(FALLBACK_AGENT));
     headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.8"));
-    headers.insert(
-        ACCEPT_ENCODING,
-        HeaderValue::from_static("gzip, br, zstd, deflate"),
-    );
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED));
     let errand = Errand::Robots(RobotsErrand { origin, path });
     // The connector bounds the connect itself; the sum bounds name look-up and TLS as well.
     let patience = config.connect_timeout + config.first_byte_timeout;
@@ -181,7 +175,7 @@ async fn successful(
     let status = response.status().as_u16();
     let freshness = freshness(response.headers());
     // One octet more than counts tells a file of exactly the limit from a longer one.
-    let body = match read_body(response, config.size_limit.saturating_add(1)).await {
+    let body = match read(response, config.size_limit.saturating_add(1)).await {
         Ok(body) => body,
         Err(cause) => return unreachable(cause),
     };
@@ -206,7 +200,9 @@ fn refused(status: u16, headers: &HeaderMap, clock: &Clock) -> AccessResult {
 /// `Retry-After` as seconds or as a date (RFC 9110 10.2.3).
 pub(crate) fn retry_after(headers: &HeaderMap, clock: &Clock) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = value.parse::<u32>() {
+    if !value.is_empty() && value.bytes().all(|octet| octet.is_ascii_digit()) {
+        // Digits alone fail to parse only where they are too many.
+        let seconds = value.parse::<u32>().unwrap_or(u32::MAX);
         return Some(Duration::from_secs(u64::from(seconds)));
     }
     let date = httpdate::parse_http_date(value).ok()?;
@@ -219,116 +215,73 @@ fn freshness(headers: &HeaderMap) -> Freshness {
     Freshness::from_cache_control(values.filter_map(|value| value.to_str().ok()))
 }
 
-/// The decoded body, at most `limit` octets of it.
-async fn read_body(response: Response<Inbound>, limit: usize) -> Result<Vec<u8>, Cause> {
-    let codings = codings(response.headers())?;
-    let frames = Frames(response.into_body());
-    let mut reader: Box<dyn AsyncBufRead + Send + Unpin> = Box::new(StreamReader::new(frames));
-    for coding in codings {
-        reader = coding.decoder(reader);
-    }
-    let mut body = Vec::new();
-    let mut reader = pin!(reader.take(limit as u64));
-    match reader.read_to_end(&mut body).await {
-        Ok(_) => Ok(body),
-        Err(error) => Err(match error.get_ref() {
-            Some(inner) if inner.is::<hyper::Error>() => body_cause(inner),
-            _ => Cause::Encoding,
-        }),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Moment;
 
-fn body_cause(error: &(dyn std::error::Error + 'static)) -> Cause {
-    match error.downcast_ref::<hyper::Error>() {
-        Some(error) if error.is_incomplete_message() || error.is_closed() => Cause::Incomplete,
-        _ => Cause::Protocol,
+    fn with(name: http::HeaderName, values: &[&str]) -> HeaderMap {
+        let value = |text: &&str| HeaderValue::from_bytes(text.as_bytes()).expect("a field value");
+        values
+            .iter()
+            .map(|text| (name.clone(), value(text)))
+            .collect()
     }
-}
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Coding {
-    Gzip,
-    Deflate,
-    Brotli,
-    Zstd,
-}
-
-/// The codings to undo, outermost first (RFC 9110 8.4). More than two is a bomb, not a file.
-fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, Cause> {
-    let mut codings = Vec::new();
-    for value in headers.get_all(CONTENT_ENCODING) {
-        let value = value.to_str().map_err(|_| Cause::Encoding)?;
-        for name in value
-            .split(',')
-            .map(str::trim)
-            .filter(|name| !name.is_empty())
-        {
-            codings.push(match name.to_ascii_lowercase().as_str() {
-                "identity" => continue,
-                "gzip" | "x-gzip" => Coding::Gzip,
-                "deflate" => Coding::Deflate,
-                "br" => Coding::Brotli,
-                "zstd" => Coding::Zstd,
-                _ => return Err(Cause::Encoding),
-            });
+    #[test]
+    fn a_location_is_followed_only_to_http() {
+        let base = "https://a.example/x/robots.txt?q";
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &[&str], Option<&str>)] = &[
+            ("absolute", &["http://b.example/r"], Some("http://b.example/r")),
+            ("another port", &["https://a.example:8443/"], Some("https://a.example:8443/")),
+            ("without a scheme", &["//b.example/r"], Some("https://b.example/r")),
+            ("an absolute path", &["/robots.txt"], Some("https://a.example/robots.txt")),
+            ("a relative path", &["r"], Some("https://a.example/x/r")),
+            ("dot segments", &["../../r"], Some("https://a.example/r")),
+            ("a query alone", &["?p"], Some("https://a.example/x/robots.txt?p")),
+            ("empty: itself, a loop", &[""], Some(base)),
+            ("the fragment is dropped", &["/r#f"], Some("https://a.example/r")),
+            ("credentials are dropped", &["https://u:p@b.example/r"], Some("https://b.example/r")),
+            ("raw UTF-8", &["/ü"], Some("https://a.example/%C3%BC")),
+            ("the first of two", &["/1", "/2"], Some("https://a.example/1")),
+            ("no Location", &[], None),
+            ("another scheme", &["ftp://b.example/robots.txt"], None),
+            ("no address at all", &["data:text/plain,Allow"], None),
+            ("a local file", &["file:///etc/passwd"], None),
+            ("not a URL", &["http://["], None),
+        ];
+        for (name, values, expected) in cases {
+            let found = location(base, &with(LOCATION, values));
+            assert_eq!(found.as_deref(), *expected, "{name}");
         }
     }
-    if codings.len() > 2 {
-        return Err(Cause::Encoding);
-    }
-    codings.reverse();
-    Ok(codings)
-}
 
-impl Coding {
-    fn decoder(
-        self,
-        reader: Box<dyn AsyncBufRead + Send + Unpin>,
-    ) -> Box<dyn AsyncBufRead + Send + Unpin> {
-        use async_compression::tokio::bufread::{
-            BrotliDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder,
-        };
-        fn buffered(
-            reader: impl AsyncRead + Send + Unpin + 'static,
-        ) -> Box<dyn AsyncBufRead + Send + Unpin> {
-            Box::new(BufReader::new(reader))
-        }
-        match self {
-            Coding::Gzip => {
-                let mut decoder = GzipDecoder::new(reader);
-                decoder.multiple_members(true);
-                buffered(decoder)
-            }
-            Coding::Deflate => buffered(ZlibDecoder::new(reader)),
-            Coding::Brotli => buffered(BrotliDecoder::new(reader)),
-            Coding::Zstd => buffered(ZstdDecoder::new(reader)),
-        }
-    }
-}
-
-/// The data frames of a body as a stream, for tokio's reader adapters.
-struct Frames(Inbound);
-
-impl Stream for Frames {
-    type Item = Result<bytes::Bytes, std::io::Error>;
-
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
-        use std::task::Poll;
-        loop {
-            return match std::pin::Pin::new(&mut self.0).poll_frame(cx) {
-                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) => Poll::Ready(Some(Ok(data))),
-                    Err(_trailers) => continue,
-                },
-                Poll::Ready(Some(Err(error))) => {
-                    Poll::Ready(Some(Err(std::io::Error::other(error))))
-                }
-                Poll::Ready(None) => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
-            };
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        // Sun, 06 Nov 1994 08:49:37 GMT
+        let clock = Clock::manual(Moment::from_millis(784_111_777_000));
+        let secs = |n| Some(Duration::from_secs(n));
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &[&str], Option<Duration>)] = &[
+            ("seconds", &["120"], secs(120)),
+            ("none at all", &["0"], secs(0)),
+            ("white space around", &[" 120 "], secs(120)),
+            ("more than any clock holds", &["99999999999999999999"], secs(u64::from(u32::MAX))),
+            ("a date to come", &["Sun, 06 Nov 1994 08:50:37 GMT"], secs(60)),
+            ("a date gone by", &["Sun, 06 Nov 1994 07:00:00 GMT"], secs(0)),
+            ("the obsolete forms of a date", &["Sunday, 06-Nov-94 08:50:37 GMT"], secs(60)),
+            ("the first of two", &["1", "2"], secs(1)),
+            ("a fraction", &["1.5"], None),
+            ("a negative number", &["-1"], None),
+            ("a sign", &["+1"], None),
+            ("words", &["soon"], None),
+            ("nothing", &[""], None),
+            ("no Retry-After", &[], None),
+        ];
+        for (name, values, expected) in cases {
+            let found = retry_after(&with(RETRY_AFTER, values), &clock);
+            assert_eq!(found, *expected, "{name}");
         }
     }
 }

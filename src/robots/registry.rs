@@ -7,6 +7,8 @@
 //!
 //! Locks are held for a few instructions and never across an await.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -46,12 +48,17 @@ pub struct Registry {
     shared: Arc<Shared>,
 }
 
+/// How a robots.txt is had: over the network, or from a test's hand.
+type Fetch = Box<dyn Fn(Origin, Option<HeaderValue>, Arc<RobotsConfig>) -> Fetching + Send + Sync>;
+
+type Fetching = Pin<Box<dyn Future<Output = AccessResult> + Send>>;
+
 struct Shared {
     entries: DashMap<Origin, Arc<Entry>, ahash::RandomState>,
     bytes: AtomicUsize,
     bounds: CacheConfig,
     config: ArcSwap<RobotsConfig>,
-    egress: Egress,
+    fetch: Fetch,
     clock: Clock,
     /// Only one task evicts at a time.
     evicting: Mutex<()>,
@@ -71,13 +78,26 @@ struct Slot {
 impl Registry {
     /// An empty registry that fetches through `egress`.
     pub fn new(config: RobotsConfig, egress: Egress, clock: Clock) -> Registry {
+        let fetch: Fetch = {
+            let clock = clock.clone();
+            Box::new(move |origin, user_agent, config| {
+                let (egress, clock) = (egress.clone(), clock.clone());
+                Box::pin(async move {
+                    fetch::fetch(&egress, &origin, user_agent.as_ref(), &config, &clock).await
+                })
+            })
+        };
+        Registry::fetching(config, clock, fetch)
+    }
+
+    fn fetching(config: RobotsConfig, clock: Clock, fetch: Fetch) -> Registry {
         Registry {
             shared: Arc::new(Shared {
                 entries: DashMap::default(),
                 bytes: AtomicUsize::new(0),
                 bounds: config.cache.clone(),
                 config: ArcSwap::from_pointee(config),
-                egress,
+                fetch,
                 clock,
                 evicting: Mutex::new(()),
             }),
@@ -155,8 +175,9 @@ impl Shared {
         entry.used.store(now.as_millis(), Ordering::Relaxed);
         let mut slot = entry.slot.lock();
         let state = Arc::clone(&slot.state);
+        let grown = self.weigh(&mut slot);
         let stance = state.stance(now, &self.config.load().timing.profile);
-        let due = state.due(now, &stance);
+        let due = state.due(now);
         if due != Due::No && slot.flight.is_none() {
             slot.flight = Some(self.take_off(entry, origin, user_agent));
         }
@@ -166,6 +187,10 @@ impl Shared {
             Due::Now => slot.flight.clone(),
             Due::No | Due::Ahead => None,
         };
+        drop(slot);
+        if grown {
+            self.bound();
+        }
         (View { state, stance }, flight)
     }
 
@@ -199,6 +224,20 @@ impl Shared {
         let user_agent = user_agent.cloned();
         tokio::spawn(flight_of.fly(user_agent));
         flight
+    }
+
+    /// Brings the sum up to what the slot holds now, rules compiled since included; tells whether
+    /// that is more than it was.
+    fn weigh(&self, slot: &mut Slot) -> bool {
+        let snapshot = slot.state.snapshot();
+        let bytes = ENTRY_BYTES + snapshot.map_or(0, |snapshot| snapshot.bytes());
+        let before = std::mem::replace(&mut slot.bytes, bytes);
+        if bytes != before {
+            // Added before it is taken away, so that the sum never wraps.
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.bytes.fetch_sub(before, Ordering::Relaxed);
+        }
+        bytes > before
     }
 
     /// Evicts what was used least recently while more is held than the bounds allow.
@@ -257,14 +296,7 @@ impl Flight {
     async fn fly(mut self, user_agent: Option<HeaderValue>) {
         let shared = Arc::clone(&self.shared);
         let config = shared.config.load_full();
-        let result = fetch::fetch(
-            &shared.egress,
-            &self.origin,
-            user_agent.as_ref(),
-            &config,
-            &shared.clock,
-        )
-        .await;
+        let result = (shared.fetch)(self.origin.clone(), user_agent, config).await;
         self.land(result);
         drop(self);
         shared.bound();
@@ -276,14 +308,11 @@ impl Flight {
         tell(&self.origin, &result);
         let timing = &self.shared.config.load().timing;
         let mut slot = self.entry.slot.lock();
-        let state = State::clone(&slot.state).after(result, now, timing, luck(&self.origin, now));
-        let bytes = ENTRY_BYTES + state.snapshot().map_or(0, |snapshot| snapshot.bytes());
-        // Added before it is taken away, so that the sum never wraps.
-        self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.shared.bytes.fetch_sub(slot.bytes, Ordering::Relaxed);
-        slot.bytes = bytes;
-        slot.state = Arc::new(state);
+        // First, so that whatever goes wrong below cannot leave a flight up that never lands.
         slot.flight = None;
+        let state = State::clone(&slot.state).after(result, now, timing, luck(&self.origin, now));
+        slot.state = Arc::new(state);
+        self.shared.weigh(&mut slot);
     }
 }
 
@@ -325,3 +354,6 @@ impl std::fmt::Debug for Registry {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

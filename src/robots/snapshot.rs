@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
@@ -24,6 +25,7 @@ pub struct Snapshot {
     /// Where the text came from, after redirects.
     pub final_url: Box<str>,
     compiled: RwLock<Vec<(Selection, Arc<Rules>)>>,
+    compiled_bytes: AtomicUsize,
 }
 
 impl Snapshot {
@@ -38,6 +40,7 @@ impl Snapshot {
             status,
             final_url: final_url.into(),
             compiled: RwLock::default(),
+            compiled_bytes: AtomicUsize::new(0),
             robots,
         }
     }
@@ -57,12 +60,15 @@ impl Snapshot {
             compiled.remove(0);
         }
         compiled.push((selection, Arc::clone(&rules)));
+        let bytes = compiled.iter().map(|(_, rules)| rules.bytes()).sum();
+        self.compiled_bytes.store(bytes, Ordering::Relaxed);
         rules
     }
 
-    /// Octets this snapshot holds in memory, roughly.
+    /// Octets this snapshot holds in memory, roughly. It grows as rules are compiled.
     pub fn bytes(&self) -> usize {
-        self.robots.bytes() + self.final_url.len() + 512
+        let compiled = self.compiled_bytes.load(Ordering::Relaxed);
+        self.robots.bytes() + compiled + self.final_url.len() + 512
     }
 }
 
@@ -77,5 +83,57 @@ impl fmt::Debug for Snapshot {
             .field("fetched", &self.fetched)
             .field("final_url", &self.final_url)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rep::ParseOptions;
+
+    fn snapshot(text: &str) -> Snapshot {
+        let robots = Robots::parse(text.as_bytes(), ParseOptions::default());
+        Snapshot::new(robots, Moment::default(), 200, "")
+    }
+
+    fn chain(token: &str) -> [ProductToken; 1] {
+        [ProductToken::new(token).expect("a valid token")]
+    }
+
+    #[test]
+    fn rules_are_compiled_once_for_all_that_a_group_speaks_for() {
+        let snapshot = snapshot("User-agent: a\nDisallow: /a\n\nUser-agent: *\nDisallow: /\n");
+        let global = snapshot.rules(&chain("b"));
+        assert!(Arc::ptr_eq(&global, &snapshot.rules(&chain("c"))));
+        assert!(Arc::ptr_eq(&global, &snapshot.rules(&[])));
+        assert!(!Arc::ptr_eq(&global, &snapshot.rules(&chain("A"))));
+    }
+
+    #[test]
+    fn what_is_compiled_is_weighed_and_bounded() {
+        let names: Vec<String> = (0..COMPILED_KEPT + 5).map(|n| "a".repeat(n + 1)).collect();
+        let groups = names
+            .iter()
+            .map(|name| format!("User-agent: {name}\nDisallow: /a\n"));
+        let snapshot = snapshot(&groups.collect::<String>());
+        let bare = snapshot.bytes();
+        let mut weights = Vec::new();
+        for name in &names {
+            snapshot.rules(&chain(name));
+            weights.push(snapshot.bytes());
+        }
+        assert!(bare < weights[0]);
+        assert!(weights[..COMPILED_KEPT].is_sorted_by(|a, b| a < b));
+        assert_eq!(snapshot.compiled.read().len(), COMPILED_KEPT);
+        // All sets but for their names are alike.
+        let grown = weights[weights.len() - 1].abs_diff(weights[COMPILED_KEPT - 1]);
+        assert!(grown < 1000, "{grown}");
+    }
+
+    #[test]
+    fn the_digest_is_of_the_text_that_counts() {
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let digest = snapshot("").sha256.map(|octet| format!("{octet:02x}"));
+        assert_eq!(digest.concat(), empty);
     }
 }

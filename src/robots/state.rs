@@ -199,24 +199,31 @@ impl State {
         }
     }
 
-    /// Whether a fetch should start at `now`, given the [`stance`](State::stance) at `now`.
-    pub fn due(&self, now: Moment, stance: &Stance) -> Due {
+    /// Whether a fetch should start at `now`.
+    ///
+    /// Only a fresh copy is refreshed behind a request's back. Whatever an outage permits in the end
+    /// rests on failures that may lie weeks back, so each request first gives the origin a chance.
+    pub fn due(&self, now: Moment) -> Due {
         if self
             .outage()
             .is_some_and(|outage| now < outage.next_attempt)
         {
             return Due::No;
         }
-        let refresh_from = match self {
-            State::Successful { fresh, .. } | State::Unavailable { fresh, .. } => {
-                fresh.refresh_from
+        match self {
+            State::Successful { fresh, .. } | State::Unavailable { fresh, .. }
+                if now < fresh.until =>
+            {
+                if now < fresh.refresh_from {
+                    Due::No
+                } else {
+                    Due::Ahead
+                }
             }
-            State::NeverFetched | State::Unreachable { .. } => now,
-        };
-        match stance {
-            Stance::Unknown | Stance::DisallowAll { .. } => Due::Now,
-            Stance::Rules(_) | Stance::AllowAll if refresh_from <= now => Due::Ahead,
-            Stance::Rules(_) | Stance::AllowAll => Due::No,
+            State::NeverFetched
+            | State::Successful { .. }
+            | State::Unavailable { .. }
+            | State::Unreachable { .. } => Due::Now,
         }
     }
 
@@ -280,26 +287,23 @@ impl Outage {
         let attempts = earlier
             .map_or(0, |outage| outage.attempts)
             .saturating_add(1);
-        let longest = timing.retry_max.max(timing.retry_min);
-        let back_off = {
-            let longest = match cause {
-                Cause::Status(503) => longest.min(timing.retry_max_503),
-                _ => longest,
-            };
-            let doublings = (attempts - 1).min(31);
-            timing.retry_min.saturating_mul(1 << doublings).min(longest)
-        };
-        let wait = match retry_after {
-            Some(asked) => asked.clamp(timing.retry_min, longest),
-            None => back_off,
-        };
-        // Spread later, never earlier: the origin's word and the lower bound both hold.
+        let longest = match (retry_after, cause) {
+            (None, Cause::Status(503)) => timing.retry_max.min(timing.retry_max_503),
+            _ => timing.retry_max,
+        }
+        .max(timing.retry_min);
+        let doublings = (attempts - 1).min(31);
+        let back_off = || timing.retry_min.saturating_mul(1 << doublings);
+        let wait = retry_after
+            .unwrap_or_else(back_off)
+            .clamp(timing.retry_min, longest);
+        // Spread later, never earlier: the origin's word and the lower bound hold, and the upper one.
         let spread = wait.mul_f64((timing.jitter * luck).clamp(0.0, 1.0));
         Outage {
             cause,
             since: earlier.map_or(now, |outage| outage.since),
             attempts,
-            next_attempt: now + wait + spread,
+            next_attempt: now + (wait + spread).min(longest),
         }
     }
 
@@ -330,3 +334,6 @@ impl Outage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,6 +26,8 @@ pub(crate) struct Seen {
     pub(crate) body: Vec<u8>,
     /// Its trailer section.
     pub(crate) trailers: Head,
+    /// Whether its body came whole, by its own framing.
+    pub(crate) whole: bool,
 }
 
 impl Seen {
@@ -270,13 +272,13 @@ impl Shared {
             };
             let number = {
                 let mut seen = self.seen.lock().unwrap();
-                let (body, trailers, sni) = (body.bytes, body.trailers, sni.clone());
                 seen.push(Seen {
                     connection,
-                    sni,
+                    sni: sni.clone(),
                     head: head.clone(),
-                    body,
-                    trailers,
+                    body: body.bytes,
+                    trailers: body.trailers,
+                    whole: body.whole,
                 });
                 self.news.notify_all();
                 seen.len() - 1
@@ -293,13 +295,16 @@ impl Shared {
                     Step::ReadBody => {
                         let body = Body::of_request(&mut peer, &head);
                         let mut seen = self.seen.lock().unwrap();
-                        (seen[number].body, seen[number].trailers) = (body.bytes, body.trailers);
+                        let place = &mut seen[number];
+                        (place.body, place.trailers, place.whole) =
+                            (body.bytes, body.trailers, body.whole);
                     }
                     Step::Echo => echo(&mut peer)?,
                     Step::Reset => {
                         tokio::net::TcpSocket::from_std_stream(socket).set_zero_linger()?;
                         return Ok(());
                     }
+                    Step::Cut => return close(&socket),
                     Step::Close => {
                         peer.get_mut().goodbye()?;
                         return close(&socket);

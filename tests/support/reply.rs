@@ -17,6 +17,8 @@ pub(crate) enum Step {
     Echo,
     /// Ends the connection with a TCP reset.
     Reset,
+    /// Ends the connection without a word: a TLS session without its close_notify.
+    Cut,
     /// Ends the connection in good order (for TLS: with a close_notify).
     Close,
 }
@@ -109,6 +111,11 @@ impl Reply {
     /// Closes here.
     pub(crate) fn close(self) -> Self {
         self.step(Step::Close)
+    }
+
+    /// Closes here, and cuts a TLS session short.
+    pub(crate) fn cut(self) -> Self {
+        self.step(Step::Cut)
     }
 
     /// Resets here.

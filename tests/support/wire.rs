@@ -175,8 +175,8 @@ impl Wire {
         }
     }
 
-    /// Says that nothing more will be sent.
+    /// Says that nothing more will be sent. That the peer has already closed is no error.
     pub(crate) fn half_close(&mut self) {
-        self.socket.shutdown(Shutdown::Write).unwrap();
+        drop(self.socket.shutdown(Shutdown::Write));
     }
 }

@@ -35,7 +35,7 @@ fn foreign_octets_make_no_bad_line() {
     let (gate, origin) = (Gate::start(), Origin::with_rules(RULES));
     let mut request = format!(
         "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: ",
-        origin.url("/private?\"'\\{}")
+        origin.url("/private?'{}|")
     )
     .into_bytes();
     request.extend(b"\"\\ \xff\xfe\xc3\xa9 </script>\r\n\r\n");

@@ -183,6 +183,33 @@ fn an_expectation_is_met_by_the_origin() {
 }
 
 #[test]
+fn an_expectation_that_the_origin_ignores_does_not_hold_the_body_for_ever() {
+    let (gate, origin) = (Gate::start(), Origin::http());
+    let mut wire = gate.connect();
+    wire.send(post(
+        &origin.url("/upload"),
+        "Expect: 100-continue\r\nContent-Length: 4\r\n",
+    ));
+    assert_eq!(wire.interim().word(1), "100");
+    wire.send("body");
+    wire.response("POST").is_origins(200, "page /upload");
+    assert_eq!(origin.last("/upload").body, b"body");
+}
+
+#[test]
+fn a_body_passes_whatever_the_method() {
+    let (gate, origin) = (Gate::start(), Origin::http());
+    for method in ["GET", "DELETE", "PROPFIND"] {
+        let url = origin.url("/body");
+        let fields = "Host: x\r\nContent-Length: 4\r\n";
+        gate.connect()
+            .exchange(format!("{method} {url} HTTP/1.1\r\n{fields}\r\nbody"))
+            .is_origins(200, "page /body");
+        assert_eq!(origin.last("/body").body, b"body", "{method}");
+    }
+}
+
+#[test]
 fn a_denied_upload_is_not_asked_for() {
     let gate = Gate::start();
     let origin = Origin::with_rules("User-agent: *\nDisallow: /upload\n");
@@ -221,7 +248,10 @@ fn head_has_the_length_of_what_it_does_not_send() {
 
 #[test]
 fn interim_responses_pass() {
-    let gate = Gate::start();
+    // An idle connection is looked after once in a while; the interim response must not wait for that.
+    let gate = Gate::with(|setup| {
+        setup.set("limits", "idle_timeout", "\"1h\"");
+    });
     let early = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
     let latch = Latch::new();
     let reply = Reply::raw(early)
@@ -292,4 +322,64 @@ fn an_http_1_0_client_gets_no_chunks() {
     ));
     answer.is_origins(200, "a page in chunks");
     assert_eq!(answer.field("transfer-encoding"), None, "{answer:?}");
+}
+
+#[test]
+fn answers_without_a_body_pass_and_leave_the_connection_in_step() {
+    let gate = Gate::start();
+    let origin = Origin::http()
+        .on(
+            "/unchanged",
+            [Reply::raw(
+                "HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\nContent-Length: 9\r\n\r\n",
+            )],
+        )
+        .on("/nothing", [Reply::raw("HTTP/1.1 204 No Content\r\n\r\n")])
+        .on("/empty", [Reply::ok("")]);
+    let mut wire = gate.connect();
+    for (path, status) in [("/unchanged", 304), ("/nothing", 204), ("/empty", 200)] {
+        let answer = wire.get(&origin.url(path));
+        assert_eq!(
+            (answer.status, answer.body.len()),
+            (status, 0),
+            "{path}: {answer:?}"
+        );
+        wire.get(&origin.url("/next")).is_origins(200, "page /next");
+    }
+}
+
+#[test]
+fn an_answer_with_two_framings_has_one_when_it_leaves() {
+    let gate = Gate::start();
+    let both = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npage\r\n0\r\n\r\n";
+    let origin = Origin::http().on("/both", [Reply::raw(both)]);
+    let mut wire = gate.connect();
+    let answer = wire.get(&origin.url("/both"));
+    // RFC 9112 6.3: the transfer coding overrides, or the answer is an error.
+    if answer.status == 502 {
+        assert!(answer.is_ours(), "{answer:?}");
+    } else {
+        answer.is_origins(200, "page");
+        let framings =
+            answer.head.all("content-length").len() + answer.head.all("transfer-encoding").len();
+        assert_eq!(framings, 1, "{answer:?}");
+    }
+    wire.get(&origin.url("/next")).is_origins(200, "page /next");
+}
+
+#[test]
+fn an_http_1_0_origin_is_an_origin() {
+    let gate = Gate::start();
+    let origin = Origin::http().on(
+        "/page",
+        [Reply::raw("HTTP/1.0 200 OK\r\nX-Old: 1\r\n\r\nan old page").close()],
+    );
+    let mut wire = gate.connect();
+    let answer = wire.get(&origin.url("/page"));
+    answer.is_origins(200, "an old page");
+    assert!(
+        answer.field("via").unwrap().starts_with("1.0 "),
+        "RFC 9110 7.6.3: {answer:?}"
+    );
+    assert_eq!(answer.field("x-old").as_deref(), Some("1"));
 }

@@ -59,6 +59,16 @@ fn a_reload_changes_the_rules_of_the_game_and_a_broken_file_does_not() {
     });
 
     let said = gate.said().len();
+    gate.setup.set("limits", "connections", "7").write();
+    gate.signal(Signal::HUP);
+    eventually("what needs a restart", || {
+        gate.said()[said..]
+            .contains("limits.connections")
+            .then_some(())
+    });
+
+    let said = gate.said().len();
+    gate.setup.set("limits", "connections", "4096");
     gate.setup.set("agent", "product_tokens", "[\"Nobody\"]");
     gate.setup
         .set("robots", "profile", "\"no such profile\"")

@@ -23,7 +23,8 @@ mod framing;
 mod laboratory;
 mod life;
 mod limits;
-
+mod opaque;
+mod requests;
 mod run;
 mod streaming;
 mod tunnels;

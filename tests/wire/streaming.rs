@@ -189,3 +189,77 @@ fn a_crawler_that_leaves_in_the_middle_is_recorded_once_and_frees_the_origin() {
         1
     );
 }
+
+#[test]
+fn an_upload_that_breaks_off_breaks_off_for_the_origin_too() {
+    let gate = Gate::start();
+    for origin in [Origin::http(), Origin::https()] {
+        for framing in [
+            "Content-Length: 100\r\n\r\npart",
+            "Transfer-Encoding: chunked\r\n\r\n4\r\npart\r\n",
+        ] {
+            let before = origin.seen().len();
+            let (mut wire, target) = open(&gate, &origin, "/upload");
+            wire.send(format!(
+                "POST {target} HTTP/1.1\r\nHost: {}\r\n{framing}",
+                origin.authority()
+            ));
+            // On its way when the robots.txt has been asked for; then the crawler leaves.
+            origin.wait_seen(1);
+            drop(wire);
+            gate.record(framing, |record| {
+                record["bytes_in"] == 4 && record["url"] == *origin.url("/upload")
+            });
+            let seen = origin.seen().split_off(before);
+            assert!(
+                !seen
+                    .iter()
+                    .any(|seen| seen.line().contains("/upload") && seen.whole),
+                "{framing:?}: {seen:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_comes_before_the_end_of_the_upload_is_passed_on() {
+    let gate = Gate::start();
+    let early = || Reply::status(413, "too much").ignoring_body().close();
+    for origin in [
+        Origin::http().on("/upload", [early()]),
+        Origin::https().on("/upload", [early()]),
+    ] {
+        let (mut wire, target) = open(&gate, &origin, "/upload");
+        wire.send(format!(
+            "POST {target} HTTP/1.1\r\nHost: {}\r\nContent-Length: 1000000\r\n\r\n",
+            origin.authority()
+        ));
+        wire.response("POST").is_origins(413, "too much");
+    }
+}
+
+#[test]
+fn interim_responses_without_end_cost_no_memory() {
+    let gate = Gate::with(|setup| {
+        setup.set("upstream", "response_timeout", "\"2s\"");
+    });
+    let early = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n".repeat(500);
+    let origin = Origin::http().on("/page", [Reply::silent().repeat(early, u64::MAX)]);
+    let before = gate.resident();
+    let url = origin.url("/page");
+    let mut wire = gate.connect();
+    wire.send(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    // The crawler reads none of them.
+    let mut most = before;
+    eventually("the end of patience", || {
+        most = most.max(gate.resident());
+        gate.records()
+            .into_iter()
+            .find(|record| record["url"] == *url)
+    });
+    assert!(
+        most - before < ROOM,
+        "memory grew by {} octets",
+        most - before
+    );
+}

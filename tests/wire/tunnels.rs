@@ -42,8 +42,8 @@ fn a_connect_that_cannot_be_read_is_refused_and_closed() {
         "site.test:x",
         ":443",
         "http://site.test:443/",
+        "user@site.test:443",
         "/",
-        "a b:1",
     ];
     for authority in cases {
         let mut wire = gate.connect();
@@ -54,6 +54,47 @@ fn a_connect_that_cannot_be_read_is_refused_and_closed() {
             "{authority}: optimistic octets would become a request"
         );
     }
+}
+
+#[test]
+fn a_crawler_that_does_not_trust_our_ca_is_told_of_on_stderr() {
+    let (gate, origin) = (Gate::start(), Origin::https());
+    let mut wire = gate.connect();
+    assert_eq!(wire.tunnel(&origin.authority()).status, 200);
+    assert!(wire.try_tls("site.test", origin_ca_pem()).is_err());
+    gate.wait_said("does not trust the local CA");
+    assert_eq!(
+        origin.connections(),
+        0,
+        "nothing is sent for a crawler that has asked for nothing yet"
+    );
+}
+
+#[test]
+fn a_connect_with_a_body_is_refused() {
+    let (gate, origin) = (Gate::start(), Origin::http());
+    for field in ["Content-Length: 5", "Transfer-Encoding: chunked"] {
+        let authority = origin.authority();
+        let mut wire = gate.connect();
+        let answer = wire.exchange(format!(
+            "CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{field}\r\n\r\n"
+        ));
+        gate.refused(&answer, 400, "bad_request");
+        assert!(wire.is_closed(), "{field}");
+    }
+}
+
+#[test]
+fn what_is_sent_before_the_tunnel_is_open_is_judged_like_the_rest() {
+    let (gate, origin) = (Gate::start(), Origin::with_rules(RULES));
+    let authority = origin.authority();
+    let fields = format!("Host: {authority}\r\nUser-Agent: TestBot/1.0\r\n\r\n");
+    let mut wire = gate.connect();
+    wire.send(format!("CONNECT {authority} HTTP/1.1\r\n{fields}GET /open HTTP/1.1\r\n{fields}GET /private HTTP/1.1\r\n{fields}"));
+    assert_eq!(wire.response("CONNECT").status, 200);
+    wire.response("GET").is_origins(200, "page /open");
+    gate.denied(&wire.response("GET"));
+    assert_eq!(origin.seen_but_robots(), ["GET /open"]);
 }
 
 #[test]
@@ -90,13 +131,17 @@ fn connect_authority_server_name_and_inner_host_must_agree() {
             gate.refused(&answer, 421, "misdirected");
         }
     }
-    let mut wire = connect("site.test").unwrap();
-    let target = format!("https://{}/open", b.authority());
-    let answer = wire.exchange(format!(
-        "GET {target} HTTP/1.1\r\nHost: {}\r\nUser-Agent: TestBot/1.0\r\n\r\n",
-        a.authority()
-    ));
-    gate.refused(&answer, 421, "misdirected");
+    for target in [
+        b.url("/open"),
+        a.url("/open").replace("https", "http"),
+        a.url_as("other.test", "/open"),
+    ] {
+        let mut wire = connect("site.test").unwrap();
+        let fields = format!("Host: {}\r\nUser-Agent: TestBot/1.0\r\n", a.authority());
+        let answer = wire.exchange(format!("GET {target} HTTP/1.1\r\n{fields}\r\n"));
+        assert_eq!(answer.status, 421, "{target}: {answer:?}");
+        gate.refused(&answer, 421, "misdirected");
+    }
     assert_eq!((a.seen_but_robots(), b.seen().len()), (Vec::new(), 0));
 }
 
@@ -145,18 +190,28 @@ fn plain_http_inside_a_connect_is_judged_as_http() {
 #[test]
 fn anything_else_inside_a_connect_is_refused() {
     let (gate, origin) = (Gate::start(), Origin::http());
-    let junk: [&[u8]; 5] = [
-        b"SSH-2.0-OpenSSH_9.6\r\n",
-        &[0; 64],
-        &[0xff; 64],
-        b"\x16\x03\x01\xff\xff\x02junk",
-        b"EHLO x\r\n\r\n",
+    let cases: [(&[u8], &str); 5] = [
+        (&[0; 64], "opaque_tunnel"),
+        (&[0xff; 64], "opaque_tunnel"),
+        (b"EHLO x\r\n\r\n", "bad_request"),
+        // Neither a whole request nor a whole ClientHello: nothing was asked for yet.
+        (b"SSH-2.0-OpenSSH_9.6\r\n", ""),
+        (b"\x16\x03\x01\xff\xff\x02junk", ""),
     ];
-    for bytes in junk {
+    for (bytes, reason) in cases {
+        let before = gate.records().len();
         let mut wire = gate.connect();
         assert_eq!(wire.tunnel(&origin.authority()).status, 200);
         wire.send(bytes).half_close();
         wire.drain();
+        if !reason.is_empty() {
+            let record = gate.wait_records(before + 1).remove(before);
+            assert_eq!(
+                (&record["reason"], &record["verdict"]),
+                (&json!(reason), &json!("deny")),
+                "{record}"
+            );
+        }
     }
     let mut nested = gate.connect();
     nested.tunnel(&origin.authority());
@@ -173,9 +228,10 @@ fn an_upstream_that_cannot_prove_its_name_is_a_502_in_the_tunnel() {
     let (gate, origin) = (Gate::start(), Origin::https());
     gate.get(&origin.url("/before"))
         .is_origins(200, "page /before");
+    let last = || Reply::with(200, "Connection: close\r\n", "").close();
     let pages = Origin::https()
-        .on("/robots.txt", [Reply::ok("").close()])
-        .on("/before", [Reply::ok("").close()]);
+        .on("/robots.txt", [last()])
+        .on("/before", [last()]);
     gate.get(&pages.url("/before"));
     for certificate in [
         Certificate::Untrusted,
@@ -195,151 +251,4 @@ fn an_upstream_that_cannot_prove_its_name_is_a_502_in_the_tunnel() {
         );
     }
     assert!(!pages.seen_but_robots().contains(&"GET /after".to_owned()));
-}
-
-/// A gate that does not intercept `bank.test`.
-fn tunnelling() -> Gate {
-    Gate::with(|setup| {
-        setup.set("tls", "tunnel", "[\"bank.test\"]");
-    })
-}
-
-#[test]
-fn an_opaque_tunnel_is_for_origins_that_disallow_nothing() {
-    let gate = tunnelling();
-    for origin in [
-        Origin::https(),
-        Origin::https().robots("User-agent: *\nAllow: /\nDisallow:\n"),
-    ] {
-        let authority = format!("bank.test:{}", origin.port());
-        let mut wire = gate.connect();
-        let answer = wire.tunnel(&authority);
-        assert_eq!(answer.status, 200, "{answer:?}");
-        let mut wire = wire.tls("bank.test", origin_ca_pem());
-        wire.get_inside(&authority, "/inside")
-            .is_origins(200, "page /inside");
-        drop(wire);
-        let port = origin.port();
-        let record = gate.record("the tunnel", |record| {
-            record["via"] == "tunnel" && record["port"] == port
-        });
-        assert_eq!(
-            (&record["verdict"], &record["method"]),
-            (&json!("allow"), &json!("CONNECT")),
-            "{record}"
-        );
-        assert!(
-            record["bytes_out"].as_u64().unwrap() > 0 && record["bytes_in"].as_u64().unwrap() > 0,
-            "{record}"
-        );
-    }
-}
-
-#[test]
-fn an_opaque_tunnel_is_refused_where_one_rule_disallows_anything_or_nothing_is_known() {
-    let gate = tunnelling();
-    let cases = [
-        (
-            "one disallowed page",
-            Origin::https().robots(RULES),
-            "opaque_tunnel",
-        ),
-        (
-            "a disallow inside an allow",
-            Origin::https().robots("User-agent: *\nAllow: /\nDisallow: /x$\n"),
-            "opaque_tunnel",
-        ),
-        (
-            "unreachable",
-            Origin::https().on("/robots.txt", [Reply::status(500, "")]),
-            "robots_unreachable",
-        ),
-    ];
-    for (case, origin, reason) in cases {
-        let mut wire = gate.connect();
-        let answer = wire.tunnel(&format!("bank.test:{}", origin.port()));
-        assert_eq!(answer.status, 403, "{case}: {answer:?}");
-        let found = answer.problem()["reason"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        assert!(
-            found == reason || found == "opaque_tunnel",
-            "{case}: {found}"
-        );
-        let record = gate.refused(&answer, 403, &found);
-        assert_eq!(record["via"], "tunnel", "{record}");
-        wire.send("GET /robots.txt HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert!(
-            wire.is_closed(),
-            "{case}: a refused CONNECT closes the connection"
-        );
-        assert_eq!(origin.seen_but_robots(), [""; 0], "{case}");
-    }
-    let named = Origin::https().robots("User-agent: OtherBot\nDisallow: /\n");
-    let answer = gate
-        .connect()
-        .tunnel(&format!("bank.test:{}", named.port()));
-    assert_eq!(
-        answer.status, 200,
-        "the rules of others do not matter: {answer:?}"
-    );
-}
-
-#[test]
-fn a_websocket_is_judged_then_relayed() {
-    let gate = Gate::start();
-    let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n";
-    for origin in [Origin::http(), Origin::https()] {
-        let origin = origin
-            .robots(RULES)
-            .on("/socket", [Reply::raw(switch).echo()]);
-        let ask = |path: &str| {
-            let (mut wire, target) = if origin.url("").starts_with("https") {
-                (
-                    gate.intercept(&origin.authority(), "site.test"),
-                    path.to_owned(),
-                )
-            } else {
-                (gate.connect(), origin.url(path))
-            };
-            let fields = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n";
-            let host = origin.authority();
-            let answer = wire.exchange(format!(
-                "GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: TestBot/1.0\r\n{fields}\r\n"
-            ));
-            (wire, answer)
-        };
-        let (_, answer) = ask("/private/socket");
-        gate.denied(&answer);
-        let (mut wire, answer) = ask("/socket");
-        assert_eq!(answer.status, 101, "{answer:?}");
-        assert_eq!(answer.field("upgrade").as_deref(), Some("websocket"));
-        let seen = origin.last("/socket").head;
-        assert_eq!(seen.field("upgrade").as_deref(), Some("websocket"));
-        assert!(
-            seen.field("connection")
-                .unwrap()
-                .to_ascii_lowercase()
-                .contains("upgrade")
-        );
-        for message in [
-            &b"\x81\x05hello"[..],
-            b"GET /private HTTP/1.1\r\n\r\n",
-            &[0; 100_000],
-        ] {
-            wire.send(message);
-            assert_eq!(wire.read(message.len()), message);
-        }
-        drop(wire);
-        let record = gate.record_of(&origin.url("/socket"));
-        assert_eq!(
-            (&record["status"], &record["verdict"]),
-            (&json!(101), &json!("allow")),
-            "{record}"
-        );
-        let (_, refused) = ask("/no-socket");
-        refused.is_origins(200, "page /no-socket");
-        assert_eq!(origin.seen_but_robots(), ["GET /socket", "GET /no-socket"]);
-    }
 }

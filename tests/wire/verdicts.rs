@@ -49,7 +49,7 @@ fn a_record_says_everything_about_an_exchange() {
             ("via", json!(via)),
             ("status", json!(403)),
             ("upstream", json!(null)),
-            ("error", json!(null)),
+            ("error", json!("http_request_denied")),
         ] {
             assert_eq!(record[key], expected, "{key} in {record}");
         }
@@ -117,7 +117,7 @@ fn every_allowed_request_has_one_record_with_its_reason() {
         ),
         (
             "a group of one's own without rules",
-            "User-agent: TestBot\nUser-agent: b\n\nUser-agent: *\nDisallow: /\n",
+            "User-agent: *\nDisallow: /\n\nUser-agent: TestBot\n",
             "/",
             "no_rules",
         ),

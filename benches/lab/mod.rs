@@ -1,0 +1,126 @@
+//! What it takes to measure a running crawlgate: processes of our own and what they cost, an origin, a crawler.
+//!
+//! The parts run as processes, so that each one's CPU time can be told from the others': a benchmark starts its own
+//! executable again with `--role=…`. Everything stays on the loopback interface and in a temporary directory.
+
+pub mod crawler;
+pub mod origin;
+pub mod process;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use tempfile::TempDir;
+
+use self::process::Process;
+
+/// The role that this process was started for, if it is a part.
+pub fn role() -> Option<String> {
+    std::env::args().find_map(|word| word.strip_prefix("--role=").map(str::to_owned))
+}
+
+/// Whether `cargo bench` runs this. `cargo test --benches` does not ask for measurements.
+pub fn is_asked_to_measure() -> bool {
+    std::env::args().any(|word| word == "--bench")
+}
+
+/// A number from the environment.
+pub fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={text}: not a number")),
+        Err(_) => default,
+    }
+}
+
+/// A directory with an origin's certificate, and the origin that uses it.
+pub struct Lab {
+    directory: TempDir,
+    /// The origin's process.
+    pub origin: Process,
+    /// Where the origin listens.
+    pub ports: origin::Ports,
+}
+
+impl Lab {
+    /// Starts an origin on these CPUs, whose certificate is for 127.0.0.1 and `*.bench.test`.
+    pub fn new(cpus: Option<&str>) -> Lab {
+        let directory = tempfile::tempdir().unwrap();
+        make_certificates(directory.path());
+        let words = [
+            "--role=origin".to_owned(),
+            directory.path().display().to_string(),
+        ];
+        let mut origin = Process::part(&words, cpus);
+        let ports = origin::Ports::read(&origin.line());
+        Lab {
+            directory,
+            origin,
+            ports,
+        }
+    }
+
+    /// A file of this laboratory.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Starts crawlgate on these CPUs, with these names for 127.0.0.1 and these settings beside the laboratory's.
+    pub fn crawlgate(
+        &self,
+        cpus: Option<&str>,
+        names: &[String],
+        upstream: &str,
+    ) -> (Process, u16) {
+        let file = |name| self.file(name).display().to_string();
+        let (log, certificate, key) = (file("decisions.jsonl"), file("ca.crt"), file("ca.key"));
+        let origins = file("origin-ca.pem");
+        let mut config = format!(
+            r#"
+            listen.address = "127.0.0.1:0"
+            log = {{ file = {log:?}, rotate_bytes = "16GiB", level = "warn" }}
+            tls = {{ ca_cert = {certificate:?}, ca_key = {key:?}, extra_roots = [{origins:?}] }}
+            [upstream]
+            {upstream}
+            [upstream.hosts]
+            "#
+        );
+        for name in names {
+            let _ = writeln!(config, "{name:?} = \"127.0.0.1\"");
+        }
+        let path = self.file("config.toml");
+        fs::write(&path, config).unwrap();
+        let words = ["--config".to_owned(), path.display().to_string()];
+        let create = [words.as_slice(), &["ca".to_owned(), "create".to_owned()]].concat();
+        let created = Process::start(env!("CARGO_BIN_EXE_crawlgate"), &create, None).wait();
+        assert!(created.success(), "crawlgate ca create: {created}");
+        let mut process = Process::start(env!("CARGO_BIN_EXE_crawlgate"), &words, cpus);
+        let port = process.listening_port();
+        (process, port)
+    }
+}
+
+/// The origin's CA and certificate: `origin-ca.pem`, `origin.crt`, `origin.key`.
+fn make_certificates(directory: &Path) {
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    authority
+        .distinguished_name
+        .push(DnType::CommonName, "CA of a benchmark's origins");
+    let key = KeyPair::generate().unwrap();
+    let certificate = authority.self_signed(&key).unwrap();
+    fs::write(directory.join("origin-ca.pem"), certificate.pem()).unwrap();
+    let issuer = Issuer::new(authority, key);
+
+    let names = vec!["127.0.0.1".to_owned(), "*.bench.test".to_owned()];
+    let mut leaf = CertificateParams::new(names).unwrap();
+    leaf.use_authority_key_identifier_extension = true;
+    let key = KeyPair::generate().unwrap();
+    let certificate = leaf.signed_by(&key, &issuer).unwrap();
+    fs::write(directory.join("origin.crt"), certificate.pem()).unwrap();
+    fs::write(directory.join("origin.key"), key.serialize_pem()).unwrap();
+}

@@ -1,0 +1,177 @@
+//! The origin: a robots.txt, pages of 1 KB, and a count of what was asked for.
+
+use std::convert::Infallible;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+/// The path that is disallowed.
+pub const DISALLOWED: &str = "/private/page";
+
+/// A path that is allowed.
+pub const ALLOWED: &str = "/pages/page";
+
+/// Where the origin tells what it has seen.
+pub const SEEN: &str = "/seen";
+
+const PAGE: &[u8] = &[b'x'; 1024];
+
+/// Where the origin listens.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    pub http: u16,
+    pub https: u16,
+}
+
+impl Ports {
+    /// Reads what [`serve`] prints.
+    pub fn read(line: &str) -> Ports {
+        let (http, https) = line.trim().split_once(' ').unwrap();
+        Ports {
+            http: http.parse().unwrap(),
+            https: https.parse().unwrap(),
+        }
+    }
+}
+
+/// What an origin was asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    pub robots: u64,
+    pub allowed: u64,
+    pub disallowed: u64,
+}
+
+impl Seen {
+    /// Reads an answer of [`SEEN`].
+    pub fn read(text: &str) -> Seen {
+        let mut numbers = text
+            .split_whitespace()
+            .map(|number| number.parse().unwrap());
+        let mut next = || numbers.next().unwrap();
+        Seen {
+            robots: next(),
+            allowed: next(),
+            disallowed: next(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    robots: AtomicU64,
+    allowed: AtomicU64,
+    disallowed: AtomicU64,
+}
+
+/// 100 rules, as `DISALLOWED` and `ALLOWED` need them.
+fn robots_txt() -> Bytes {
+    let mut text = String::from("User-agent: *\nDisallow: /private/\n");
+    for n in 0..79 {
+        text.push_str(&format!("Disallow: /section-{n:02}/private/\n"));
+    }
+    for n in 0..20 {
+        text.push_str(&format!("Disallow: /*?*sort-{n:02}=\n"));
+    }
+    text.into()
+}
+
+/// Serves on two free ports, which it prints, until the parent ends.
+pub fn serve(directory: &Path) {
+    super::process::end_with_parent();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let counts = Arc::new(Counts::default());
+        let robots = robots_txt();
+        let plain = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let secure = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (http, https) = (plain.local_addr().unwrap(), secure.local_addr().unwrap());
+        println!("{} {}", http.port(), https.port());
+        std::io::stdout().flush().unwrap();
+        let tls = acceptor(directory);
+        tokio::join!(
+            accept(plain, None, Arc::clone(&counts), robots.clone()),
+            accept(secure, Some(tls), counts, robots)
+        );
+    });
+}
+
+fn acceptor(directory: &Path) -> TlsAcceptor {
+    let chain = vec![CertificateDer::from_pem_file(directory.join("origin.crt")).unwrap()];
+    let key = PrivateKeyDer::from_pem_file(directory.join("origin.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+async fn accept(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    counts: Arc<Counts>,
+    robots: Bytes,
+) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let (counts, robots, tls) = (Arc::clone(&counts), robots.clone(), tls.clone());
+        tokio::spawn(async move {
+            let service = service_fn(move |request| {
+                let response = answer(&request, &counts, &robots);
+                async move { Ok::<_, Infallible>(response) }
+            });
+            let server = http1::Builder::new();
+            // How a connection ends is the other side's affair.
+            match tls {
+                None => drop(server.serve_connection(TokioIo::new(stream), service).await),
+                Some(tls) => {
+                    if let Ok(stream) = tls.accept(stream).await {
+                        drop(server.serve_connection(TokioIo::new(stream), service).await);
+                    }
+                }
+            }
+        });
+    }
+}
+
+fn answer(request: &Request<Incoming>, counts: &Counts, robots: &Bytes) -> Response<Full<Bytes>> {
+    let body = match request.uri().path() {
+        "/robots.txt" => {
+            counts.robots.fetch_add(1, Relaxed);
+            robots.clone()
+        }
+        DISALLOWED => {
+            counts.disallowed.fetch_add(1, Relaxed);
+            Bytes::from_static(PAGE)
+        }
+        SEEN => {
+            let numbers = [&counts.robots, &counts.allowed, &counts.disallowed];
+            let numbers = numbers.map(|number| number.load(Relaxed).to_string());
+            Bytes::from(numbers.join(" "))
+        }
+        _ => {
+            counts.allowed.fetch_add(1, Relaxed);
+            Bytes::from_static(PAGE)
+        }
+    };
+    Response::new(Full::new(body))
+}

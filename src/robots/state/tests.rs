@@ -1,0 +1,555 @@
+//! Scripts of (moment, result) → what requests meet. No runtime, no clock.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::ProfileName;
+use crate::rep::{ParseOptions, Robots};
+
+/// What a request meets, without what does not decide. Files are told apart by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meets {
+    Wait,
+    File(u16),
+    NoRestrictions,
+    CompleteDisallow,
+}
+use Meets::{CompleteDisallow, File, NoRestrictions, Wait};
+
+impl Meets {
+    fn of(stance: &Stance) -> Meets {
+        match stance {
+            Stance::Unknown => Wait,
+            Stance::Rules(snapshot) => File(snapshot.status),
+            Stance::AllowAll => NoRestrictions,
+            Stance::DisallowAll { .. } => CompleteDisallow,
+        }
+    }
+}
+
+/// One origin's life. Times count from its start.
+struct Script {
+    state: State,
+    timing: Timing,
+    now: Moment,
+    luck: f64,
+}
+
+/// Any day: what counts is that it is not the epoch.
+const START: Moment = Moment::from_millis(1_790_000_000_000);
+
+impl Script {
+    fn new() -> Script {
+        Script::by(ProfileName::Standard)
+    }
+
+    fn by(profile: ProfileName) -> Script {
+        Script {
+            state: State::default(),
+            timing: Timing {
+                profile: ProfileRules::of(profile),
+                ..Timing::default()
+            },
+            now: START,
+            luck: 0.0,
+        }
+    }
+
+    fn at(mut self, since_start: Duration) -> Script {
+        self.now = START + since_start;
+        self
+    }
+
+    /// A fetch ends.
+    fn fetch(mut self, result: AccessResult) -> Script {
+        self.state = self.state.after(result, self.now, &self.timing, self.luck);
+        self
+    }
+
+    #[track_caller]
+    fn expect(self, meets: Meets, due: Due) -> Script {
+        let stance = self.state.stance(self.now, &self.timing.profile);
+        let found = (Meets::of(&stance), self.state.due(self.now));
+        let after = self.now.since(START);
+        assert_eq!(found, (meets, due), "after {after:?}: {:?}", self.state);
+        self
+    }
+
+    #[track_caller]
+    fn expect_due_now(self) -> Script {
+        assert_eq!(self.state.due(self.now), Due::Now);
+        self
+    }
+
+    #[track_caller]
+    fn expect_outage(self, since: Duration, next_attempt: Duration) -> Script {
+        let outage = self.state.outage().expect("an outage");
+        let found = (outage.since, outage.next_attempt);
+        assert_eq!(found, (START + since, START + next_attempt));
+        self
+    }
+}
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+const fn s(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+const fn m(n: u64) -> Duration {
+    s(60 * n)
+}
+const fn h(n: u64) -> Duration {
+    m(60 * n)
+}
+const fn d(n: u64) -> Duration {
+    h(24 * n)
+}
+
+fn file(number: u16) -> AccessResult {
+    file_for(number, Freshness::Unsaid)
+}
+
+fn file_for(number: u16, freshness: Freshness) -> AccessResult {
+    let robots = Robots::parse(b"User-agent: *\nDisallow: /", ParseOptions::default());
+    AccessResult::Successful {
+        snapshot: Snapshot::new(robots, START, number, "").into(),
+        freshness,
+    }
+}
+
+fn gone() -> AccessResult {
+    AccessResult::Unavailable {
+        why: Absence::Status(404),
+        freshness: Freshness::Unsaid,
+    }
+}
+
+fn down(cause: Cause) -> AccessResult {
+    AccessResult::Unreachable {
+        cause,
+        retry_after: None,
+    }
+}
+
+fn come_back_in(cause: Cause, retry_after: Duration) -> AccessResult {
+    AccessResult::Unreachable {
+        cause,
+        retry_after: Some(retry_after),
+    }
+}
+
+#[test]
+fn the_first_request_waits_and_the_first_result_decides() {
+    let first = || Script::new().expect(Wait, Due::Now);
+    first().fetch(file(1)).expect(File(1), Due::No);
+    first().fetch(gone()).expect(NoRestrictions, Due::No);
+    first()
+        .fetch(down(Cause::Dns))
+        .expect(CompleteDisallow, Due::No)
+        .at(s(5) - ms(1))
+        .expect(CompleteDisallow, Due::No)
+        .at(s(5))
+        .expect(CompleteDisallow, Due::Now);
+}
+
+#[test]
+fn a_copy_is_fresh_for_24_hours_and_refreshed_ahead_of_its_end() {
+    let refresh_from = h(24).mul_f64(0.8);
+    for (result, meets) in [(file(1), File(1)), (gone(), NoRestrictions)] {
+        Script::new()
+            .fetch(result)
+            .at(refresh_from - ms(1))
+            .expect(meets, Due::No)
+            .at(refresh_from)
+            .expect(meets, Due::Ahead)
+            .at(h(24) - ms(1))
+            .expect(meets, Due::Ahead)
+            .at(h(24))
+            .expect(Wait, Due::Now)
+            .fetch(file(2))
+            .expect(File(2), Due::No);
+    }
+}
+
+#[test]
+fn cache_control_changes_freshness_within_bounds() {
+    use Freshness::{MaxAge, Shortest, Unsaid};
+    for (name, asked, life) in [
+        ("nothing said", Unsaid, h(24)),
+        ("max-age within bounds", MaxAge(h(2)), h(2)),
+        ("max-age of the lower bound", MaxAge(m(5)), m(5)),
+        ("max-age below", MaxAge(s(1)), m(5)),
+        ("max-age 0", MaxAge(s(0)), m(5)),
+        ("max-age above", MaxAge(d(365)), h(24)),
+        ("no-store, no-cache", Shortest, m(5)),
+    ] {
+        let fresh = Fresh::starting(START, asked, &Timing::default());
+        assert_eq!(fresh.until.since(START), life, "{name}");
+        assert!(START < fresh.refresh_from, "{name}");
+        assert!(fresh.refresh_from < fresh.until, "{name}");
+    }
+    let no_bounds = Timing {
+        fresh_min: s(0),
+        ..Timing::default()
+    };
+    let fresh = Fresh::starting(START, Shortest, &no_bounds);
+    assert!(START < fresh.until, "those who waited can use what came");
+}
+
+#[test]
+fn a_failed_refresh_changes_nothing_while_the_copy_is_fresh() {
+    Script::new()
+        .fetch(file(1))
+        .at(h(20))
+        .expect(File(1), Due::Ahead)
+        .fetch(down(Cause::Timeout))
+        .expect(File(1), Due::No)
+        .at(h(20) + s(5))
+        .expect(File(1), Due::Ahead)
+        .at(h(24) - ms(1))
+        .expect(File(1), Due::Ahead)
+        .fetch(file(2))
+        .at(h(24))
+        .expect(File(2), Due::No);
+    Script::new()
+        .fetch(gone())
+        .at(h(20))
+        .fetch(down(Cause::Timeout))
+        .expect(NoRestrictions, Due::No)
+        .at(h(20) + s(5))
+        .expect(NoRestrictions, Due::Ahead);
+}
+
+#[test]
+fn a_stale_copy_in_an_outage_is_a_complete_disallow_since_the_first_failure() {
+    for (result, meets) in [(file(1), File(1)), (gone(), NoRestrictions)] {
+        Script::new()
+            .fetch(result)
+            .at(h(23))
+            .fetch(down(Cause::Connect))
+            .at(h(23) + m(30))
+            .fetch(down(Cause::Timeout))
+            .expect(meets, Due::No)
+            .at(h(24))
+            .expect(CompleteDisallow, Due::Now)
+            .fetch(down(Cause::Status(500)))
+            .expect(CompleteDisallow, Due::No)
+            .expect_outage(h(23), h(24) + s(20));
+    }
+}
+
+#[test]
+fn a_copy_that_went_stale_unasked_is_asked_about_before_it_fails() {
+    Script::new()
+        .fetch(file(1))
+        .at(d(40))
+        .expect(Wait, Due::Now)
+        .fetch(down(Cause::Dns))
+        .expect(CompleteDisallow, Due::No)
+        .expect_outage(d(40), d(40) + s(5));
+}
+
+#[test]
+fn retries_back_off() {
+    let doubling = [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600];
+    let doubling_to_5m = [5, 10, 20, 40, 80, 160, 300, 300, 300, 300, 300, 300];
+    for (cause, waits) in [
+        (Cause::Dns, doubling),
+        (Cause::Status(500), doubling),
+        (Cause::Status(429), doubling),
+        (Cause::Internal, doubling),
+        (Cause::Status(503), doubling_to_5m),
+    ] {
+        let mut script = Script::new();
+        let mut clock = Duration::ZERO;
+        for wait in waits {
+            script = script
+                .at(clock)
+                .expect_due_now()
+                .fetch(down(cause))
+                .expect(CompleteDisallow, Due::No)
+                .expect_outage(s(0), clock + s(wait));
+            clock += s(wait);
+        }
+    }
+}
+
+#[test]
+fn the_back_off_survives_any_number_of_failures() {
+    let mut script = Script::new();
+    for _ in 0..100 {
+        script = script.fetch(down(Cause::Dns));
+    }
+    script.expect_outage(s(0), h(1));
+}
+
+#[test]
+fn the_bound_of_503_holds_from_the_first_503_on() {
+    let mut script = Script::new();
+    for _ in 0..12 {
+        script = script.fetch(down(Cause::Dns));
+    }
+    script
+        .expect_outage(s(0), h(1))
+        .at(h(1))
+        .fetch(down(Cause::Status(503)))
+        .expect_outage(s(0), h(1) + m(5));
+}
+
+#[test]
+fn retry_after_is_honoured_within_bounds() {
+    for (name, cause, asked, wait) in [
+        ("within", Cause::Status(503), m(2), m(2)),
+        ("beyond the bound of 503", Cause::Status(503), m(50), m(50)),
+        ("too soon", Cause::Status(429), s(0), s(5)),
+        ("too late", Cause::Status(429), d(3), h(1)),
+        ("absurd", Cause::Status(429), Duration::MAX, h(1)),
+    ] {
+        let script = Script::new().fetch(come_back_in(cause, asked));
+        let outage = script.state.outage().expect("an outage");
+        assert_eq!(outage.next_attempt.since(START), wait, "{name}");
+    }
+}
+
+#[test]
+fn jitter_makes_retries_later_only_and_never_later_than_the_bound() {
+    for (luck, cause, retry_after, wait) in [
+        (0.0, Cause::Dns, None, s(5)),
+        (0.5, Cause::Dns, None, ms(5_250)),
+        (0.999, Cause::Dns, None, ms(5_499)),
+        (0.5, Cause::Status(429), Some(m(10)), s(630)),
+        (0.999, Cause::Status(429), Some(h(1)), h(1)),
+    ] {
+        let mut script = Script::new();
+        script.luck = luck;
+        let script = script.fetch(AccessResult::Unreachable { cause, retry_after });
+        let outage = script.state.outage().expect("an outage");
+        assert_eq!(outage.next_attempt.since(START), wait, "{luck} {cause}");
+    }
+}
+
+#[test]
+fn the_profile_decides_what_a_long_outage_means() {
+    use ProfileName::{Archive, Google, Standard};
+    const DEAD: Cause = Cause::Timeout;
+    const ERROR: Cause = Cause::Status(500);
+    let almost = |duration| duration - ms(1);
+    // The outage begins at hour 24, when the copy, if there is one, is stale.
+    for (profile, copy, cause, length, meets) in [
+        (Standard, true, DEAD, s(0), CompleteDisallow),
+        (Standard, true, DEAD, almost(d(30)), CompleteDisallow),
+        (Standard, true, DEAD, d(30), File(1)),
+        (Standard, true, ERROR, d(3650), File(1)),
+        (Standard, false, DEAD, almost(d(30)), CompleteDisallow),
+        (Standard, false, DEAD, d(30), NoRestrictions),
+        (Standard, false, ERROR, d(3650), NoRestrictions),
+        (Google, true, DEAD, almost(h(12)), CompleteDisallow),
+        (Google, true, DEAD, h(12), File(1)),
+        (Google, true, DEAD, almost(d(30)), File(1)),
+        (Google, true, DEAD, d(30), CompleteDisallow),
+        (Google, true, ERROR, d(30), NoRestrictions),
+        (Google, true, Cause::Redirect(304), d(30), NoRestrictions),
+        (Google, true, Cause::Encoding, d(30), NoRestrictions),
+        (Google, true, Cause::Tls, d(30), CompleteDisallow),
+        (Google, true, Cause::Internal, d(30), CompleteDisallow),
+        (Google, false, DEAD, almost(h(12)), CompleteDisallow),
+        (Google, false, DEAD, h(12), NoRestrictions),
+        (Google, false, DEAD, d(30), CompleteDisallow),
+        (Google, false, ERROR, d(30), NoRestrictions),
+        (Archive, true, DEAD, s(0), NoRestrictions),
+        (Archive, false, ERROR, s(0), NoRestrictions),
+        (Archive, true, DEAD, d(3650), NoRestrictions),
+    ] {
+        let mut script = Script::by(profile);
+        if copy {
+            script = script.fetch(file(1));
+        }
+        let script = script.at(h(24)).fetch(down(cause)).at(h(24) + length);
+        let stance = script.state.stance(script.now, &script.timing.profile);
+        let row = (profile, copy, cause, length);
+        assert_eq!(Meets::of(&stance), meets, "{row:?}");
+    }
+}
+
+#[test]
+fn the_profile_has_no_say_while_a_copy_is_fresh() {
+    for profile in [
+        ProfileName::Standard,
+        ProfileName::Google,
+        ProfileName::Archive,
+    ] {
+        Script::by(profile)
+            .fetch(file(1))
+            .at(h(23))
+            .fetch(down(Cause::Dns))
+            .expect(File(1), Due::No);
+    }
+}
+
+#[test]
+fn what_a_long_outage_permits_is_asked_about_first() {
+    // One failure, then nobody asks for a month: the origin may have been back for weeks.
+    Script::new()
+        .fetch(down(Cause::Dns))
+        .at(d(31))
+        .expect(NoRestrictions, Due::Now)
+        .fetch(file(1))
+        .expect(File(1), Due::No);
+    Script::by(ProfileName::Archive)
+        .fetch(down(Cause::Dns))
+        .expect(NoRestrictions, Due::No)
+        .at(s(5))
+        .expect(NoRestrictions, Due::Now);
+}
+
+#[test]
+fn a_result_ends_the_outage() {
+    let outage = || {
+        Script::new()
+            .fetch(file(1))
+            .at(h(25))
+            .fetch(down(Cause::Dns))
+            .at(h(26))
+            .fetch(down(Cause::Dns))
+            .expect(CompleteDisallow, Due::No)
+            .at(h(27))
+    };
+    outage()
+        .fetch(file(2))
+        .expect(File(2), Due::No)
+        .at(h(50))
+        .fetch(down(Cause::Dns))
+        .expect_outage(h(50), h(50) + s(5));
+    outage().fetch(gone()).expect(NoRestrictions, Due::No);
+}
+
+#[test]
+fn a_404_after_an_outage_forgets_the_last_good_copy() {
+    let script = Script::new()
+        .fetch(file(1))
+        .at(h(25))
+        .fetch(down(Cause::Dns))
+        .at(h(26))
+        .fetch(gone())
+        .at(h(50))
+        .expect(Wait, Due::Now)
+        .fetch(down(Cause::Dns))
+        .expect(CompleteDisallow, Due::No)
+        .at(h(50) + d(30))
+        .expect(NoRestrictions, Due::Now);
+    assert!(script.state.snapshot().is_none());
+}
+
+#[test]
+fn a_clock_that_is_set_back_opens_nothing() {
+    Script::new()
+        .at(d(40))
+        .fetch(down(Cause::Dns))
+        .at(d(1))
+        .expect(CompleteDisallow, Due::No);
+}
+
+/// What happens next in a random life: some time passes, then a fetch ends.
+fn step() -> impl Strategy<Value = (Duration, AccessResult)> {
+    let gap = prop_oneof![
+        (0..10_000_u64).prop_map(ms),
+        (0..10_000_u64).prop_map(s),
+        (0..50_u64).prop_map(h),
+        (0..40_u64).prop_map(d),
+    ];
+    let cause = prop::sample::select(&[
+        Cause::Dns,
+        Cause::Timeout,
+        Cause::Status(429),
+        Cause::Status(500),
+        Cause::Status(503),
+        Cause::Internal,
+    ]);
+    let retry_after = prop::option::weighted(0.3, (0..100_000_u64).prop_map(s));
+    let failed = (cause, retry_after)
+        .prop_map(|(cause, retry_after)| AccessResult::Unreachable { cause, retry_after });
+    let freshness = prop_oneof![
+        Just(Freshness::Unsaid),
+        Just(Freshness::Shortest),
+        (0..200_000_u64).prop_map(|age| Freshness::MaxAge(s(age))),
+    ];
+    let ended = (any::<bool>(), freshness).prop_map(|(found, freshness)| {
+        if found {
+            file_for(1, freshness)
+        } else {
+            AccessResult::Unavailable {
+                why: Absence::Status(404),
+                freshness,
+            }
+        }
+    });
+    (gap, prop_oneof![3 => failed, 1 => ended])
+}
+
+/// What the outside remembers of a life: the first failure since the last result, and that result's end.
+#[derive(Default)]
+struct Memory {
+    first_failure: Option<Moment>,
+    fresh_until: Option<Moment>,
+}
+
+proptest! {
+    #[test]
+    fn no_life_opens_what_should_be_closed(
+        steps in prop::collection::vec(step(), 1..40),
+        luck in 0.0..1.0,
+        pause in (0..800_u64).prop_map(h),
+    ) {
+        let mut script = Script::new();
+        script.luck = luck;
+        let mut memory = Memory::default();
+        for (gap, result) in steps {
+            script.now = script.now + gap;
+            check(&script, &memory)?;
+            let failure = match &result {
+                AccessResult::Unreachable { cause, retry_after } => Some((*cause, *retry_after)),
+                AccessResult::Successful { freshness, .. }
+                | AccessResult::Unavailable { freshness, .. } => {
+                    let fresh = Fresh::starting(script.now, *freshness, &script.timing);
+                    memory = Memory { first_failure: None, fresh_until: Some(fresh.until) };
+                    None
+                }
+            };
+            let now = script.now;
+            script = script.fetch(result);
+            if let Some((cause, retry_after)) = failure {
+                memory.first_failure.get_or_insert(now);
+                let outage = script.state.outage().expect("a failure is remembered");
+                let wait = outage.next_attempt.since(now);
+                let longest = match (cause, retry_after) {
+                    (Cause::Status(503), None) => m(5),
+                    _ => h(1),
+                };
+                prop_assert!(s(5) <= wait && wait <= longest, "{wait:?}");
+                prop_assert_eq!(script.state.due(now), Due::No);
+            }
+            check(&script, &memory)?;
+        }
+        script.now = script.now + pause;
+        check(&script, &memory)?;
+    }
+}
+
+fn check(script: &Script, memory: &Memory) -> Result<(), TestCaseError> {
+    let now = script.now;
+    let stance = script.state.stance(now, &script.timing.profile);
+    let meets = Meets::of(&stance);
+    let since = script.state.outage().map(|outage| outage.since);
+    prop_assert_eq!(since, memory.first_failure);
+    let is_fresh = memory.fresh_until.is_some_and(|until| now < until);
+    match memory.first_failure {
+        _ if is_fresh => prop_assert!(matches!(meets, File(_) | NoRestrictions), "{meets:?}"),
+        None => prop_assert_eq!(meets, Wait),
+        Some(first) if now.since(first) < d(30) => prop_assert_eq!(meets, CompleteDisallow),
+        Some(_) => prop_assert!(matches!(meets, File(_) | NoRestrictions), "{meets:?}"),
+    }
+    // Whoever would wait for nothing is not told to wait.
+    prop_assert!(meets != Wait || script.state.due(now) == Due::Now);
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! What a gate cannot look into: opaque tunnels, and protocols that a connection switches to.
+
+use serde_json::json;
+
+use crate::support::{Gate, Origin, RULES, Reply, Wire, origin_ca_pem};
+
+/// A gate that does not intercept `bank.test`.
+fn tunnelling() -> Gate {
+    Gate::with(|setup| {
+        setup.set("tls", "tunnel", "[\"bank.test\"]");
+    })
+}
+
+#[test]
+fn an_opaque_tunnel_is_for_origins_that_disallow_nothing() {
+    let gate = tunnelling();
+    for origin in [
+        Origin::https(),
+        Origin::https().robots("User-agent: *\nAllow: /\nDisallow:\n"),
+    ] {
+        let authority = format!("bank.test:{}", origin.port());
+        let mut wire = gate.connect();
+        let answer = wire.tunnel(&authority);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let mut wire = wire.tls("bank.test", origin_ca_pem());
+        wire.get_inside(&authority, "/inside")
+            .is_origins(200, "page /inside");
+        drop(wire);
+        let port = origin.port();
+        let record = gate.record("the tunnel", |record| {
+            record["via"] == "tunnel" && record["port"] == port
+        });
+        assert_eq!(
+            (&record["verdict"], &record["method"]),
+            (&json!("allow"), &json!("CONNECT")),
+            "{record}"
+        );
+        assert!(
+            record["bytes_out"].as_u64().unwrap() > 0 && record["bytes_in"].as_u64().unwrap() > 0,
+            "{record}"
+        );
+    }
+}
+
+#[test]
+fn an_opaque_tunnel_is_refused_where_one_rule_disallows_anything_or_nothing_is_known() {
+    let gate = tunnelling();
+    let cases = [
+        (
+            "one disallowed page",
+            Origin::https().robots(RULES),
+            "opaque_tunnel",
+        ),
+        (
+            "a disallow inside an allow",
+            Origin::https().robots("User-agent: *\nAllow: /\nDisallow: /x$\n"),
+            "opaque_tunnel",
+        ),
+        (
+            "unreachable",
+            Origin::https().on("/robots.txt", [Reply::status(500, "")]),
+            "robots_unreachable",
+        ),
+    ];
+    for (case, origin, reason) in cases {
+        let mut wire = gate.connect();
+        let answer = wire.tunnel(&format!("bank.test:{}", origin.port()));
+        assert_eq!(answer.status, 403, "{case}: {answer:?}");
+        let found = answer.problem()["reason"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        assert!(
+            found == reason || found == "opaque_tunnel",
+            "{case}: {found}"
+        );
+        let record = gate.refused(&answer, 403, &found);
+        assert_eq!(record["via"], "tunnel", "{record}");
+        wire.send("GET /robots.txt HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(
+            wire.is_closed(),
+            "{case}: a refused CONNECT closes the connection"
+        );
+        assert_eq!(origin.seen_but_robots(), [""; 0], "{case}");
+    }
+    let named = Origin::https().robots("User-agent: OtherBot\nDisallow: /\n");
+    let answer = gate
+        .connect()
+        .tunnel(&format!("bank.test:{}", named.port()));
+    assert_eq!(
+        answer.status, 200,
+        "the rules of others do not matter: {answer:?}"
+    );
+}
+
+const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n";
+
+/// A request to switch to the WebSocket protocol.
+fn upgrade(target: &str, host: &str) -> String {
+    let fields = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n";
+    format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: TestBot/1.0\r\n{fields}\r\n")
+}
+
+#[test]
+fn a_websocket_is_judged_then_relayed() {
+    let gate = Gate::start();
+    for origin in [Origin::http(), Origin::https()] {
+        let origin = origin
+            .robots(RULES)
+            .on("/socket", [Reply::raw(SWITCH).echo()]);
+        let host = origin.authority();
+        let ask = |path: &str| -> (Wire, _) {
+            let (mut wire, target) = if origin.url("").starts_with("https") {
+                (gate.intercept(&host, "site.test"), path.to_owned())
+            } else {
+                (gate.connect(), origin.url(path))
+            };
+            let answer = wire.exchange(upgrade(&target, &host));
+            (wire, answer)
+        };
+        let (_, answer) = ask("/private/socket");
+        gate.denied(&answer);
+        let (mut wire, answer) = ask("/socket");
+        assert_eq!(answer.status, 101, "{answer:?}");
+        assert_eq!(answer.field("upgrade").as_deref(), Some("websocket"));
+        assert_eq!(answer.field("sec-websocket-accept").as_deref(), Some("x"));
+        let seen = origin.last("/socket").head;
+        assert_eq!(seen.field("upgrade").as_deref(), Some("websocket"));
+        assert!(
+            seen.field("connection")
+                .unwrap()
+                .to_ascii_lowercase()
+                .contains("upgrade")
+        );
+        // What looks like a request inside is none any more.
+        for message in [
+            &b"\x81\x05hello"[..],
+            b"GET /private HTTP/1.1\r\n\r\n",
+            &[0; 100_000],
+        ] {
+            wire.send(message);
+            assert_eq!(wire.read(message.len()), message);
+        }
+        drop(wire);
+        let record = gate.record_of(&origin.url("/socket"));
+        assert_eq!(
+            (&record["status"], &record["verdict"]),
+            (&json!(101), &json!("allow")),
+            "{record}"
+        );
+        assert!(record["bytes_out"].as_u64().unwrap() >= 100_000, "{record}");
+        assert_eq!(origin.seen_but_robots(), ["GET /socket"]);
+    }
+}
+
+#[test]
+fn until_the_origin_switches_what_follows_is_a_request() {
+    let gate = Gate::start();
+    let origin = Origin::with_rules(RULES).on("/socket", [Reply::raw(SWITCH).echo()]);
+    let host = origin.authority();
+    let private = format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
+        origin.url("/private")
+    );
+    // The origin does not switch: the second request is judged.
+    let mut wire = gate.connect();
+    wire.send(upgrade(&origin.url("/page"), &host) + &private);
+    wire.response("GET").is_origins(200, "page /page");
+    gate.denied(&wire.response("GET"));
+    // It does: early octets are the new protocol's.
+    let mut wire = gate.connect();
+    wire.send(upgrade(&origin.url("/socket"), &host) + "early");
+    assert_eq!(wire.response("GET").status, 101);
+    assert_eq!(wire.read(5), b"early");
+    // A switch that nobody asked for is not passed on.
+    let mut wire = gate.connect();
+    let answer = wire.get(&origin.url("/socket"));
+    assert!(answer.status == 502 && answer.is_ours(), "{answer:?}");
+    assert_eq!(
+        origin.seen_but_robots(),
+        ["GET /page", "GET /socket", "GET /socket"]
+    );
+}

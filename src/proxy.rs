@@ -47,7 +47,10 @@ pub struct Proxy {
     mark: Mark,
     clock: Clock,
     tasks: TaskTracker,
+    /// No new connections and requests.
     stop: CancellationToken,
+    /// What is under way ends now.
+    cut: CancellationToken,
 }
 
 impl Proxy {
@@ -82,6 +85,7 @@ impl Proxy {
             clock,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
+            cut: CancellationToken::new(),
         }))
     }
 
@@ -131,6 +135,25 @@ impl Proxy {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+    }
+
+    /// Ends what is under way at once. Its records are written all the same.
+    pub async fn cut_off(&self) {
+        self.stop.cancel();
+        self.cut.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Runs what belongs to a connection, until it ends or is cut off.
+    fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        let cut = self.cut.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = future => {}
+                () = cut.cancelled() => {}
+            }
+        });
     }
 
     /// What went through so far.

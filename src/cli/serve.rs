@@ -23,6 +23,9 @@ use crate::proxy::Proxy;
 /// Connections that wait to be accepted, per listener.
 const BACKLOG: u32 = 1024;
 
+/// How long exchanges that are cut off may take to be recorded.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Arguments of `crawlgate serve`: all settings are in the configuration.
 #[derive(Args, Clone, Debug)]
 pub struct ServeArgs {}
@@ -181,15 +184,18 @@ async fn drain(proxy: &Proxy, signals: &mut Signals) -> Ended {
         drained = timeout(grace, proxy.drain()) => match drained {
             Ok(()) => Ended::Drained,
             Err(_) => {
-                warn!("exchanges were cut off at the end of [limits] drain");
+                warn!("what is still under way is cut off at the end of [limits] drain");
                 Ended::Drained
             }
         },
         () = signals.second() => {
-            warn!("ended by a second signal");
+            warn!("what is still under way is cut off by a second signal");
             Ended::Forced
         }
     };
+    if timeout(LAST_WORDS, proxy.cut_off()).await.is_err() {
+        warn!("some exchanges did not end");
+    }
     if let Err(error) = proxy.log().flush().await {
         error!("{error}");
     }

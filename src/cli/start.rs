@@ -86,7 +86,9 @@ async fn supervised(args: &RunArgs, config: Config, listener: TcpListener) -> Re
     let environment = child_environment(&url, files.files(), |name| std::env::var(name).ok());
     let ended = supervise(program, arguments, &environment).await;
     // Exchanges that the command left behind are of no use to anybody.
-    let _ = tokio::time::timeout(GRACE, proxy.drain()).await;
+    if tokio::time::timeout(GRACE, proxy.drain()).await.is_err() {
+        let _ = tokio::time::timeout(GRACE, proxy.cut_off()).await;
+    }
     if let Err(error) = proxy.log().flush().await {
         let _ = writeln!(io::stderr(), "crawlgate: {error}");
     }

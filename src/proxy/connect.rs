@@ -17,7 +17,6 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional};
 use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
-use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::body::Answer;
@@ -52,7 +51,7 @@ pub async fn connect(
     let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
         return Err(unread(Unreadable::Malformed, ledger));
     };
-    let settings = connection.proxy.settings.load();
+    let settings = connection.visitor.proxy.settings.load();
     let host = origin.host();
     if settings
         .tls
@@ -64,7 +63,7 @@ pub async fn connect(
     }
     let patience = settings.limits.header_timeout;
     let inside = connection.clone();
-    connection.proxy.tasks.spawn(async move {
+    connection.visitor.proxy.spawn(async move {
         match upgrade.await {
             Ok(upgraded) => intercept(inside, origin, upgraded, ledger, patience).await,
             Err(_) => ledger.void(),
@@ -113,7 +112,7 @@ async fn intercept(
                     origin,
                     stray_name: None,
                 };
-                server::serve(io, connection.proxy, connection.client, scope).await;
+                server::serve(io, connection.visitor, scope).await;
             }
         }
         _ => {
@@ -137,6 +136,7 @@ async fn end_tls(
     let stray_name = name.filter(|name| !names(origin, name));
     let host = stray_name.as_deref().unwrap_or(origin.host());
     let config = connection
+        .visitor
         .proxy
         .authority
         .server_config(host)
@@ -147,7 +147,7 @@ async fn end_tls(
             if is_distrust(&error) {
                 warn!(
                     %origin,
-                    client = %connection.client,
+                    client = %connection.visitor.client,
                     "the crawler does not trust the local CA: see `crawlgate ca setup`"
                 );
             }
@@ -158,7 +158,7 @@ async fn end_tls(
         origin: origin.clone(),
         stray_name,
     };
-    server::serve(tls, connection.proxy, connection.client, scope).await;
+    server::serve(tls, connection.visitor, scope).await;
     Ok(())
 }
 
@@ -197,7 +197,7 @@ async fn open(
     };
     let cleared = {
         let user_agent = ledger.user_agent.as_ref();
-        let gate = &connection.proxy.gate;
+        let gate = &connection.visitor.proxy.gate;
         gate.clear(Kind::Tunnel, target, &ledger.agent, user_agent, ledger.time)
             .await
     };
@@ -212,28 +212,28 @@ async fn open(
             return Err((Refusal::Decided, ledger));
         }
     };
-    let upstream = match connection.proxy.egress.connect(permit).await {
+    let upstream = match connection.visitor.proxy.egress.connect(permit).await {
         Ok(upstream) => upstream,
         Err(failure) => return Err((Refusal::Upstream(failure), ledger)),
     };
     ledger.upstream = upstream.peer_addr().ok();
     ledger.answered(StatusCode::OK.as_u16(), None);
-    let stop = connection.proxy.stop.clone();
-    connection.proxy.tasks.spawn(async move {
+    let visitor = connection.visitor.clone();
+    connection.visitor.proxy.spawn(async move {
         match upgrade.await {
-            Ok(downstream) => relay(TokioIo::new(downstream), upstream, ledger, stop).await,
+            Ok(downstream) => relay(TokioIo::new(downstream), upstream, ledger).await,
             Err(_) => ledger.hung_up(),
         }
+        drop(visitor);
     });
     Ok(established())
 }
 
-/// Passes octets both ways until both sides have finished or the proxy stops, and then lets the ledger go.
+/// Passes octets both ways until both sides have finished, and then lets the ledger go.
 pub async fn relay(
     mut downstream: impl AsyncRead + AsyncWrite + Unpin,
     mut upstream: impl AsyncRead + AsyncWrite + Unpin,
     mut ledger: Box<Ledger>,
-    stop: CancellationToken,
 ) {
     let bytes_in = Arc::clone(ledger.bytes_in.get_or_insert_default());
     let mut counted = Counted {
@@ -241,11 +241,10 @@ pub async fn relay(
         bytes_in: &bytes_in,
         ledger: &mut ledger,
     };
-    let result = tokio::select! {
-        result = copy_bidirectional(&mut counted, &mut upstream) => result.map(drop),
-        () = stop.cancelled() => Ok(()),
-    };
-    if result.is_err() {
+    if copy_bidirectional(&mut counted, &mut upstream)
+        .await
+        .is_err()
+    {
         ledger.error = Some("connection_terminated");
     }
     let _ = downstream.shutdown().await; // the peer may be gone

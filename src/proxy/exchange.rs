@@ -1,6 +1,5 @@
 //! One request, from its head to its answer. Plain requests and intercepted ones take the same way.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::header::USER_AGENT;
@@ -12,10 +11,11 @@ use hyper_util::rt::TokioIo;
 use super::body::Answer;
 use super::ledger::{Ledger, Opening};
 use super::respond::{self, Asked, Refusal};
+use super::server::Visitor;
 use super::target::{self, Scope, Unreadable};
 use super::upstream;
 use super::wire::Link;
-use super::{Proxy, connect, fields};
+use super::{connect, fields};
 use crate::egress::{Failure, Inbound, Received};
 use crate::gate::Kind;
 use crate::policy::{Decision, Reason, Ruling};
@@ -23,10 +23,8 @@ use crate::policy::{Decision, Reason, Ruling};
 /// What all exchanges of a connection share.
 #[derive(Debug, Clone)]
 pub struct Connection {
-    /// The proxy.
-    pub proxy: Arc<Proxy>,
-    /// The crawler's address.
-    pub client: SocketAddr,
+    /// Who sends them.
+    pub visitor: Visitor,
     /// How requests come.
     pub scope: Scope,
     /// The way to the wire.
@@ -46,18 +44,18 @@ impl Connection {
     pub async fn exchange(&self, request: Request<Incoming>) -> Response<Answer> {
         let method = request.method().clone();
         let opening = Opening {
-            client: self.client,
+            client: self.visitor.client,
             scope: &self.scope,
             method: method.clone(),
             uri: request.uri().clone(),
         };
-        let mut ledger = Ledger::open(&self.proxy, &self.link, opening);
+        let mut ledger = Ledger::open(&self.visitor.proxy, &self.link, opening);
         let mut shape = Shape {
             is_head: method == Method::HEAD,
             is_connect: method == Method::CONNECT,
             wants_text: false,
         };
-        if self.proxy.mark.is(request.uri().path())
+        if self.visitor.proxy.mark.is(request.uri().path())
             && let Some(refused) = self.link.take_refused()
         {
             ledger.is_unreadable(refused.excerpt);
@@ -66,7 +64,7 @@ impl Connection {
         }
         shape.wants_text = respond::wants_text(request.headers());
         ledger.user_agent = request.headers().get(USER_AGENT).cloned();
-        ledger.agent = self.proxy.gate.identify(request.headers());
+        ledger.agent = self.visitor.proxy.gate.identify(request.headers());
         if shape.is_connect {
             return match Box::pin(connect::connect(self, request, ledger)).await {
                 Ok(response) => response,
@@ -90,7 +88,7 @@ impl Connection {
         if *request.method() == Method::TRACE {
             return Err(bad(Refusal::Trace, ledger));
         }
-        if self.proxy.name.has_signed(request.headers()) {
+        if self.visitor.proxy.name.has_signed(request.headers()) {
             return Err(bad(Refusal::Loop, ledger));
         }
         let target = match target::read(request.uri(), request.headers(), &self.scope) {
@@ -101,7 +99,7 @@ impl Connection {
         let origin = target.origin.clone();
         let cleared = {
             let user_agent = ledger.user_agent.as_ref();
-            let gate = &self.proxy.gate;
+            let gate = &self.visitor.proxy.gate;
             gate.clear(
                 Kind::Request,
                 target,
@@ -125,15 +123,15 @@ impl Connection {
         let downstream = request.extensions_mut().remove::<OnUpgrade>();
         let version = request.version();
         let wants_websocket = fields::to_origin(request.headers_mut(), &origin);
-        self.proxy.name.sign(request.headers_mut(), version);
+        self.visitor.proxy.name.sign(request.headers_mut(), version);
         // Boxed, so that a denial does not pay for the room that forwarding needs.
         let received = Box::pin(upstream::send(
-            &self.proxy.egress,
+            &self.visitor.proxy.egress,
             permit,
             request,
             &self.link,
             &mut ledger,
-            self.proxy.settings.load().upstream.response_timeout,
+            self.visitor.proxy.settings.load().upstream.response_timeout,
         ))
         .await;
         let Received { response, peer } = match received {
@@ -158,7 +156,10 @@ impl Connection {
         ledger.answered(response.status().as_u16(), None);
         let version = response.version();
         fields::to_crawler(response.headers_mut());
-        self.proxy.name.sign(response.headers_mut(), version);
+        self.visitor
+            .proxy
+            .name
+            .sign(response.headers_mut(), version);
         *response.version_mut() = http::Version::HTTP_11;
         response.extensions_mut().clear();
         response.map(|incoming| Answer::forwarded(incoming, ledger))
@@ -175,24 +176,20 @@ impl Connection {
         let mut answer = Response::new(());
         *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         *answer.headers_mut() = switching(response.headers());
-        self.proxy
+        self.visitor
+            .proxy
             .name
             .sign(answer.headers_mut(), response.version());
         ledger.answered(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
         self.link.decide(true);
-        let stop = self.proxy.stop.clone();
-        self.proxy.tasks.spawn(async move {
+        let visitor = self.visitor.clone();
+        self.visitor.proxy.spawn(async move {
             let (Ok(downstream), Ok(upstream)) = tokio::join!(downstream, upstream) else {
                 ledger.hung_up();
                 return;
             };
-            connect::relay(
-                TokioIo::new(downstream),
-                TokioIo::new(upstream),
-                ledger,
-                stop,
-            )
-            .await;
+            connect::relay(TokioIo::new(downstream), TokioIo::new(upstream), ledger).await;
+            drop(visitor);
         });
         answer.map(|()| Answer::empty())
     }
@@ -202,11 +199,11 @@ impl Connection {
             is_head: shape.is_head,
             is_connect: shape.is_connect,
             wants_text: shape.wants_text,
-            unreachable_status: self.proxy.settings.load().robots.unreachable_status,
+            unreachable_status: self.visitor.proxy.settings.load().robots.unreachable_status,
         };
         // The clock is read where it matters only.
         let now = match ledger.decision.retry_at {
-            Some(_) => self.proxy.clock.now(),
+            Some(_) => self.visitor.proxy.clock.now(),
             None => ledger.time,
         };
         respond::refuse(refusal, ledger, asked, now)

@@ -207,7 +207,10 @@ impl Ledger {
                 .map_or(0, |octets| octets.load(Ordering::Relaxed)),
             bytes_out: self.bytes_out,
             duration: self.proxy.clock.now().since(self.time),
-            error: self.error,
+            error: match self.error {
+                Some(HUNG_UP) if self.proxy.cut.is_cancelled() => Some(CUT_OFF),
+                error => error,
+            },
         };
         // A log that fails would only be flooded with having failed.
         if self.decision.reason != Reason::LogFailed {
@@ -219,6 +222,9 @@ impl Ledger {
 
 /// What stands in a record whose crawler was gone before the answer.
 const HUNG_UP: &str = "client_closed";
+
+/// What stands in the record of an exchange that was cut off when the proxy stopped.
+const CUT_OFF: &str = "proxy_stopped";
 
 impl Drop for Ledger {
     fn drop(&mut self) {

@@ -14,7 +14,7 @@ use hyper::service::Service;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{debug, warn};
 
 use super::Proxy;
@@ -46,11 +46,12 @@ pub async fn listen(proxy: Arc<Proxy>, listener: TcpListener, slots: Arc<Semapho
                     debug!(%client, "not in [listen] allow");
                     continue;
                 }
-                let serving = Arc::clone(&proxy);
-                proxy.tasks.spawn(async move {
-                    accept(serving, stream, client).await;
-                    drop(slot);
-                });
+                let visitor = Visitor {
+                    proxy: Arc::clone(&proxy),
+                    client,
+                    slot: Arc::new(slot),
+                };
+                proxy.spawn(accept(visitor, stream));
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -70,24 +71,33 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-async fn accept(proxy: Arc<Proxy>, stream: TcpStream, client: SocketAddr) {
+/// Who is connected. Clones go with whatever the connection becomes.
+#[derive(Debug, Clone)]
+pub struct Visitor {
+    /// The proxy.
+    pub proxy: Arc<Proxy>,
+    /// The crawler's address.
+    pub client: SocketAddr,
+    /// Its place under `[limits] connections`, free again when the last clone has gone: a tunnel outlives
+    /// the HTTP connection that it was opened on.
+    #[allow(dead_code, reason = "held, not read")]
+    slot: Arc<OwnedSemaphorePermit>,
+}
+
+async fn accept(visitor: Visitor, stream: TcpStream) {
     if let Err(error) = stream.set_nodelay(true) {
-        debug!(%client, %error, "TCP_NODELAY could not be set");
+        debug!(client = %visitor.client, %error, "TCP_NODELAY could not be set");
     }
-    serve(stream, proxy, client, Scope::Plain).await;
+    serve(stream, visitor, Scope::Plain).await;
 }
 
 /// Serves HTTP on `io` until either side closes it. Boxed: a tunnel serves inside what serves it.
-pub fn serve<S>(
-    io: S,
-    proxy: Arc<Proxy>,
-    client: SocketAddr,
-    scope: Scope,
-) -> Pin<Box<dyn Future<Output = ()> + Send>>
+pub fn serve<S>(io: S, visitor: Visitor, scope: Scope) -> Pin<Box<dyn Future<Output = ()> + Send>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     Box::pin(async move {
+        let (proxy, client) = (&visitor.proxy, visitor.client);
         let stop = proxy.stop.clone();
         let limits = &proxy.settings.load_full().limits;
         let link = Arc::<Link>::default();
@@ -102,8 +112,7 @@ where
         let head_bytes = limits.header_bytes;
         let wire = Wire::new(io, patience, proxy.mark.clone(), Arc::clone(&link));
         let service = Exchanges(Arc::new(Connection {
-            proxy,
-            client,
+            visitor,
             scope,
             link,
         }));

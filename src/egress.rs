@@ -40,8 +40,8 @@ use crate::rep::{Origin, Scheme};
 use crate::robots::fetch::RobotsErrand;
 use crate::trust::{self, TrustError};
 
-/// A connection that was idle for longer may have been closed by the origin while the request was on its way.
-const DOUBTFUL: Duration = Duration::from_millis(500);
+/// Origins whose TLS sessions can be resumed.
+const RESUMABLE: usize = 4096;
 
 /// What a request goes out for.
 #[derive(Debug)]
@@ -129,13 +129,17 @@ impl Egress {
         *request.uri_mut() = Uri::from(path.clone());
         *request.version_mut() = Version::HTTP_11;
         while let Some(lease) = self.0.pool.take(origin) {
-            let is_doubtful = lease.idle_for.is_some_and(|idle| idle > DOUBTFUL);
-            let spare = is_doubtful.then(|| copy_if_safe(&request)).flatten();
-            match attempt(lease, request).await {
-                Ok(received) => return Ok(received),
-                Err(Lost::Unsent(unsent)) => request = unsent,
-                Err(Lost::Sent(Failure::Terminated)) if let Some(spare) = spare => request = spare,
-                Err(Lost::Sent(failure)) => return Err(failure),
+            let spare = copy_if_safe(&request);
+            match (attempt(lease, request).await, spare) {
+                (Ok(received), _) => return Ok(received),
+                (Err(Lost::Unsent(unsent)), _) => request = unsent,
+                // The origin may have closed the connection while the request was on its way. Once more, then,
+                // on a connection that has no past.
+                (Err(Lost::Sent(Failure::Terminated)), Some(spare)) => {
+                    request = spare;
+                    break;
+                }
+                (Err(Lost::Sent(failure)), _) => return Err(failure),
             }
         }
         // Boxed: what a rare connect needs should not burden every request's future.
@@ -246,11 +250,12 @@ fn address(origin: &Origin) -> Option<Uri> {
 fn tls_config(extra_roots: &[PathBuf]) -> Result<rustls::ClientConfig, TrustError> {
     let roots = trust::upstream_roots(extra_roots)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(TrustError::from)?
         .with_root_certificates(roots)
         .with_no_client_auth();
+    config.resumption = rustls::client::Resumption::in_memory_sessions(RESUMABLE);
     Ok(config)
 }
 

@@ -71,6 +71,7 @@ async fn serve(
     let mut signals =
         Signals::new().map_err(|error| format!("signals cannot be received: {error}"))?;
     let listeners = listeners(&config)?;
+    raise_descriptor_limit();
     info!(configuration = %config.source, "crawlgate {}", env!("CARGO_PKG_VERSION"));
     let proxy = build(config)?;
     let addresses = proxy
@@ -126,6 +127,16 @@ fn listeners(config: &Config) -> Result<Vec<TcpListener>, String> {
         listeners.push(listener);
     }
     Ok(listeners)
+}
+
+/// Each exchange takes two descriptors, and the usual soft limit of 1,024 is there for programs that use select(2).
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        warn!(%error, "the limit on open descriptors cannot be raised");
+    }
 }
 
 fn bind(address: &SocketAddr) -> Result<TcpListener, String> {

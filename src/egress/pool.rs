@@ -3,7 +3,7 @@
 //! One connection carries one request at a time. It is lent with the request, travels with the response's
 //! body, and comes back when that has ended; a body that is dropped half-way closes it. A request
 //! that finds its connection closed before it was sent takes another; one that was sent on a connection
-//! that had been idle, and lost with it, is sent once more where that is safe (RFC 9110 9.2.2).
+//! that had been used before, and lost with it, is sent once more where that is safe (RFC 9110 9.2.2).
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -45,8 +45,6 @@ pub(super) struct Lease {
     pub(super) sender: SendRequest<Outgoing>,
     /// The address that was dialled.
     pub(super) peer: SocketAddr,
-    /// How long it was idle; none for a new one.
-    pub(super) idle_for: Option<Duration>,
     origin: Origin,
     pool: Arc<Pool>,
 }
@@ -69,10 +67,7 @@ impl Pool {
             self.count.fetch_sub(1, Ordering::Relaxed);
             let idle_for = self.clock.now().since(connection.since);
             if connection.sender.is_ready() && idle_for < self.timeout {
-                return Some(Lease {
-                    idle_for: Some(idle_for),
-                    ..self.lease(origin, connection.sender, connection.peer)
-                });
+                return Some(self.lease(origin, connection.sender, connection.peer));
             }
         }
         None
@@ -88,7 +83,6 @@ impl Pool {
         Lease {
             sender,
             peer,
-            idle_for: None,
             origin: origin.clone(),
             pool: Arc::clone(self),
         }

@@ -8,6 +8,7 @@ use std::thread;
 
 use rustix::process::Signal;
 
+use crate::opaque::{SWITCH, upgrade};
 use crate::support::{Gate, Latch, Origin, PATIENCE, RULES, Reply, Setup, eventually, program};
 
 /// Runs `serve` with a configuration that must not start, and returns its exit code and stderr.
@@ -185,9 +186,29 @@ fn a_second_signal_or_the_end_of_the_grace_period_ends_at_once() {
             gate.signal(Signal::INT);
         }
         gate.wait();
-        gate.record_of(&origin.url("/slow"));
+        let record = gate.record_of(&origin.url("/slow"));
+        assert_eq!(record["error"], "proxy_stopped", "{record}");
     }
     latch.open();
+}
+
+#[test]
+fn sigterm_lets_a_websocket_end() {
+    let mut gate = Gate::start();
+    let origin = Origin::http().on("/socket", [Reply::raw(SWITCH).echo()]);
+    let mut wire = gate.connect();
+    let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));
+    assert_eq!(answer.status, 101);
+    gate.signal(Signal::TERM);
+    eventually("the listener to close", || {
+        TcpStream::connect(gate.address).is_err().then_some(())
+    });
+    wire.send(b"still");
+    assert_eq!(wire.read(5), b"still");
+    drop(wire);
+    assert_eq!(gate.wait().code(), Some(0));
+    let record = gate.record_of(&origin.url("/socket"));
+    assert_eq!(record["bytes_out"], 5, "{record}");
 }
 
 #[test]

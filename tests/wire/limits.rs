@@ -109,6 +109,30 @@ fn no_more_connections_are_served_than_allowed() {
 }
 
 #[test]
+fn a_tunnel_keeps_the_place_of_its_connection() {
+    let gate = Gate::with(|setup| {
+        setup.set("limits", "connections", "1");
+    });
+    let origin = Origin::https();
+    let mut tunnel = gate.intercept(&origin.authority(), "site.test");
+    tunnel
+        .get_inside(&origin.authority(), "/1")
+        .is_origins(200, "page /1");
+    let mut second = gate.connect();
+    let plain = Origin::http();
+    second.send(format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
+        plain.url("/2")
+    ));
+    tunnel
+        .get_inside(&origin.authority(), "/3")
+        .is_origins(200, "page /3");
+    assert_eq!(plain.connections(), 0, "it was served beside the tunnel");
+    drop(tunnel);
+    second.response("GET").is_origins(200, "page /2");
+}
+
+#[test]
 fn only_crawlers_of_the_allowed_networks_are_served() {
     // An address of this machine that is not loopback, where there is one. Nothing is sent to find it.
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();

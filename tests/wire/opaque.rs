@@ -93,10 +93,10 @@ fn an_opaque_tunnel_is_refused_where_one_rule_disallows_anything_or_nothing_is_k
     );
 }
 
-const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n";
+pub(crate) const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n";
 
 /// A request to switch to the WebSocket protocol.
-fn upgrade(target: &str, host: &str) -> String {
+pub(crate) fn upgrade(target: &str, host: &str) -> String {
     let fields = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n";
     format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: TestBot/1.0\r\n{fields}\r\n")
 }

@@ -6,7 +6,6 @@ pub mod config;
 pub mod recipes;
 pub mod run;
 pub mod serve;
-pub mod start;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -50,7 +49,7 @@ pub enum Command {
     /// Listen for crawlers (the default)
     Serve(serve::ServeArgs),
     /// Run one command with a proxy of its own
-    Run(start::RunArgs),
+    Run(run::RunArgs),
     /// Decide about one URL without sending it, and explain
     Check(check::CheckArgs),
     /// The local certificate authority that HTTPS is judged with
@@ -81,7 +80,7 @@ pub fn main() -> ExitCode {
     };
     match cli.command.unwrap_or(Command::Serve(serve::ServeArgs {})) {
         Command::Serve(args) => serve::run(&args, config, explicit),
-        Command::Run(args) => start::run(&args, config),
+        Command::Run(args) => run::run(&args, config),
         Command::Check(args) => check::run(&args, &config),
         Command::Ca(args) => ca::run(&args, &config),
         Command::Config(args) => config::run(&args, explicit),

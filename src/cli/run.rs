@@ -15,3 +15,114 @@ pub use self::{
     child::{Ended, SpawnError, supervise},
     environment::{Files, PrivateFiles, child_environment, fill_placeholders},
 };
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{FAILED, fail, serve, tell_on_stderr};
+use crate::clock::Clock;
+use crate::config::Config;
+
+/// How long exchanges may go on once the command has ended.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Arguments of `crawlgate run`.
+#[derive(Args, Clone, Debug)]
+pub struct RunArgs {
+    /// No summary at the end
+    #[arg(long, short)]
+    quiet: bool,
+    /// The command and its arguments; `{proxy}`, `{ca}` and `{spki}` in them are replaced
+    ///
+    /// {proxy} is the proxy's URL, {ca} the file of the local CA's certificate, {spki} the hash of its key, for
+    /// programs that read no variables:
+    ///   crawlgate run -- chromium --proxy-server={proxy} --ignore-certificate-errors-spki-list={spki}
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND",
+        verbatim_doc_comment
+    )]
+    command: Vec<OsString>,
+}
+
+/// Runs the command; the exit code is its own.
+#[must_use]
+pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
+    // The command's output is not ours to clutter: what goes wrong is said, what goes on is not.
+    let level = match config.log.level.as_str() {
+        "info" => "warn",
+        level => level,
+    };
+    if let Err(error) = tell_on_stderr(level) {
+        return fail(&error);
+    }
+    let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, 0)) {
+        Ok(listener) => listener,
+        Err(error) => return fail(&format!("no free port on the loopback interface: {error}")),
+    };
+    // Several runs may go on at once; the log belongs to whoever came first.
+    config.log.stdout = false;
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("the runtime cannot be started: {error}")),
+    };
+    let outcome = runtime.block_on(supervised(args, config, listener));
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => fail(&error),
+    }
+}
+
+async fn supervised(args: &RunArgs, config: Config, listener: TcpListener) -> Result<u8, String> {
+    let tls = config.tls.clone();
+    let proxy = serve::build(config)?;
+    let files = PrivateFiles::create(proxy.authority(), &tls, Clock::system().now())
+        .map_err(|error| format!("the files for the command cannot be written: {error}"))?;
+    let addresses = proxy
+        .serve(vec![listener])
+        .map_err(|error| format!("listening failed: {error}"))?;
+    let address = addresses.first().ok_or("nothing listens")?;
+    let url = format!("http://{address}");
+    let mut command = args.command.clone();
+    let spki = proxy.authority().spki_sha256_base64();
+    fill_placeholders(&mut command, &url, &files.files().ca, &spki);
+    let (program, arguments) = command.split_first().ok_or("no command")?;
+    let environment = child_environment(&url, files.files(), |name| std::env::var(name).ok());
+    let ended = supervise(program, arguments, &environment).await;
+    // Exchanges that the command left behind are of no use to anybody.
+    if tokio::time::timeout(GRACE, proxy.drain()).await.is_err() {
+        let _ = tokio::time::timeout(GRACE, proxy.cut_off()).await;
+    }
+    if let Err(error) = proxy.log().flush().await {
+        let _ = writeln!(io::stderr(), "crawlgate: {error}");
+    }
+    if let Err(error) = files.remove() {
+        let _ = writeln!(io::stderr(), "crawlgate: {error}");
+    }
+    match ended {
+        Ok(ended) => {
+            if !args.quiet {
+                let _ = write!(io::stderr(), "{}", proxy.summary());
+            }
+            Ok(ended.exit_code())
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "crawlgate: {error}");
+            Ok(match error.exit_code() {
+                0 => FAILED,
+                code => code,
+            })
+        }
+    }
+}

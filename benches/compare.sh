@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # crawlgate beside nginx and Squid, on this machine: benches/compare.sh [CRAWLGATE]
 #
-# Each proxy in turn forwards what wrk asks of eight origins, pinned to the last CPU; wrk and the origins (an nginx) have
-# the others. What counts is the proxy's CPU time per request: it hardly depends on what else the machine does, which
-# wall time does. Rounds rotate through the proxies; the median round is shown.
+# Each proxy in turn forwards what wrk asks of eight origins, pinned to the last CPU; wrk and the origins (an nginx)
+# have the others. What counts is the proxy's CPU time per request, which depends less on what else the machine does than
+# wall time. Rounds rotate through the proxies; ratios are taken within a round, and medians over the rounds are shown.
 #
 # nginx and Squid decide as cheaply as they can: one fixed pattern for all origins stands for robots.txt, and nothing is
 # recorded. nginx is given a fixed list of origins, since it keeps no connections to others. crawlgate runs with its
@@ -135,7 +135,8 @@ events { worker_connections 4096; }
 http {
   access_log off; keepalive_requests 1000000000; keepalive_timeout 600s; $nginx_paths
 $(for address in $addresses; do
-    printf '  upstream o_%s { server %s; keepalive 64; keepalive_requests 1000000000; }\n' "${address//[.:]/_}" "$address"
+    printf '  upstream o_%s { server %s; keepalive 64; keepalive_requests 1000000000; }\n' \
+        "${address//[.:]/_}" "$address"
 done)
   map \$http_host \$upstream_name {
 $(for address in $addresses; do printf '    "%s" o_%s;\n' "$address" "${address//[.:]/_}"; done)
@@ -206,7 +207,7 @@ measure() { # SCENARIO PROXY: µs of CPU per request, requests per second, p50 �
     local name path connections expected before after numbers
     IFS='|' read -r name path connections expected <<<"${scenarios[$1]}"
     before=$(ticks "${pid_of[$2]}")
-    numbers=$("${pin_load[@]}" wrk -t1 -c"$connections" -d"${seconds}s" -s "$here/absolute.lua" \
+    numbers=$("${pin_load[@]}" wrk -t1 --timeout 30s -c"$connections" -d"${seconds}s" -s "$here/absolute.lua" \
         "http://127.0.0.1:${port_of[$2]}" -- "$port" "$origins" "$path" | sed -n 's/^numbers //p')
     after=$(ticks "${pid_of[$2]}")
     awk -v ticks=$((after - before)) -v hz="$hz" -v expected="$expected" -v who="$2: $name" '{
@@ -228,23 +229,26 @@ for ((round = 0; round < rounds; round++)); do
 done
 say ""
 
-median() { # FILE COLUMN
-    awk -v column="$2" '{ print $column }' "$1" | sort -g | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'
-}
+middle() { sort -g | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
+
+median() { awk -v column="$2" '{ print $column }' "$1" | middle; } # FILE COLUMN
+
+ratio() { paste -d ' ' "$1" "$2" | awk '{ print $1 / $5 }' | middle; } # FILE FILE: of their CPU per request
 
 printf '%s, %s CPUs; %s, %s, %s\n\n' "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n1)" "$cpus" \
     "$(nginx -v 2>&1 | sed 's/.*: //')" "$(squid -v | sed -n '1s/.*Version /squid\//p')" "$("$crawlgate" --version)"
-printf '| | proxy | CPU µs/request | CPU s/GB | ÷ nginx | ÷ squid | requests/s | p50 ms |\n|---|---|---:|---:|---:|---:|---:|---:|\n'
+printf '| | proxy | CPU µs/request | CPU s/GB | ÷ nginx | ÷ squid | requests/s | p50 ms |\n'
+printf '|---|---|---:|---:|---:|---:|---:|---:|\n'
 for scenario in "${!scenarios[@]}"; do
-    base_nginx=$(median "$work/$scenario.nginx" 1) base_squid=$(median "$work/$scenario.squid" 1)
     for proxy in "${proxies[@]}"; do
         file=$work/$scenario.$proxy
         awk -v name="${scenarios[scenario]%%|*}" -v proxy="$proxy" -v cpu="$(median "$file" 1)" \
             -v rate="$(median "$file" 2)" -v p50="$(median "$file" 3)" -v per_gb="$(median "$file" 4)" \
-            -v nginx="$base_nginx" -v squid="$base_squid" 'BEGIN {
+            -v nginx="$(ratio "$file" "$work/$scenario.nginx")" \
+            -v squid="$(ratio "$file" "$work/$scenario.squid")" 'BEGIN {
             gb = name ~ /MB/ ? sprintf("%.2f", per_gb) : "–"
             printf "| %s | %s | %.1f | %s | %.2f | %.2f | %d | %.2f |\n",
-                name, proxy, cpu, gb, cpu / nginx, cpu / squid, rate, p50 / 1000
+                name, proxy, cpu, gb, nginx, squid, rate, p50 / 1000
         }'
     done
 done

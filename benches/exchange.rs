@@ -3,8 +3,8 @@
 //! 64 crawlers ask an origin for 1 KB over and over, each on a connection that stays open: directly, through a bare
 //! hyper proxy that decides nothing, and through crawlgate, plain and intercepted, allowed and denied. Origin and
 //! crawlers share all CPUs but one, the proxy has the last one to itself, and what counts is the proxy's CPU time per
-//! request: it hardly depends on what else the machine does, which wall time does. The arrangements take turns in
-//! rounds, and the median round is shown.
+//! request, which depends less on what else the machine does than wall time. The arrangements take turns in rounds;
+//! ratios are taken within a round, and medians over the rounds are shown.
 //!
 //! `EXCHANGE_ROUNDS` (3) and `EXCHANGE_SECONDS` (2) change how long it takes.
 
@@ -159,39 +159,49 @@ fn measure() {
 }
 
 fn report(results: &[Vec<Round>], pinned: bool) {
-    let median = |rounds: &[Round], value: &dyn Fn(&Round) -> f64| {
-        let mut values: Vec<f64> = rounds.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
     let cpu = |round: &Round| round.cpu * 1e6 / round.requests as f64;
     let rate = |round: &Round| round.requests as f64 / round.seconds;
-    let bare = median(&results[1], &cpu);
-    let direct = [median(&results[0], &rate), median(&results[4], &rate)];
     if !pinned {
         println!("Not pinned to CPUs: there is only one, or no taskset.");
     }
     println!(
-        "| 1 KB, {CONNECTIONS} connections | proxy's CPU µs/request | ÷ bare hyper | requests/s | ÷ direct | p50 ms | p99 ms |"
+        "| 1 KB, {CONNECTIONS} connections | proxy's CPU µs/request | ÷ bare hyper | requests/s | ÷ direct | p50 ms | \
+         p99 ms |"
     );
     println!("|---|---:|---:|---:|---:|---:|---:|");
     for (arrangement, rounds) in ARRANGEMENTS.iter().zip(results) {
+        let direct = &results[if arrangement.secure { 4 } else { 0 }];
         let (own, ratio) = match arrangement.proxy {
             None => ("–".to_owned(), "–".to_owned()),
-            Some(_) => {
-                let own = median(rounds, &cpu);
-                (format!("{own:.1}"), format!("{:.2}", own / bare))
-            }
+            Some(_) => (
+                format!("{:.1}", median(rounds.iter().map(cpu))),
+                format!("{:.2}", median(ratios(rounds, &results[1], cpu))),
+            ),
         };
-        let rate = median(rounds, &rate);
         println!(
-            "| {} | {own} | {ratio} | {rate:.0} | {:.2} | {:.2} | {:.2} |",
+            "| {} | {own} | {ratio} | {:.0} | {:.2} | {:.2} | {:.2} |",
             arrangement.name,
-            rate / direct[usize::from(arrangement.secure)],
-            median(rounds, &|round| round.p50) * 1e3,
-            median(rounds, &|round| round.p99) * 1e3,
+            median(rounds.iter().map(rate)),
+            median(ratios(rounds, direct, rate)),
+            median(rounds.iter().map(|round| round.p50)) * 1e3,
+            median(rounds.iter().map(|round| round.p99)) * 1e3,
         );
     }
+}
+
+fn ratios(
+    rounds: &[Round],
+    reference: &[Round],
+    value: impl Fn(&Round) -> f64,
+) -> impl Iterator<Item = f64> {
+    let pairs = rounds.iter().zip(reference);
+    pairs.map(move |(round, reference)| value(round) / value(reference))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// The least that a forward proxy on hyper does.

@@ -1,7 +1,7 @@
 //! Does it hold out? `cargo bench --bench soak`.
 //!
-//! 100 crawlers roam 1,000 origins, half of them HTTPS, for a minute (`SOAK_SECONDS`); every tenth request is for a page
-//! that is disallowed. It fails, with exit code 1, unless
+//! 100 crawlers roam 1,000 origins, half of them HTTPS, for a minute (`SOAK_SECONDS`); every tenth request is for a
+//! page that is disallowed. It fails, with exit code 1, unless
 //!
 //! - every allowed page arrives, every disallowed one is refused by crawlgate, and nothing else happens;
 //! - each origin has been asked for its robots.txt once, and for a disallowed page never;

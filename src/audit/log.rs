@@ -211,6 +211,14 @@ enum Place {
     Thread,
 }
 
+impl LogError {
+    /// Whether another process writes the file.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        self.error.kind() == io::ErrorKind::ResourceBusy
+    }
+}
+
 impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let error = &self.error;

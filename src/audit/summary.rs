@@ -66,6 +66,15 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// Whether any request was kept from its origin.
+    #[must_use]
+    pub fn has_denials(&self) -> bool {
+        let rest = self.rest.lock();
+        rest.denied.sum() + rest.deferred.sum() > 0
+    }
+}
+
 impl Rest {
     fn deny(&mut self, record: &Record<'_>) {
         self.denied.add(record.reason, usize::MAX);

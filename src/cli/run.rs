@@ -25,6 +25,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{FAILED, fail, serve, tell_on_stderr};
+use crate::audit::Log;
 use crate::clock::Clock;
 use crate::config::Config;
 
@@ -86,7 +87,21 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
 
 async fn supervised(args: &RunArgs, config: Config, listener: TcpListener) -> Result<u8, String> {
     let tls = config.tls.clone();
-    let proxy = serve::build(config)?;
+    let mut log_file = None;
+    let proxy = serve::build(config, |config, clock| {
+        let mut log = config.log.clone();
+        let opened = match (Log::open(&log, clock), &mut log.file) {
+            // Another run, or a proxy that stays, writes it: this one keeps its own beside it.
+            (Err(error), Some(file)) if error.is_taken() => {
+                let name = format!("run-{}.jsonl", std::process::id());
+                *file = file.with_extension(name);
+                Log::open(&log, clock)
+            }
+            (opened, _) => opened,
+        };
+        log_file = log.file;
+        opened
+    })?;
     let files = PrivateFiles::create(proxy.authority(), &tls, Clock::system().now())
         .map_err(|error| format!("the files for the command cannot be written: {error}"))?;
     let addresses = proxy
@@ -113,7 +128,10 @@ async fn supervised(args: &RunArgs, config: Config, listener: TcpListener) -> Re
     match ended {
         Ok(ended) => {
             if !args.quiet {
-                let _ = write!(io::stderr(), "{}", proxy.summary());
+                let _ = writeln!(io::stderr(), "{}", proxy.summary());
+                if let Some(file) = log_file.filter(|_| proxy.summary().has_denials()) {
+                    let _ = writeln!(io::stderr(), "the denials stand in {}", file.display());
+                }
             }
             Ok(ended.exit_code())
         }

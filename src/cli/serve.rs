@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tracing::{error, info, warn};
 
 use super::{FAILED, LevelHandle, fail, tell_on_stderr};
-use crate::audit::Log;
+use crate::audit::{Log, LogError};
 use crate::ca::Authority;
 use crate::clock::Clock;
 use crate::config::{Config, Listen};
@@ -73,7 +73,11 @@ async fn serve(
     let listeners = listeners(&config)?;
     raise_descriptor_limit();
     info!(configuration = %config.source, "crawlgate {}", env!("CARGO_PKG_VERSION"));
-    let proxy = build(config)?;
+    let proxy = build(config, |config, clock| Log::open(&config.log, clock))?;
+    let kept = proxy.settings();
+    if let Some(file) = &kept.log.file {
+        info!(ca = %kept.tls.ca_cert.display(), log = %file.display(), "decisions are kept");
+    }
     let addresses = proxy
         .serve(listeners)
         .map_err(|error| format!("listening failed: {error}"))?;
@@ -93,15 +97,15 @@ async fn serve(
 }
 
 /// Puts a proxy together from its configuration: authority, way out, log.
-pub(super) fn build(config: Config) -> Result<Arc<Proxy>, String> {
+pub(super) fn build(
+    config: Config,
+    open: impl FnOnce(&Config, &Clock) -> Result<Log, LogError>,
+) -> Result<Arc<Proxy>, String> {
     let clock = Clock::system();
     let authority =
         Authority::load_or_create(&config.tls, clock.clone()).map_err(|e| e.to_string())?;
     let egress = Egress::new(&config, clock.clone()).map_err(|error| error.to_string())?;
-    let log = Log::open(&config.log, &clock).map_err(|error| error.to_string())?;
-    if let Some(file) = &config.log.file {
-        info!(ca = %config.tls.ca_cert.display(), log = %file.display(), "decisions are kept");
-    }
+    let log = open(&config, &clock).map_err(|error| error.to_string())?;
     Proxy::new(config, egress, authority, log, clock).map_err(|error| error.to_string())
 }
 

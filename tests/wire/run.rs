@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::support::{Origin, RULES, Setup, program};
+use crate::support::{Gate, Origin, RULES, Setup, program};
 
 /// `crawlgate run -- COMMAND…`
 fn run(setup: &Setup, command: &[&str]) -> Output {
@@ -153,4 +153,22 @@ fn check_decides_without_sending() {
     };
     assert_eq!((check("/private"), check("/open")), (Some(1), Some(0)));
     assert_eq!(origin.seen_but_robots(), [""; 0]);
+}
+
+#[test]
+fn a_run_beside_a_proxy_keeps_a_log_of_its_own() {
+    let gate = Gate::start();
+    let origin = Origin::with_rules(RULES);
+    let output = run(&gate.setup, &["curl", "-s", &origin.url("/private")]);
+    let said = text(&output.stderr);
+    let name = said
+        .lines()
+        .find_map(|line| line.strip_prefix("the denials stand in "))
+        .unwrap_or_else(|| panic!("{said}"));
+    let log = std::fs::read_to_string(name).unwrap();
+    assert!(
+        log.lines().count() == 1 && log.contains("robots_disallow"),
+        "{log}"
+    );
+    assert!(gate.records().is_empty(), "the proxy's log is its own");
 }

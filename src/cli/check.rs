@@ -64,7 +64,7 @@ fn check(args: &CheckArgs, config: &Config) -> Result<(String, Verdict), String>
     let agent = agent(&args.agent, config)?;
     let clock = Clock::system();
     let (state, stance) = match &args.robots {
-        Some(file) => from_file(file, config, &target.origin, clock.now())?,
+        Some(file) => from_file(file, config, clock.now())?,
         None => from_origin(&args.agent, config, &target.origin, &clock)?,
     };
     let guard = config.robots.path_guard;
@@ -98,12 +98,7 @@ fn agent(named: &[String], config: &Config) -> Result<Arc<Agent>, String> {
     Ok(Agents::new(&[]).identify(&headers))
 }
 
-fn from_file(
-    file: &Path,
-    config: &Config,
-    origin: &Origin,
-    now: Moment,
-) -> Result<(Arc<State>, Stance), String> {
+fn from_file(file: &Path, config: &Config, now: Moment) -> Result<(Arc<State>, Stance), String> {
     let mut text = Vec::new();
     // One octet more than counts tells a file of exactly the limit from a longer one.
     let most = config.robots.size_limit as u64 + 1;
@@ -118,7 +113,7 @@ fn from_file(
         limit: config.robots.size_limit,
     };
     let robots = Robots::parse(&text, options);
-    let snapshot = Arc::new(Snapshot::new(robots, now, 200, &origin.robots_url()));
+    let snapshot = Arc::new(Snapshot::new(robots, now, 200, &file.display().to_string()));
     let stance = Stance::Rules(Arc::clone(&snapshot));
     let until = now + config.robots.timing.fresh;
     let fresh = Fresh {
@@ -174,6 +169,10 @@ fn explain(target: &Target, agent: &Agent, decision: &Decision) -> String {
     if let Some(rule) = &decision.rule {
         let _ = writeln!(text, "  group:  {} (line {})", rule.group, rule.group_line);
         let _ = writeln!(text, "  rule:   {} (line {})", rule.text, rule.line);
+    } else if let Some(snapshot) = robots.filter(|_| decision.reason == Reason::RobotsAllow)
+        && let Some((group, line)) = snapshot.rules(&agent.tokens).group()
+    {
+        let _ = writeln!(text, "  group:  {group} (line {line})");
     }
     if decision.reason == Reason::PathGuard {
         for reading in crate::rep::readings(target.path.as_str().as_bytes()) {

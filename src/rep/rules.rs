@@ -205,6 +205,13 @@ impl Rules {
         self.rules.get(ranked.rule as usize)
     }
 
+    /// The group that speaks: its product token as the file writes it, and the line that names it. Of several groups
+    /// that were merged, the first. `None` where there are no rules.
+    pub fn group(&self) -> Option<(&str, u32)> {
+        let rule = self.rules.first()?;
+        Some((&rule.group, rule.group_line))
+    }
+
     /// Whether there is no rule that could match anything.
     pub fn is_empty(&self) -> bool {
         self.ranked.is_empty()

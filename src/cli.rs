@@ -40,8 +40,8 @@ Examples:
   crawlgate check https://example.com/private --agent MyBot
   crawlgate ca setup                           how each client learns to trust the local CA
 
-Exit codes: 0 done (check: allowed), 1 denied (check), 2 crawlgate itself failed;
-run: the command's own code.";
+Exit codes: 0 done (check: allowed), 1 denied (check) or cut off by a second signal (serve),
+2 crawlgate itself failed; run: the command's own code.";
 
 /// What to do.
 #[derive(Debug, Subcommand)]

@@ -2,8 +2,9 @@
 //!
 //! Everything that leaves carries an [`Errand`]: either a page with the [`Permit`] that cleared it, or
 //! the fetch of a robots.txt. The request's URI is built here from the errand, not from what a crawler
-//! wrote, so what was judged is what is fetched. Connections are pooled across crawlers and per origin,
-//! TLS sessions are resumed, certificates are always verified.
+//! wrote, so what was judged is what is fetched. How long a connection may take is the errand's, too.
+//! Connections are pooled across crawlers and per origin, TLS sessions are resumed, certificates are
+//! always verified.
 
 mod failure;
 mod pool;
@@ -58,8 +59,8 @@ pub struct Egress(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    connector: HttpsConnector<HttpConnector<Resolver>>,
-    tunnels: HttpConnector<Resolver>,
+    tcp: HttpConnector<Resolver>,
+    tls: Arc<rustls::ClientConfig>,
     pool: Arc<Pool>,
     connect_timeout: Duration,
     idle_timeout: Duration,
@@ -94,17 +95,10 @@ impl Egress {
     /// # Errors
     /// When the trusted roots cannot be read.
     pub fn new(config: &Config, clock: Clock) -> Result<Egress, TrustError> {
-        let tls = tls_config(&config.tls.extra_roots)?;
-        let tunnels = tcp_connector(&config.upstream);
-        let connector = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(tunnels.clone());
         let upstream = &config.upstream;
         Ok(Egress(Arc::new(Shared {
-            connector,
-            tunnels,
+            tcp: tcp_connector(upstream),
+            tls: Arc::new(tls_config(&config.tls.extra_roots)?),
             pool: Pool::new(upstream.idle_per_host, upstream.idle_timeout, clock),
             connect_timeout: upstream.connect_timeout,
             idle_timeout: upstream.idle_timeout,
@@ -113,7 +107,9 @@ impl Egress {
     }
 
     /// Sends a request on its errand and waits for the response head. Method, fields and body are the
-    /// caller's; where it goes and what it asks for are the errand's.
+    /// caller's; where it goes, what it asks for and how long a connection may take are the errand's. A page's
+    /// head may take as long as the caller waits, a robots.txt's as long as its errand says from the
+    /// moment that there is a connection.
     ///
     /// # Errors
     /// What went wrong, as [`Failure`] tells it; no response head came.
@@ -126,11 +122,18 @@ impl Egress {
             Errand::Page(permit) => (&permit.target().origin, &permit.target().path),
             Errand::Robots(errand) => errand.target(),
         };
+        let (to_connect, to_answer) = match &errand {
+            Errand::Page(_) => (self.0.connect_timeout, None),
+            Errand::Robots(errand) => {
+                let (to_connect, to_answer) = errand.patience();
+                (to_connect, Some(to_answer))
+            }
+        };
         *request.uri_mut() = Uri::from(path.clone());
         *request.version_mut() = Version::HTTP_11;
         while let Some(lease) = self.0.pool.take(origin) {
             let spare = copy_if_safe(&request);
-            match (attempt(lease, request).await, spare) {
+            match (answer(lease, request, to_answer).await, spare) {
                 (Ok(received), _) => return Ok(received),
                 (Err(Lost::Unsent(unsent)), _) => request = unsent,
                 // The origin may have closed the connection while the request was on its way. Once more, then,
@@ -143,11 +146,13 @@ impl Egress {
             }
         }
         // Boxed: what a rare connect needs should not burden every request's future.
-        let lease = Box::pin(self.0.dial(origin)).await?;
-        attempt(lease, request).await.map_err(|lost| match lost {
-            Lost::Sent(failure) => failure,
-            Lost::Unsent(_) => Failure::Terminated,
-        })
+        let lease = Box::pin(self.0.dial(origin, to_connect)).await?;
+        answer(lease, request, to_answer)
+            .await
+            .map_err(|lost| match lost {
+                Lost::Sent(failure) => failure,
+                Lost::Unsent(_) => Failure::Terminated,
+            })
     }
 
     /// Connects to the origin of a tunnel that was cleared, without TLS of our own.
@@ -156,8 +161,8 @@ impl Egress {
     /// What went wrong.
     pub async fn connect(&self, permit: Permit) -> Result<TcpStream, Failure> {
         let uri = address(&permit.target().origin).ok_or(Failure::Unaddressable)?;
-        let mut connector = self.0.tunnels.clone();
-        let stream = timeout(self.0.connect_timeout, connector.call(uri))
+        let within = self.0.connect_timeout;
+        let stream = timeout(within, self.0.tcp(within).call(uri))
             .await
             .map_err(|_| Failure::ConnectTimeout)?
             .map_err(|error| Failure::of(&error))?;
@@ -166,10 +171,19 @@ impl Egress {
 }
 
 impl Shared {
-    async fn dial(&self, origin: &Origin) -> Result<Lease, Failure> {
+    /// A connector for one connection, with its share of time for each of a host's addresses: one that does not
+    /// answer must not use up what the next one needs.
+    fn tcp(&self, within: Duration) -> HttpConnector<Resolver> {
+        let mut tcp = self.tcp.clone();
+        tcp.set_connect_timeout(Some(within));
+        tcp
+    }
+
+    /// Connects to `origin` within a time that covers the look-up of its name, TCP and TLS.
+    async fn dial(&self, origin: &Origin, within: Duration) -> Result<Lease, Failure> {
         let uri = address(origin).ok_or(Failure::Unaddressable)?;
-        let mut connector = self.connector.clone();
-        let io = timeout(self.connect_timeout, connector.call(uri))
+        let mut connector = HttpsConnector::from((self.tcp(within), Arc::clone(&self.tls)));
+        let io = timeout(within, connector.call(uri))
             .await
             .map_err(|_| Failure::ConnectTimeout)?
             .map_err(|error| Failure::of(&*error))?;
@@ -206,6 +220,21 @@ enum Lost {
     Unsent(Request<Outgoing>),
     /// It may have been.
     Sent(Failure),
+}
+
+/// An attempt whose response head may take `patience`; without one, any time.
+async fn answer(
+    lease: Lease,
+    request: Request<Outgoing>,
+    patience: Option<Duration>,
+) -> Result<Received, Lost> {
+    match patience {
+        None => attempt(lease, request).await,
+        // Boxed, as a connect is: pages need no second attempt in their future.
+        Some(patience) => Box::pin(timeout(patience, attempt(lease, request)))
+            .await
+            .unwrap_or(Err(Lost::Sent(Failure::ResponseTimeout))),
+    }
 }
 
 async fn attempt(mut lease: Lease, request: Request<Outgoing>) -> Result<Received, Lost> {
@@ -266,7 +295,6 @@ fn tcp_connector(config: &UpstreamConfig) -> HttpConnector<Resolver> {
     });
     connector.enforce_http(false);
     connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(config.connect_timeout));
     connector.set_keepalive(Some(Duration::from_secs(60)));
     connector
 }

@@ -4,7 +4,6 @@
 //! decision be recorded; what does the origin's robots.txt say; is it this origin's turn.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -24,11 +23,26 @@ use crate::robots::state::Stance;
 pub struct Gate {
     registry: Registry,
     pace: Pace,
-    agents: ArcSwap<Agents>,
     log: Arc<Log>,
-    path_guard: AtomicBool,
-    retry_hint: ArcSwap<Duration>,
+    settings: ArcSwap<Settings>,
     clock: Clock,
+}
+
+struct Settings {
+    agents: Agents,
+    path_guard: bool,
+    /// When a request that found no robots.txt yet may come again.
+    retry_hint: Duration,
+}
+
+impl Settings {
+    fn of(config: &Config) -> Settings {
+        Settings {
+            agents: Agents::new(&config.agent.product_tokens),
+            path_guard: config.robots.path_guard,
+            retry_hint: config.robots.timing.retry_min,
+        }
+    }
 }
 
 /// A ruling, and what it took.
@@ -55,10 +69,8 @@ impl Gate {
         Gate {
             registry: Registry::new(config.robots.clone(), egress, clock.clone()),
             pace: Pace::new(&config.pace, clock.clone()),
-            agents: ArcSwap::from_pointee(Agents::new(&config.agent.product_tokens)),
             log,
-            path_guard: AtomicBool::new(config.robots.path_guard),
-            retry_hint: ArcSwap::from_pointee(config.robots.timing.retry_min),
+            settings: ArcSwap::from_pointee(Settings::of(config)),
             clock,
         }
     }
@@ -67,17 +79,12 @@ impl Gate {
     pub fn reconfigure(&self, config: &Config) {
         self.registry.reconfigure(config.robots.clone());
         self.pace.reconfigure(&config.pace);
-        self.agents
-            .store(Arc::new(Agents::new(&config.agent.product_tokens)));
-        self.path_guard
-            .store(config.robots.path_guard, Ordering::Relaxed);
-        self.retry_hint
-            .store(Arc::new(config.robots.timing.retry_min));
+        self.settings.store(Arc::new(Settings::of(config)));
     }
 
     /// As whom a request with these fields is judged.
     pub fn identify(&self, headers: &HeaderMap) -> Arc<Agent> {
-        self.agents.load().identify(headers)
+        self.settings.load().agents.identify(headers)
     }
 
     /// What is known of origins.
@@ -117,7 +124,7 @@ impl Gate {
         let now = self.clock.now();
         let hold = now.since(asked);
         if let Stance::Unknown = stance {
-            let retry_at = now + **self.retry_hint.load();
+            let retry_at = now + self.settings.load().retry_hint;
             let decision = Decision::deferred(Reason::RobotsPending, Some(state), retry_at);
             return refused(decision, hold);
         }
@@ -125,13 +132,14 @@ impl Gate {
         let ruling = match kind {
             Kind::Tunnel => policy::decide_tunnel(target, agent, &state, &stance, now),
             Kind::Request => {
-                let path_guard = self.path_guard.load(Ordering::Relaxed);
+                let path_guard = self.settings.load().path_guard;
                 policy::decide(target, agent, &state, &stance, path_guard, now)
             }
         };
         let Ruling::Clear(permit, decision) = ruling else {
             return Cleared { ruling, hold };
         };
+        // Boxed: a rare wait should not burden every request's future.
         let turn = match self.pace.is_unlimited() {
             true => Ok(Duration::ZERO),
             false => Box::pin(self.pace.turn(&origin)).await,

@@ -27,9 +27,9 @@
 //!
 //! # Reading order
 //!
-//! [`clock`] · [`config`] · [`rep`] · [`robots::access`], [`robots::state`] · [`agent`] · [`policy`] · [`trust`],
+//! [`clock`] · [`rep`] · [`config`] · [`robots::access`], [`robots::state`] · [`agent`] · [`policy`] · [`trust`],
 //! [`egress`] · [`robots::fetch`], [`robots::registry`] · [`pace`] · [`audit`] · [`gate`] · [`ca`] · [`proxy`] ·
-//! [`cli`]. Two arrows point back, on purpose: a fetch of robots.txt is an errand of [`egress`] that only
+//! [`cli`]. One arrow points back, on purpose: a fetch of robots.txt is an errand of [`egress`] that only
 //! [`robots::fetch`] can issue, as only [`policy`] can issue a permit.
 //!
 //! # Where this departs from a textbook

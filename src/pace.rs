@@ -31,8 +31,8 @@ pub struct Pace {
 
 /// One pace, and the limiters that go by it: they are replaced together.
 struct Regime {
+    config: PaceConfig,
     quota: Option<Quota>,
-    max_hold: Duration,
     limiters: DashMap<Origin, Arc<Limiter>, ahash::RandomState>,
 }
 
@@ -49,9 +49,12 @@ impl Pace {
         }
     }
 
-    /// Puts a new pace in force. Turns given under the old one are forgotten.
+    /// Puts a new pace in force. Turns given under the old one are forgotten, unless the new one is the
+    /// same: reading a configuration again must not let a burst through.
     pub fn reconfigure(&self, config: &PaceConfig) {
-        self.regime.store(Arc::new(Regime::of(config)));
+        if self.regime.load().config != *config {
+            self.regime.store(Arc::new(Regime::of(config)));
+        }
     }
 
     /// Whether every request has its turn at once.
@@ -86,7 +89,7 @@ impl Pace {
                 limiter = regime.limiter(origin, quota, &self.clock);
                 continue;
             }
-            if now.since(start) + wait > regime.max_hold {
+            if now.since(start) + wait > regime.config.max_hold {
                 return Err(TooEarly(now + wait));
             }
             tokio::time::sleep(wait).await;
@@ -102,8 +105,8 @@ impl Regime {
             Some(Quota::with_period(interval)?.allow_burst(burst))
         });
         Regime {
+            config: config.clone(),
             quota,
-            max_hold: config.max_hold,
             limiters: DashMap::default(),
         }
     }
@@ -285,6 +288,21 @@ mod tests {
         assert!(!pace.is_unlimited());
         assert_eq!(early(&pace, &origin("a")).await, None);
         assert_eq!(early(&pace, &origin("a")).await, Some(ms(1_000)));
+    }
+
+    #[tokio::test]
+    async fn turns_are_forgotten_only_when_the_pace_changes() {
+        for (name, next, expected) in [
+            ("the same pace", config(1.0, 1, Duration::ZERO), Some(1_000)),
+            ("another rate", config(2.0, 1, Duration::ZERO), None),
+            ("another burst", config(1.0, 2, Duration::ZERO), None),
+        ] {
+            let (pace, _clock) = impatient(1.0, 1);
+            let a = origin("a");
+            assert_eq!(early(&pace, &a).await, None, "{name}");
+            pace.reconfigure(&next);
+            assert_eq!(early(&pace, &a).await, expected.map(ms), "{name}");
+        }
     }
 
     #[tokio::test]

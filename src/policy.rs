@@ -8,6 +8,10 @@
 //! 4. the path guard: a path that dot segments or doubled slashes would make into another one for
 //!    the origin must be allowed in both forms.
 //!
+//! [`crate::gate`] adds what takes waiting: nothing is decided that cannot be recorded
+//! ([`Reason::LogFailed`]), a robots.txt that does not come in time defers ([`Reason::RobotsPending`]), and what
+//! is allowed still waits for its origin's turn ([`Reason::Paced`]).
+//!
 //! Pure: no clock, no IO. What is judged here is what leaves: a [`Permit`] owns the judged target and
 //! [`crate::egress`] builds the upstream request from it, so skipping the check does not compile.
 
@@ -103,7 +107,8 @@ pub enum Reason {
     RobotsAllow,
     /// robots.txt holds no rules for this crawler.
     NoRules,
-    /// The origin has no robots.txt, or was unreachable for longer than the profile disallows.
+    /// The origin has no robots.txt, or was unreachable for longer than the profile disallows: the record's
+    /// `robots.state` tells which.
     RobotsUnavailable,
     /// The target is `/robots.txt` itself.
     RobotsTxt,
@@ -113,7 +118,8 @@ pub enum Reason {
     PathGuard,
     /// robots.txt cannot be had: complete disallow for now.
     RobotsUnreachable,
-    /// A tunnel that cannot be looked into, to an origin that disallows something.
+    /// A tunnel that cannot be looked into, to an origin that disallows something; or one in which neither TLS
+    /// nor HTTP is spoken.
     OpaqueTunnel,
     /// The fetch of robots.txt outlasts the longest hold.
     RobotsPending,
@@ -219,17 +225,13 @@ pub enum Ruling {
     Refuse(Decision),
 }
 
-/// Whether a target is `/robots.txt` itself, which needs no rules to be fetched.
-pub fn is_robots_txt(target: &Target) -> bool {
-    ComparisonPath::new(target.path.as_str().as_bytes()).is_robots_txt()
-}
-
 /// Clears a target that is `/robots.txt` itself; gives any other back.
 ///
 /// # Errors
 /// The target, when it is not `/robots.txt`.
 pub fn clear_robots_txt(target: Target) -> Result<Ruling, Target> {
-    if is_robots_txt(&target) {
+    let path = target.path.as_str().as_bytes();
+    if ComparisonPath::new(path).is_robots_txt() {
         let decision = Decision::bare(Reason::RobotsTxt);
         Ok(Ruling::Clear(Permit { target }, decision))
     } else {

@@ -16,11 +16,13 @@ mod target;
 mod upstream;
 mod wire;
 
+use std::collections::HashSet;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +37,9 @@ use crate::config::Config;
 use crate::egress::Egress;
 use crate::gate::Gate;
 
+/// Crawlers that are told apart when they are warned of.
+const MOST_TOLD: usize = 1024;
+
 /// A proxy, listening or about to.
 pub struct Proxy {
     gate: Gate,
@@ -46,6 +51,7 @@ pub struct Proxy {
     name: Pseudonym,
     mark: Mark,
     clock: Clock,
+    told: Mutex<HashSet<IpAddr>>,
     tasks: TaskTracker,
     /// No new connections and requests.
     stop: CancellationToken,
@@ -83,6 +89,7 @@ impl Proxy {
             name: Pseudonym::new(&suffix),
             mark: Mark::new()?,
             clock,
+            told: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             cut: CancellationToken::new(),
@@ -154,6 +161,13 @@ impl Proxy {
                 () = cut.cancelled() => {}
             }
         });
+    }
+
+    /// Whether it is the first time that a crawler at this address does not trust us: a flood of the same
+    /// warning helps nobody.
+    fn is_news(&self, client: SocketAddr) -> bool {
+        let mut told = self.told.lock();
+        told.len() < MOST_TOLD && told.insert(client.ip())
     }
 
     /// What went through so far.

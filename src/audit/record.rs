@@ -10,7 +10,7 @@ use crate::clock::Moment;
 /// Plain values, so that whoever ends an exchange can fill it in from what is at hand, without copies.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// When the decision was made.
+    /// When the exchange began: its request's head was read. The decision came at most `hold` later.
     pub time: Moment,
     /// The identifier that the answer carries, too.
     pub id: DecisionId,

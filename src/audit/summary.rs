@@ -54,6 +54,8 @@ impl Summary {
     pub fn count(&self, record: &Record<'_>) {
         match (record.verdict, record.error) {
             ("allow", None) => self.count_forwarded(),
+            // The origin answered and the crawler had seen enough: nothing has failed.
+            ("allow", Some("client_closed")) if record.status.is_some() => self.count_forwarded(),
             ("allow", Some(error)) => self.rest.lock().failed.add(error, usize::MAX),
             ("defer", _) => self.rest.lock().deferred.add(record.reason, usize::MAX),
             _ => self.rest.lock().deny(record),
@@ -238,16 +240,20 @@ mod tests {
         summary.count(&record);
         (record.verdict, record.error) = ("allow", Some("connection_refused"));
         summary.count(&record);
+        (record.error, record.status) = (Some("client_closed"), None);
+        summary.count(&record);
+        record.status = Some(200);
+        summary.count(&record);
         record.error = None;
         summary.count(&record);
         summary.count_forwarded();
 
         let want = [
-            "requests           9",
-            "forwarded          2",
+            "requests          11",
+            "forwarded          3",
             "denied             5  robots_disallow 3, robots_unreachable 1, misdirected 1",
             "deferred           1  paced 1",
-            "failed             1  connection_refused 1",
+            "failed             2  connection_refused 1, client_closed 1",
             "most denied origins",
             "         3  https://site.example  Disallow: /private (and 1 more)",
             "         1  http://other.example:8080  robots_unreachable",

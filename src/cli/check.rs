@@ -16,7 +16,7 @@ use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::egress::Egress;
 use crate::policy::{self, Decision, Reason, Ruling, Target, Verdict};
-use crate::rep::{Origin, ParseOptions, ProductToken, Robots};
+use crate::rep::{Origin, ParseOptions, ProductToken, Robots, Scheme};
 use crate::robots::registry::Registry;
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Fresh, Stance, State};
@@ -59,6 +59,9 @@ pub fn run(args: &CheckArgs, config: &Config) -> ExitCode {
 fn check(args: &CheckArgs, config: &Config) -> Result<(String, Verdict), String> {
     let (origin, path) =
         Origin::parse(&args.url).map_err(|error| format!("{}: {error}", args.url))?;
+    if origin.scheme() == Scheme::Ftp {
+        return Err(format!("{}: only http and https are forwarded", args.url));
+    }
     let path = PathAndQuery::try_from(path).map_err(|error| format!("{}: {error}", args.url))?;
     let target = Target { origin, path };
     let agent = agent(&args.agent, config)?;
@@ -202,7 +205,12 @@ fn meaning(decision: &Decision) -> String {
         Reason::RobotsAllow if decision.rule.is_some() => "a rule allows it".to_owned(),
         Reason::RobotsAllow => "no rule matches it".to_owned(),
         Reason::NoRules => "there are no rules for this agent".to_owned(),
-        Reason::RobotsUnavailable => "the origin has no robots.txt".to_owned(),
+        Reason::RobotsUnavailable => match decision.cause() {
+            Some(cause) => {
+                format!("robots.txt cannot be had, and the profile allows that: {cause}")
+            }
+            None => "the origin has no robots.txt".to_owned(),
+        },
         Reason::RobotsTxt => "robots.txt itself is always allowed".to_owned(),
         Reason::RobotsDisallow => "a rule disallows it".to_owned(),
         Reason::PathGuard => "a rule disallows what the origin may read the path as".to_owned(),

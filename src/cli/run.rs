@@ -40,13 +40,19 @@ pub struct RunArgs {
     quiet: bool,
     /// The command and its arguments; `{proxy}`, `{ca}` and `{spki}` in them are replaced
     ///
-    /// {proxy} is the proxy's URL, {ca} the file of the local CA's certificate, {spki} the hash of its key, for
-    /// programs that read no variables:
-    ///   crawlgate run -- chromium --proxy-server={proxy} --ignore-certificate-errors-spki-list={spki}
+    /// The variables that make common clients use the proxy and trust its CA are set for it. Programs
+    /// that read none take placeholders: {proxy} is the proxy's URL, {ca} the file of the CA's
+    /// certificate, {spki} the hash of its key. For example:
+    ///
+    ///   crawlgate run -- chromium --headless --user-data-dir=/tmp/crawl
+    ///     --proxy-server={proxy} --ignore-certificate-errors-spki-list={spki}
+    ///     --dump-dom https://example.com/
+    ///
+    /// Denials are kept in the decision log; beside another process that holds it, in one of their
+    /// own. Both are named at the end.
     #[arg(
         required = true,
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         value_name = "COMMAND",
         verbatim_doc_comment
     )]
@@ -68,7 +74,7 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
         Ok(listener) => listener,
         Err(error) => return fail(&format!("no free port on the loopback interface: {error}")),
     };
-    // Several runs may go on at once; the log belongs to whoever came first.
+    // Standard output is the command's.
     config.log.stdout = false;
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -12,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
-use super::{FAILED, LevelHandle, fail, tell_on_stderr};
+use super::{LevelHandle, fail, tell_on_stderr};
 use crate::audit::{Log, LogError};
 use crate::ca::Authority;
 use crate::clock::Clock;
@@ -50,10 +50,7 @@ pub fn run(_: &ServeArgs, config: Config, explicit: Option<&Path>) -> ExitCode {
     match outcome {
         Ok(Ended::Drained) => ExitCode::SUCCESS,
         Ok(Ended::Forced) => ExitCode::from(1),
-        Err(error) => {
-            error!("{error}");
-            ExitCode::from(FAILED)
-        }
+        Err(error) => fail(&error),
     }
 }
 
@@ -70,14 +67,18 @@ async fn serve(
     // Before anything else: a signal that comes early must find someone listening.
     let mut signals =
         Signals::new().map_err(|error| format!("signals cannot be received: {error}"))?;
-    let listeners = listeners(&config)?;
     raise_descriptor_limit();
     info!(configuration = %config.source, "crawlgate {}", env!("CARGO_PKG_VERSION"));
     let proxy = build(config, |config, clock| Log::open(&config.log, clock))?;
     let kept = proxy.settings();
-    if let Some(file) = &kept.log.file {
-        info!(ca = %kept.tls.ca_cert.display(), log = %file.display(), "decisions are kept");
+    info!(file = %kept.tls.ca_cert.display(), "the local CA");
+    match &kept.log.file {
+        Some(file) => info!(file = %file.display(), "decisions are kept"),
+        None if kept.log.stdout => info!("decisions go to standard output"),
+        None => warn!("decisions are not kept: [log] file is empty"),
     }
+    // Last: whoever connects finds everything in place.
+    let listeners = listeners(&kept)?;
     let addresses = proxy
         .serve(listeners)
         .map_err(|error| format!("listening failed: {error}"))?;
@@ -148,6 +149,9 @@ fn bind(address: &SocketAddr) -> Result<TcpListener, String> {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => {
                 ": is crawlgate running already? Set [listen] address to another port"
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                ": [listen] address must be an address of this machine"
             }
             io::ErrorKind::PermissionDenied => ": set [listen] address to a port above 1023",
             _ => "",

@@ -74,7 +74,7 @@ impl Body for Answer {
             (Some(Ok(frame)), Some(ledger)) => {
                 ledger.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
             }
-            (Some(Err(_)), Some(ledger)) => ledger.error = Some("http_response_incomplete"),
+            (Some(Err(_)), Some(ledger)) => ledger.failed("http_response_incomplete"),
             (Some(_), None) => {}
             (None, _) => this.content = Content::Own(None),
         }

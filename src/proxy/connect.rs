@@ -26,7 +26,7 @@ use super::respond::Refusal;
 use super::server;
 use super::target::{self, Scope, Unreadable};
 use crate::gate::Kind;
-use crate::policy::{Decision, Reason, Ruling, Target};
+use crate::policy::{Decision, Reason, Target};
 use crate::rep::{Origin, Scheme};
 
 /// The content type of a TLS record that carries a handshake message.
@@ -63,10 +63,11 @@ pub async fn connect(
     }
     let patience = settings.limits.header_timeout;
     let inside = connection.clone();
+    // What is asked for inside is judged and recorded there; the CONNECT itself asks for nothing.
+    ledger.asks_nothing();
     connection.visitor.proxy.spawn(async move {
-        match upgrade.await {
-            Ok(upgraded) => intercept(inside, origin, upgraded, ledger, patience).await,
-            Err(_) => ledger.void(),
+        if let Ok(upgraded) = upgrade.await {
+            intercept(inside, origin, upgraded, ledger, patience).await;
         }
     });
     Ok(established())
@@ -77,8 +78,8 @@ fn established() -> Response<Answer> {
     Response::new(Answer::empty())
 }
 
-/// Ends the TLS session, or reads the plain HTTP, that comes through a tunnel. What is asked for inside is
-/// judged and recorded there; the CONNECT asked for nothing, so its own ledger only tells of what is neither.
+/// Ends the TLS session, or reads the plain HTTP, that comes through a tunnel. The ledger of the CONNECT only
+/// tells of what is neither.
 async fn intercept(
     connection: Connection,
     origin: Origin,
@@ -88,10 +89,13 @@ async fn intercept(
 ) {
     let mut io = TokioIo::new(upgraded);
     let mut first = [0; 1];
-    let [first] = match timeout(patience, io.read(&mut first)).await {
-        Ok(Ok(1)) => first,
-        // Hung up, or silent: nothing was asked for.
-        _ => return ledger.void(),
+    let [first] = tokio::select! {
+        read = timeout(patience, io.read(&mut first)) => match read {
+            Ok(Ok(1)) => first,
+            // Hung up, or silent.
+            _ => return,
+        },
+        () = connection.visitor.proxy.stop.cancelled() => return,
     };
     let io = Peeked {
         first: Some(first),
@@ -99,13 +103,11 @@ async fn intercept(
     };
     match first {
         TLS_HANDSHAKE => {
-            ledger.void();
             if let Err(error) = end_tls(connection, &origin, io, patience).await {
                 debug!(%origin, %error, "a TLS session through the proxy failed");
             }
         }
         b'A'..=b'Z' | b'a'..=b'z' => {
-            ledger.void();
             let port = Some(origin.port());
             if let Ok(origin) = Origin::new(Scheme::Http, origin.host(), port) {
                 let scope = Scope::Inside {
@@ -117,7 +119,7 @@ async fn intercept(
         }
         _ => {
             ledger.decision = Decision::bare(Reason::OpaqueTunnel);
-            ledger.error = Some("http_protocol_error");
+            ledger.failed("http_protocol_error");
         }
     }
 }
@@ -144,7 +146,7 @@ async fn end_tls(
     let tls = match timeout(patience, start.into_stream(config)).await? {
         Ok(tls) => tls,
         Err(error) => {
-            if is_distrust(&error) {
+            if is_distrust(&error) && connection.visitor.proxy.is_news(connection.visitor.client) {
                 warn!(
                     %origin,
                     client = %connection.visitor.client,
@@ -195,22 +197,9 @@ async fn open(
         origin,
         path: http::uri::PathAndQuery::from_static("/"),
     };
-    let cleared = {
-        let user_agent = ledger.user_agent.as_ref();
-        let gate = &connection.visitor.proxy.gate;
-        gate.clear(Kind::Tunnel, target, &ledger.agent, user_agent, ledger.time)
-            .await
-    };
-    ledger.hold = cleared.hold;
-    let permit = match cleared.ruling {
-        Ruling::Clear(permit, decision) => {
-            ledger.decision = decision;
-            permit
-        }
-        Ruling::Refuse(decision) => {
-            ledger.decision = decision;
-            return Err((Refusal::Decided, ledger));
-        }
+    let permit = match connection.clear(Kind::Tunnel, target, &mut ledger).await {
+        Some(permit) => permit,
+        None => return Err((Refusal::Decided, ledger)),
     };
     let upstream = match connection.visitor.proxy.egress.connect(permit).await {
         Ok(upstream) => upstream,
@@ -245,7 +234,7 @@ pub async fn relay(
         .await
         .is_err()
     {
-        ledger.error = Some("connection_terminated");
+        ledger.failed("connection_terminated");
     }
     let _ = downstream.shutdown().await; // the peer may be gone
 }

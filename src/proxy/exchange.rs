@@ -16,9 +16,9 @@ use super::target::{self, Scope, Unreadable};
 use super::upstream;
 use super::wire::Link;
 use super::{connect, fields};
-use crate::egress::{Failure, Inbound, Received};
+use crate::egress::{Inbound, Received};
 use crate::gate::Kind;
-use crate::policy::{Decision, Reason, Ruling};
+use crate::policy::{Decision, Permit, Reason, Ruling, Target};
 
 /// What all exchanges of a connection share.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ impl Connection {
         if self.visitor.proxy.mark.is(request.uri().path())
             && let Some(refused) = self.link.take_refused()
         {
-            ledger.is_unreadable(refused.excerpt);
+            ledger.enter_excerpt(refused.excerpt);
             ledger.decision = Decision::bare(Reason::BadRequest);
             return self.refuse(&Refusal::Form(refused.violation), ledger, shape);
         }
@@ -97,28 +97,9 @@ impl Connection {
         };
         ledger.origin = Some(target.origin.clone());
         let origin = target.origin.clone();
-        let cleared = {
-            let user_agent = ledger.user_agent.as_ref();
-            let gate = &self.visitor.proxy.gate;
-            gate.clear(
-                Kind::Request,
-                target,
-                &ledger.agent,
-                user_agent,
-                ledger.time,
-            )
-            .await
-        };
-        ledger.hold = cleared.hold;
-        let permit = match cleared.ruling {
-            Ruling::Clear(permit, decision) => {
-                ledger.decision = decision;
-                permit
-            }
-            Ruling::Refuse(decision) => {
-                ledger.decision = decision;
-                return Err((Refusal::Decided, ledger));
-            }
+        let permit = match self.clear(Kind::Request, target, &mut ledger).await {
+            Some(permit) => permit,
+            None => return Err((Refusal::Decided, ledger)),
         };
         let downstream = request.extensions_mut().remove::<OnUpgrade>();
         let version = request.version();
@@ -149,6 +130,22 @@ impl Connection {
         }
         self.link.decide(false);
         Ok(self.pass(response, ledger))
+    }
+
+    /// Asks the gate, and enters what it decides.
+    pub async fn clear(&self, kind: Kind, target: Target, ledger: &mut Ledger) -> Option<Permit> {
+        let gate = &self.visitor.proxy.gate;
+        let user_agent = ledger.user_agent.as_ref();
+        let cleared = gate
+            .clear(kind, target, &ledger.agent, user_agent, ledger.time)
+            .await;
+        ledger.hold = cleared.hold;
+        let (permit, decision) = match cleared.ruling {
+            Ruling::Clear(permit, decision) => (Some(permit), decision),
+            Ruling::Refuse(decision) => (None, decision),
+        };
+        ledger.decision = decision;
+        permit
     }
 
     /// Passes the origin's answer on.
@@ -221,8 +218,11 @@ fn bad(refusal: Refusal, mut ledger: Box<Ledger>) -> Refused {
 
 /// Refuses a request whose target cannot be judged.
 pub fn unread(unreadable: Unreadable, mut ledger: Box<Ledger>) -> Refused {
-    ledger.decision = Decision::bare(match unreadable {
-        Unreadable::Misdirected { .. } => Reason::Misdirected,
+    ledger.decision = Decision::bare(match &unreadable {
+        Unreadable::Misdirected { found, .. } => {
+            ledger.strayed(found);
+            Reason::Misdirected
+        }
         _ => Reason::BadRequest,
     });
     (Refusal::Target(unreadable), ledger)
@@ -241,11 +241,4 @@ fn switching(origins: &HeaderMap) -> HeaderMap {
         http::HeaderValue::from_static("websocket"),
     );
     headers
-}
-
-/// No answer came.
-impl From<Failure> for Refusal {
-    fn from(failure: Failure) -> Refusal {
-        Refusal::Upstream(failure)
-    }
 }

@@ -55,8 +55,21 @@ pub struct Ledger {
     /// Octets of the response's body so far.
     pub bytes_out: u64,
     /// What went wrong, as Proxy-Status has it.
-    pub error: Option<&'static str>,
-    is_void: bool,
+    error: Option<&'static str>,
+    stage: Stage,
+}
+
+/// How far an exchange has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing is asked for yet: a tunnel in which nobody has spoken. It leaves no record.
+    Silent,
+    /// Asked, not answered.
+    Asked,
+    /// The head of the answer is on its way.
+    Answered,
+    /// The crawler went away, or broke off.
+    Left,
 }
 
 /// The URL as it came.
@@ -106,7 +119,10 @@ impl Ledger {
             opaque: false,
             method: opening.method,
             url,
-            origin: None,
+            origin: match opening.scope {
+                Scope::Inside { origin, .. } => Some(origin.clone()),
+                Scope::Plain => None,
+            },
             agent: Arc::default(),
             user_agent: None,
             decision: Decision::bare(Reason::RobotsPending),
@@ -115,13 +131,13 @@ impl Ledger {
             status: None,
             bytes_in: None,
             bytes_out: 0,
-            error: Some(HUNG_UP),
-            is_void: false,
+            error: None,
+            stage: Stage::Asked,
         })
     }
 
-    /// The request could not be read: what is known of it is its first octets.
-    pub fn is_unreadable(&mut self, excerpt: Box<[u8]>) {
+    /// Enters a request that could not be read: what is known of it is its first octets.
+    pub fn enter_excerpt(&mut self, excerpt: Box<[u8]>) {
         let line_end = memchr::memchr2(b'\r', b'\n', &excerpt).unwrap_or(excerpt.len());
         let line = excerpt.get(..line_end).unwrap_or(&excerpt);
         let mut words = line.split(|byte| *byte == b' ');
@@ -134,21 +150,56 @@ impl Ledger {
     pub fn answered(&mut self, status: u16, error: Option<&'static str>) {
         self.status = Some(status);
         self.error = error;
+        self.stage = Stage::Answered;
+    }
+
+    /// Enters what went wrong.
+    pub fn failed(&mut self, error: &'static str) {
+        self.error = Some(error);
+        self.stage = Stage::Answered;
     }
 
     /// The crawler went away before it had the whole answer.
     pub fn hung_up(&mut self) {
-        self.error.get_or_insert(HUNG_UP);
+        self.stage = Stage::Left;
     }
 
-    /// Closes the ledger of an exchange that asked for nothing itself, without a record.
-    pub fn void(mut self: Box<Self>) {
-        self.is_void = true;
+    /// Nothing is asked for until further notice.
+    pub fn asks_nothing(&mut self) {
+        self.stage = Stage::Silent;
+    }
+
+    /// Enters the URL as the crawler named it, where that is not what its connection is for.
+    pub fn strayed(&mut self, found: &str) {
+        let scheme = self
+            .origin
+            .as_ref()
+            .map_or("http", |origin| origin.scheme().as_str());
+        let path = match &self.url {
+            Url::Whole(uri) | Url::Inside(_, uri) => uri.path_and_query(),
+            Url::Excerpt(_) => None,
+        };
+        let path = path.map_or("", |path| path.as_str());
+        let url = match found.contains("://") {
+            true => format!("{found}{path}"),
+            false => format!("{scheme}://{found}{path}"),
+        };
+        self.url = Url::Excerpt(url.into_bytes().into());
+    }
+
+    fn error(&self) -> Option<&'static str> {
+        match self.stage {
+            Stage::Asked | Stage::Left if self.proxy.cut.is_cancelled() => Some(CUT_OFF),
+            Stage::Asked => Some(HUNG_UP),
+            Stage::Left => self.error.or(Some(HUNG_UP)),
+            Stage::Silent | Stage::Answered => self.error,
+        }
     }
 
     fn record(&self) {
         let verdict = self.decision.verdict().as_str();
-        if self.error.is_none()
+        let error = self.error();
+        if error.is_none()
             && self.decision.verdict() == Verdict::Allow
             && !self.proxy.log.wants(verdict)
         {
@@ -207,10 +258,7 @@ impl Ledger {
                 .map_or(0, |octets| octets.load(Ordering::Relaxed)),
             bytes_out: self.bytes_out,
             duration: self.proxy.clock.now().since(self.time),
-            error: match self.error {
-                Some(HUNG_UP) if self.proxy.cut.is_cancelled() => Some(CUT_OFF),
-                error => error,
-            },
+            error,
         };
         // A log that fails would only be flooded with having failed.
         if self.decision.reason != Reason::LogFailed {
@@ -228,7 +276,7 @@ const CUT_OFF: &str = "proxy_stopped";
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        if !self.is_void {
+        if self.stage != Stage::Silent {
             self.record();
         }
         self.link.end();

@@ -46,7 +46,7 @@ pub enum Refusal {
 /// What is at hand when an answer is made.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// The request's method.
+    /// The request's method was HEAD: the answer has no body.
     pub is_head: bool,
     /// It was a CONNECT: whatever comes next on the connection is not HTTP.
     pub is_connect: bool,
@@ -306,7 +306,7 @@ fn decided(decision: &Decision, origin: &str, asked: Asked, now: Moment) -> Told
             StatusCode::FORBIDDEN,
             "http_request_denied",
             "A tunnel to this origin cannot be judged",
-            format!("{origin} disallows some paths and a tunnel hides them; let crawlgate intercept the host ([tls] tunnel)."),
+            format!("{origin} disallows some paths and a tunnel hides them; remove the host from [tls] tunnel, so that it is intercepted."),
         ),
         Reason::RobotsPending => (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -332,7 +332,14 @@ fn decided(decision: &Decision, origin: &str, asked: Asked, now: Moment) -> Told
             "Disallowed by robots.txt in another reading of the path",
             format!("An origin may read this path as one that the robots.txt of {origin} disallows; write it without dot segments and doubled slashes."),
         ),
-        _ => (
+        // The others are answered from their own refusals, or forwarded.
+        Reason::RobotsDisallow
+        | Reason::RobotsAllow
+        | Reason::NoRules
+        | Reason::RobotsUnavailable
+        | Reason::RobotsTxt
+        | Reason::Misdirected
+        | Reason::BadRequest => (
             StatusCode::FORBIDDEN,
             "http_request_denied",
             "Disallowed by robots.txt",

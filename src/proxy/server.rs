@@ -88,6 +88,10 @@ async fn accept(visitor: Visitor, stream: TcpStream) {
     if let Err(error) = stream.set_nodelay(true) {
         debug!(client = %visitor.client, %error, "TCP_NODELAY could not be set");
     }
+    // A crawler that vanished from a tunnel or a WebSocket is noticed by nothing else.
+    if let Err(error) = rustix::net::sockopt::set_socket_keepalive(&stream, true) {
+        debug!(client = %visitor.client, %error, "SO_KEEPALIVE could not be set");
+    }
     serve(stream, visitor, Scope::Plain).await;
 }
 

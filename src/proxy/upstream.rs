@@ -1,6 +1,7 @@
 //! The exchange with the origin: the permit goes out, its response head comes back.
 //!
-//! `send(permit, …)` is the only call in the proxy that makes a request leave.
+//! `send(permit, …)` is the only call in the proxy that makes a request leave; `connect` has one beside it, for
+//! tunnels that cannot be looked into.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -336,7 +336,6 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), OriginError> {
 #[cfg(test)]
 mod tests {
     // A failed unwrap is a failed test.
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -243,7 +243,6 @@ pub(super) fn index(at: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     // A failed unwrap is a failed test.
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::rep::{ProductToken, Selection};
 

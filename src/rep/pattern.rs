@@ -249,7 +249,6 @@ fn find(piece: &[u8], path: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     // A failed unwrap is a failed test.
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     /// Name, value, paths that it matches, paths that it does not.

@@ -333,7 +333,6 @@ fn index(at: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     // A failed unwrap is a failed test.
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     /// Rules of `a`llow and `d`isallow lines, numbered from 1.

@@ -102,7 +102,6 @@ fn prefix(value: &[u8], belongs: impl Fn(u8) -> bool) -> &[u8] {
 #[cfg(test)]
 mod tests {
     // A failed unwrap is a failed test.
-    #![allow(clippy::unwrap_used)]
     use std::collections::HashSet;
 
     use super::*;

@@ -59,7 +59,9 @@ pub enum Cause {
     Dns,
     /// No connection: refused, unreachable network, reset while connecting.
     Connect,
-    /// TLS failed, certificate errors included.
+    /// The certificate did not verify.
+    Certificate,
+    /// TLS failed otherwise.
     Tls,
     /// The deadline for connect, first byte or the whole fetch passed.
     Timeout,
@@ -180,6 +182,9 @@ impl fmt::Display for Cause {
             Cause::Status(status) => write!(f, "it answered {status}"),
             Cause::Dns => f.write_str("its name did not resolve"),
             Cause::Connect => f.write_str("no connection could be made"),
+            Cause::Certificate => f.write_str(
+                "its certificate could not be verified ([tls] extra_roots can name more CAs)",
+            ),
             Cause::Tls => f.write_str("TLS failed"),
             Cause::Timeout => f.write_str("it did not answer in time"),
             Cause::Incomplete => f.write_str("the connection broke before the answer was whole"),

@@ -37,12 +37,20 @@ const ERROR_PAGE: usize = 8192;
 pub struct RobotsErrand {
     origin: Origin,
     path: PathAndQuery,
+    connect_timeout: Duration,
+    first_byte_timeout: Duration,
 }
 
 impl RobotsErrand {
     /// What is fetched.
     pub fn target(&self) -> (&Origin, &PathAndQuery) {
         (&self.origin, &self.path)
+    }
+
+    /// How long a connection may take (name look-up and TLS included), and how long the head of the answer
+    /// may take from there.
+    pub fn patience(&self) -> (Duration, Duration) {
+        (self.connect_timeout, self.first_byte_timeout)
     }
 }
 
@@ -141,13 +149,15 @@ async fn request(
     headers.insert(USER_AGENT, user_agent.cloned().unwrap_or(FALLBACK_AGENT));
     headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.8"));
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED));
-    let errand = Errand::Robots(RobotsErrand { origin, path });
-    // The connector bounds the connect itself; the sum bounds name look-up and TLS as well.
-    let patience = config.connect_timeout + config.first_byte_timeout;
-    match timeout(patience, egress.send(errand, request)).await {
-        Ok(Ok(received)) => Ok(received.response),
-        Ok(Err(failure)) => Err(failure.cause()),
-        Err(_) => Err(Cause::Timeout),
+    let errand = Errand::Robots(RobotsErrand {
+        origin,
+        path,
+        connect_timeout: config.connect_timeout,
+        first_byte_timeout: config.first_byte_timeout,
+    });
+    match egress.send(errand, request).await {
+        Ok(received) => Ok(received.response),
+        Err(failure) => Err(failure.cause()),
     }
 }
 

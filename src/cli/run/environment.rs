@@ -164,6 +164,9 @@ pub fn child_environment(
             "npm_config_cafile",
             "PERL_LWP_SSL_CA_FILE",
             "HEX_CACERTS_PATH",
+            "HTTPLIB2_CA_CERTS",
+            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+            "NIX_SSL_CERT_FILE", // OpenSSL and others as Nix patches them, before SSL_CERT_FILE
         ],
         &path(&files.bundle),
     );
@@ -283,6 +286,21 @@ mod tests {
             (
                 "requests gets the bundle",
                 "REQUESTS_CA_BUNDLE",
+                "/t/bundle.pem",
+            ),
+            (
+                "httplib2 gets the bundle",
+                "HTTPLIB2_CA_CERTS",
+                "/t/bundle.pem",
+            ),
+            (
+                "gRPC gets the bundle",
+                "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+                "/t/bundle.pem",
+            ),
+            (
+                "what Nix built gets the bundle",
+                "NIX_SSL_CERT_FILE",
                 "/t/bundle.pem",
             ),
             (

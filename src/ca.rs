@@ -47,6 +47,7 @@ use self::{
     certificate::{Facts, Name},
     files::Pair,
 };
+pub(crate) use self::{certificate::is_made_here, files::replace};
 use crate::{
     clock::{Clock, Moment},
     config::TlsConfig,

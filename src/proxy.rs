@@ -10,6 +10,7 @@ mod exchange;
 mod fields;
 mod framing;
 mod ledger;
+mod link;
 mod respond;
 mod server;
 mod target;

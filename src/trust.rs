@@ -21,7 +21,10 @@ use rustls::{
 };
 
 pub use self::truststore::{TRUSTSTORE_PASSWORD, TRUSTSTORE_TYPE};
-use crate::{ca::text, clock::Moment};
+use crate::{
+    ca::{self, text},
+    clock::Moment,
+};
 
 /// Roots, and where they came from.
 #[derive(Clone, Debug)]
@@ -72,13 +75,26 @@ pub fn upstream_roots(extra: &[PathBuf]) -> Result<RootCertStore, TrustError> {
         tracing::debug!(unusable, "root certificates left out");
     }
     for path in extra {
-        for certificate in read_certificates(path)? {
-            store
-                .add(certificate)
-                .map_err(|error| TrustError::malformed(path, error.to_string()))?;
-        }
+        add_file(&mut store, path)?;
     }
     Ok(store)
+}
+
+/// What is wrong with the files `extra`: everything, where [`upstream_roots`] stops at the first fault.
+#[must_use]
+pub fn faults(extra: &[PathBuf]) -> Vec<TrustError> {
+    let mut store = RootCertStore::empty();
+    let added = extra.iter().map(|path| add_file(&mut store, path));
+    added.filter_map(Result::err).collect()
+}
+
+fn add_file(store: &mut RootCertStore, path: &Path) -> Result<(), TrustError> {
+    for certificate in read_certificates(path)? {
+        store
+            .add(certificate)
+            .map_err(|error| TrustError::malformed(path, error.to_string()))?;
+    }
+    Ok(())
 }
 
 impl Roots {
@@ -138,8 +154,7 @@ impl Roots {
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
-    let pem = fs::read(path).map_err(|source| TrustError::Io {
-        action: "read",
+    let pem = fs::read(path).map_err(|source| TrustError::Unreadable {
         path: path.into(),
         source,
     })?;
@@ -155,28 +170,33 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustE
     Ok(certificates)
 }
 
+/// In one step: a client that starts meanwhile finds the old file or the new one, whole.
 fn write(path: &Path, octets: &[u8]) -> Result<(), TrustError> {
-    fs::write(path, octets).map_err(|source| TrustError::Io {
-        action: "write",
+    ca::replace(path, 0o644, octets).map_err(|source| TrustError::Unwritable {
         path: path.into(),
         source,
     })
 }
 
-/// Roots cannot be read, written or used. The message names the file.
+/// Roots cannot be read, written or used. The message names the file, and the key of the configuration that did.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TrustError {
-    /// The file cannot be read or written.
-    Io {
-        /// "read" or "write".
-        action: &'static str,
+    /// A file of extra roots cannot be read.
+    Unreadable {
         /// The file.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
     },
-    /// The file does not hold root certificates.
+    /// A bundle or truststore cannot be written.
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A file of extra roots does not hold root certificates.
     Malformed {
         /// The file.
         path: PathBuf,
@@ -205,13 +225,16 @@ impl TrustError {
 impl fmt::Display for TrustError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io {
-                action,
-                path,
-                source,
-            } => write!(f, "cannot {action} {}: {source}", path.display()),
+            Self::Unreadable { path, source } => {
+                let path = path.display();
+                write!(f, "[tls] extra_roots: cannot read {path}: {source}")
+            }
+            Self::Unwritable { path, source } => {
+                write!(f, "cannot write {}: {source}", path.display())
+            }
             Self::Malformed { path, why } => {
-                write!(f, "{}: not root certificates: {why}", path.display())
+                let path = path.display();
+                write!(f, "[tls] extra_roots: {path}: not root certificates: {why}")
             }
             Self::Tls(error) => write!(f, "TLS cannot be set up: {error}"),
         }
@@ -221,7 +244,7 @@ impl fmt::Display for TrustError {
 impl Error for TrustError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Io { source, .. } => Some(source),
+            Self::Unreadable { source, .. } | Self::Unwritable { source, .. } => Some(source),
             Self::Malformed { .. } => None,
             Self::Tls(error) => Some(error),
         }
@@ -230,6 +253,8 @@ impl Error for TrustError {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     #[test]
@@ -243,7 +268,8 @@ mod tests {
         };
         let good = file("good.pem", &text::pem("CERTIFICATE", root));
         let plain = upstream_roots(&[]).unwrap().len();
-        assert_eq!(upstream_roots(&[good]).unwrap().len(), plain + 1);
+        let with_good = upstream_roots(std::slice::from_ref(&good)).unwrap();
+        assert_eq!(with_good.len(), plain + 1);
 
         let cases = [
             (
@@ -268,7 +294,37 @@ mod tests {
                 .to_string();
             assert!(error.contains(says), "{name}: {error}");
             assert!(error.contains(path.to_str().unwrap()), "{name}: {error}");
+            assert!(
+                error.starts_with("[tls] extra_roots: "),
+                "{name}: no key: {error}"
+            );
+            let faults = faults(&[path, good.clone()]);
+            let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+            assert_eq!(faults, [error], "{name}");
         }
+        assert_eq!(
+            faults(&[directory.path().join("1"), directory.path().join("2")]).len(),
+            2
+        );
+    }
+
+    #[test]
+    fn a_file_takes_its_place_whole_and_leaves_nothing_beside_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let bundle = directory.path().join("bundle.pem");
+        for octets in ["the first", "the second"] {
+            write(&bundle, octets.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&bundle).unwrap(), octets);
+        }
+        let mode = fs::metadata(&bundle).unwrap().mode();
+        assert_eq!(mode & 0o700, 0o600, "mode {mode:o}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        let nowhere = directory.path().join("none/bundle.pem");
+        let error = write(&nowhere, b"").unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("cannot write {}", nowhere.display())),
+            "{error}"
+        );
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub enum CaError {
     },
     /// A file or directory could not be read or written.
     Io {
+        /// The key of the configuration that names it or what lies in it: "ca_cert" or "ca_key".
+        key: &'static str,
         /// What was tried: "read", "write", …
         action: &'static str,
         /// On which file or directory.
@@ -90,8 +92,14 @@ impl CaError {
         Self::Signing(Box::new(error))
     }
 
-    pub(super) fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+    pub(super) fn io(
+        key: &'static str,
+        action: &'static str,
+        path: impl Into<PathBuf>,
+        source: io::Error,
+    ) -> Self {
         Self::Io {
+            key,
             action,
             path: path.into(),
             source,
@@ -126,10 +134,15 @@ impl fmt::Display for CaError {
                 path.display()
             ),
             Self::Io {
+                key,
                 action,
                 path,
                 source,
-            } => write!(f, "cannot {action} {}: {source}", path.display()),
+            } => write!(
+                f,
+                "[tls] {key}: cannot {action} {}: {source}",
+                path.display()
+            ),
             Self::Malformed { path, why } => write!(
                 f,
                 "{}: {why}; restore the file, or make a new pair with `crawlgate ca create --force`",

@@ -19,6 +19,10 @@ use crate::config::TlsConfig;
 /// No certificate or key comes near this many octets; whatever is larger is something else.
 const LARGEST: u64 = 1 << 20;
 
+/// The keys of `[tls]` that name the two files, for what is said when one fails.
+const CA_CERT: &str = "ca_cert";
+const CA_KEY: &str = "ca_key";
+
 /// What the two files hold, PEM.
 pub(super) struct Contents {
     pub(super) certificate: Vec<u8>,
@@ -83,18 +87,19 @@ impl<'a> Pair<'a> {
 
     /// Makes the directories and locks the key's. The lock ends with the returned file.
     fn lock_to_write(&self) -> Result<File, CaError> {
-        for path in [self.certificate, self.key] {
+        for (key, path) in [(CA_CERT, self.certificate), (CA_KEY, self.key)] {
             let directory = directory(path);
             DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
                 .create(directory)
-                .map_err(|error| CaError::io("create the directory", directory, error))?;
+                .map_err(|error| CaError::io(key, "create the directory", directory, error))?;
         }
         let directory = directory(self.key);
-        let lock = File::open(directory).map_err(|error| CaError::io("open", directory, error))?;
+        let lock =
+            File::open(directory).map_err(|error| CaError::io(CA_KEY, "open", directory, error))?;
         flock(&lock, FlockOperation::LockExclusive)
-            .map_err(|error| CaError::io("lock", directory, error.into()))?;
+            .map_err(|error| CaError::io(CA_KEY, "lock", directory, error.into()))?;
         Ok(lock)
     }
 
@@ -117,8 +122,8 @@ impl<'a> Pair<'a> {
     }
 
     fn write_unlocked(&self, contents: Contents) -> Result<Contents, CaError> {
-        write(self.key, 0o600, &contents.key)?;
-        write(self.certificate, 0o644, &contents.certificate)?;
+        write(CA_KEY, self.key, 0o600, &contents.key)?;
+        write(CA_CERT, self.certificate, 0o644, &contents.certificate)?;
         Ok(contents)
     }
 }
@@ -130,7 +135,11 @@ enum Access {
 }
 
 fn read(path: &Path, access: Access) -> Result<Vec<u8>, CaError> {
-    let failed = |error| CaError::io("read", path, error);
+    let key = match access {
+        Access::Public => CA_CERT,
+        Access::Private => CA_KEY,
+    };
+    let failed = |error| CaError::io(key, "read", path, error);
     let file = File::open(path).map_err(failed)?;
     // Of the open file, not of the path: what is checked is what is read.
     let mode = file.metadata().map_err(failed)?.mode() & 0o777;
@@ -147,10 +156,9 @@ fn read(path: &Path, access: Access) -> Result<Vec<u8>, CaError> {
     Ok(octets)
 }
 
-/// Puts a file in its place in one step, with its mode from the start.
-fn write(path: &Path, mode: u32, octets: &[u8]) -> Result<(), CaError> {
-    let failed = |error| CaError::io("write", path, error);
-    let beside = beside(path).map_err(failed)?;
+/// Puts a file in its place in one step, with its mode from the start. The mode is subject to the umask.
+pub(crate) fn replace(path: &Path, mode: u32, octets: &[u8]) -> io::Result<()> {
+    let beside = beside(path)?;
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -165,7 +173,11 @@ fn write(path: &Path, mode: u32, octets: &[u8]) -> Result<(), CaError> {
         // What matters is the first error; the remains are a courtesy.
         let _ = fs::remove_file(&beside);
     }
-    written.map_err(failed)
+    written
+}
+
+fn write(key: &'static str, path: &Path, mode: u32, octets: &[u8]) -> Result<(), CaError> {
+    replace(path, mode, octets).map_err(|error| CaError::io(key, "write", path, error))
 }
 
 /// A name in the same directory that nobody can foresee.

@@ -40,11 +40,13 @@ enum CaCommand {
         directory: Option<PathBuf>,
     },
     /// Print what to set up in each client so that it uses the proxy and trusts the authority
+    ///
+    /// Writes the bundle and the truststore that the lines name, as `ca export` does.
     #[command(visible_alias = "env")]
     Setup {
         /// Only this client, such as "curl"
         client: Option<String>,
-        /// Where `crawlgate ca export` has written its files; by default beside the authority's certificate
+        /// Where the bundle and the truststore go; by default beside the authority's certificate
         #[arg(long, value_name = "DIRECTORY")]
         exported: Option<PathBuf>,
     },
@@ -56,13 +58,31 @@ pub fn run(args: &CaArgs, config: &Config) -> ExitCode {
     match perform(&args.command, config) {
         Ok(said) => {
             // Nobody to tell if nobody reads.
-            let _ = io::stdout().lock().write_all(said.as_bytes());
+            let _ = io::stdout().lock().write_all(said.result.as_bytes());
+            if let Some(note) = said.note {
+                let _ = writeln!(io::stderr().lock(), "crawlgate: {note}");
+            }
             ExitCode::SUCCESS
         }
         Err(error) => {
             let _ = writeln!(io::stderr().lock(), "crawlgate: {error}");
             ExitCode::from(2)
         }
+    }
+}
+
+/// What a command has to say.
+#[derive(Debug)]
+struct Said {
+    /// For standard output.
+    result: String,
+    /// For standard error: what could not be done beside.
+    note: Option<String>,
+}
+
+impl From<String> for Said {
+    fn from(result: String) -> Self {
+        Self { result, note: None }
     }
 }
 
@@ -100,42 +120,65 @@ impl From<TrustError> for Failure {
     }
 }
 
-/// Does what the command says; what is returned is for standard output.
-fn perform(command: &CaCommand, config: &Config) -> Result<String, Failure> {
+/// Does what the command says.
+fn perform(command: &CaCommand, config: &Config) -> Result<Said, Failure> {
     let clock = Clock::system();
     match command {
         CaCommand::Create { force } => {
-            let authority = Authority::create(&config.tls, clock, *force)?;
-            Ok(describe(&authority))
+            let authority = Authority::create(&config.tls, clock.clone(), *force)?;
+            let exports = Exports::of(config, None);
+            // Clients that trust the old authority's bundle would fail, and nothing would say why.
+            let failed = match exports.exist() {
+                true => exports.write(&authority, config, &clock).err(),
+                false => None,
+            };
+            Ok(Said {
+                result: describe(&authority),
+                note: failed.map(|error| {
+                    format!(
+                        "{error}; it stands for the old authority until `crawlgate ca export` works"
+                    )
+                }),
+            })
         }
-        CaCommand::Show => Ok(describe(&Authority::load(&config.tls, clock)?)),
+        CaCommand::Show => Ok(describe(&Authority::load(&config.tls, clock)?).into()),
         CaCommand::Export { directory } => {
             let authority = Authority::load(&config.tls, clock.clone())?;
-            let (bundle, truststore) = exported(config, directory.as_ref());
-            let roots = trust::public_roots().with_files(&config.tls.extra_roots)?;
-            roots.write_bundle(&bundle, authority.certificate_pem())?;
-            roots.write_truststore(&truststore, authority.certificate_der(), clock.now())?;
-            Ok(format!("{}\n{}\n", bundle.display(), truststore.display()))
+            let exports = Exports::of(config, directory.as_ref());
+            exports.write(&authority, config, &clock)?;
+            let Exports { bundle, truststore } = exports;
+            Ok(format!("{}\n{}\n", bundle.display(), truststore.display()).into())
         }
         CaCommand::Setup {
             client,
             exported: directory,
         } => {
-            let authority = Authority::load(&config.tls, clock)?;
-            let (bundle, truststore) = exported(config, directory.as_ref());
+            let authority = Authority::load(&config.tls, clock.clone())?;
+            let exports = Exports::of(config, directory.as_ref());
             let setup = Setup {
                 proxy: recipes::proxy_url(&config.listen.addresses),
                 ca: absolute(&config.tls.ca_cert),
-                bundle: absolute(&bundle),
-                truststore: absolute(&truststore),
+                bundle: absolute(&exports.bundle),
+                truststore: absolute(&exports.truststore),
                 spki: authority.spki_sha256_base64(),
             };
-            match client {
-                None => Ok(setup.all()),
+            let lines = match client {
+                None => setup.all(),
                 Some(client) => setup
                     .one(client)
-                    .ok_or_else(|| Failure::Client(client.clone())),
-            }
+                    .ok_or_else(|| Failure::Client(client.clone()))?,
+            };
+            // Lines that name files which are missing, or stand for an authority that was replaced, help nobody.
+            let failed = exports.write(&authority, config, &clock).err();
+            Ok(Said {
+                result: lines,
+                note: failed.map(|error| {
+                    format!(
+                        "{error}; the lines for clients that need a bundle or truststore do not work as they are: \
+                         `--exported DIRECTORY` puts these files elsewhere"
+                    )
+                }),
+            })
         }
     }
 }
@@ -162,13 +205,39 @@ fn describe(authority: &Authority) -> String {
     said
 }
 
-/// The bundle and the truststore in `directory`, or else beside the authority's certificate.
-fn exported(config: &Config, directory: Option<&PathBuf>) -> (PathBuf, PathBuf) {
-    let place = |name: &str| match directory {
-        Some(directory) => directory.join(name),
-        None => config.tls.ca_cert.with_file_name(name),
-    };
-    (place("bundle.pem"), place("truststore.jks"))
+/// The files that clients trust which can be told of one file only.
+struct Exports {
+    bundle: PathBuf,
+    truststore: PathBuf,
+}
+
+impl Exports {
+    /// In `directory`, or else beside the authority's certificate.
+    fn of(config: &Config, directory: Option<&PathBuf>) -> Self {
+        let place = |name: &str| match directory {
+            Some(directory) => directory.join(name),
+            None => config.tls.ca_cert.with_file_name(name),
+        };
+        Self {
+            bundle: place("bundle.pem"),
+            truststore: place("truststore.jks"),
+        }
+    }
+
+    fn exist(&self) -> bool {
+        self.bundle.exists() || self.truststore.exists()
+    }
+
+    fn write(
+        &self,
+        authority: &Authority,
+        config: &Config,
+        clock: &Clock,
+    ) -> Result<(), TrustError> {
+        let roots = trust::public_roots().with_files(&config.tls.extra_roots)?;
+        roots.write_bundle(&self.bundle, authority.certificate_pem())?;
+        roots.write_truststore(&self.truststore, authority.certificate_der(), clock.now())
+    }
 }
 
 /// Set-up lines are pasted elsewhere, so their paths must not depend on where we stand.
@@ -190,7 +259,7 @@ mod tests {
         let mut config = Config::builtin(&Places::default());
         config.tls.ca_cert = directory.path().join("certs/ca.crt");
         config.tls.ca_key = directory.path().join("certs/ca.key");
-        let ca = |command| perform(&command, &config);
+        let ca = |command| perform(&command, &config).map(|said| said.result);
 
         let missing = ca(CaCommand::Show).unwrap_err().to_string();
         assert!(missing.contains("crawlgate ca create"), "{missing}");
@@ -231,5 +300,57 @@ mod tests {
             unknown.contains("telnet") && unknown.contains("curl"),
             "{unknown}"
         );
+    }
+
+    #[test]
+    fn the_files_that_set_up_names_are_there_and_stand_for_the_authority_in_force() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = Config::builtin(&Places::default());
+        config.tls.ca_cert = directory.path().join("ca.crt");
+        config.tls.ca_key = directory.path().join("ca.key");
+        let ca = |command| perform(&command, &config).unwrap();
+        let setup = |exported| {
+            ca(CaCommand::Setup {
+                client: Some("curl".to_owned()),
+                exported,
+            })
+        };
+        let create = |force| ca(CaCommand::Create { force }).note;
+        let elsewhere = directory.path().join("elsewhere");
+        let trusted = |directory: &std::path::Path| {
+            assert!(directory.join("truststore.jks").exists());
+            let bundle = std::fs::read_to_string(directory.join("bundle.pem")).unwrap();
+            let ours = std::fs::read_to_string(&config.tls.ca_cert).unwrap();
+            bundle.starts_with(&ours)
+        };
+
+        assert_eq!(create(false), None);
+        assert!(
+            !directory.path().join("bundle.pem").exists(),
+            "nobody asked"
+        );
+        assert_eq!(setup(None).note, None);
+        assert!(trusted(directory.path()));
+        assert_eq!(create(true), None);
+        assert!(trusted(directory.path()), "replaced with the authority");
+
+        let said = setup(Some(elsewhere.clone()));
+        let bundle = elsewhere.join("bundle.pem");
+        assert!(said.result.contains(bundle.to_str().unwrap()), "{said:?}");
+        let note = said.note.expect("there is no such directory");
+        assert!(
+            note.contains("cannot write") && note.contains("--exported"),
+            "{note}"
+        );
+        std::fs::create_dir(&elsewhere).unwrap();
+        assert_eq!(setup(Some(elsewhere.clone())).note, None);
+        assert!(trusted(&elsewhere));
+        assert_eq!(create(true), None);
+        assert!(
+            !trusted(&elsewhere),
+            "what was written elsewhere is not known"
+        );
+        assert_eq!(setup(Some(elsewhere.clone())).note, None);
+        assert!(trusted(&elsewhere));
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 
-use crate::config::Config;
+use crate::{config::Config, trust};
 
 /// Exit code of a configuration that is wrong or cannot be read.
 const WRONG: u8 = 2;
@@ -24,7 +24,7 @@ pub struct ConfigArgs {
 enum Command {
     /// Read the configuration and tell all that is wrong with it
     ///
-    /// Prints which file was read. Exits 0 if it is right, 2 if not.
+    /// Reads the files of tls.extra_roots, too, and prints which file was read. Exits 0 if all is right, 2 if not.
     Check,
     /// Print the effective value of every key, as TOML
     Show,
@@ -34,19 +34,34 @@ enum Command {
 /// standard output, faults to standard error; exits 0, or 2 if the configuration is wrong.
 #[must_use]
 pub fn run(args: &ConfigArgs, explicit: Option<&Path>) -> ExitCode {
-    let (text, code) = match Config::load(explicit) {
-        Ok(config) => (answer(args.command, &config), ExitCode::SUCCESS),
+    let config = match Config::load(explicit) {
+        Ok(config) => config,
         Err(error) => {
             // Nothing is left to do for a standard error that is closed.
             let _ = writeln!(io::stderr(), "{error}");
             return ExitCode::from(WRONG);
         }
     };
+    if matches!(args.command, Command::Check) {
+        let faults = faults(&config);
+        if !faults.is_empty() {
+            let _ = io::stderr().write_all(faults.as_bytes());
+            return ExitCode::from(WRONG);
+        }
+    }
+    let text = answer(args.command, &config);
     match io::stdout().write_all(text.as_bytes()) {
         // A reader that has seen enough (`| head`) is no fault of the configuration.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::from(WRONG),
-        _ => code,
+        _ => ExitCode::SUCCESS,
     }
+}
+
+/// What is wrong with the files that the configuration names, a line for each; nothing if nothing is.
+fn faults(config: &Config) -> String {
+    let faults = trust::faults(&config.tls.extra_roots);
+    let line = |fault: &trust::TrustError| format!("{}: {fault}\n", config.source);
+    faults.iter().map(line).collect()
 }
 
 fn answer(command: Command, config: &Config) -> String {
@@ -59,6 +74,20 @@ fn answer(command: Command, config: &Config) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn check_names_the_files_of_roots_that_cannot_be_read() {
+        let mut config = Config::default();
+        assert_eq!(faults(&config), "");
+        config.tls.extra_roots = vec!["/none/1.pem".into(), "/none/2.pem".into()];
+        let told = faults(&config);
+        let lines: Vec<_> = told.lines().collect();
+        assert_eq!(lines.len(), 2, "{told}");
+        for (line, path) in lines.iter().zip(["/none/1.pem", "/none/2.pem"]) {
+            let start = format!("built-in defaults: [tls] extra_roots: cannot read {path}: ");
+            assert!(line.starts_with(&start), "{line}");
+        }
+    }
 
     #[test]
     fn check_names_the_source_and_show_prints_a_file_that_reads_the_same() {

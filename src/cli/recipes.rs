@@ -48,7 +48,7 @@ impl Setup {
     pub(super) fn all(&self) -> String {
         let mut text = String::from(
             "# `crawlgate run COMMAND` sets all of this for one command.\n\
-             # The bundle and the truststore named here are written by `crawlgate ca export`.\n",
+             # The bundle and the truststore named here were written along with these lines.\n",
         );
         for recipe in CLIENTS.into_iter().filter_map(|client| self.one(client)) {
             // Writing to a string cannot fail.

@@ -93,10 +93,10 @@ pub(super) fn apply<'t>(
     cache(cache_section, &mut config.robots.cache);
     pace(reader.section("pace", pace_table), &mut config.pace);
     tls(reader.section("tls", tls_table), base, &mut config.tls);
-    upstream(
-        reader.section("upstream", upstream_table),
-        &mut config.upstream,
-    );
+    let upstream_section = reader.section("upstream", upstream_table);
+    let hosts_table = upstream(upstream_section, &mut config.upstream);
+    let hosts_section = reader.section("upstream.hosts", hosts_table);
+    hosts(hosts_section, &mut config.upstream.hosts);
     log(reader.section("log", log_table), base, &mut config.log);
 }
 
@@ -292,7 +292,7 @@ fn tls(mut section: Section<'_, '_>, base: &Path, to: &mut TlsConfig) {
     section.finish();
 }
 
-fn upstream(mut section: Section<'_, '_>, to: &mut UpstreamConfig) {
+fn upstream<'t>(mut section: Section<'_, 't>, to: &mut UpstreamConfig) -> Option<&'t DeTable<'t>> {
     section.set(
         "connect_timeout",
         &mut to.connect_timeout,
@@ -305,38 +305,23 @@ fn upstream(mut section: Section<'_, '_>, to: &mut UpstreamConfig) {
     );
     section.set("idle_timeout", &mut to.idle_timeout, duration(TIMEOUT));
     section.set("idle_per_host", &mut to.idle_per_host, integer(0..=65_536));
-    section.set("hosts", &mut to.hosts, hosts);
+    let hosts = section.subsection("hosts");
     section.finish();
+    hosts
 }
 
-fn hosts(value: &Value<'_>) -> Read<HashMap<String, IpAddr>> {
-    let Some(table) = value.get_ref().as_table() else {
-        return Err(Refusal::new(value, "a section is written [upstream.hosts]"));
-    };
-    let mut hosts = HashMap::new();
-    let mut refused = Vec::new();
-    for (name, value) in table {
-        let Some(host) = canonical_host(name.get_ref()) else {
-            let why = format!("{:?} is not a host name", name.get_ref());
-            refused.extend(Refusal::new(value, why));
-            continue;
-        };
+fn hosts(mut section: Section<'_, '_>, to: &mut HashMap<String, IpAddr>) {
+    section.each(|name, value| {
+        let host = canonical_host(name).ok_or("not a host name")?;
         let address = value.get_ref().as_str().map(str::parse::<IpAddr>);
         let Some(Ok(address)) = address else {
-            let why = format!("{:?} needs an IP address: \"192.0.2.1\"", name.get_ref());
-            refused.extend(Refusal::new(value, why));
-            continue;
+            return Err("expected an IP address: \"192.0.2.1\"");
         };
-        if hosts.insert(host, address).is_some() {
-            let why = format!("{:?} is a second spelling of a host", name.get_ref());
-            refused.extend(Refusal::new(value, why));
+        match to.insert(host, address) {
+            None => Ok(()),
+            Some(_) => Err("a second spelling of a host that is named before"),
         }
-    }
-    if refused.is_empty() {
-        Ok(hosts)
-    } else {
-        Err(refused)
-    }
+    });
 }
 
 fn log(mut section: Section<'_, '_>, base: &Path, to: &mut LogConfig) {

@@ -1,10 +1,15 @@
 //! Where files go when the configuration does not say.
 //!
-//! systemd's directories come first (systemd.exec(5), `StateDirectory=`, `LogsDirectory=`), then a `certs` directory
-//! beside the program's working directory, then the XDG base directories, then those of a service without a home.
+//! systemd's directories come first (systemd.exec(5), `StateDirectory=`, `LogsDirectory=`), then the `certs` directory
+//! of a working copy, then the XDG base directories, then those of a service without a home.
+//!
+//! Many projects have a `certs` directory, and `crawlgate run` is used inside of them: a private key must not turn up
+//! there, where it may be committed or copied into an image. So `certs` counts only if it is visibly crawlgate's.
 
 use std::{
     ffi::OsString,
+    fs::File,
+    io::Read as _,
     path::{Path, PathBuf},
 };
 
@@ -21,6 +26,9 @@ pub struct Places {
 /// Name of the directory for certificates in a working copy.
 const CERTS: &str = "certs";
 
+/// The first line of the README that such a directory comes with.
+const TITLE: &[u8] = b"# crawlgate's certs/";
+
 impl Places {
     /// The places of this process: its environment and its working directory.
     #[must_use]
@@ -28,11 +36,11 @@ impl Places {
         let certs = std::env::current_dir()
             .map(|directory| directory.join(CERTS))
             .ok()
-            .filter(|certs| certs.is_dir());
+            .filter(|certs| is_ours(certs));
         Self::from_variables(|name| std::env::var_os(name), certs)
     }
 
-    /// The places of an environment. `certs` is the working directory's `certs`, if it exists.
+    /// The places of an environment. `certs` is the working directory's `certs`, if it is ours.
     ///
     /// A variable that is empty or holds a relative path counts as not set, as the XDG Base Directory Specification
     /// demands: a path that means something else in each working directory would scatter keys and logs.
@@ -83,6 +91,28 @@ impl Places {
     }
 }
 
+/// Whether a directory holds an authority that crawlgate made, or the README that says what it is for.
+fn is_ours(certs: &Path) -> bool {
+    crate::ca::is_made_here(&head(&certs.join("ca.crt")))
+        || head(&certs.join("README.md"))
+            .split(|&octet| octet == b'\n')
+            .next()
+            == Some(TITLE)
+}
+
+/// The first octets of a file: more than a certificate has. None of one that cannot be read.
+fn head(path: &Path) -> Vec<u8> {
+    let mut head = Vec::new();
+    // Opening a pipe would wait for its other end.
+    if path.is_file()
+        && let Ok(file) = File::open(path)
+    {
+        // What was read before an error counts.
+        let _ = file.take(16 * 1024).read_to_end(&mut head);
+    }
+    head
+}
+
 /// The first directory of a list with colons: systemd names one for each word of `StateDirectory=`.
 fn first_of_list(value: OsString) -> Option<PathBuf> {
     std::env::split_paths(&value)
@@ -124,7 +154,7 @@ mod tests {
                 "/var/lib/one/ca/ca.crt",
             ),
             (
-                "then certs in the working directory",
+                "then our certs in the working directory",
                 &[("XDG_DATA_HOME", "/data")],
                 Some("/src/certs"),
                 "/src/certs/ca.crt",
@@ -173,6 +203,57 @@ mod tests {
             assert_eq!(cert, Path::new(want), "{name}");
             assert_eq!(key, cert.with_file_name("ca.key"), "{name}");
         }
+    }
+
+    #[test]
+    fn only_a_directory_that_is_visibly_ours_is_given_a_key() {
+        use crate::{ca::Authority, clock::Clock, config::Config};
+
+        let made = tempfile::tempdir().unwrap();
+        let mut tls = Config::builtin(&Places::default()).tls;
+        tls.ca_cert = made.path().join("ca.crt");
+        tls.ca_key = made.path().join("ca.key");
+        Authority::create(&tls, Clock::system(), false).unwrap();
+        let ours = std::fs::read(&tls.ca_cert).unwrap();
+        let root = webpki_root_certs::TLS_SERVER_ROOT_CERTS.first().unwrap();
+        let foreign = crate::ca::text::pem("CERTIFICATE", root).into_bytes();
+        let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("certs/README.md");
+        let readme = std::fs::read(readme).unwrap();
+
+        type Case<'a> = (&'a str, &'a [(&'a str, &'a [u8])], bool);
+        let cases: [Case<'_>; 7] = [
+            ("an empty directory", &[], false),
+            (
+                "somebody's certificate",
+                &[("server.crt", &foreign), ("server.key", b"x")],
+                false,
+            ),
+            ("somebody's authority", &[("ca.crt", &foreign)], false),
+            (
+                "somebody's notes",
+                &[("README.md", b"# certs/\n\nNot crawlgate's certs/")],
+                false,
+            ),
+            ("our authority", &[("ca.crt", &ours)], true),
+            (
+                "our README, as a working copy has it",
+                &[("README.md", &readme)],
+                true,
+            ),
+            (
+                "our README and an authority of one's own",
+                &[("README.md", &readme), ("ca.crt", &foreign)],
+                true,
+            ),
+        ];
+        for (name, files, expected) in cases {
+            let certs = tempfile::tempdir().unwrap();
+            for (file, octets) in files {
+                std::fs::write(certs.path().join(file), octets).unwrap();
+            }
+            assert_eq!(is_ours(certs.path()), expected, "{name}");
+        }
+        assert!(!is_ours(&made.path().join("none")), "no directory");
     }
 
     #[test]

@@ -188,6 +188,23 @@ impl<'t> Section<'_, 't> {
         table
     }
 
+    /// Gives `read` every key of the section with its value, for a section whose keys are the file's own.
+    pub(super) fn each(
+        &mut self,
+        mut read: impl FnMut(&str, &Value<'t>) -> Result<(), &'static str>,
+    ) {
+        for (key, value) in self.table.into_iter().flat_map(|table| table.iter()) {
+            if let Err(why) = read(key.get_ref(), value) {
+                let line = self.reader.line(value.span().start);
+                // As written: a key that must be quoted is found by its quotes.
+                let label = self.label(&self.reader.shown(key.span()));
+                let shown = self.reader.shown(value.span());
+                let message = format!("{label} = {shown}: {why}");
+                self.reader.faults.push(Fault { line, message });
+            }
+        }
+    }
+
     /// A rule between keys. The fault is told at the first of `keys` that the file names; values that were refused by
     /// themselves are not judged again.
     pub(super) fn require(

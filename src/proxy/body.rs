@@ -4,14 +4,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
+use tokio::time::{Sleep, sleep};
 
 use super::ledger::Ledger;
+use super::upstream::Invitation;
 use crate::egress::{BodyError, Inbound};
+
+/// How long an origin may be silent in the middle of a body. A crawler that hangs up meanwhile is not always noticed
+/// before, since a request behind the one under way keeps hyper from reading.
+const SILENCE: Duration = Duration::from_secs(300);
 
 /// The body of an answer to a crawler. Holds the exchange's ledger, so that the record is written when the
 /// last octet has gone, or the crawler.
@@ -20,6 +27,10 @@ pub struct Answer {
     content: Content,
     /// None where the ledger goes on elsewhere: with a tunnel or a WebSocket.
     ledger: Option<Box<Ledger>>,
+    /// Fires when the origin has been silent for too long.
+    silence: Option<Pin<Box<Sleep>>>,
+    /// Keeps a request's body that was not asked for waiting until the answer is over.
+    invitation: Option<Arc<Invitation>>,
 }
 
 #[derive(Debug)]
@@ -37,6 +48,8 @@ impl Answer {
         Answer {
             content,
             ledger: Some(ledger),
+            silence: None,
+            invitation: None,
         }
     }
 
@@ -45,30 +58,48 @@ impl Answer {
         Answer {
             content: Content::Own(None),
             ledger: None,
+            silence: None,
+            invitation: None,
         }
     }
 
     /// The origin's body.
-    pub fn forwarded(incoming: Inbound, ledger: Box<Ledger>) -> Answer {
+    pub fn forwarded(
+        incoming: Inbound,
+        ledger: Box<Ledger>,
+        invitation: Option<Arc<Invitation>>,
+    ) -> Answer {
         Answer {
             content: Content::Origins(incoming),
             ledger: Some(ledger),
+            silence: None,
+            invitation,
         }
     }
 }
 
 impl Body for Answer {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         let frame = match &mut this.content {
             Content::Own(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
-            Content::Origins(incoming) => ready!(Pin::new(incoming).poll_frame(cx)),
+            Content::Origins(incoming) => match Pin::new(incoming).poll_frame(cx) {
+                Poll::Ready(frame) => {
+                    this.silence = None;
+                    frame.map(|frame| frame.map_err(Into::into))
+                }
+                Poll::Pending => {
+                    let silence = this.silence.get_or_insert_with(|| Box::pin(sleep(SILENCE)));
+                    ready!(silence.as_mut().poll(cx));
+                    Some(Err("the origin fell silent".into()))
+                }
+            },
         };
         match (&frame, &mut this.ledger) {
             (Some(Ok(frame)), Some(ledger)) => {
@@ -76,7 +107,10 @@ impl Body for Answer {
             }
             (Some(Err(_)), Some(ledger)) => ledger.failed("http_response_incomplete"),
             (Some(_), None) => {}
-            (None, _) => this.content = Content::Own(None),
+            (None, _) => {
+                this.content = Content::Own(None);
+                this.invitation = None;
+            }
         }
         Poll::Ready(frame)
     }

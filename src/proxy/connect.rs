@@ -65,6 +65,7 @@ pub async fn connect(
     let inside = connection.clone();
     // What is asked for inside is judged and recorded there; the CONNECT itself asks for nothing.
     ledger.asks_nothing();
+    ledger.status = Some(StatusCode::OK.as_u16());
     connection.visitor.proxy.spawn(async move {
         if let Ok(upgraded) = upgrade.await {
             intercept(inside, origin, upgraded, ledger, patience).await;

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use http::header::USER_AGENT;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http::header::{CONNECTION, UPGRADE, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
 use super::body::Answer;
 use super::ledger::{Ledger, Opening};
+use super::link::{Link, Switch};
 use super::respond::{self, Asked, Refusal};
 use super::server::Visitor;
 use super::target::{self, Scope, Unreadable};
-use super::upstream;
-use super::wire::Link;
+use super::upstream::{self, Invitation, Received};
 use super::{connect, fields};
-use crate::egress::{Inbound, Received};
+use crate::egress::{Failure, Inbound};
 use crate::gate::Kind;
 use crate::policy::{Decision, Permit, Reason, Ruling, Target};
 
@@ -71,19 +71,26 @@ impl Connection {
                 Err((refusal, ledger)) => self.refuse(&refusal, ledger, shape),
             };
         }
-        match self.forward(request, ledger).await {
+        // What the wire takes for a request to switch protocols; it waits for the answer.
+        let may_switch = request.headers().contains_key(UPGRADE) && request.body().is_end_stream();
+        let response = match self.forward(request, ledger, may_switch).await {
             Ok(response) => response,
-            Err((refusal, ledger)) => {
-                self.link.decide(false);
-                self.refuse(&refusal, ledger, shape)
-            }
+            Err((refusal, ledger)) => self.refuse(&refusal, ledger, shape),
+        };
+        if may_switch {
+            self.link.decide(match response.status() {
+                StatusCode::SWITCHING_PROTOCOLS => Switch::Switched,
+                _ => Switch::Stayed,
+            });
         }
+        response
     }
 
     async fn forward(
         &self,
         mut request: Request<Incoming>,
         mut ledger: Box<Ledger>,
+        may_switch: bool,
     ) -> Result<Response<Answer>, Refused> {
         if *request.method() == Method::TRACE {
             return Err(bad(Refusal::Trace, ledger));
@@ -103,7 +110,9 @@ impl Connection {
         };
         let downstream = request.extensions_mut().remove::<OnUpgrade>();
         let version = request.version();
-        let wants_websocket = fields::to_origin(request.headers_mut(), &origin);
+        // RFC 6455 4.1: the handshake is a GET.
+        let may_switch = may_switch && *request.method() == Method::GET;
+        let wants_websocket = fields::to_origin(request.headers_mut(), &origin, may_switch);
         self.visitor.proxy.name.sign(request.headers_mut(), version);
         // Boxed, so that a denial does not pay for the room that forwarding needs.
         let received = Box::pin(upstream::send(
@@ -115,21 +124,27 @@ impl Connection {
             self.visitor.proxy.settings.load().upstream.response_timeout,
         ))
         .await;
-        let Received { response, peer } = match received {
+        let Received {
+            response,
+            peer,
+            invitation,
+        } = match received {
             Ok(received) => received,
             Err(failure) => return Err((Refusal::Upstream(failure), ledger)),
         };
         ledger.upstream = Some(peer);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return match downstream {
-                Some(downstream) if wants_websocket => {
+                Some(downstream) if wants_websocket && is_websocket(response.headers()) => {
                     Ok(self.switch(response, downstream, ledger))
                 }
                 _ => Err((Refusal::Upgrade, ledger)),
             };
         }
-        self.link.decide(false);
-        Ok(self.pass(response, ledger))
+        if !fields::is_framed_plainly(response.headers()) {
+            return Err((Refusal::Upstream(Failure::Protocol), ledger));
+        }
+        Ok(self.pass(response, ledger, invitation))
     }
 
     /// Asks the gate, and enters what it decides.
@@ -149,7 +164,12 @@ impl Connection {
     }
 
     /// Passes the origin's answer on.
-    fn pass(&self, mut response: Response<Inbound>, mut ledger: Box<Ledger>) -> Response<Answer> {
+    fn pass(
+        &self,
+        mut response: Response<Inbound>,
+        mut ledger: Box<Ledger>,
+        invitation: Option<Arc<Invitation>>,
+    ) -> Response<Answer> {
         ledger.answered(response.status().as_u16(), None);
         let version = response.version();
         fields::to_crawler(response.headers_mut());
@@ -159,7 +179,7 @@ impl Connection {
             .sign(response.headers_mut(), version);
         *response.version_mut() = http::Version::HTTP_11;
         response.extensions_mut().clear();
-        response.map(|incoming| Answer::forwarded(incoming, ledger))
+        response.map(|incoming| Answer::forwarded(incoming, ledger, invitation))
     }
 
     /// Relays what both sides say from now on. The record is written when they have finished.
@@ -178,7 +198,6 @@ impl Connection {
             .name
             .sign(answer.headers_mut(), response.version());
         ledger.answered(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
-        self.link.decide(true);
         let visitor = self.visitor.clone();
         self.visitor.proxy.spawn(async move {
             let (Ok(downstream), Ok(upstream)) = tokio::join!(downstream, upstream) else {
@@ -228,17 +247,18 @@ pub fn unread(unreadable: Unreadable, mut ledger: Box<Ledger>) -> Refused {
     (Refusal::Target(unreadable), ledger)
 }
 
+/// Whether a 101 switches to WebSocket and to nothing else.
+fn is_websocket(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(UPGRADE).iter();
+    let is_one = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"websocket");
+    values.next().is_some_and(is_one) && values.next().is_none()
+}
+
 /// The fields of a 101, which are all about this connection.
 fn switching(origins: &HeaderMap) -> HeaderMap {
     let mut headers = origins.clone();
     fields::to_crawler(&mut headers);
-    headers.insert(
-        http::header::CONNECTION,
-        http::HeaderValue::from_static("upgrade"),
-    );
-    headers.insert(
-        http::header::UPGRADE,
-        http::HeaderValue::from_static("websocket"),
-    );
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     headers
 }

@@ -56,14 +56,14 @@ impl Pseudonym {
     }
 }
 
-/// Turns a crawler's fields into those for the origin. Returns whether the crawler asks to switch to
+/// Turns a crawler's fields into those for the origin. Returns whether the crawler asks, and may ask, to switch to
 /// WebSocket; no other protocol is passed on, since nothing could be judged in it.
-pub fn to_origin(headers: &mut HeaderMap, origin: &Origin) -> bool {
+pub fn to_origin(headers: &mut HeaderMap, origin: &Origin, may_switch: bool) -> bool {
     let takes_trailers = headers
         .get_all(TE)
         .iter()
         .any(|value| names(value).any(|name| name.eq_ignore_ascii_case(b"trailers")));
-    let wants_websocket = headers.contains_key(UPGRADE)
+    let wants_websocket = may_switch
         && lists(headers, &CONNECTION, b"upgrade")
         && lists(headers, &UPGRADE, b"websocket");
     let is_chunked = headers.contains_key(TRANSFER_ENCODING);
@@ -93,6 +93,24 @@ pub fn to_crawler(headers: &mut HeaderMap) {
     }
     strip(headers);
     headers.remove(PROXY_AUTHENTICATE);
+    // hyper has seen to it that all members of a list are one number (RFC 9110 8.6).
+    if let Some(length) = headers.get(CONTENT_LENGTH)
+        && let Some((first, _)) = length.to_str().unwrap_or_default().split_once(',')
+        && let Ok(first) = HeaderValue::from_str(first.trim())
+    {
+        headers.insert(CONTENT_LENGTH, first);
+    }
+}
+
+/// Whether a response's transfer coding is one that ends here: `chunked`, or none. Any other would be taken off the
+/// fields and left on the body.
+pub fn is_framed_plainly(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(TRANSFER_ENCODING).iter();
+    match (values.next(), values.next()) {
+        (None, _) => true,
+        (Some(value), None) => value.as_bytes().eq_ignore_ascii_case(b"chunked"),
+        (Some(_), Some(_)) => false,
+    }
 }
 
 /// The target names the host; what the crawler's own Host says does not matter (RFC 9112 3.2.2).
@@ -263,7 +281,11 @@ mod tests {
             (&[("Upgrade", "websocket")], &["host: a.test:81"], false),
         ] {
             let mut headers = fields(lines);
-            assert_eq!(to_origin(&mut headers, &origin), websocket, "{lines:?}");
+            assert_eq!(
+                to_origin(&mut headers, &origin, true),
+                websocket,
+                "{lines:?}"
+            );
             assert_eq!(shown(&headers), expected, "{lines:?}");
         }
     }

@@ -8,8 +8,13 @@
 use http::Uri;
 use memchr::memchr;
 
+use super::link::Switch;
+
 /// Header fields in one request.
 const MAX_FIELDS: usize = 100;
+
+/// Empty lines between requests.
+const MAX_BLANKS: u8 = 8;
 
 /// Octets in one chunk-size line.
 const MAX_CHUNK_LINE: usize = 256;
@@ -66,6 +71,10 @@ pub enum Scan {
 pub struct Framer {
     bounds: Bounds,
     state: State,
+    /// Where the last, incomplete line of an incomplete head begins: what is before is not read again.
+    line: usize,
+    /// Empty lines before the next head.
+    blanks: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +119,8 @@ impl Framer {
         Framer {
             bounds,
             state: State::Head,
+            line: 0,
+            blanks: 0,
         }
     }
 
@@ -129,9 +140,12 @@ impl Framer {
     }
 
     /// The answer to a request to switch protocols.
-    pub fn decide(&mut self, switched: bool) {
+    pub fn decide(&mut self, switch: Switch) {
         if self.state == State::Undecided {
-            self.state = if switched { State::Opaque } else { State::Head };
+            self.state = match switch {
+                Switch::Switched => State::Opaque,
+                Switch::Stayed => State::Head,
+            };
         }
     }
 
@@ -169,11 +183,15 @@ impl Framer {
 
     /// The length of the head that `bytes` begin with, 0 while it is incomplete.
     fn head(&mut self, bytes: &[u8]) -> Result<usize, Violation> {
-        // Empty lines before a request line are ignored (RFC 9112 2.2).
+        // Empty lines before a request line are ignored (RFC 9112 2.2), but they keep nobody's connection.
         if bytes.starts_with(b"\r\n") {
-            return Ok(2);
+            self.blanks += 1;
+            return match self.blanks {
+                ..=MAX_BLANKS => Ok(2),
+                _ => Err(Violation::Syntax),
+            };
         }
-        let length = match head_length(bytes)? {
+        let length = match self.head_length(bytes)? {
             Some(length) if length > self.bounds.head => return Err(Violation::HeadTooLarge),
             Some(length) => length,
             None if bytes.len() > self.bounds.head => {
@@ -181,9 +199,25 @@ impl Framer {
             }
             None => return Ok(0),
         };
+        (self.line, self.blanks) = (0, 0);
         let head = bytes.get(..length).unwrap_or(bytes);
         self.state = read_head(head, self.bounds)?;
         Ok(length)
+    }
+
+    /// Where the head ends: after its first empty line. Every line must end in CRLF.
+    fn head_length(&mut self, bytes: &[u8]) -> Result<Option<usize>, Violation> {
+        while let Some(rest) = bytes.get(self.line..) {
+            let Some(end) = memchr(b'\n', rest) else {
+                return Ok(None);
+            };
+            match end.checked_sub(1).and_then(|before| rest.get(before)) {
+                Some(b'\r') if end == 1 => return Ok(Some(self.line + 2)),
+                Some(b'\r') => self.line += end + 1,
+                _ => return Err(Violation::BareLineFeed),
+            }
+        }
+        Ok(None)
     }
 
     /// Of a head that outgrew its bound: is it the request target or the fields?
@@ -193,22 +227,6 @@ impl Framer {
             _ => Violation::TargetTooLong,
         }
     }
-}
-
-/// Where the head ends: after its first empty line. Every line must end in CRLF.
-fn head_length(bytes: &[u8]) -> Result<Option<usize>, Violation> {
-    let mut start = 0;
-    while let Some(rest) = bytes.get(start..) {
-        let Some(end) = memchr(b'\n', rest) else {
-            return Ok(None);
-        };
-        match end.checked_sub(1).and_then(|before| rest.get(before)) {
-            Some(b'\r') if end == 1 => return Ok(Some(start + 2)),
-            Some(b'\r') => start += end + 1,
-            _ => return Err(Violation::BareLineFeed),
-        }
-    }
-    Ok(None)
 }
 
 /// What follows a head, if the head is one.
@@ -559,7 +577,7 @@ mod tests {
         let early = format!("{upgrade}GET");
         assert_eq!(framer.scan(early.as_bytes()), Scan::Pass(upgrade.len()));
         assert!(framer.is_undecided());
-        framer.decide(false);
+        framer.decide(Switch::Stayed);
         assert_eq!(framer.scan(b"GET"), Scan::Pass(0));
     }
 }

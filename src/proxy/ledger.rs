@@ -12,8 +12,8 @@ use std::time::Duration;
 use http::{HeaderValue, Method, Uri};
 
 use super::Proxy;
+use super::link::Link;
 use super::target::Scope;
-use super::wire::Link;
 use crate::agent::Agent;
 use crate::audit::{self, DecisionId, Record};
 use crate::clock::Moment;
@@ -151,6 +151,7 @@ impl Ledger {
         self.status = Some(status);
         self.error = error;
         self.stage = Stage::Answered;
+        self.link.answer();
     }
 
     /// Enters what went wrong.

@@ -146,6 +146,7 @@ pub fn refuse(
         };
         let mut body = Vec::with_capacity(512);
         let _ = serde_json::to_writer(&mut body, &problem); // writing to a Vec cannot fail
+        body.push(b'\n');
         ("application/problem+json", body)
     };
     ledger.answered(status.as_u16(), Some(error));

@@ -21,8 +21,9 @@ use super::Proxy;
 use super::body::Answer;
 use super::exchange::Connection;
 use super::framing::Bounds;
+use super::link::Link;
 use super::target::Scope;
-use super::wire::{Link, Patience, Wire};
+use super::wire::{Patience, Wire};
 
 /// Pause after the system refused to hand out a connection, such as for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -30,12 +31,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Accepts connections until the proxy stops.
 pub async fn listen(proxy: Arc<Proxy>, listener: TcpListener, slots: Arc<Semaphore>) {
     loop {
-        // A slot first: connections past the limit wait in the system's queue, they are not dropped.
-        let slot = tokio::select! {
-            slot = Arc::clone(&slots).acquire_owned() => slot,
-            () = proxy.stop.cancelled() => return,
-        };
-        let Ok(slot) = slot else { return };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = proxy.stop.cancelled() => return,
@@ -46,6 +41,12 @@ pub async fn listen(proxy: Arc<Proxy>, listener: TcpListener, slots: Arc<Semapho
                     debug!(%client, "not in [listen] allow");
                     continue;
                 }
+                // One waits here for a slot, the others in the system's queue: none is dropped.
+                let slot = tokio::select! {
+                    slot = Arc::clone(&slots).acquire_owned() => slot,
+                    () = proxy.stop.cancelled() => return,
+                };
+                let Ok(slot) = slot else { return };
                 let visitor = Visitor {
                     proxy: Arc::clone(&proxy),
                     client,
@@ -121,8 +122,6 @@ where
             link,
         }));
         let connection = http1::Builder::new()
-            // Dates are the origin's to give.
-            .auto_date_header(false)
             .max_buf_size((head_bytes + 8192).max(65_536))
             .serve_connection(TokioIo::new(wire), service)
             .with_upgrades();

@@ -3,12 +3,13 @@
 //! `send(permit, …)` is the only call in the proxy that makes a request leave; `connect` has one beside it, for
 //! tunnels that cannot be looked into.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::header::{EXPECT, HeaderMap};
-use http::{Request, StatusCode, Version};
+use http::{Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -16,13 +17,25 @@ use tokio::time::timeout;
 
 use super::body::Upload;
 use super::ledger::Ledger;
-use super::wire::Link;
-use crate::egress::{Egress, Errand, Failure, Outgoing, Received};
+use super::link::Link;
+use crate::egress::{self, Egress, Errand, Failure, Inbound, Outgoing};
 use crate::policy::Permit;
 
 /// How long the origin may think about `Expect: 100-continue` before the body is sent regardless
 /// (RFC 9110 10.1.1: a client need not wait for ever).
 const INVITATION: Duration = Duration::from_secs(1);
+
+/// A response head, and what goes with its body.
+#[derive(Debug)]
+pub struct Received {
+    /// The head, with the body to come.
+    pub response: Response<Inbound>,
+    /// The address that was dialled.
+    pub peer: SocketAddr,
+    /// The invitation that the request's body waits for, to be kept for as long as the response's body is read: without
+    /// it the upload breaks off, and the connection with it.
+    pub invitation: Option<Arc<Invitation>>,
+}
 
 /// Sends what was cleared and waits for the response head. Interim responses go to `link`.
 ///
@@ -66,7 +79,7 @@ pub async fn send(
                 (StatusCode::CONTINUE, Some(invitation)) => invitation.send(),
                 // Nobody asked for it.
                 (StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
-                (status, _) => link.interim(&head(status, interim.headers())),
+                (status, _) => link.push_interim(&head(status, interim.headers())),
             }
         });
     }
@@ -81,13 +94,13 @@ pub async fn send(
     let mut seen = progress();
     if let Some(invitation) = &invitation {
         match timeout(INVITATION, &mut sent).await {
-            Ok(response) => return response,
+            Ok(received) => return Ok(Received::of(received?, Some(Arc::clone(invitation)))),
             Err(_) => invitation.send(),
         }
     }
     loop {
-        if let Ok(response) = timeout(patience, &mut sent).await {
-            return response;
+        if let Ok(received) = timeout(patience, &mut sent).await {
+            return Ok(Received::of(received?, invitation));
         }
         // A body under way keeps the origin's time from starting.
         let now = progress();
@@ -97,8 +110,19 @@ pub async fn send(
     }
 }
 
+impl Received {
+    fn of(received: egress::Received, invitation: Option<Arc<Invitation>>) -> Received {
+        Received {
+            response: received.response,
+            peer: received.peer,
+            invitation,
+        }
+    }
+}
+
 /// Lets a waiting body go, once.
-struct Invitation(Mutex<Option<oneshot::Sender<()>>>);
+#[derive(Debug)]
+pub struct Invitation(Mutex<Option<oneshot::Sender<()>>>);
 
 impl Invitation {
     fn send(&self) {

@@ -8,21 +8,17 @@
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::framing::{Bounds, Framer, Scan, Violation};
+use super::link::{Link, Refused, Stage};
 
 /// Octets kept while the answer to a request to switch protocols is awaited.
 const MAX_EARLY: usize = 65_536;
-
-/// Octets of interim responses that wait for the crawler to take them.
-const MAX_INTERIM: usize = 65_536;
 
 /// Quiet periods that make a connection idle.
 const QUIET_PERIODS: u8 = 4;
@@ -44,90 +40,6 @@ pub struct Patience {
     pub header: Duration,
     /// Between requests; kept to within a quarter.
     pub idle: Duration,
-}
-
-/// What the connection's exchanges and its [`Wire`] tell each other.
-#[derive(Debug, Default)]
-pub struct Link {
-    /// An exchange is under way: silence is no idleness.
-    busy: AtomicBool,
-    switch: AtomicU8,
-    interim: Mutex<Interim>,
-    has_interim: AtomicBool,
-    /// Everything written so far has left, so an interim response may follow.
-    is_flushed: AtomicBool,
-    refused: Mutex<Option<Refused>>,
-}
-
-/// A request refused for its form.
-#[derive(Debug, Clone)]
-pub struct Refused {
-    /// Why.
-    pub violation: Violation,
-    /// Its first octets.
-    pub excerpt: Box<[u8]>,
-}
-
-/// Interim responses on their way to the crawler, and who writes them.
-#[derive(Debug, Default)]
-struct Interim {
-    queue: Vec<u8>,
-    waker: Option<Waker>,
-}
-
-const UNDECIDED: u8 = 0;
-const STAYED: u8 = 1;
-const SWITCHED: u8 = 2;
-
-impl Link {
-    /// Begins an exchange.
-    pub fn begin(&self) {
-        self.busy.store(true, Ordering::Relaxed);
-    }
-
-    /// Ends an exchange.
-    pub fn end(&self) {
-        self.busy.store(false, Ordering::Relaxed);
-    }
-
-    /// Tells the answer to a request to switch protocols.
-    pub fn decide(&self, switched: bool) {
-        let switch = if switched { SWITCHED } else { STAYED };
-        self.switch.store(switch, Ordering::Release);
-    }
-
-    /// Queues the head of an interim response. Dropped where an earlier answer is still being written, in
-    /// whose middle it would land, and where the crawler takes none of those before it.
-    pub fn interim(&self, head: &[u8]) {
-        if !self.is_flushed.load(Ordering::Acquire) {
-            return;
-        }
-        let mut interim = self.interim.lock();
-        if interim.queue.len() + head.len() > MAX_INTERIM {
-            return;
-        }
-        interim.queue.extend_from_slice(head);
-        self.has_interim.store(true, Ordering::Release);
-        // Nothing else may move the connection before the final response comes.
-        if let Some(waker) = interim.waker.take() {
-            waker.wake();
-        }
-    }
-
-    fn wake_by(&self, cx: &Context<'_>) {
-        let waker = &mut self.interim.lock().waker;
-        if !waker
-            .as_ref()
-            .is_some_and(|waker| waker.will_wake(cx.waker()))
-        {
-            *waker = Some(cx.waker().clone());
-        }
-    }
-
-    /// The refused request that a mark stands for.
-    pub fn take_refused(&self) -> Option<Refused> {
-        self.refused.lock().take()
-    }
 }
 
 /// A path that only this process knows.
@@ -172,6 +84,8 @@ pub struct Wire<S> {
     /// Fit to pass, but not yet read by hyper.
     passing: Vec<u8>,
     interim: Vec<u8>,
+    /// Everything written so far has left, so an interim response may follow.
+    is_flushed: bool,
     phase: Phase,
     timer: Option<Pin<Box<Sleep>>>,
     timed: Timed,
@@ -202,7 +116,6 @@ enum Timed {
 impl<S> Wire<S> {
     /// Wraps a connection of which nothing was read yet.
     pub fn new(inner: S, patience: Patience, mark: Mark, link: Arc<Link>) -> Wire<S> {
-        link.is_flushed.store(true, Ordering::Release);
         Wire {
             inner,
             framer: Framer::new(patience.bounds),
@@ -212,6 +125,7 @@ impl<S> Wire<S> {
             held: Vec::new(),
             passing: Vec::new(),
             interim: Vec::new(),
+            is_flushed: true,
             phase: Phase::Open,
             timer: None,
             timed: Timed::Quiet,
@@ -221,7 +135,7 @@ impl<S> Wire<S> {
 
     fn refuse(&mut self, violation: Violation, rest: &[u8]) {
         let excerpt = rest.get(..EXCERPT).unwrap_or(rest).into();
-        *self.link.refused.lock() = Some(Refused { violation, excerpt });
+        self.link.leave_refused(Refused { violation, excerpt });
         self.passing.extend_from_slice(&self.mark.request());
         self.phase = Phase::Refused;
         self.held = Vec::new();
@@ -302,10 +216,9 @@ impl<S> Wire<S> {
             if self.timed == Timed::Head {
                 return Poll::Ready(Timed::Head);
             }
-            self.quiet = if self.link.busy.load(Ordering::Relaxed) {
-                0
-            } else {
-                self.quiet + 1
+            self.quiet = match self.link.stage() {
+                Stage::Idle => self.quiet + 1,
+                Stage::Waiting | Stage::Answering => 0,
             };
             if self.quiet >= QUIET_PERIODS {
                 return Poll::Ready(Timed::Quiet);
@@ -345,9 +258,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
                 Phase::Lingering { .. } | Phase::Closed => return Poll::Ready(Ok(())),
             }
             if this.framer.is_undecided() {
-                let switch = this.link.switch.swap(UNDECIDED, Ordering::AcqRel);
-                if switch != UNDECIDED {
-                    this.framer.decide(switch == SWITCHED);
+                if let Some(switch) = this.link.take_switch(cx) {
+                    this.framer.decide(switch);
                     this.rescan();
                     continue;
                 }
@@ -390,8 +302,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.interim.is_empty() && self.link.has_interim.swap(false, Ordering::AcqRel) {
-            self.interim.append(&mut self.link.interim.lock().queue);
+        if self.interim.is_empty() {
+            let interim = self.link.take_interim();
+            // While an earlier answer is still being written, it would land in its middle.
+            if self.is_flushed {
+                self.interim = interim;
+            }
         }
         while !self.interim.is_empty() {
             let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &self.interim))?;
@@ -439,7 +355,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.poll_interim(cx))?;
-        this.link.is_flushed.store(false, Ordering::Relaxed);
+        this.is_flushed = false;
         Pin::new(&mut this.inner).poll_write(cx, buf)
     }
 
@@ -450,7 +366,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.poll_interim(cx))?;
-        this.link.is_flushed.store(false, Ordering::Relaxed);
+        this.is_flushed = false;
         Pin::new(&mut this.inner).poll_write_vectored(cx, bufs)
     }
 
@@ -460,10 +376,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.link.wake_by(cx);
+        this.link.await_interim(cx);
         ready!(this.poll_interim(cx))?;
         ready!(Pin::new(&mut this.inner).poll_flush(cx))?;
-        this.link.is_flushed.store(true, Ordering::Release);
+        this.is_flushed = true;
         Poll::Ready(Ok(()))
     }
 

@@ -110,7 +110,10 @@ fn begins_with(name: &[u8], prefix: &str) -> bool {
 #[cfg(test)]
 mod tests {
     // A table's type is spelt where the table is.
-    #![allow(clippy::type_complexity, reason = "a case is one row, its columns a tuple")]
+    #![allow(
+        clippy::type_complexity,
+        reason = "a case is one row, its columns a tuple"
+    )]
     use super::*;
 
     #[test]

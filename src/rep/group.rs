@@ -194,7 +194,10 @@ fn range(start: u32, end: u32) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     // A failed unwrap is a failed test; a table's type is spelt where the table is.
-    #![allow(clippy::type_complexity, reason = "a case is one row, its columns a tuple")]
+    #![allow(
+        clippy::type_complexity,
+        reason = "a case is one row, its columns a tuple"
+    )]
     use super::*;
     use crate::rep::{ComparisonPath, ParseOptions};
 

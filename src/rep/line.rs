@@ -171,7 +171,10 @@ fn trim(octets: &[u8]) -> (usize, &[u8]) {
 #[cfg(test)]
 mod tests {
     // A table's type is spelt where the table is.
-    #![allow(clippy::type_complexity, reason = "a case is one row, its columns a tuple")]
+    #![allow(
+        clippy::type_complexity,
+        reason = "a case is one row, its columns a tuple"
+    )]
     use super::*;
 
     fn contents(text: &[u8]) -> Vec<(u32, &[u8])> {

@@ -101,7 +101,10 @@ pub(super) fn notes(text: &[u8], lenient: bool) -> Vec<Note> {
 #[cfg(test)]
 mod tests {
     // A table's type is spelt where the table is.
-    #![allow(clippy::type_complexity, reason = "a case is one row, its columns a tuple")]
+    #![allow(
+        clippy::type_complexity,
+        reason = "a case is one row, its columns a tuple"
+    )]
     use super::*;
 
     #[test]

@@ -144,17 +144,17 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
         (
             "a host that is none",
             "[upstream.hosts]\n'http://a' = '192.0.2.1'",
-            "config.toml:2: [upstream] hosts = '192.0.2.1': \"http://a\" is not a host name",
+            "config.toml:2: [upstream.hosts] 'http://a' = '192.0.2.1': not a host name",
         ),
         (
             "an address that is none",
             "[upstream.hosts]\n'a.example' = 'b.example'",
-            "config.toml:2: [upstream] hosts = 'b.example': \"a.example\" needs an IP address: \"192.0.2.1\"",
+            "config.toml:2: [upstream.hosts] 'a.example' = 'b.example': expected an IP address: \"192.0.2.1\"",
         ),
         (
             "a host twice",
             "[upstream.hosts]\n'a.example' = '192.0.2.1'\n'a.example.' = '192.0.2.2'",
-            "config.toml:3: [upstream] hosts = '192.0.2.2': \"a.example.\" is a second spelling of a host",
+            "config.toml:3: [upstream.hosts] 'a.example.' = '192.0.2.2': a second spelling of a host that is named before",
         ),
         (
             "a misspelt level",

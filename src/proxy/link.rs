@@ -1,0 +1,165 @@
+//! What a connection's exchanges and its [`Wire`](super::wire::Wire) tell each other.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::task::{Context, Waker};
+
+use parking_lot::Mutex;
+
+use super::framing::Violation;
+
+/// Octets of interim responses that wait for the crawler to take them.
+const MAX_INTERIM: usize = 65_536;
+
+/// The link between them. One exchange at a time is under way.
+#[derive(Debug, Default)]
+pub struct Link {
+    /// A [`Stage`], read on every write and so without the lock.
+    stage: AtomicU8,
+    has_interim: AtomicBool,
+    shared: Mutex<Shared>,
+}
+
+/// How far the exchange under way has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    /// There is none: silence is idleness.
+    Idle = 0,
+    /// The final answer is awaited.
+    Waiting = 1,
+    /// The final answer is being written.
+    Answering = 2,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    switch: Option<Switch>,
+    interim: Vec<u8>,
+    refused: Option<Refused>,
+    waker: Option<Waker>,
+}
+
+/// The answer to a request to switch protocols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// What follows is HTTP.
+    Stayed,
+    /// What follows is another protocol.
+    Switched,
+}
+
+/// A request refused for its form.
+#[derive(Debug, Clone)]
+pub struct Refused {
+    /// Why.
+    pub violation: Violation,
+    /// Its first octets.
+    pub excerpt: Box<[u8]>,
+}
+
+impl Link {
+    /// An exchange begins.
+    pub fn begin(&self) {
+        self.enter(Stage::Waiting);
+    }
+
+    /// The head of its final answer is about to be written.
+    pub fn answer(&self) {
+        self.enter(Stage::Answering);
+    }
+
+    /// It has ended.
+    pub fn end(&self) {
+        self.enter(Stage::Idle);
+        let mut shared = self.shared.lock();
+        // Octets held back until the answer was known are read from now on.
+        if shared.switch.is_some() {
+            shared.wake();
+        }
+    }
+
+    /// How far it has come.
+    pub fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Acquire) {
+            1 => Stage::Waiting,
+            2 => Stage::Answering,
+            _ => Stage::Idle,
+        }
+    }
+
+    fn enter(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Release);
+    }
+
+    /// Tells the answer to a request to switch protocols. To be called once for each request that the wire takes for
+    /// one: with an Upgrade field, and without a body.
+    pub fn decide(&self, switch: Switch) {
+        let mut shared = self.shared.lock();
+        shared.switch = Some(switch);
+        shared.wake();
+    }
+
+    /// That answer, once; the connection is woken when there is none yet.
+    pub fn take_switch(&self, cx: &Context<'_>) -> Option<Switch> {
+        let mut shared = self.shared.lock();
+        let switch = shared.switch.take();
+        if switch.is_none() {
+            shared.wake_by(cx);
+        }
+        switch
+    }
+
+    /// Queues the head of an interim response. Dropped where the final answer came first, and where the crawler takes
+    /// none of those before it.
+    pub fn push_interim(&self, head: &[u8]) {
+        let mut shared = self.shared.lock();
+        if self.stage() != Stage::Waiting || shared.interim.len() + head.len() > MAX_INTERIM {
+            return;
+        }
+        shared.interim.extend_from_slice(head);
+        self.has_interim.store(true, Ordering::Release);
+        // Nothing else may move the connection before the final answer comes.
+        shared.wake();
+    }
+
+    /// The interim responses that wait, if any.
+    pub fn take_interim(&self) -> Vec<u8> {
+        if self.has_interim.swap(false, Ordering::AcqRel) {
+            std::mem::take(&mut self.shared.lock().interim)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Has the connection woken by the next interim response.
+    pub fn await_interim(&self, cx: &Context<'_>) {
+        if self.stage() == Stage::Waiting {
+            self.shared.lock().wake_by(cx);
+        }
+    }
+
+    /// Leaves a refused request for the exchange of its mark.
+    pub fn leave_refused(&self, refused: Refused) {
+        self.shared.lock().refused = Some(refused);
+    }
+
+    /// The refused request that a mark stands for.
+    pub fn take_refused(&self) -> Option<Refused> {
+        self.shared.lock().refused.take()
+    }
+}
+
+impl Shared {
+    fn wake_by(&mut self, cx: &Context<'_>) {
+        match &mut self.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => self.waker = Some(cx.waker().clone()),
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}

@@ -120,38 +120,56 @@ impl Gate {
                 Err(target) => target,
             },
         };
-        let View { state, stance } = self.registry.view(&target.origin, user_agent).await;
-        let now = self.clock.now();
-        let hold = now.since(asked);
-        if let Stance::Unknown = stance {
-            let retry_at = now + self.settings.load().retry_hint;
-            let decision = Decision::deferred(Reason::RobotsPending, Some(state), retry_at);
-            return refused(decision, hold);
-        }
         let origin = target.origin.clone();
-        let ruling = match kind {
-            Kind::Tunnel => policy::decide_tunnel(target, agent, &state, &stance, now),
-            Kind::Request => {
-                let path_guard = self.settings.load().path_guard;
-                policy::decide(target, agent, &state, &stance, path_guard, now)
-            }
-        };
+        let ruling = self.judge(kind, target, agent, user_agent).await;
+        let hold = self.clock.now().since(asked);
         let Ruling::Clear(permit, decision) = ruling else {
             return Cleared { ruling, hold };
         };
-        // Boxed: a rare wait should not burden every request's future.
-        let turn = match self.pace.is_unlimited() {
-            true => Ok(Duration::ZERO),
-            false => Box::pin(self.pace.turn(&origin)).await,
-        };
-        match turn {
-            Ok(paced) => Cleared {
+        if self.pace.is_unlimited() {
+            return Cleared {
                 ruling: Ruling::Clear(permit, decision),
+                hold,
+            };
+        }
+        // Boxed: a rare wait should not burden every request's future.
+        match Box::pin(self.pace.turn(&origin)).await {
+            Ok(Duration::ZERO) => Cleared {
+                ruling: Ruling::Clear(permit, decision),
+                hold,
+            },
+            // What was known when the wait began may not hold any more.
+            Ok(paced) => Cleared {
+                ruling: Box::pin(self.judge(kind, permit.surrender(), agent, user_agent)).await,
                 hold: hold + paced,
             },
             Err(TooEarly(retry_at)) => {
                 let decision = Decision::deferred(Reason::Paced, decision.basis, retry_at);
                 refused(decision, hold)
+            }
+        }
+    }
+
+    /// Judges by what is known of the origin, once that is known.
+    async fn judge(
+        &self,
+        kind: Kind,
+        target: Target,
+        agent: &Agent,
+        user_agent: Option<&HeaderValue>,
+    ) -> Ruling {
+        let View { state, stance } = self.registry.view(&target.origin, user_agent).await;
+        let now = self.clock.now();
+        let settings = self.settings.load();
+        if let Stance::Unknown = stance {
+            let retry_at = now + settings.retry_hint;
+            let decision = Decision::deferred(Reason::RobotsPending, Some(state), retry_at);
+            return Ruling::Refuse(decision);
+        }
+        match kind {
+            Kind::Tunnel => policy::decide_tunnel(target, agent, &state, &stance, now),
+            Kind::Request => {
+                policy::decide(target, agent, &state, &stance, settings.path_guard, now)
             }
         }
     }

@@ -72,6 +72,11 @@ pub struct Permit {
 }
 
 impl Permit {
+    /// Gives the permit up, to be judged again.
+    pub fn surrender(self) -> Target {
+        self.target
+    }
+
     /// What may be fetched.
     pub fn target(&self) -> &Target {
         &self.target

@@ -154,6 +154,11 @@ fn an_origin_without_a_listener_or_with_a_bad_certificate_is_unreachable() {
             0,
             "not even robots.txt goes to an origin that is not what it says"
         );
+        let told = gate.get(&origin.url("/")).problem().to_string();
+        assert!(
+            told.contains("[tls] extra_roots"),
+            "{certificate:?}: {told}"
+        );
     }
     let unknown = gate.get("http://no-such-name.test/");
     gate.refused(&unknown, 403, "robots_unreachable");

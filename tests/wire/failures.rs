@@ -191,3 +191,15 @@ fn upstream_connections_are_shared_between_crawlers() {
         );
     }
 }
+
+#[test]
+fn a_transfer_coding_that_would_be_lost_is_refused() {
+    let gate = Gate::start();
+    for (coding, status) in [("chunked", 200), ("gzip, chunked", 502), ("gzip", 502)] {
+        let reply = format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\nConnection: close\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+        );
+        let origin = Origin::http().on("/page", [Reply::raw(reply).close()]);
+        assert_eq!(gate.get(&origin.url("/page")).status, status, "{coding}");
+    }
+}

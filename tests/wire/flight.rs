@@ -135,6 +135,49 @@ fn every_stall_of_a_fetch_ends_at_its_deadline() {
 }
 
 #[test]
+fn a_connection_and_the_wait_for_an_answer_each_have_a_deadline_of_their_own() {
+    const CONNECT: (&str, &str) = ("robots", "connect_timeout");
+    const ANSWER: (&str, &str) = ("robots", "first_byte_timeout");
+    const PAGES: (&str, &str) = ("upstream", "connect_timeout");
+    let queue = FullQueue::new();
+    let never = Latch::new();
+    // Takes a connection, which its system accepts, and says nothing: TLS never comes about.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let no_tcp = format!("http://site.test:{}/", queue.port);
+    let no_tls = format!("https://site.test:{}/", mute.local_addr().unwrap().port());
+    let silent = Origin::http().on("/robots.txt", [Reply::silent().wait(&never)]);
+    let no_answer = silent.url("/");
+    let (ended, goes_on) = ((403, "robots_unreachable"), (503, "robots_pending"));
+    // What is short is the key; all else outlasts the longest hold.
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("no TCP", &no_tcp, CONNECT, ended),
+        ("no TLS", &no_tls, CONNECT, ended),
+        ("no answer", &no_answer, ANSWER, ended),
+        ("an answer has time once there is a connection", &no_answer, CONNECT, goes_on),
+        ("a connection has time for itself", &no_tcp, ANSWER, goes_on),
+        ("what holds for pages does not hold here", &no_tcp, PAGES, goes_on),
+    ];
+    std::thread::scope(|scope| {
+        for (case, url, (section, key), (status, reason)) in cases {
+            scope.spawn(move || {
+                let gate = Gate::with(|setup| {
+                    for (section, key) in [CONNECT, ANSWER, PAGES, ("robots", "fetch_timeout")] {
+                        setup.set(section, key, "\"60s\"");
+                    }
+                    setup.set(section, key, "\"1s\"");
+                    setup.set("robots", "hold", "\"4s\"");
+                });
+                let answer = gate.get(url);
+                assert_eq!(answer.status, status, "{case}: {answer:?}");
+                gate.refused(&answer, status, reason);
+            });
+        }
+    });
+    never.open();
+}
+
+#[test]
 fn an_unreachable_origin_is_closed_for_every_request_and_opens_when_it_answers_again() {
     let gate = Gate::with(|setup| {
         setup.set("robots", "retry_min", "\"1s\"");

@@ -174,3 +174,24 @@ fn a_request_that_politeness_would_hold_too_long_is_told_to_come_back() {
     gate.get(&other.url("/3")).is_origins(200, "page /3");
     assert_eq!(origin.seen_but_robots(), ["GET /1"]);
 }
+
+#[test]
+fn listeners_share_the_places() {
+    let gate = Gate::with(|setup| {
+        setup.set("listen", "address", "[\"127.0.0.1:0\", \"127.0.0.1:0\"]");
+        setup.set("limits", "connections", "1");
+    });
+    let origin = Origin::http();
+    let said = eventually("both listeners", || {
+        let said = gate.said();
+        (said.matches("listening on ").count() == 2).then_some(said)
+    });
+    let addresses: Vec<SocketAddr> = said
+        .lines()
+        .filter_map(|line| line.split("listening on ").nth(1)?.trim().parse().ok())
+        .collect();
+    for address in addresses {
+        let mut wire = Wire::connect(address);
+        wire.get(&origin.url("/page")).is_origins(200, "page /page");
+    }
+}

@@ -181,3 +181,61 @@ fn until_the_origin_switches_what_follows_is_a_request() {
         ["GET /page", "GET /socket", "GET /socket"]
     );
 }
+
+#[test]
+fn a_websocket_opens_on_a_connection_that_has_carried_requests() {
+    let gate = Gate::start();
+    let origin = Origin::with_rules(RULES).on("/socket", [Reply::raw(SWITCH).echo()]);
+    let mut wire = gate.connect();
+    wire.get(&origin.url("/page")).is_origins(200, "page /page");
+    gate.denied(&wire.get(&origin.url("/private")));
+    let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));
+    assert_eq!(answer.status, 101);
+    let message = b"\x81\x05he\nlo";
+    wire.send(message);
+    assert_eq!(wire.read(message.len()), message);
+    drop(wire);
+    let record = gate.record_of(&origin.url("/socket"));
+    assert_eq!(record["bytes_in"], message.len(), "{record}");
+}
+
+#[test]
+fn only_a_get_without_a_body_may_switch_and_only_to_websocket() {
+    let gate = Gate::start();
+    let body = "Connection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 3\r\n";
+    let other = SWITCH.replace("Upgrade: websocket", "Upgrade: h2c");
+    for (method, fields, sent, reply) in [
+        ("POST", body, "abc", SWITCH),
+        (
+            "POST",
+            "Connection: upgrade\r\nUpgrade: websocket\r\n",
+            "",
+            SWITCH,
+        ),
+        ("GET", body, "abc", SWITCH),
+        (
+            "GET",
+            "Connection: upgrade\r\nUpgrade: websocket\r\n",
+            "",
+            &*other,
+        ),
+    ] {
+        let origin = Origin::http().on("/socket", [Reply::raw(reply).echo()]);
+        let url = origin.url("/socket");
+        let mut wire = gate.connect();
+        wire.send(format!(
+            "{method} {url} HTTP/1.1\r\nHost: x\r\n{fields}\r\n{sent}"
+        ));
+        let answer = wire.response(method);
+        assert!(
+            answer.status == 502 && answer.is_ours(),
+            "{method} {fields}: {answer:?}"
+        );
+        let head = origin.last("/socket").head;
+        assert_eq!(
+            head.field("upgrade").is_some(),
+            sent.is_empty() && method == "GET",
+            "{method} {fields}"
+        );
+    }
+}

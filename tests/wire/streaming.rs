@@ -263,3 +263,22 @@ fn interim_responses_without_end_cost_no_memory() {
         most - before
     );
 }
+
+#[test]
+fn an_early_answer_to_an_expectation_arrives_whole() {
+    let gate = Gate::start();
+    let latch = Latch::new();
+    let reply = Reply::raw("HTTP/1.1 401 Unauthorized\r\nContent-Length: 8\r\n\r\nhalf")
+        .wait(&latch)
+        .send("half");
+    let origin = Origin::http().on("/upload", [reply.ignoring_body().close()]);
+    let mut wire = gate.connect();
+    wire.send(format!(
+        "POST {} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+        origin.url("/upload")
+    ));
+    assert_eq!(wire.response_head().status, 401);
+    assert_eq!(wire.read(4), b"half");
+    latch.open();
+    assert_eq!(wire.read(4), b"half");
+}

@@ -13,6 +13,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tracing::error;
 
 use super::{
     file,
@@ -163,7 +164,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// It cannot be written at present.
+    /// It cannot be written at present. The writer has said so when that began, and goes on trying.
     pub async fn flush(&self) -> Result<(), LogFailed> {
         match &self.writer {
             Some(writer) => writer.queue.flush().await,
@@ -176,7 +177,8 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// Some of it could not be written in a last attempt.
+    /// Some of it could not be written in a last attempt; the message tells how many decisions that leaves unrecorded.
+    /// Nobody else says so, unless the log is dropped without a call of this.
     pub fn close(&self) -> Result<(), LogFailed> {
         let Some(writer) = &self.writer else {
             return Ok(());
@@ -192,8 +194,13 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // Said by the writer already.
-        let _ = self.close();
+        let is_open = self
+            .writer
+            .as_ref()
+            .is_some_and(|writer| writer.thread.lock().is_some());
+        if is_open && let Err(failure) = self.close() {
+            error!("{failure}");
+        }
     }
 }
 
@@ -258,6 +265,11 @@ pub struct LogFailed(Arc<str>);
 impl LogFailed {
     pub(super) fn new(log: &str, error: &io::Error) -> Self {
         Self(format!("decisions cannot be recorded in {log}: {error}").into())
+    }
+
+    /// The same, once there are no more attempts and `count` decisions are missing.
+    pub(super) fn at_the_end(&self, count: u64) -> Self {
+        Self(format!("decisions left unrecorded: {count}; {self}").into())
     }
 
     pub(super) fn ended() -> Self {

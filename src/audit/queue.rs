@@ -189,10 +189,10 @@ impl Queue {
     /// Whether all that was recorded is written: what [`close`](Self::close) came to, once the writer has ended.
     pub(super) fn outcome(&self) -> Result<(), LogFailed> {
         let inner = self.inner.lock();
-        if inner.written == inner.put && inner.lost.is_none() {
-            Ok(())
-        } else {
-            Err(inner.failure())
+        let lost = inner.lost.map_or(0, |lost| lost.count);
+        match inner.put - inner.written + lost {
+            0 => Ok(()),
+            count => Err(inner.failure().at_the_end(count)),
         }
     }
 
@@ -286,16 +286,18 @@ impl Queue {
         is_news
     }
 
-    /// Waits for the time of the next attempt, which comes sooner if someone asks for it. False when the queue was closed
-    /// and there is to be none.
-    pub(super) fn pause(&self, retry: Duration) -> bool {
+    /// Whether the queue was closed, so that an attempt that failed was the last one.
+    pub(super) fn is_closing(&self) -> bool {
+        self.inner.lock().life != Life::Running
+    }
+
+    /// Waits for the time of the next attempt, which comes sooner if someone asks for it or closes the queue.
+    pub(super) fn pause(&self, retry: Duration) {
         let mut inner = self.inner.lock();
-        if inner.life != Life::Running {
-            return false;
+        if inner.life == Life::Running {
+            inner.hurry = false;
+            self.wake.wait_for(&mut inner, retry);
         }
-        inner.hurry = false;
-        self.wake.wait_for(&mut inner, retry);
-        true
     }
 
     /// The writer has ended, for whatever reason.

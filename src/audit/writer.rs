@@ -66,14 +66,15 @@ fn write_out(
     retry: Duration,
 ) -> bool {
     while let Err((log, error)) = try_outlets(batch, outlets, clock) {
-        let failure = LogFailed::new(&log, &error);
-        if queue.failed(failure) {
-            error!(log, %error, "decisions cannot be recorded; it is tried again until it works");
-        }
-        if !queue.pause(retry) {
-            error!(log, %error, "decisions were left unrecorded at the end");
+        let is_news = queue.failed(LogFailed::new(&log, &error));
+        if queue.is_closing() {
+            // Whoever closes it is told what is left, see `Log::close`.
             return false;
         }
+        if is_news {
+            error!(log, %error, "decisions cannot be recorded; it is tried again until it works");
+        }
+        queue.pause(retry);
     }
     for outlet in outlets {
         outlet.written = 0;

@@ -1,4 +1,9 @@
-use std::{fs, os::unix::fs::PermissionsExt as _, sync::Barrier, thread};
+use std::{
+    fs,
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    sync::Barrier,
+    thread,
+};
 
 use super::*;
 
@@ -92,7 +97,7 @@ fn an_existing_authority_is_replaced_only_by_force() {
 #[test]
 fn every_refusal_names_the_file_and_the_way_out() {
     type Damage = fn(&TlsConfig);
-    let cases: [(&str, Damage, &str, &[&str]); 8] = [
+    let cases: [(&str, Damage, &str, &[&str]); 10] = [
         (
             "no files at all",
             |config| {
@@ -121,6 +126,27 @@ fn every_refusal_names_the_file_and_the_way_out() {
             },
             "Exposed",
             &["ca.key", "640", "chmod 600"],
+        ),
+        (
+            "the key cannot be read",
+            |config| {
+                fs::remove_file(&config.ca_key).unwrap();
+                fs::DirBuilder::new()
+                    .mode(0o700)
+                    .create(&config.ca_key)
+                    .unwrap();
+            },
+            "Io",
+            &["[tls] ca_key: cannot read", "ca.key"],
+        ),
+        (
+            "the certificate cannot be read",
+            |config| {
+                fs::remove_file(&config.ca_cert).unwrap();
+                fs::create_dir(&config.ca_cert).unwrap();
+            },
+            "Io",
+            &["[tls] ca_cert: cannot read", "ca.crt"],
         ),
         (
             "the key is cut short",

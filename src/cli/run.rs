@@ -125,7 +125,7 @@ async fn supervised(args: &RunArgs, config: Config, listener: TcpListener) -> Re
     if tokio::time::timeout(GRACE, proxy.drain()).await.is_err() {
         let _ = tokio::time::timeout(GRACE, proxy.cut_off()).await;
     }
-    if let Err(error) = proxy.log().flush().await {
+    if let Err(error) = proxy.log().close() {
         let _ = writeln!(io::stderr(), "crawlgate: {error}");
     }
     if let Err(error) = files.remove() {

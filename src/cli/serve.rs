@@ -215,7 +215,7 @@ async fn drain(proxy: &Proxy, signals: &mut Signals) -> Ended {
     if timeout(LAST_WORDS, proxy.cut_off()).await.is_err() {
         warn!("some exchanges did not end");
     }
-    if let Err(error) = proxy.log().flush().await {
+    if let Err(error) = proxy.log().close() {
         error!("{error}");
     }
     ended

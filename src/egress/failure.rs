@@ -220,6 +220,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_robots_txt_behind_a_bad_certificate_is_told_with_the_way_out() {
+        for (failure, told) in [
+            (
+                Failure::Certificate,
+                "its certificate could not be verified ([tls] extra_roots can name more CAs)",
+            ),
+            (Failure::Tls, "TLS failed"),
+            (Failure::ConnectTimeout, "it did not answer in time"),
+        ] {
+            assert_eq!(failure.cause().to_string(), told);
+        }
+    }
+
     /// Sends a request to an origin that answers with `answer` and closes.
     async fn exchange(body: Outgoing, answer: &str) -> Result<Response<Incoming>, hyper::Error> {
         let (ours, mut theirs) = tokio::io::duplex(4096);

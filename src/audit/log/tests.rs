@@ -256,12 +256,68 @@ async fn closing_tries_once_more_and_tells_what_came_of_it() {
         record(&log, "a");
         log.flush().await.unwrap_err();
         tank.make_room(room);
-        assert_eq!(log.close().is_ok(), is_written);
+        let left = log.close().err().map(|failure| failure.to_string());
+        let told = "decisions left unrecorded: 1; decisions cannot be recorded in ";
+        assert_eq!(left.is_none(), is_written, "{left:?}");
+        assert!(left.is_none_or(|left| left.starts_with(told)));
         assert_eq!(tank.reasons().len(), usize::from(is_written));
         assert!(log.ready().await.is_err(), "nobody would write the record");
         record(&log, "b");
         assert!(log.flush().await.is_err() || is_written);
         assert!(log.close().is_err(), "what came after the end is missing");
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_unrecorded_is_said_once_by_the_caller_or_else_by_the_log() {
+    for (name, closes, complaints) in [
+        ("the caller is told and says it", true, 0),
+        ("nobody asked", false, 1),
+    ] {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(Tank::default())]);
+        record(&log, "a");
+        log.flush().await.unwrap_err();
+        // For this thread alone, so without what the writer says.
+        let _subscriber = tracing::subscriber::set_default(
+            tracing_subscriber::fmt()
+                .with_writer(Said(Arc::clone(&said)))
+                .finish(),
+        );
+        if closes {
+            log.close().unwrap_err();
+        }
+        drop(log);
+        let said = String::from_utf8(said.lock().clone()).unwrap();
+        assert_eq!(said.lines().count(), complaints, "{name}: {said}");
+        assert_eq!(
+            said.matches("unrecorded: 1").count(),
+            complaints,
+            "{name}: {said}"
+        );
+    }
+}
+
+/// What the program says, for a test to read.
+#[derive(Clone)]
+struct Said(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Said {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(octets);
+        Ok(octets.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl tracing_subscriber::fmt::MakeWriter<'_> for Said {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
     }
 }
 

@@ -41,6 +41,9 @@ use crate::rep::{Origin, Scheme};
 use crate::robots::fetch::RobotsErrand;
 use crate::trust::{self, TrustError};
 
+/// A connection that was idle for so long may have been closed by the origin without our having heard of it yet.
+const DOUBTFUL: Duration = Duration::from_millis(2);
+
 /// Origins whose TLS sessions can be resumed.
 const RESUMABLE: usize = 4096;
 
@@ -132,7 +135,9 @@ impl Egress {
         *request.uri_mut() = Uri::from(path.clone());
         *request.version_mut() = Version::HTTP_11;
         while let Some(lease) = self.0.pool.take(origin) {
-            let spare = copy_if_safe(&request);
+            let spare = (lease.idle_for >= DOUBTFUL)
+                .then(|| copy_if_safe(&request))
+                .flatten();
             match (answer(lease, request, to_answer).await, spare) {
                 (Ok(received), _) => return Ok(received),
                 (Err(Lost::Unsent(unsent)), _) => request = unsent,

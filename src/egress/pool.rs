@@ -45,6 +45,8 @@ pub(super) struct Lease {
     pub(super) sender: SendRequest<Outgoing>,
     /// The address that was dialled.
     pub(super) peer: SocketAddr,
+    /// How long it was idle; nothing for a new one.
+    pub(super) idle_for: Duration,
     origin: Origin,
     pool: Arc<Pool>,
 }
@@ -67,7 +69,10 @@ impl Pool {
             self.count.fetch_sub(1, Ordering::Relaxed);
             let idle_for = self.clock.now().since(connection.since);
             if connection.sender.is_ready() && idle_for < self.timeout {
-                return Some(self.lease(origin, connection.sender, connection.peer));
+                return Some(Lease {
+                    idle_for,
+                    ..self.lease(origin, connection.sender, connection.peer)
+                });
             }
         }
         None
@@ -83,6 +88,7 @@ impl Pool {
         Lease {
             sender,
             peer,
+            idle_for: Duration::ZERO,
             origin: origin.clone(),
             pool: Arc::clone(self),
         }

@@ -10,10 +10,9 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
-use tokio::time::{Sleep, sleep};
 
 use super::ledger::Ledger;
-use super::upstream::Invitation;
+use super::upstream::{Invitation, Timer};
 use crate::egress::{BodyError, Inbound};
 
 /// How long an origin may be silent in the middle of a body. A crawler that hangs up meanwhile is not always noticed
@@ -27,8 +26,8 @@ pub struct Answer {
     content: Content,
     /// None where the ledger goes on elsewhere: with a tunnel or a WebSocket.
     ledger: Option<Box<Ledger>>,
-    /// Fires when the origin has been silent for too long.
-    silence: Option<Pin<Box<Sleep>>>,
+    /// Fires when the origin may have been silent for too long.
+    silence: Option<Silence>,
     /// Keeps a request's body that was not asked for waiting until the answer is over.
     invitation: Option<Arc<Invitation>>,
 }
@@ -68,11 +67,15 @@ impl Answer {
         incoming: Inbound,
         ledger: Box<Ledger>,
         invitation: Option<Arc<Invitation>>,
+        timer: Timer,
     ) -> Answer {
         Answer {
             content: Content::Origins(incoming),
             ledger: Some(ledger),
-            silence: None,
+            silence: Some(Silence {
+                timer,
+                is_broken: true,
+            }),
             invitation,
         }
     }
@@ -89,17 +92,21 @@ impl Body for Answer {
         let this = self.get_mut();
         let frame = match &mut this.content {
             Content::Own(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
-            Content::Origins(incoming) => match Pin::new(incoming).poll_frame(cx) {
-                Poll::Ready(frame) => {
-                    this.silence = None;
-                    frame.map(|frame| frame.map_err(Into::into))
+            Content::Origins(incoming) => {
+                match (Pin::new(incoming).poll_frame(cx), &mut this.silence) {
+                    (Poll::Ready(frame), silence) => {
+                        if let Some(silence) = silence {
+                            silence.is_broken = true;
+                        }
+                        frame.map(|frame| frame.map_err(Into::into))
+                    }
+                    (Poll::Pending, None) => return Poll::Pending,
+                    (Poll::Pending, Some(silence)) => {
+                        ready!(silence.poll_too_long(cx));
+                        Some(Err("the origin fell silent".into()))
+                    }
                 }
-                Poll::Pending => {
-                    let silence = this.silence.get_or_insert_with(|| Box::pin(sleep(SILENCE)));
-                    ready!(silence.as_mut().poll(cx));
-                    Some(Err("the origin fell silent".into()))
-                }
-            },
+            }
         };
         match (&frame, &mut this.ledger) {
             (Some(Ok(frame)), Some(ledger)) => {
@@ -138,6 +145,26 @@ impl Drop for Answer {
             && let Some(ledger) = &mut self.ledger
         {
             ledger.hung_up();
+        }
+    }
+}
+
+/// An origin's silence in the middle of a body.
+#[derive(Debug)]
+struct Silence {
+    timer: Timer,
+    /// Something came since the timer was set.
+    is_broken: bool,
+}
+
+impl Silence {
+    fn poll_too_long(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            ready!(self.timer.poll_fire(cx));
+            if !std::mem::take(&mut self.is_broken) {
+                return Poll::Ready(());
+            }
+            self.timer.restart(SILENCE);
         }
     }
 }

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -17,13 +18,14 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional};
 use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
 use super::body::Answer;
 use super::exchange::{Connection, Refused, unread};
 use super::ledger::Ledger;
 use super::respond::Refusal;
-use super::server;
+use super::server::{self, Visitor};
 use super::target::{self, Scope, Unreadable};
 use crate::gate::Kind;
 use crate::policy::{Decision, Reason, Target};
@@ -86,7 +88,7 @@ async fn intercept(
     origin: Origin,
     upgraded: Upgraded,
     mut ledger: Box<Ledger>,
-    patience: std::time::Duration,
+    patience: Duration,
 ) {
     let mut io = TokioIo::new(upgraded);
     let mut first = [0; 1];
@@ -104,11 +106,23 @@ async fn intercept(
     };
     match first {
         TLS_HANDSHAKE => {
-            if let Err(error) = end_tls(connection, &origin, io, patience).await {
-                debug!(%origin, %error, "a TLS session through the proxy failed");
+            drop(ledger);
+            // Boxed: what a handshake needs should not stay for as long as the session.
+            let hands = Box::pin(handshake(&connection.visitor, &origin, io, patience));
+            let shaken = tokio::select! {
+                shaken = hands => shaken,
+                () = connection.visitor.proxy.stop.cancelled() => return,
+            };
+            match shaken {
+                Ok((tls, stray_name)) => {
+                    let scope = Scope::Inside { origin, stray_name };
+                    server::serve(tls, connection.visitor, scope).await;
+                }
+                Err(error) => debug!(%origin, %error, "a TLS session through the proxy failed"),
             }
         }
         b'A'..=b'Z' | b'a'..=b'z' => {
+            drop(ledger);
             let port = Some(origin.port());
             if let Ok(origin) = Origin::new(Scheme::Http, origin.host(), port) {
                 let scope = Scope::Inside {
@@ -125,12 +139,16 @@ async fn intercept(
     }
 }
 
-async fn end_tls(
-    connection: Connection,
+/// The stream inside a tunnel, once its TLS ends here.
+type Tls = TlsStream<Peeked<TokioIo<Upgraded>>>;
+
+/// Ends TLS, and tells the server name that the client asked for where it is not the tunnel's.
+async fn handshake(
+    visitor: &Visitor,
     origin: &Origin,
     io: Peeked<TokioIo<Upgraded>>,
-    patience: std::time::Duration,
-) -> io::Result<()> {
+    patience: Duration,
+) -> io::Result<(Tls, Option<Box<str>>)> {
     let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), io);
     let start = timeout(patience, hello).await??;
     let name = start.client_hello().server_name().map(Box::<str>::from);
@@ -138,31 +156,24 @@ async fn end_tls(
     // the tunnel is for takes a certificate that it accepts.
     let stray_name = name.filter(|name| !names(origin, name));
     let host = stray_name.as_deref().unwrap_or(origin.host());
-    let config = connection
-        .visitor
+    let config = visitor
         .proxy
         .authority
         .server_config(host)
         .map_err(io::Error::other)?;
-    let tls = match timeout(patience, start.into_stream(config)).await? {
-        Ok(tls) => tls,
+    match timeout(patience, start.into_stream(config)).await? {
+        Ok(tls) => Ok((tls, stray_name)),
         Err(error) => {
-            if is_distrust(&error) && connection.visitor.proxy.is_news(connection.visitor.client) {
+            if is_distrust(&error) && visitor.proxy.is_news(visitor.client) {
                 warn!(
                     %origin,
-                    client = %connection.visitor.client,
+                    client = %visitor.client,
                     "the crawler does not trust the local CA: see `crawlgate ca setup`"
                 );
             }
-            return Err(error);
+            Err(error)
         }
-    };
-    let scope = Scope::Inside {
-        origin: origin.clone(),
-        stray_name,
-    };
-    server::serve(tls, connection.visitor, scope).await;
-    Ok(())
+    }
 }
 
 /// Whether a server name names the origin's host.

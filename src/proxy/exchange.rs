@@ -14,7 +14,7 @@ use super::link::{Link, Switch};
 use super::respond::{self, Asked, Refusal};
 use super::server::Visitor;
 use super::target::{self, Scope, Unreadable};
-use super::upstream::{self, Invitation, Received};
+use super::upstream::{self, Invitation, Received, Timer};
 use super::{connect, fields};
 use crate::egress::{Failure, Inbound};
 use crate::gate::Kind;
@@ -128,6 +128,7 @@ impl Connection {
             response,
             peer,
             invitation,
+            timer,
         } = match received {
             Ok(received) => received,
             Err(failure) => return Err((Refusal::Upstream(failure), ledger)),
@@ -144,7 +145,7 @@ impl Connection {
         if !fields::is_framed_plainly(response.headers()) {
             return Err((Refusal::Upstream(Failure::Protocol), ledger));
         }
-        Ok(self.pass(response, ledger, invitation))
+        Ok(self.pass(response, ledger, invitation, timer))
     }
 
     /// Asks the gate, and enters what it decides.
@@ -169,6 +170,7 @@ impl Connection {
         mut response: Response<Inbound>,
         mut ledger: Box<Ledger>,
         invitation: Option<Arc<Invitation>>,
+        timer: Timer,
     ) -> Response<Answer> {
         ledger.answered(response.status().as_u16(), None);
         let version = response.version();
@@ -179,7 +181,7 @@ impl Connection {
             .sign(response.headers_mut(), version);
         *response.version_mut() = http::Version::HTTP_11;
         response.extensions_mut().clear();
-        response.map(|incoming| Answer::forwarded(incoming, ledger, invitation))
+        response.map(|incoming| Answer::forwarded(incoming, ledger, invitation, timer))
     }
 
     /// Relays what both sides say from now on. The record is written when they have finished.

@@ -16,6 +16,7 @@ pub struct Link {
     /// A [`Stage`], read on every write and so without the lock.
     stage: AtomicU8,
     has_interim: AtomicBool,
+    has_switch: AtomicBool,
     shared: Mutex<Shared>,
 }
 
@@ -71,10 +72,9 @@ impl Link {
     /// It has ended.
     pub fn end(&self) {
         self.enter(Stage::Idle);
-        let mut shared = self.shared.lock();
         // Octets held back until the answer was known are read from now on.
-        if shared.switch.is_some() {
-            shared.wake();
+        if self.has_switch.load(Ordering::Acquire) {
+            self.shared.lock().wake();
         }
     }
 
@@ -96,6 +96,7 @@ impl Link {
     pub fn decide(&self, switch: Switch) {
         let mut shared = self.shared.lock();
         shared.switch = Some(switch);
+        self.has_switch.store(true, Ordering::Release);
         shared.wake();
     }
 
@@ -103,8 +104,9 @@ impl Link {
     pub fn take_switch(&self, cx: &Context<'_>) -> Option<Switch> {
         let mut shared = self.shared.lock();
         let switch = shared.switch.take();
-        if switch.is_none() {
-            shared.wake_by(cx);
+        match switch {
+            Some(_) => self.has_switch.store(false, Ordering::Release),
+            None => shared.wake_by(cx),
         }
         switch
     }
@@ -124,7 +126,8 @@ impl Link {
 
     /// The interim responses that wait, if any.
     pub fn take_interim(&self) -> Vec<u8> {
-        if self.has_interim.swap(false, Ordering::AcqRel) {
+        if self.has_interim.load(Ordering::Acquire) {
+            self.has_interim.store(false, Ordering::Release);
             std::mem::take(&mut self.shared.lock().interim)
         } else {
             Vec::new()

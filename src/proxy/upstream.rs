@@ -4,8 +4,10 @@
 //! tunnels that cannot be looked into.
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::{EXPECT, HeaderMap};
@@ -13,12 +15,12 @@ use http::{Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Sleep, sleep};
 
 use super::body::Upload;
 use super::ledger::Ledger;
 use super::link::Link;
-use crate::egress::{self, Egress, Errand, Failure, Inbound, Outgoing};
+use crate::egress::{Egress, Errand, Failure, Inbound, Outgoing};
 use crate::policy::Permit;
 
 /// How long the origin may think about `Expect: 100-continue` before the body is sent regardless
@@ -35,6 +37,8 @@ pub struct Received {
     /// The invitation that the request's body waits for, to be kept for as long as the response's body is read: without
     /// it the upload breaks off, and the connection with it.
     pub invitation: Option<Arc<Invitation>>,
+    /// Still runs; the body goes on with it.
+    pub timer: Timer,
 }
 
 /// Sends what was cleared and waits for the response head. Interim responses go to `link`.
@@ -76,7 +80,7 @@ pub async fn send(
         let invitation = invitation.clone();
         hyper::ext::on_informational(&mut request, move |interim| {
             match (interim.status(), &invitation) {
-                (StatusCode::CONTINUE, Some(invitation)) => invitation.send(),
+                (StatusCode::CONTINUE, Some(invitation)) => drop(invitation.send()),
                 // Nobody asked for it.
                 (StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
                 (status, _) => link.push_interim(&head(status, interim.headers())),
@@ -92,31 +96,60 @@ pub async fn send(
             .map_or(0, |octets| octets.load(Ordering::Relaxed))
     };
     let mut seen = progress();
-    if let Some(invitation) = &invitation {
-        match timeout(INVITATION, &mut sent).await {
-            Ok(received) => return Ok(Received::of(received?, Some(Arc::clone(invitation)))),
-            Err(_) => invitation.send(),
+    let mut timer = Timer::new(if invitation.is_some() {
+        INVITATION
+    } else {
+        patience
+    });
+    let received = loop {
+        tokio::select! {
+            biased;
+            received = &mut sent => break received?,
+            () = timer.fire() => {}
         }
-    }
-    loop {
-        if let Ok(received) = timeout(patience, &mut sent).await {
-            return Ok(Received::of(received?, invitation));
+        if let Some(invitation) = &invitation
+            && invitation.send()
+        {
+            timer.restart(patience);
+            continue;
         }
         // A body under way keeps the origin's time from starting.
         let now = progress();
         if std::mem::replace(&mut seen, now) == now {
             return Err(Failure::ResponseTimeout);
         }
-    }
+        timer.restart(patience);
+    };
+    Ok(Received {
+        response: received.response,
+        peer: received.peer,
+        invitation,
+        timer,
+    })
 }
 
-impl Received {
-    fn of(received: egress::Received, invitation: Option<Arc<Invitation>>) -> Received {
-        Received {
-            response: received.response,
-            peer: received.peer,
-            invitation,
-        }
+/// A timer that outlives what it was first set for: to set it anew costs less than another one.
+#[derive(Debug)]
+pub struct Timer(Pin<Box<Sleep>>);
+
+impl Timer {
+    fn new(after: Duration) -> Timer {
+        Timer(Box::pin(sleep(after)))
+    }
+
+    /// Sets it anew, from now.
+    pub fn restart(&mut self, after: Duration) {
+        self.0.set(sleep(after));
+    }
+
+    /// Waits until it fires.
+    pub async fn fire(&mut self) {
+        self.0.as_mut().await;
+    }
+
+    /// Whether it has fired.
+    pub fn poll_fire(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().poll(cx)
     }
 }
 
@@ -125,10 +158,13 @@ impl Received {
 pub struct Invitation(Mutex<Option<oneshot::Sender<()>>>);
 
 impl Invitation {
-    fn send(&self) {
-        if let Some(invite) = self.0.lock().take() {
-            let _ = invite.send(()); // the body may be gone already
-        }
+    /// Whether this was the first time.
+    fn send(&self) -> bool {
+        let Some(invite) = self.0.lock().take() else {
+            return false;
+        };
+        let _ = invite.send(()); // the body may be gone already
+        true
     }
 }
 

@@ -23,7 +23,7 @@
 pub mod field;
 mod file;
 mod id;
-mod json;
+pub(crate) mod json;
 mod lines;
 mod log;
 mod public_url;

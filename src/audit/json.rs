@@ -3,10 +3,10 @@
 //! Written by hand rather than derived, for what a general serialiser leaves open: text that is not UTF-8, a bound on
 //! every text, and no character that ends a line, drives a terminal or turns the direction of what follows.
 
-use std::{fmt::Display, io::Write as _, time::Duration};
+use std::{io::Write as _, net::SocketAddr, time::Duration};
 
 /// One JSON object under construction at the end of a buffer.
-pub(super) struct Object<'b> {
+pub(crate) struct Object<'b> {
     out: &'b mut Vec<u8>,
     empty: bool,
 }
@@ -19,23 +19,23 @@ const MARK: usize = 32;
 
 impl<'b> Object<'b> {
     /// Opens an object.
-    pub(super) fn open(out: &'b mut Vec<u8>) -> Self {
+    pub(crate) fn open(out: &'b mut Vec<u8>) -> Self {
         out.push(b'{');
         Self { out, empty: true }
     }
 
     /// Closes it.
-    pub(super) fn close(self) {
+    pub(crate) fn close(self) {
         self.out.push(b'}');
     }
 
     /// Foreign text, as [`text`].
-    pub(super) fn text(&mut self, name: &str, foreign: &[u8], most: usize) {
+    pub(crate) fn text(&mut self, name: &str, foreign: &[u8], most: usize) {
         text(self.name(name), foreign, most);
     }
 
     /// Foreign text, or null.
-    pub(super) fn text_or_null(&mut self, name: &str, foreign: Option<&[u8]>, most: usize) {
+    pub(crate) fn text_or_null(&mut self, name: &str, foreign: Option<&[u8]>, most: usize) {
         match foreign {
             Some(foreign) => self.text(name, foreign, most),
             None => self.null(name),
@@ -59,24 +59,38 @@ impl<'b> Object<'b> {
     }
 
     /// Our own ASCII, which needs no escape: a time, an id, a digest.
-    pub(super) fn plain(&mut self, name: &str, ascii: &[u8]) {
+    pub(crate) fn plain(&mut self, name: &str, ascii: &[u8]) {
         let out = self.name(name);
         out.push(b'"');
         out.extend_from_slice(ascii);
         out.push(b'"');
     }
 
-    /// What displays as ASCII without quotes or backslashes: an address.
-    pub(super) fn shown(&mut self, name: &str, ascii: impl Display) {
-        // Writing to a `Vec` does not fail.
-        let _ = write!(self.name(name), "\"{ascii}\"");
+    /// An address and its port.
+    pub(super) fn address(&mut self, name: &str, address: SocketAddr) {
+        let out = self.name(name);
+        out.push(b'"');
+        match address {
+            // By hand: it is in every record.
+            SocketAddr::V4(address) => {
+                let [a, b, c, d] = address.ip().octets();
+                for (octet, after) in [(a, b'.'), (b, b'.'), (c, b'.'), (d, b':')] {
+                    decimal(out, u64::from(octet));
+                    out.push(after);
+                }
+                decimal(out, u64::from(address.port()));
+            }
+            // Writing to a `Vec` does not fail.
+            SocketAddr::V6(address) => drop(write!(out, "{address}")),
+        }
+        out.push(b'"');
     }
 
-    pub(super) fn number(&mut self, name: &str, number: u64) {
+    pub(crate) fn number(&mut self, name: &str, number: u64) {
         decimal(self.name(name), number);
     }
 
-    pub(super) fn number_or_null(&mut self, name: &str, number: Option<u64>) {
+    pub(crate) fn number_or_null(&mut self, name: &str, number: Option<u64>) {
         match number {
             Some(number) => self.number(name, number),
             None => self.null(name),
@@ -108,11 +122,10 @@ impl<'b> Object<'b> {
 
     /// Names are our own constants: ASCII that needs no escape.
     fn name(&mut self, name: &str) -> &mut Vec<u8> {
-        if !self.empty {
-            self.out.push(b',');
-        }
+        let start: &[u8] = if self.empty { b"\"" } else { b",\"" };
         self.empty = false;
-        self.out.push(b'"');
+        self.out.reserve(start.len() + name.len() + 2);
+        self.out.extend_from_slice(start);
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b"\":");
         self.out
@@ -124,7 +137,11 @@ impl<'b> Object<'b> {
 pub(super) fn text(out: &mut Vec<u8>, foreign: &[u8], most: usize) {
     out.push(b'"');
     let (kept, cut) = foreign.split_at(fitting(foreign, most));
-    if kept.iter().all(|&octet| is_plain(octet)) {
+    // Without an early end, so that it is done many octets at a time.
+    let is_plain = kept
+        .iter()
+        .fold(true, |so_far, &octet| so_far & is_plain(octet));
+    if is_plain {
         out.extend_from_slice(kept); // nearly always
     } else {
         for chunk in kept.utf8_chunks() {
@@ -185,7 +202,7 @@ fn width(c: char) -> usize {
 
 /// An octet that stands for itself, whatever surrounds it.
 fn is_plain(octet: u8) -> bool {
-    matches!(octet, b' '..=b'~') && octet != b'"' && octet != b'\\'
+    (b' '..=b'~').contains(&octet) & (octet != b'"') & (octet != b'\\')
 }
 
 /// Controls (C1 and DEL drive terminals, too), line and paragraph separators, and the marks that turn text around.

@@ -8,10 +8,7 @@ const REDACTED: &[u8] = "?…redacted".as_bytes();
 /// `url` as others may see it: without userinfo and, if `redact_query`, without its query.
 pub(super) fn public_url(url: &[u8], redact_query: bool) -> Cow<'_, [u8]> {
     let (before, after) = around_userinfo(url);
-    let query = after
-        .iter()
-        .position(|&octet| octet == b'?')
-        .filter(|_| redact_query);
+    let query = redact_query.then(|| memchr::memchr(b'?', after)).flatten();
     match query {
         None if before.is_empty() => Cow::Borrowed(after),
         None => Cow::Owned([before, after].concat()),
@@ -24,7 +21,8 @@ pub(super) fn public_url(url: &[u8], redact_query: bool) -> Cow<'_, [u8]> {
 /// Generous in what it takes for userinfo, since other readers of URLs disagree about slashes and backslashes: everything
 /// up to the last `@` of what any of them could read as the authority. A path in origin form has no authority.
 fn around_userinfo(url: &[u8]) -> (&[u8], &[u8]) {
-    if matches!(url.first(), None | Some(b'/' | b'?' | b'#' | b'*')) {
+    let has_none = memchr::memchr(b'@', url).is_none();
+    if has_none || matches!(url.first(), None | Some(b'/' | b'?' | b'#' | b'*')) {
         return (&[], url);
     }
     let is_slash = |octet: &u8| matches!(octet, b'/' | b'\\');

@@ -135,7 +135,7 @@ impl Record<'_> {
         record.text(f::REASON, self.reason.as_bytes(), most::TOKEN);
 
         let mut client = record.object(f::CLIENT);
-        client.shown(f::ADDRESS, self.client.address);
+        client.address(f::ADDRESS, self.client.address);
         client.text_or_null(f::NAME, self.client.name.map(str::as_bytes), most::TOKEN);
         client.close();
 
@@ -162,7 +162,7 @@ impl Record<'_> {
         }
         record.millis(f::HOLD_MS, self.hold);
         match self.upstream {
-            Some(address) => record.shown(f::UPSTREAM, address),
+            Some(address) => record.address(f::UPSTREAM, address),
             None => record.null(f::UPSTREAM),
         }
         record.number_or_null(f::STATUS, self.status.map(u64::from));

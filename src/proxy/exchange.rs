@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{CONNECTION, UPGRADE, USER_AGENT};
+use http::header::{ACCEPT, CONNECTION, UPGRADE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
@@ -32,11 +32,11 @@ pub struct Connection {
 }
 
 /// What an answer needs to know of the request that is long gone by then.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Shape {
     is_head: bool,
     is_connect: bool,
-    wants_text: bool,
+    accept: Vec<HeaderValue>,
 }
 
 impl Connection {
@@ -53,7 +53,7 @@ impl Connection {
         let mut shape = Shape {
             is_head: method == Method::HEAD,
             is_connect: method == Method::CONNECT,
-            wants_text: false,
+            accept: Vec::new(),
         };
         if self.visitor.proxy.mark.is(request.uri().path())
             && let Some(refused) = self.link.take_refused()
@@ -62,9 +62,17 @@ impl Connection {
             ledger.decision = Decision::bare(Reason::BadRequest);
             return self.refuse(&Refusal::Form(refused.violation), ledger, shape);
         }
-        shape.wants_text = respond::wants_text(request.headers());
         ledger.user_agent = request.headers().get(USER_AGENT).cloned();
         ledger.agent = self.visitor.proxy.gate.identify(request.headers());
+        // `*/*`, which says nothing, is what most crawlers say.
+        let says = |value: &&HeaderValue| value.as_bytes() != b"*/*";
+        shape.accept = request
+            .headers()
+            .get_all(ACCEPT)
+            .iter()
+            .filter(says)
+            .cloned()
+            .collect();
         if shape.is_connect {
             return match Box::pin(connect::connect(self, request, ledger)).await {
                 Ok(response) => response,
@@ -216,7 +224,7 @@ impl Connection {
         let asked = Asked {
             is_head: shape.is_head,
             is_connect: shape.is_connect,
-            wants_text: shape.wants_text,
+            wants_text: respond::wants_text(&shape.accept),
             unreachable_status: self.visitor.proxy.settings.load().robots.unreachable_status,
         };
         // The clock is read where it matters only.

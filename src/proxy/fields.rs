@@ -134,27 +134,37 @@ fn set_host(headers: &mut HeaderMap, authority: &str) {
 /// lines, and those that everybody knows.
 fn strip(headers: &mut HeaderMap) {
     // One look at each name is cheaper than a search for each field that is seldom there.
-    let mut known = [
+    let mut found = [false; 6];
+    for name in headers.keys() {
+        let place = match name.as_str() {
+            "connection" => 0,
+            "keep-alive" => 1,
+            "proxy-connection" => 2,
+            "te" => 3,
+            "transfer-encoding" => 4,
+            "upgrade" => 5,
+            _ => continue,
+        };
+        if let Some(found) = found.get_mut(place) {
+            *found = true;
+        }
+    }
+    let [connection, ..] = found;
+    if connection {
+        for name in listed(headers) {
+            headers.remove(name);
+        }
+    }
+    let known = [
         CONNECTION,
         KEEP_ALIVE,
         PROXY_CONNECTION,
         TE,
         TRANSFER_ENCODING,
         UPGRADE,
-    ]
-    .map(|name| (name, false));
-    for name in headers.keys() {
-        if let Some((_, present)) = known.iter_mut().find(|(known, _)| known == name) {
-            *present = true;
-        }
-    }
-    if let [(_, true), ..] = known {
-        for name in listed(headers) {
-            headers.remove(name);
-        }
-    }
-    for (name, present) in known {
-        if present {
+    ];
+    for (name, found) in known.into_iter().zip(found) {
+        if found {
             headers.remove(name);
         }
     }

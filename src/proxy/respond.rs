@@ -7,20 +7,21 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER,
-};
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use serde::Serialize;
+use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::body::Answer;
 use super::framing::Violation;
 use super::ledger::Ledger;
 use super::target::Unreadable;
+use crate::audit::json::Object;
 use crate::clock::Moment;
 use crate::egress::Failure;
 use crate::policy::{Decision, Reason};
 use crate::rep::Origin;
+
+/// Octets of one text in an answer.
+const MOST: usize = 16_384;
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
@@ -57,9 +58,9 @@ pub struct Asked {
 }
 
 /// Whether a client asks for text: it names a text type, and JSON not at all.
-pub fn wants_text(headers: &HeaderMap) -> bool {
+pub fn wants_text(accept: &[HeaderValue]) -> bool {
     let mut text = false;
-    for value in headers.get_all(ACCEPT) {
+    for value in accept {
         let value = value.as_bytes().to_ascii_lowercase();
         if memchr::memmem::find(&value, b"json").is_some() {
             return false;
@@ -67,20 +68,6 @@ pub fn wants_text(headers: &HeaderMap) -> bool {
         text |= memchr::memmem::find(&value, b"text/").is_some();
     }
     text
-}
-
-#[derive(Serialize)]
-struct Problem<'a> {
-    r#type: &'a str,
-    title: &'a str,
-    status: u16,
-    detail: &'a str,
-    reason: &'a str,
-    rule: Option<&'a str>,
-    line: Option<u32>,
-    group: Option<&'a str>,
-    robots_url: Option<&'a str>,
-    id: &'a str,
 }
 
 /// Builds the answer, and enters it in the ledger, which leaves with it.
@@ -131,21 +118,20 @@ pub fn refuse(
             Refusal::Decided => reason,
             _ => error,
         };
-        let kind = format!("urn:crawlgate:problem:{kind}");
-        let problem = Problem {
-            r#type: &kind,
-            title,
-            status: status.as_u16(),
-            detail: &detail,
-            reason,
-            rule: rule.map(|rule| &*rule.text),
-            line: rule.map(|rule| rule.line),
-            group: rule.map(|rule| &*rule.group),
-            robots_url: robots_url.as_deref(),
-            id: &id,
-        };
         let mut body = Vec::with_capacity(512);
-        let _ = serde_json::to_writer(&mut body, &problem); // writing to a Vec cannot fail
+        let mut problem = Object::open(&mut body);
+        let kind = ["urn:crawlgate:problem:", kind].concat();
+        problem.plain("type", kind.as_bytes());
+        problem.text("title", title.as_bytes(), MOST);
+        problem.number("status", u64::from(status.as_u16()));
+        problem.text("detail", detail.as_bytes(), MOST);
+        problem.plain("reason", reason.as_bytes());
+        problem.text_or_null("rule", rule.map(|rule| rule.text.as_bytes()), MOST);
+        problem.number_or_null("line", rule.map(|rule| u64::from(rule.line)));
+        problem.text_or_null("group", rule.map(|rule| rule.group.as_bytes()), MOST);
+        problem.text_or_null("robots_url", robots_url.as_deref().map(str::as_bytes), MOST);
+        problem.plain("id", id.as_bytes());
+        problem.close();
         body.push(b'\n');
         ("application/problem+json", body)
     };

@@ -135,26 +135,29 @@ fn origin_of(uri: &Uri) -> Result<Origin, Unreadable> {
         Some("https") => Scheme::Https,
         _ => return Err(Unreadable::Scheme),
     };
-    let authority = uri.authority().ok_or(Unreadable::Malformed)?;
-    let port = port_of(authority.as_str(), authority.host())?;
-    Origin::new(scheme, authority.host(), port).map_err(|_| Unreadable::Malformed)
+    let authority = uri.authority().ok_or(Unreadable::Malformed)?.as_str();
+    // The last `@`: what is before it is never part of the host.
+    let host_start = memchr::memrchr(b'@', authority.as_bytes()).map_or(0, |at| at + 1);
+    named(scheme, authority.get(host_start..).unwrap_or_default())
 }
 
-/// The port as written: none is the scheme's default, and so is an empty one (RFC 3986 3.2.3); a port that is
-/// not a number of 16 bits is an error, never the default.
-fn port_of(authority: &str, host: &str) -> Result<Option<u16>, Unreadable> {
-    let after_userinfo = authority.rsplit('@').next().unwrap_or(authority);
-    let rest = after_userinfo
-        .strip_prefix(host)
-        .ok_or(Unreadable::Malformed)?;
-    match rest.strip_prefix(':') {
-        None if rest.is_empty() => Ok(None),
-        Some("") => Ok(None),
+/// The origin that `host[:port]` names. No port is the scheme's default, and so is an empty one (RFC 3986 3.2.3); one that
+/// is not a number of 16 bits is an error, never the default.
+fn named(scheme: Scheme, text: &str) -> Result<Origin, Unreadable> {
+    let bytes = text.as_bytes();
+    // The colons of an IPv6 address are inside its brackets.
+    let bracket = memchr::memrchr(b']', bytes).map_or(0, |at| at + 1);
+    let after = bytes.get(bracket..).unwrap_or_default();
+    let colon = memchr::memchr(b':', after).map_or(text.len(), |at| bracket + at);
+    let (host, port) = text.split_at_checked(colon).ok_or(Unreadable::Malformed)?;
+    let port = match port.strip_prefix(':') {
+        None | Some("") => None,
         Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => {
-            digits.parse().map(Some).map_err(|_| Unreadable::Malformed)
+            Some(digits.parse().map_err(|_| Unreadable::Malformed)?)
         }
-        _ => Err(Unreadable::Malformed),
-    }
+        Some(_) => return Err(Unreadable::Malformed),
+    };
+    Origin::new(scheme, host, port).map_err(|_| Unreadable::Malformed)
 }
 
 fn agree(origin: &Origin, host: &[u8]) -> Result<(), Unreadable> {
@@ -164,10 +167,8 @@ fn agree(origin: &Origin, host: &[u8]) -> Result<(), Unreadable> {
     if text == canonical {
         return Ok(());
     }
-    let authority: http::uri::Authority = text.parse().map_err(|_| stray())?;
-    let port = port_of(authority.as_str(), authority.host()).map_err(|_| stray())?;
-    match Origin::new(origin.scheme(), authority.host(), port) {
-        Ok(named) if named == *origin && !text.contains('@') => Ok(()),
+    match named(origin.scheme(), text) {
+        Ok(named) if named == *origin => Ok(()),
         _ => Err(stray()),
     }
 }

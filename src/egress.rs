@@ -134,7 +134,14 @@ impl Egress {
         };
         *request.uri_mut() = Uri::from(path.clone());
         *request.version_mut() = Version::HTTP_11;
+        let is_barred = |lease: &Lease| match &errand {
+            Errand::Page(_) => false,
+            Errand::Robots(errand) => !errand.may_reach(lease.peer.ip()),
+        };
         while let Some(lease) = self.0.pool.take(origin) {
+            if is_barred(&lease) {
+                return Err(Failure::Prohibited);
+            }
             let spare = (lease.idle_for >= DOUBTFUL)
                 .then(|| copy_if_safe(&request))
                 .flatten();
@@ -152,6 +159,9 @@ impl Egress {
         }
         // Boxed: what a rare connect needs should not burden every request's future.
         let lease = Box::pin(self.0.dial(origin, to_connect)).await?;
+        if is_barred(&lease) {
+            return Err(Failure::Prohibited);
+        }
         answer(lease, request, to_answer)
             .await
             .map_err(|lost| match lost {

@@ -46,7 +46,7 @@ pub struct RunArgs {
     ///
     ///   crawlgate run -- chromium --headless --user-data-dir=/tmp/crawl
     ///     --proxy-server={proxy} --ignore-certificate-errors-spki-list={spki}
-    ///     --dump-dom https://example.com/
+    ///     --dump-dom URL
     ///
     /// Denials are kept in the decision log; beside another process that holds it, in one of their
     /// own. Both are named at the end.

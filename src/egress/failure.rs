@@ -31,6 +31,8 @@ pub enum Failure {
     RequestBody,
     /// No connection can be made to such an origin.
     Unaddressable,
+    /// The address may not be asked on this errand.
+    Prohibited,
 }
 
 impl Failure {
@@ -104,6 +106,7 @@ impl Failure {
             Failure::Dns => "dns_error",
             Failure::Refused => "connection_refused",
             Failure::Unroutable | Failure::Unaddressable => "destination_ip_unroutable",
+            Failure::Prohibited => "destination_ip_prohibited",
             Failure::ConnectTimeout => "connection_timeout",
             Failure::Certificate => "tls_certificate_error",
             Failure::Tls => "tls_protocol_error",
@@ -120,6 +123,7 @@ impl Failure {
             Failure::Dns => "its name did not resolve",
             Failure::Refused => "it refused the connection",
             Failure::Unroutable | Failure::Unaddressable => "no connection could be made to it",
+            Failure::Prohibited => "it lies in an internal network",
             Failure::ConnectTimeout => "the connection took too long",
             Failure::Certificate => "its certificate could not be verified",
             Failure::Tls => "TLS with it failed",
@@ -141,6 +145,7 @@ impl Failure {
             Failure::Dns => Cause::Dns,
             Failure::Refused | Failure::Unroutable => Cause::Connect,
             Failure::Unaddressable => Cause::Unaddressable,
+            Failure::Prohibited => Cause::Prohibited,
             Failure::ConnectTimeout | Failure::ResponseTimeout => Cause::Timeout,
             Failure::Certificate => Cause::Certificate,
             Failure::Tls => Cause::Tls,

@@ -75,6 +75,8 @@ pub enum Cause {
     Redirect(u16),
     /// No connection can be made to such an origin: `ftp`, or a name that fits no request.
     Unaddressable,
+    /// A public origin redirected to an internal network.
+    Prohibited,
     /// The fetch itself failed inside crawlgate; never the origin's doing.
     Internal,
 }
@@ -191,6 +193,7 @@ impl fmt::Display for Cause {
             Cause::Protocol => f.write_str("the answer was not valid HTTP"),
             Cause::Encoding => f.write_str("the Content-Encoding could not be decoded"),
             Cause::Redirect(status) => write!(f, "it answered {status} without a usable Location"),
+            Cause::Prohibited => f.write_str("it redirected to an internal network"),
             Cause::Unaddressable => f.write_str("no connection can be made to such an origin"),
             Cause::Internal => f.write_str("the fetch failed inside crawlgate"),
         }

@@ -25,7 +25,6 @@ pub struct Gate {
     pace: Pace,
     log: Arc<Log>,
     settings: ArcSwap<Settings>,
-    clock: Clock,
 }
 
 struct Settings {
@@ -68,10 +67,9 @@ impl Gate {
     pub fn new(config: &Config, egress: Egress, log: Arc<Log>, clock: Clock) -> Gate {
         Gate {
             registry: Registry::new(config.robots.clone(), egress, clock.clone()),
-            pace: Pace::new(&config.pace, clock.clone()),
+            pace: Pace::new(&config.pace, clock),
             log,
             settings: ArcSwap::from_pointee(Settings::of(config)),
-            clock,
         }
     }
 
@@ -121,8 +119,8 @@ impl Gate {
             },
         };
         let origin = target.origin.clone();
-        let ruling = self.judge(kind, target, agent, user_agent).await;
-        let hold = self.clock.now().since(asked);
+        let (ruling, judged) = self.judge(kind, target, agent, user_agent).await;
+        let hold = judged.since(asked);
         let Ruling::Clear(permit, decision) = ruling else {
             return Cleared { ruling, hold };
         };
@@ -140,7 +138,9 @@ impl Gate {
             },
             // What was known when the wait began may not hold any more.
             Ok(paced) => Cleared {
-                ruling: Box::pin(self.judge(kind, permit.surrender(), agent, user_agent)).await,
+                ruling: Box::pin(self.judge(kind, permit.surrender(), agent, user_agent))
+                    .await
+                    .0,
                 hold: hold + paced,
             },
             Err(TooEarly(retry_at)) => {
@@ -150,28 +150,28 @@ impl Gate {
         }
     }
 
-    /// Judges by what is known of the origin, once that is known.
+    /// Judges by what is known of the origin, once that is known; tells the moment, too.
     async fn judge(
         &self,
         kind: Kind,
         target: Target,
         agent: &Agent,
         user_agent: Option<&HeaderValue>,
-    ) -> Ruling {
-        let View { state, stance } = self.registry.view(&target.origin, user_agent).await;
-        let now = self.clock.now();
+    ) -> (Ruling, Moment) {
+        let View { state, stance, now } = self.registry.view(&target.origin, user_agent).await;
         let settings = self.settings.load();
         if let Stance::Unknown = stance {
             let retry_at = now + settings.retry_hint;
             let decision = Decision::deferred(Reason::RobotsPending, Some(state), retry_at);
-            return Ruling::Refuse(decision);
+            return (Ruling::Refuse(decision), now);
         }
-        match kind {
+        let ruling = match kind {
             Kind::Tunnel => policy::decide_tunnel(target, agent, &state, &stance, now),
             Kind::Request => {
                 policy::decide(target, agent, &state, &stance, settings.path_guard, now)
             }
-        }
+        };
+        (ruling, now)
     }
 }
 

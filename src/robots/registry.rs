@@ -41,6 +41,8 @@ pub struct View {
     pub state: Arc<State>,
     /// What it means now. [`Stance::Unknown`] when the fetch outlasted the hold.
     pub stance: Stance,
+    /// When that was so: the clock is read once for all that follows.
+    pub now: Moment,
 }
 
 /// The states of all origins in memory.
@@ -191,7 +193,7 @@ impl Shared {
         if grown {
             self.bound();
         }
-        (View { state, stance }, flight)
+        (View { state, stance, now }, flight)
     }
 
     async fn wait(&self, entry: &Entry, mut flight: watch::Receiver<()>) -> View {
@@ -199,12 +201,13 @@ impl Shared {
         // The sender is never used, only dropped, when the slot has its new state.
         let landed = timeout(hold, flight.changed()).await.is_ok();
         let state = Arc::clone(&entry.slot.lock().state);
+        let now = self.clock.now();
         let stance = if landed {
-            state.stance(self.clock.now(), &self.config.load().timing.profile)
+            state.stance(now, &self.config.load().timing.profile)
         } else {
             Stance::Unknown
         };
-        View { state, stance }
+        View { state, stance, now }
     }
 
     fn take_off(

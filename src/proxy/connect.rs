@@ -53,7 +53,7 @@ pub async fn connect(
     let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
         return Err(unread(Unreadable::Malformed, ledger));
     };
-    let settings = connection.visitor.proxy.settings.load();
+    let settings = connection.visitor.proxy.settings.load_full();
     let host = origin.host();
     if settings
         .tls
@@ -242,11 +242,11 @@ pub async fn relay(
         bytes_in: &bytes_in,
         ledger: &mut ledger,
     };
-    if copy_bidirectional(&mut counted, &mut upstream)
-        .await
-        .is_err()
-    {
-        ledger.failed("connection_terminated");
+    // Until both sides have finished, whoever drops this breaks off.
+    counted.ledger.hung_up();
+    match copy_bidirectional(&mut counted, &mut upstream).await {
+        Ok(_) => ledger.finished(),
+        Err(_) => ledger.failed("connection_terminated"),
     }
     let _ = downstream.shutdown().await; // the peer may be gone
 }

@@ -122,6 +122,8 @@ impl Connection {
         let may_switch = may_switch && *request.method() == Method::GET;
         let wants_websocket = fields::to_origin(request.headers_mut(), &origin, may_switch);
         self.visitor.proxy.name.sign(request.headers_mut(), version);
+        // Taken out first: the settings would stay borrowed for as long as the origin takes.
+        let patience = self.visitor.proxy.settings.load().upstream.response_timeout;
         // Boxed, so that a denial does not pay for the room that forwarding needs.
         let received = Box::pin(upstream::send(
             &self.visitor.proxy.egress,
@@ -129,7 +131,7 @@ impl Connection {
             request,
             &self.link,
             &mut ledger,
-            self.visitor.proxy.settings.load().upstream.response_timeout,
+            patience,
         ))
         .await;
         let Received {

@@ -160,6 +160,11 @@ impl Ledger {
         self.stage = Stage::Answered;
     }
 
+    /// Both sides have said all they had to say.
+    pub fn finished(&mut self) {
+        self.stage = Stage::Answered;
+    }
+
     /// The crawler went away before it had the whole answer.
     pub fn hung_up(&mut self) {
         self.stage = Stage::Left;

@@ -284,3 +284,18 @@ fn the_private_key_is_ours_alone_and_outlives_a_restart() {
     let gate = Gate::spawn(setup, again);
     assert_eq!(gate.ca_pem(), before);
 }
+
+#[test]
+fn a_websocket_that_is_cut_off_is_recorded_as_such() {
+    let mut gate = Gate::with(|setup| {
+        setup.set("limits", "drain", "\"1s\"");
+    });
+    let origin = Origin::http().on("/socket", [Reply::raw(SWITCH).echo()]);
+    let mut wire = gate.connect();
+    let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));
+    assert_eq!(answer.status, 101);
+    gate.signal(Signal::TERM);
+    gate.wait();
+    let record = gate.record_of(&origin.url("/socket"));
+    assert_eq!(record["error"], "proxy_stopped", "{record}");
+}

@@ -126,7 +126,7 @@ impl Proxy {
         Ok(addresses)
     }
 
-    /// Puts new settings in force for requests from now on.
+    /// Puts new settings in force for requests from now on; a connection keeps the limits it was opened with.
     pub fn reconfigure(&self, config: Config) {
         self.gate.reconfigure(&config);
         self.log.adopt(&config.log);

@@ -26,7 +26,7 @@ use crate::config::RobotsConfig;
 use crate::egress::{Egress, Errand, Inbound, Outgoing, Received};
 use crate::rep::{Origin, ParseOptions, Robots};
 
-/// What is sent when neither the crawler nor the configuration names anybody.
+/// What is sent where the crawler sends no User-Agent.
 const FALLBACK_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("crawlgate/", env!("CARGO_PKG_VERSION")));
 

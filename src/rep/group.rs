@@ -41,28 +41,34 @@ impl Robots {
 
     /// The rules of the selected groups, merged and compiled.
     pub fn rules(&self, selection: Selection) -> Rules {
-        let mut sources = Vec::new();
-        for (agents, lines) in self.group_lines() {
-            let Some((agent, name)) = agents
-                .iter()
-                .find_map(|agent| Some((agent, self.speaks(agent, selection)?)))
-            else {
-                continue;
-            };
-            let group: Arc<str> = Arc::from(String::from_utf8_lossy(name));
-            sources.extend(lines.iter().map(|line| {
-                let content = line.content.of(&self.text);
-                Source {
-                    kind: line.kind,
-                    content,
-                    value: content.get(line.value as usize..).unwrap_or_default(),
-                    line: line.line,
-                    group: Arc::clone(&group),
-                    group_line: agent.line,
-                }
-            }));
-        }
+        let sources: Vec<Source<'_>> = self.sources(selection).collect();
         Rules::compile(&sources)
+    }
+
+    /// The rule lines of the selected groups, in file order.
+    pub(super) fn sources(&self, selection: Selection) -> impl Iterator<Item = Source<'_>> {
+        self.group_lines().flat_map(move |(agents, lines)| {
+            let speaker = agents
+                .iter()
+                .find_map(|agent| Some((agent, self.speaks(agent, selection)?)));
+            let group = speaker.map(|(agent, name)| {
+                let name: Arc<str> = Arc::from(String::from_utf8_lossy(name));
+                (agent.line, name)
+            });
+            group.into_iter().flat_map(move |(group_line, name)| {
+                lines.iter().map(move |line| {
+                    let content = line.content.of(&self.text);
+                    Source {
+                        kind: line.kind,
+                        content,
+                        value: content.get(line.value as usize..).unwrap_or_default(),
+                        line: line.line,
+                        group: Arc::clone(&name),
+                        group_line,
+                    }
+                })
+            })
+        })
     }
 
     /// The groups as they stand in the file, in order.

@@ -54,4 +54,5 @@ pub mod policy;
 pub mod proxy;
 pub mod rep;
 pub mod robots;
+pub mod store;
 pub mod trust;

@@ -15,6 +15,8 @@
 //! Pure: no clock, no IO. What is judged here is what leaves: a [`Permit`] owns the judged target and
 //! [`crate::egress`] builds the upstream request from it, so skipping the check does not compile.
 
+pub mod overrides;
+
 use std::sync::Arc;
 
 use http::uri::PathAndQuery;

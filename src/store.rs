@@ -1,0 +1,377 @@
+//! What outlives the process: what is known of each origin, every robots.txt that was ever fetched, the
+//! decisions and the proof of them, and what people have said about both.
+//!
+//! [`Store`] is what the rest of crawlgate sees. It knows no SQL, every call may wait, and writing is by batches:
+//! so that an engine shared by many gates can stand behind it as well as the embedded one ([`sqlite`]) and the one
+//! for tests ([`memory`]).
+//!
+//! What is written together is kept together: a [`Batch`] goes in as a whole or not at all, its landings before its
+//! records, so no record is ever kept without the robots.txt that it rests on.
+//!
+//! Records are chained: each is kept with the hash of its predecessor's hash and its own text ([`chain`]). At
+//! intervals the head of the chain is sealed with a key that lies outside the store. What is changed or taken out
+//! afterwards is found by whoever walks the chain.
+
+pub mod chain;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::audit::DecisionId;
+use crate::clock::Moment;
+use crate::policy::overrides::Override;
+use crate::rep::Origin;
+use crate::robots::access::{Absence, Cause};
+use crate::robots::state::{Fresh, Outage, State};
+
+/// A SHA-256.
+pub type Sha256 = [u8; 32];
+
+/// An answer of the store, on its way.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// An engine that keeps what must outlive the process.
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// Keeps all of a batch, or nothing of it: landings first, then records in their order, each linked to the chain.
+    /// When this resolves, a process that is killed loses nothing of it.
+    fn write(&self, batch: Batch) -> Pending<'_, ()>;
+
+    /// What is known of an origin.
+    fn origin(&self, origin: &Origin) -> Pending<'_, Option<OriginMemory>>;
+
+    /// Origins in the order of their names, by page: those after `query.after`.
+    fn origins(&self, query: OriginQuery) -> Pending<'_, Vec<OriginMemory>>;
+
+    /// The latest fetches of an origin's robots.txt, newest first.
+    fn fetches(&self, origin: &Origin, limit: usize) -> Pending<'_, Vec<Fetch>>;
+
+    /// Drops what is known of an origin: its state and its fetches. Snapshots and decisions stay. Tells whether
+    /// anything was known.
+    fn forget(&self, origin: &Origin) -> Pending<'_, bool>;
+
+    /// The text of a robots.txt that was once in force.
+    fn snapshot(&self, sha256: Sha256) -> Pending<'_, Option<Vec<u8>>>;
+
+    /// The settings that a decision was made under, by the digest in its record.
+    fn policy(&self, digest: &str) -> Pending<'_, Option<String>>;
+
+    /// A page of decisions.
+    fn decisions(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>>;
+
+    /// One decision.
+    fn decision(&self, id: &str) -> Pending<'_, Option<StoredDecision>>;
+
+    /// How many decisions there are by `key`, most frequent first, at most `limit` groups.
+    fn tally(
+        &self,
+        query: DecisionQuery,
+        key: TallyKey,
+        limit: usize,
+    ) -> Pending<'_, Vec<Tally>>;
+
+    /// Notes that a person has seen a decision. False where there is no such decision.
+    fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool>;
+
+    /// The links of the chain after the record `after`, at most `limit`, with the records they are made from.
+    fn links(&self, after: u64, limit: usize) -> Pending<'_, Vec<StoredDecision>>;
+
+    /// The seals, oldest first.
+    fn seals(&self) -> Pending<'_, Vec<chain::Seal>>;
+
+    /// Seals the chain at its present head, where that is not sealed yet.
+    fn seal(&self, key: Arc<chain::SealingKey>, now: Moment) -> Pending<'_, Option<chain::Seal>>;
+
+    /// The overrides that were added and not removed, those that have expired included.
+    fn overrides(&self) -> Pending<'_, Vec<Override>>;
+
+    /// Adds an override (its `id` is not looked at) and gives it its number.
+    fn add_override(&self, new: Override) -> Pending<'_, u64>;
+
+    /// Takes an override out of force and keeps that it was. False where there is none of this number.
+    fn remove_override(&self, number: u64, by: String, now: Moment) -> Pending<'_, bool>;
+
+    /// A number that changes whenever somebody else may have changed what this store holds: overrides are read
+    /// again then.
+    fn version(&self) -> Pending<'_, u64>;
+
+    /// Drops some of what is older or more than `retention` allows, in one small step that holds nobody up for long.
+    /// Nothing is dropped that a state, a fetch or a record that stays refers to.
+    fn prune(
+        &self,
+        retention: Retention,
+        key: Arc<chain::SealingKey>,
+        now: Moment,
+    ) -> Pending<'_, Pruned>;
+
+    /// How much is kept.
+    fn size(&self) -> Pending<'_, Size>;
+}
+
+/// What is written at once.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    /// What has become known of origins, in order.
+    pub landings: Vec<Landing>,
+    /// Settings that records of this batch name for the first time: digest and text.
+    pub policies: Vec<(Arc<str>, Arc<str>)>,
+    /// Records as lines, each a JSON object and a line feed, as [`crate::audit::Record::write_line`] writes them.
+    pub lines: Vec<u8>,
+}
+
+/// A fetch of robots.txt has ended, and the origin's state with it.
+#[derive(Debug, Clone)]
+pub struct Landing {
+    /// Whose.
+    pub origin: Origin,
+    /// What it is now. A new snapshot in it is kept, too.
+    pub state: Arc<State>,
+    /// The fetch.
+    pub fetch: Fetch,
+}
+
+/// One fetch of a robots.txt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetch {
+    /// When it ended.
+    pub time: Moment,
+    /// How long it took.
+    pub duration: Duration,
+    /// What it meant: `successful`, `unavailable` or `unreachable`.
+    pub result: String,
+    /// Why, where it was not successful.
+    pub cause: Option<String>,
+    /// The final answer's status; none where there was no answer.
+    pub status: Option<u16>,
+    /// The URLs that were asked, first to last.
+    pub hops: Vec<String>,
+    /// The body's digest, where it was read.
+    pub sha256: Option<Sha256>,
+    /// Fields of the final answer that matter: content-type, cache-control, etag, last-modified, date, …
+    pub fields: Vec<(String, String)>,
+}
+
+/// What is kept of an origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OriginMemory {
+    /// Whose.
+    pub origin: Origin,
+    /// Its state.
+    pub state: Remembered,
+    /// When that was written.
+    pub updated: Moment,
+}
+
+/// A [`State`] at rest: the file by its digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remembered {
+    /// See [`State::Successful`].
+    Successful {
+        /// The file.
+        copy: CopyOf,
+        /// How long it may be used.
+        fresh: Fresh,
+        /// Failures since.
+        outage: Option<Outage>,
+    },
+    /// See [`State::Unavailable`].
+    Unavailable {
+        /// Why it counts as having none.
+        why: Absence,
+        /// When that was learnt.
+        fetched: Moment,
+        /// How long that holds.
+        fresh: Fresh,
+        /// Failures since.
+        outage: Option<Outage>,
+    },
+    /// See [`State::Unreachable`].
+    Unreachable {
+        /// The failures.
+        outage: Outage,
+        /// The last file that was fetched.
+        last_good: Option<CopyOf>,
+    },
+}
+
+/// A robots.txt that was fetched, without its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyOf {
+    /// Digest of the text that counts.
+    pub sha256: Sha256,
+    /// When the fetch ended.
+    pub fetched: Moment,
+    /// Status of the final answer.
+    pub status: u16,
+    /// Where it came from, after redirects.
+    pub final_url: String,
+    /// Octets of the text that counts.
+    pub bytes: u64,
+    /// Whether there was more than the size limit.
+    pub truncated: bool,
+}
+
+/// Which origins.
+#[derive(Debug, Clone, Default)]
+pub struct OriginQuery {
+    /// Those whose name comes after this one.
+    pub after: Option<String>,
+    /// Those whose name holds this.
+    pub containing: Option<String>,
+    /// Those in this state: `successful`, `unavailable` or `unreachable`.
+    pub state: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Which decisions, and in which order.
+#[derive(Debug, Clone, Default)]
+pub struct DecisionQuery {
+    /// Not before.
+    pub since: Option<Moment>,
+    /// Before.
+    pub until: Option<Moment>,
+    /// Of this origin (`https://example.com`), or of this host whatever the scheme and port.
+    pub origin: Option<String>,
+    /// With a path that this matches: a pattern as in robots.txt.
+    pub path: Option<String>,
+    /// From this address (without its port) or of this name.
+    pub client: Option<String>,
+    /// By a crawler with this product token in its chain, whatever the case.
+    pub agent: Option<String>,
+    /// For this reason.
+    pub reason: Option<String>,
+    /// With this verdict.
+    pub verdict: Option<String>,
+    /// In this mode.
+    pub mode: Option<String>,
+    /// Acknowledged, or not.
+    pub acknowledged: Option<bool>,
+    /// After this place in the order; the last `seq` of a page leads to the next.
+    pub after: Option<u64>,
+    /// From the newest to the oldest.
+    pub newest_first: bool,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A decision as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredDecision {
+    /// Its place in the order of writing, from 1, without gaps.
+    pub seq: u64,
+    /// The record: a JSON object, octet for octet as it was written, without its line feed.
+    pub record: String,
+    /// Its link in the chain.
+    pub hash: Sha256,
+    /// Who has seen it.
+    pub acknowledged: Option<Acknowledgement>,
+}
+
+/// A person has seen a decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acknowledgement {
+    /// When.
+    pub time: Moment,
+    /// Who.
+    pub by: String,
+    /// What there is to say of it.
+    pub note: String,
+}
+
+/// What decisions are counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TallyKey {
+    /// Origin.
+    Origin,
+    /// Reason code.
+    Reason,
+    /// Origin and rule.
+    Rule,
+}
+
+/// Decisions counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tally {
+    /// What they have in common: the origin, the reason, or the origin and the rule.
+    pub key: Vec<String>,
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub first: Moment,
+    /// The last.
+    pub last: Moment,
+}
+
+/// How long and how much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Decisions, and snapshots that nothing refers to, for so long; `None`: for ever.
+    pub keep: Option<Duration>,
+    /// Octets of the store, above which the oldest decisions go; `None`: as many as come.
+    pub max_size: Option<u64>,
+    /// Fetches kept per origin.
+    pub fetches: usize,
+}
+
+/// What one step of [`Store::prune`] has dropped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Decisions.
+    pub decisions: u64,
+    /// Snapshots.
+    pub snapshots: u64,
+    /// Whether there is more to drop.
+    pub more: bool,
+}
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Octets on disk.
+    pub bytes: u64,
+    /// Origins.
+    pub origins: u64,
+    /// Snapshots.
+    pub snapshots: u64,
+    /// Decisions.
+    pub decisions: u64,
+}
+
+/// The store cannot do what is asked.
+#[derive(Debug, Clone)]
+pub struct StoreError {
+    /// What kind of failure it is.
+    pub kind: StoreErrorKind,
+    /// What happened, and the way out.
+    pub message: String,
+}
+
+/// Kinds of [`StoreError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreErrorKind {
+    /// There is no store at this place.
+    Missing,
+    /// No room: it will do again when there is.
+    Full,
+    /// Somebody else holds it for too long.
+    Busy,
+    /// It is damaged, or no store at all.
+    Corrupt,
+    /// A newer crawlgate has written it.
+    Newer,
+    /// It may not be opened or written.
+    Denied,
+    /// Anything else.
+    Failed,
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for StoreError {}

@@ -82,6 +82,35 @@ impl Field {
         }
     }
 
+    /// The field that a line begins with and the length of its name, colon included, where it is a
+    /// frequent one, spelt right, without white space before or after it.
+    ///
+    /// Compares eight octets at once: letters without regard to case, all others as they are.
+    pub(super) fn usual(line: &[u8]) -> Option<(Self, usize)> {
+        const CASE: u64 = u64::from_le_bytes([0x20; 8]);
+        const ALLOW: u64 = u64::from_le_bytes(*b"allow:\0\0");
+        const SITEMAP: u64 = u64::from_le_bytes(*b"sitemap:");
+        const DISALLOW: u64 = u64::from_le_bytes(*b"disallow");
+        const USER_AGE: u64 = u64::from_le_bytes(*b"user-age");
+        let (start, rest) = line.split_first_chunk::<8>()?;
+        let start = u64::from_le_bytes(*start);
+        if start | CASE == DISALLOW && rest.first() == Some(&b':') {
+            Some((Self::Disallow, 9))
+        } else if (start | CASE >> 24) & (u64::MAX >> 16) == ALLOW {
+            Some((Self::Allow, 6))
+        } else if start | (CASE & !(0xFF << 32)) == USER_AGE
+            && let [n, t, b':', ..] = rest
+            && n.eq_ignore_ascii_case(&b'n')
+            && t.eq_ignore_ascii_case(&b't')
+        {
+            Some((Self::UserAgent, 11))
+        } else if start | CASE >> 8 == SITEMAP {
+            Some((Self::Sitemap, 8))
+        } else {
+            None
+        }
+    }
+
     /// The field of that name, misspelt in the frequent ways if `lenient`.
     pub(super) fn named(name: &[u8], lenient: bool) -> Option<Self> {
         if lenient {
@@ -146,6 +175,36 @@ mod tests {
         for (name, written, lenient, strict) in cases {
             assert_eq!(Field::named(written, true), *lenient, "{name}");
             assert_eq!(Field::named(written, false), *strict, "{name}, strict");
+        }
+    }
+
+    #[test]
+    fn usual_names_are_those_that_reading_finds() {
+        let lines: &[(&[u8], Option<(Field, usize)>)] = &[
+            (b"Disallow: /", Some((Field::Disallow, 9))),
+            (b"DISALLOW:/", Some((Field::Disallow, 9))),
+            (b"User-Agent: *", Some((Field::UserAgent, 11))),
+            (b"allow:/abc", Some((Field::Allow, 6))),
+            (b"Sitemap:https", Some((Field::Sitemap, 8))),
+            (b"Disallow : /", None),
+            (b" Disallow: /", None),
+            (b"Disallowed: /", None),
+            (b"user\ragent: a", None),
+            (b"user agent: a", None),
+            (b"allow\x1a/abc", None),
+            (b"sitemap\x1ahttps", None),
+            (b"allow:", None), // too short to be looked at so
+        ];
+        for (line, expected) in lines {
+            let shown = String::from_utf8_lossy(line);
+            assert_eq!(Field::usual(line), *expected, "{shown}");
+            if let Some((field, length)) = expected {
+                assert_eq!(
+                    Field::named(&line[..length - 1], false),
+                    Some(*field),
+                    "{shown}"
+                );
+            }
         }
     }
 }

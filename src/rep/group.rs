@@ -8,9 +8,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::field::Field;
-use super::parse::{AgentLine, GroupLines, Named, OtherLine, Robots, RuleLine, index};
+use super::parse::{Entry, EntryKind, File, Robots, is_global};
 use super::rules::{RuleKind, Rules, Source};
-use super::token::{ProductToken, narrow, wide};
+use super::token::{ProductToken, is_narrow, is_wide, narrow, wide};
 
 /// Which of a file's groups speak to a crawler. Means something only to the [`Robots`] that gave
 /// it.
@@ -29,43 +29,41 @@ impl Robots {
     /// those that name the first token of the chain that any group names, else those that name `*`
     /// (RFC 9309 section 2.2.1).
     pub fn selection(&self, chain: &[ProductToken]) -> Selection {
-        let named = chain
-            .iter()
-            .find_map(|token| self.names.find(token.as_str().as_bytes(), &self.text));
-        match named {
-            Some(token) => Selection::Token(token),
-            None if self.is_global_named => Selection::Global,
+        let token = |token: &ProductToken| self.file.selection(token.as_str().as_bytes());
+        match chain.iter().find_map(token) {
+            Some(selection) => selection,
+            None if self.file.is_global_named => Selection::Global,
             None => Selection::Nobody,
         }
     }
 
     /// The rules of the selected groups, merged and compiled.
     pub fn rules(&self, selection: Selection) -> Rules {
-        let sources: Vec<Source<'_>> = self.sources(selection).collect();
-        Rules::compile(&sources)
+        Rules::compile(&self.file, selection)
     }
 
     /// The rule lines of the selected groups, in file order.
     pub(super) fn sources(&self, selection: Selection) -> impl Iterator<Item = Source<'_>> {
-        self.group_lines().flat_map(move |(agents, lines)| {
-            let speaker = agents
-                .iter()
-                .find_map(|agent| Some((agent, self.speaks(agent, selection)?)));
-            let group = speaker.map(|(agent, name)| {
+        let file = &*self.file;
+        let name = file.name(selection);
+        file.groups().flat_map(move |group| {
+            let speaker = name.and_then(|name| file.speaker(group.clone(), name));
+            let speaker = speaker.map(|(entry, name)| {
                 let name: Arc<str> = Arc::from(String::from_utf8_lossy(name));
-                (agent.line, name)
+                (file.number(entry), name)
             });
-            group.into_iter().flat_map(move |(group_line, name)| {
-                lines.iter().map(move |line| {
-                    let content = line.content.of(&self.text);
-                    Source {
-                        kind: line.kind,
-                        content,
-                        value: content.get(line.value as usize..).unwrap_or_default(),
-                        line: line.line,
+            speaker.into_iter().flat_map(move |(group_line, name)| {
+                let rules = group.clone().zip(file.entries(group.clone()));
+                rules.filter_map(move |(at, entry)| {
+                    let kind = rule_kind(*entry)?;
+                    Some(Source {
+                        kind,
+                        content: file.line(entry.place()).content,
+                        value: file.pair(entry.place()).1,
+                        line: file.number(at),
                         group: Arc::clone(&name),
                         group_line,
-                    }
+                    })
                 })
             })
         })
@@ -73,112 +71,158 @@ impl Robots {
 
     /// The groups as they stand in the file, in order.
     pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {
-        self.group_lines().map(|(agents, rules)| Group {
-            robots: self,
-            agents,
-            rules,
-        })
+        let file = &*self.file;
+        file.groups()
+            .map(move |Range { start, end }| Group { file, start, end })
     }
 
     /// The lines with other fields that crawlgate knows, in order: sitemaps, crawl delays and so
     /// on.
     pub fn others(&self) -> impl Iterator<Item = Other<'_>> {
-        self.others.iter().map(|other| self.other(other))
+        self.file.others(0..self.file.entry_count())
     }
 
     /// Of [`Robots::others`], those that stand in the selected groups.
     pub fn others_of(&self, selection: Selection) -> impl Iterator<Item = Other<'_>> {
-        let groups: Vec<bool> = self
-            .group_lines()
-            .map(|(agents, _)| {
-                agents
-                    .iter()
-                    .any(|agent| self.speaks(agent, selection).is_some())
-            })
-            .collect();
-        self.others
-            .iter()
-            .filter(move |other| {
-                other
-                    .group
-                    .and_then(|at| groups.get(at as usize))
-                    .is_some_and(|speaks| *speaks)
-            })
-            .map(|other| self.other(other))
-    }
-
-    fn other(&self, other: &OtherLine) -> Other<'_> {
-        Other {
-            field: other.field,
-            value: other.value.of(&self.text),
-            line: other.line,
-        }
-    }
-
-    /// Each group's user-agent lines and rules.
-    fn group_lines(&self) -> impl Iterator<Item = (&[AgentLine], &[RuleLine])> {
-        let ends = self.groups.iter().skip(1).copied();
-        let last = GroupLines {
-            agents: index(self.agents.len()),
-            rules: index(self.rules.len()),
+        let file = &*self.file;
+        let name = file.name(selection);
+        let speaks = move |group: &Range<usize>| {
+            name.is_some_and(|name| file.speaker(group.clone(), name).is_some())
         };
-        self.groups
-            .iter()
-            .zip(ends.chain([last]))
-            .map(|(group, end)| {
-                let agents = self
-                    .agents
-                    .get(range(group.agents, end.agents))
-                    .unwrap_or_default();
-                let rules = self
-                    .rules
-                    .get(range(group.rules, end.rules))
-                    .unwrap_or_default();
-                (agents, rules)
-            })
+        file.groups()
+            .filter(speaks)
+            .flat_map(move |group| file.others(group))
+    }
+}
+
+/// What a user-agent line has to name.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Name<'a> {
+    Global,
+    /// A token of letters, `-` and `_`.
+    Narrow(&'a [u8]),
+    /// A token with digits or dots.
+    Wide(&'a [u8]),
+}
+
+impl<'a> Name<'a> {
+    fn token(token: &'a [u8]) -> Self {
+        if token.iter().all(|octet| is_narrow(*octet)) {
+            Self::Narrow(token)
+        } else {
+            Self::Wide(token)
+        }
     }
 
-    /// The name by which a user-agent line names the selection, as written; `None` where it does
-    /// not.
-    fn speaks(&self, agent: &AgentLine, selection: Selection) -> Option<&[u8]> {
-        let value = agent.value.of(&self.text);
-        match (agent.named, selection) {
-            (Named::Global, Selection::Global) => Some(b"*"),
-            (Named::Tokens(Some(token), _), Selection::Token(selected)) if token == selected => {
-                Some(narrow(value))
-            }
-            (Named::Tokens(_, Some(token)), Selection::Token(selected)) if token == selected => {
-                Some(wide(value))
-            }
-            _ => None,
+    /// The name as it is written at the start of `value`, which goes on to the end of the text; `None` if that is
+    /// another.
+    fn written(self, value: &[u8]) -> Option<&[u8]> {
+        let (token, belongs): (_, fn(u8) -> bool) = match self {
+            Self::Global => return is_global(value).then_some(b"*"),
+            Self::Narrow(token) => (token, is_narrow),
+            Self::Wide(token) => (token, is_wide),
+        };
+        let (name, after) = value.split_at_checked(token.len())?;
+        let is_whole = after.first().is_none_or(|octet| !belongs(*octet));
+        (is_whole && name.eq_ignore_ascii_case(token)).then_some(name)
+    }
+}
+
+impl File {
+    /// The groups of a token, if any names it: [`Selection::Token`] holds the place of the first
+    /// value that does, and whether all of the token or the letters of it are meant.
+    fn selection(&self, token: &[u8]) -> Option<Selection> {
+        let name = Name::token(token);
+        let (entry, _) = self.groups().find_map(|group| self.speaker(group, name))?;
+        let place = self.entry(entry)?.place();
+        let is_wide = matches!(name, Name::Wide(_));
+        Some(Selection::Token(place << 1 | u32::from(is_wide)))
+    }
+
+    /// The name that a selection stands for. `None`: nobody's, or that of another file.
+    pub(super) fn name(&self, selection: Selection) -> Option<Name<'_>> {
+        let place = match selection {
+            Selection::Token(place) => place,
+            Selection::Global => return Some(Name::Global),
+            Selection::Nobody => return None,
+        };
+        let entry = self.entry(self.entry_at(place >> 1)?)?;
+        if entry.kind() != EntryKind::Agent {
+            return None;
         }
+        let value = self.from(entry.place());
+        let token = if place & 1 == 0 {
+            narrow(value)
+        } else {
+            wide(value)
+        };
+        (!token.is_empty()).then(|| Name::token(token))
+    }
+
+    /// The first user-agent line of a group that bears this name: its entry, and the name as
+    /// written.
+    pub(super) fn speaker(&self, group: Range<usize>, name: Name<'_>) -> Option<(usize, &[u8])> {
+        group
+            .clone()
+            .zip(self.entries(group))
+            .take_while(|(_, entry)| rule_kind(**entry).is_none())
+            .filter(|(_, entry)| entry.kind() == EntryKind::Agent)
+            .find_map(|(at, entry)| Some((at, name.written(self.from(entry.place()))?)))
+    }
+
+    fn others(&self, range: Range<usize>) -> impl Iterator<Item = Other<'_>> {
+        let entries = range.clone().zip(self.entries(range));
+        entries.filter_map(|(at, entry)| {
+            if entry.kind() != EntryKind::Other {
+                return None;
+            }
+            let (field, value) = self.pair(entry.place());
+            Some(Other {
+                field: field?,
+                value,
+                line: self.number(at),
+            })
+        })
+    }
+}
+
+/// Whether a rule allows or disallows; `None` for what is no rule.
+pub(super) fn rule_kind(entry: Entry) -> Option<RuleKind> {
+    match entry.kind() {
+        EntryKind::Allow => Some(RuleKind::Allow),
+        EntryKind::Disallow => Some(RuleKind::Disallow),
+        EntryKind::Agent | EntryKind::Other => None,
     }
 }
 
 /// A group as it stands in the file: its user-agent lines, then its rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
-    robots: &'a Robots,
-    agents: &'a [AgentLine],
-    rules: &'a [RuleLine],
+    file: &'a File,
+    /// Its first entry, and the first that is no more its own.
+    start: usize,
+    end: usize,
 }
 
 impl<'a> Group<'a> {
     /// The values of its user-agent lines and the lines' numbers.
     pub fn user_agents(self) -> impl Iterator<Item = (&'a [u8], u32)> {
-        let text = &self.robots.text;
-        self.agents
-            .iter()
-            .map(move |agent| (agent.value.of(text), agent.line))
+        let file = self.file;
+        let entries = (self.start..).zip(file.entries(self.start..self.end));
+        entries
+            .filter(|(_, entry)| entry.kind() == EntryKind::Agent)
+            .map(move |(at, entry)| (file.pair(entry.place()).1, file.number(at)))
     }
 
     /// Its allow and disallow lines, comments kept off, and their numbers; those without a path
     /// too.
     pub fn rules(self) -> impl Iterator<Item = (RuleKind, &'a [u8], u32)> {
-        let text = &self.robots.text;
-        self.rules
-            .iter()
-            .map(move |rule| (rule.kind, rule.content.of(text), rule.line))
+        let file = self.file;
+        let entries = (self.start..).zip(file.entries(self.start..self.end));
+        entries.filter_map(move |(at, entry)| {
+            let kind = rule_kind(*entry)?;
+            Some((kind, file.line(entry.place()).content, file.number(at)))
+        })
     }
 }
 
@@ -191,10 +235,6 @@ pub struct Other<'a> {
     pub value: &'a [u8],
     /// The line's number, from 1.
     pub line: u32,
-}
-
-fn range(start: u32, end: u32) -> Range<usize> {
-    start as usize..end as usize
 }
 
 #[cfg(test)]

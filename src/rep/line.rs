@@ -5,12 +5,12 @@
 //! patience to take what can be parsed and pass over the rest; the reading is that of Google's
 //! library, point by point, because that is what the authors of the files have tested against.
 
-use memchr::memchr2;
+use memchr::{memchr_iter, memchr2, memrchr2};
 
 use super::field::Field;
 
 /// What counts of an overlong line, in octets: what Google's library keeps (8 × 2083 − 1).
-const MAX_LINE: usize = 16_663;
+pub(super) const MAX_LINE: usize = 16_663;
 
 /// The UTF-8 byte order mark.
 const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
@@ -38,15 +38,9 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     pub(super) fn new(text: &'a [u8]) -> Self {
-        // A partial byte order mark is skipped too (Google).
-        let at = text
-            .iter()
-            .zip(BYTE_ORDER_MARK)
-            .take_while(|(octet, mark)| **octet == *mark)
-            .count();
         Self {
             text,
-            at,
+            at: beginning(text),
             number: 0,
         }
     }
@@ -64,31 +58,59 @@ impl<'a> Iterator for Lines<'a> {
         if rest.is_empty() {
             return None;
         }
-        self.at = self.text.len() - rest.len();
-        let end = find_either(b'\n', b'\r', rest).unwrap_or(rest.len());
-        let (line, ending) = rest.split_at_checked(end)?;
-        let start = self.at;
-        self.at += end
-            + match ending {
-                [b'\r', b'\n', ..] => 2,
-                [] => 0,
-                _ => 1,
-            };
+        let start = self.text.len() - rest.len();
+        let end = start + length(rest);
+        self.at = after_ending(self.text, end);
         self.number = self.number.saturating_add(1);
-
-        let is_cut = line.len() > MAX_LINE;
-        let line = line.get(..MAX_LINE).unwrap_or(line);
-        let line = find_either(b'#', 0, line)
-            .and_then(|at| line.get(..at))
-            .unwrap_or(line);
-        let (skipped, content) = trim(line);
-        Some(Line {
-            number: self.number,
-            start: start + skipped,
-            content,
-            is_cut,
-        })
+        Some(Line::new(self.text, start, end, self.number))
     }
+}
+
+/// Where the first line begins: a byte order mark is skipped, a partial one too (Google).
+pub(super) fn beginning(text: &[u8]) -> usize {
+    text.iter()
+        .zip(BYTE_ORDER_MARK)
+        .take_while(|(octet, mark)| **octet == *mark)
+        .count()
+}
+
+/// The length of the line that `text` begins with, without its ending.
+pub(super) fn length(text: &[u8]) -> usize {
+    find_either(b'\n', b'\r', text).unwrap_or(text.len())
+}
+
+/// `memchr2`, looking at the nearest octets first: many lines are short, and to start a vector
+/// search costs more than they take.
+fn find_either(one: u8, other: u8, text: &[u8]) -> Option<usize> {
+    const NEAR: usize = 8;
+    let near = text.get(..NEAR).unwrap_or(text);
+    let is_it = |octet: &u8| *octet == one || *octet == other;
+    match near.iter().position(is_it) {
+        Some(at) => Some(at),
+        None => memchr2(one, other, text.get(NEAR..)?).map(|at| at + NEAR),
+    }
+}
+
+/// Where the next line begins, if one ends at `end`.
+pub(super) fn after_ending(text: &[u8], end: usize) -> usize {
+    end + match text.get(end..) {
+        Some([b'\r', b'\n', ..]) => 2,
+        Some([_, ..]) => 1,
+        _ => 0,
+    }
+}
+
+/// Where the line that holds the octet at `at`, or ends there, begins.
+pub(super) fn start(text: &[u8], at: usize) -> usize {
+    let before = text.get(..at).unwrap_or_default();
+    memrchr2(b'\n', b'\r', before).map_or_else(|| beginning(text), |end| end + 1)
+}
+
+/// How many lines end in `text`.
+pub(super) fn endings(text: &[u8]) -> u32 {
+    let lone = |at: &usize| text.get(at + 1) != Some(&b'\n');
+    let count = memchr_iter(b'\n', text).count() + memchr_iter(b'\r', text).filter(lone).count();
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// A line read as `name : value`.
@@ -102,6 +124,23 @@ pub(super) struct Pair<'a> {
 }
 
 impl<'a> Line<'a> {
+    /// The line from `start` to its ending at `end`.
+    pub(super) fn new(text: &'a [u8], start: usize, end: usize, number: u32) -> Self {
+        let line = text.get(start..end).unwrap_or_default();
+        let is_cut = line.len() > MAX_LINE;
+        let line = line.get(..MAX_LINE).unwrap_or(line);
+        let line = find_either(b'#', 0, line)
+            .and_then(|at| line.get(..at))
+            .unwrap_or(line);
+        let (skipped, content) = trim(line);
+        Self {
+            number,
+            start: start + skipped,
+            content,
+            is_cut,
+        }
+    }
+
     /// The line as a field and its value; `None` where it has not that form.
     pub(super) fn pair(&self, lenient: bool) -> Option<Pair<'a>> {
         let separator = match self.content.iter().position(|octet| *octet == b':') {
@@ -133,21 +172,6 @@ fn two_words(content: &[u8]) -> Option<usize> {
     memchr2(b' ', b'\t', rest.get(second..)?)
         .is_none()
         .then_some(end)
-}
-
-/// `memchr2`, looking at the nearest octets first: lines are short, and to start a vector search
-/// costs more than most take.
-fn find_either(one: u8, other: u8, text: &[u8]) -> Option<usize> {
-    const NEAR: usize = 16;
-    let (near, far) = text.split_at_checked(NEAR).unwrap_or((text, &[]));
-    match near
-        .iter()
-        .position(|octet| *octet == one || *octet == other)
-    {
-        Some(at) => Some(at),
-        None if far.is_empty() => None,
-        None => memchr2(one, other, far).map(|at| near.len() + at),
-    }
 }
 
 /// Whether `octet` is white space inside a line.

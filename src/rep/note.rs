@@ -5,9 +5,12 @@
 
 use std::fmt;
 
+use super::explain::is_global;
 use super::field::Field;
-use super::line::{Lines, is_space};
-use super::token::wide;
+use super::idle::{Draft, DraftRule, Idle, idle};
+use super::line::{Line, Lines, Pair, is_space};
+use super::rules::RuleKind;
+use super::token::{narrow, wide};
 
 /// A remark on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,14 +30,71 @@ pub enum NoteKind {
     NoField,
     /// The field's name means nothing here.
     UnknownField,
+    /// A line of two words without a colon, read as if it had one (Google).
+    NoColon,
+    /// A field's name that is misspelt in a frequent way, or goes on after its end, read as this one (Google).
+    Misspelt(Field),
     /// A rule before the first user-agent line.
     NobodysRule,
     /// A user-agent value that can name no crawler.
     NamesNobody,
+    /// A user-agent value of which only the beginning names a crawler.
+    NameCut,
+    /// A user-agent line that joins the group above although other fields stand between them: only a rule ends a
+    /// group's user-agent lines.
+    JoinsGroup,
+    /// A group without rules.
+    EmptyGroup,
     /// A rule path that begins with neither `/` nor `*`.
     NeverMatches,
+    /// A comment that begins inside a rule's path.
+    CommentInside,
+    /// A line that ends at a NUL.
+    Nul,
     /// A line so long that only its beginning counts.
     Cut,
+    /// A line that is not UTF-8.
+    NotUtf8,
+    /// A rule that says the same as another.
+    Repeats {
+        /// The number of the other rule's line.
+        line: u32,
+    },
+    /// A rule that can never decide: another says the opposite of the same paths, and goes first.
+    Outranked {
+        /// The number of the other rule's line.
+        line: u32,
+    },
+    /// An `allow` of what no rule that it could win against disallows.
+    Needless,
+    /// The first line that the size limit leaves out.
+    Truncated,
+}
+
+impl NoteKind {
+    /// A stable code.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoField => "no_field",
+            Self::UnknownField => "unknown_field",
+            Self::NoColon => "no_colon",
+            Self::Misspelt(_) => "misspelt",
+            Self::NobodysRule => "nobodys_rule",
+            Self::NamesNobody => "names_nobody",
+            Self::NameCut => "name_cut",
+            Self::JoinsGroup => "joins_group",
+            Self::EmptyGroup => "empty_group",
+            Self::NeverMatches => "never_matches",
+            Self::CommentInside => "comment_inside",
+            Self::Nul => "nul",
+            Self::Cut => "cut",
+            Self::NotUtf8 => "not_utf8",
+            Self::Repeats { .. } => "repeats",
+            Self::Outranked { .. } => "outranked",
+            Self::Needless => "needless",
+            Self::Truncated => "truncated",
+        }
+    }
 }
 
 impl fmt::Display for NoteKind {
@@ -42,60 +102,224 @@ impl fmt::Display for NoteKind {
         f.write_str(match self {
             Self::NoField => "not of the form `field: value`, ignored",
             Self::UnknownField => "unknown field, ignored",
+            Self::NoColon => "the colon is missing, accepted all the same",
+            Self::Misspelt(field) => return write!(f, "misspelt, read as `{}`", field.as_str()),
             Self::NobodysRule => {
                 "a rule before the first user-agent line belongs to no group, ignored"
             }
             Self::NamesNobody => {
                 "no crawler can have this name: letters, digits, `-`, `_` and `.` only, or `*`"
             }
+            Self::NameCut => {
+                "the name ends at the first character that no name can have, the rest is ignored"
+            }
+            Self::JoinsGroup => {
+                "joins the group above: only an allow or disallow line ends its user-agent lines"
+            }
+            Self::EmptyGroup => "no rule follows: the group restricts nothing",
             Self::NeverMatches => "matches nothing: a rule's path begins with `/` or `*`",
+            Self::CommentInside => {
+                "`#` begins a comment, also inside a path; write `%23` for the character"
+            }
+            Self::Nul => "the line ends at its first NUL",
             Self::Cut => "only the first 16,663 octets of the line count",
+            Self::NotUtf8 => "not UTF-8: compared octet by octet, percent-encoded",
+            Self::Repeats { line } => return write!(f, "says no more than line {line}"),
+            Self::Outranked { line } => {
+                return write!(
+                    f,
+                    "never decides: line {line} is for the same paths and wins"
+                );
+            }
+            Self::Needless => {
+                "changes nothing: no disallow that it could win against is for any of its paths"
+            }
+            Self::Truncated => "the file is too long: from here on nothing counts",
         })
     }
 }
 
-/// The remarks on a text.
-pub(super) fn notes(text: &[u8], lenient: bool) -> Vec<Note> {
-    let mut notes = Vec::new();
-    let mut is_group_seen = false;
+/// The remarks on a text, in order of their lines.
+pub(super) fn notes(text: &[u8], lenient: bool, is_truncated: bool) -> Vec<Note> {
+    let mut reader = Reader {
+        notes: Vec::new(),
+        groups: Vec::new(),
+        run: Run::None,
+    };
     for line in Lines::new(text) {
-        let mut note = |kind| {
-            let text = Box::from(String::from_utf8_lossy(line.content));
-            notes.push(Note {
-                line: line.number,
-                kind,
-                text,
-            });
-        };
         if line.is_cut {
-            note(NoteKind::Cut);
+            reader.note(&line, NoteKind::Cut);
+        }
+        if text.get(line.start + line.content.len()) == Some(&0) {
+            reader.note(&line, NoteKind::Nul);
         }
         if line.content.is_empty() {
             continue;
         }
-        let Some(pair) = line.pair(lenient) else {
-            note(NoteKind::NoField);
-            continue;
-        };
-        match pair.field {
-            Some(Field::UserAgent) => {
-                is_group_seen = true;
-                let is_global = matches!(pair.value, [b'*', after @ ..] if after.first().is_none_or(|octet| is_space(*octet)));
-                if !is_global && wide(pair.value).is_empty() {
-                    note(NoteKind::NamesNobody);
-                }
-            }
-            Some(Field::Allow | Field::Disallow) if !is_group_seen => note(NoteKind::NobodysRule),
-            Some(Field::Allow | Field::Disallow) => {
-                if !matches!(pair.value.first(), None | Some(b'/' | b'*')) {
-                    note(NoteKind::NeverMatches);
-                }
-            }
-            Some(_) => {}
-            None => note(NoteKind::UnknownField),
+        match line.pair(lenient) {
+            Some(pair) => reader.read(&line, &pair, text),
+            None => reader.note(&line, NoteKind::NoField),
         }
     }
+    reader.end();
+    let Reader { mut notes, .. } = reader;
+    notes.sort_by_key(|note| note.line);
+    if is_truncated {
+        notes.push(Note {
+            line: lines_in(text).saturating_add(1),
+            kind: NoteKind::Truncated,
+            text: Box::default(),
+        });
+    }
     notes
+}
+
+/// How many lines end in `text`.
+fn lines_in(text: &[u8]) -> u32 {
+    let ends = text.iter().zip(text.iter().skip(1).chain([&0]));
+    let ends = ends.filter(|(octet, next)| match octet {
+        b'\n' => true,
+        b'\r' => **next != b'\n',
+        _ => false,
+    });
+    u32::try_from(ends.count()).unwrap_or(u32::MAX)
+}
+
+/// A field's name as it is written.
+fn name<'a>(line: &Line<'a>, pair: &Pair<'_>) -> &'a [u8] {
+    let before = line.content.get(..pair.value_start).unwrap_or_default();
+    let is_end = |octet: &u8| *octet == b':';
+    let end = before.iter().position(is_end).unwrap_or(before.len());
+    let name = before.get(..end).unwrap_or_default();
+    let last = name.iter().rposition(|octet| !is_space(*octet));
+    last.and_then(|last| name.get(..=last)).unwrap_or_default()
+}
+
+impl Note {
+    fn new(line: u32, kind: NoteKind, content: &[u8]) -> Self {
+        Self {
+            line,
+            kind,
+            text: Box::from(String::from_utf8_lossy(content)),
+        }
+    }
+}
+
+/// The run of user-agent lines that the next one would join.
+#[derive(Clone, Copy)]
+enum Run<'a> {
+    /// None: the next one opens a group.
+    None,
+    /// One that began with this line and that nothing has interrupted.
+    Open(Line<'a>),
+    /// One after which another field stands.
+    Interrupted(Line<'a>),
+}
+
+struct Reader<'a> {
+    notes: Vec<Note>,
+    groups: Vec<Draft<'a>>,
+    run: Run<'a>,
+}
+
+impl<'a> Reader<'a> {
+    fn note(&mut self, line: &Line<'_>, kind: NoteKind) {
+        self.notes.push(Note::new(line.number, kind, line.content));
+    }
+
+    fn read(&mut self, line: &Line<'a>, pair: &Pair<'a>, text: &[u8]) {
+        let Some(field) = pair.field else {
+            self.note(line, NoteKind::UnknownField);
+            return;
+        };
+        if !line.content.contains(&b':') {
+            self.note(line, NoteKind::NoColon);
+        }
+        if !name(line, pair).eq_ignore_ascii_case(field.as_str().as_bytes()) {
+            self.note(line, NoteKind::Misspelt(field));
+        }
+        if std::str::from_utf8(line.content).is_err() {
+            self.note(line, NoteKind::NotUtf8);
+        }
+        let kind = match field {
+            Field::UserAgent => return self.user_agent(line, pair.value),
+            Field::Allow => RuleKind::Allow,
+            Field::Disallow => RuleKind::Disallow,
+            _ => {
+                if let Run::Open(first) = self.run {
+                    self.run = Run::Interrupted(first);
+                }
+                return;
+            }
+        };
+        self.run = Run::None;
+        let rule = DraftRule {
+            kind,
+            value: pair.value,
+            content: line.content,
+            line: line.number,
+        };
+        match self.groups.last_mut() {
+            Some(group) => group.rules.push(rule),
+            None => return self.note(line, NoteKind::NobodysRule),
+        }
+        if !matches!(pair.value.first(), None | Some(b'/' | b'*')) {
+            self.note(line, NoteKind::NeverMatches);
+        }
+        let is_in_path = !pair.value.is_empty();
+        if is_in_path && text.get(line.start + line.content.len()) == Some(&b'#') {
+            self.note(line, NoteKind::CommentInside);
+        }
+    }
+
+    fn user_agent(&mut self, line: &Line<'a>, value: &[u8]) {
+        self.run = match self.run {
+            Run::None => {
+                self.groups.push(Draft::default());
+                Run::Open(*line)
+            }
+            Run::Open(first) => Run::Open(first),
+            Run::Interrupted(first) => {
+                self.note(line, NoteKind::JoinsGroup);
+                Run::Open(first)
+            }
+        };
+        let names: &[&[u8]] = if is_global(value) {
+            &[b"*"]
+        } else if wide(value).is_empty() {
+            self.note(line, NoteKind::NamesNobody);
+            &[]
+        } else {
+            if wide(value) != value {
+                self.note(line, NoteKind::NameCut);
+            }
+            &[narrow(value), wide(value)]
+        };
+        if let Some(group) = self.groups.last_mut() {
+            let names = names.iter().filter(|name| !name.is_empty());
+            group
+                .names
+                .extend(names.map(|name| name.to_ascii_lowercase()));
+        }
+    }
+
+    /// What can be said only once all is read.
+    fn end(&mut self) {
+        if let Run::Open(first) | Run::Interrupted(first) = self.run {
+            self.note(&first, NoteKind::EmptyGroup);
+        }
+        let mut idle = idle(&self.groups).into_iter().peekable();
+        for rule in self.groups.iter().flat_map(|group| &group.rules) {
+            if let Some((line, why)) = idle.next_if(|(line, _)| *line == rule.line) {
+                let kind = match why {
+                    Idle::Repeats(line) => NoteKind::Repeats { line },
+                    Idle::Outranked(line) => NoteKind::Outranked { line },
+                    Idle::Needless => NoteKind::Needless,
+                };
+                self.notes.push(Note::new(line, kind, rule.content));
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -107,25 +331,80 @@ mod tests {
     )]
     use super::*;
 
+    fn kinds(text: &[u8], lenient: bool) -> Vec<(u32, NoteKind)> {
+        notes(text, lenient, false)
+            .iter()
+            .map(|note| (note.line, note.kind))
+            .collect()
+    }
+
     #[test]
     fn lines_that_do_not_do_what_they_seem_to() {
+        use NoteKind::*;
         let long = format!("Allow: /{}", "a".repeat(20_000));
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &str, &[(u32, NoteKind)])] = &[
-            ("all is well", "\n# x\nUser-agent: *\nDisallow:\nAllow: /a\nSitemap: https://a/\nUser-agent: * x\n", &[]),
-            ("no field", "<html>", &[(1, NoteKind::NoField)]),
-            ("unknown field", "noindex: /a", &[(1, NoteKind::UnknownField)]),
-            ("too early", "Disallow: /a\nUser-agent: a\nDisallow: /a", &[(1, NoteKind::NobodysRule)]),
-            ("nobody's name", "User-agent:\nUser-agent: *a\nUser-agent: 360", &[(1, NoteKind::NamesNobody), (2, NoteKind::NamesNobody)]),
-            ("a path that matches nothing", "User-agent: *\nDisallow: a", &[(2, NoteKind::NeverMatches)]),
-            ("overlong", &format!("User-agent: *\n{long}"), &[(2, NoteKind::Cut)]),
+            ("all is well", "\n# x\nUser-agent: *\nDisallow:\nAllow: /a # why\nSitemap: https://a/\nUser-agent: * x\nDisallow: /b\n", &[(5, Needless)]),
+            ("no field", "<html>", &[(1, NoField)]),
+            ("unknown field", "noindex: /a", &[(1, UnknownField)]),
+            ("no colon", "User-agent *\nDisallow\t/a", &[(1, NoColon), (2, NoColon)]),
+            ("misspelt", "useragent : *\nDissallow: /a\nAllow-list: /a/b\nsite-map: https://a/", &[(1, Misspelt(Field::UserAgent)), (2, Misspelt(Field::Disallow)), (3, Misspelt(Field::Allow)), (4, Misspelt(Field::Sitemap))]),
+            ("too early", "Disallow: /a\nUser-agent: a\nDisallow: /a", &[(1, NobodysRule)]),
+            ("nobody's name", "User-agent:\nUser-agent: *a\nUser-agent: 360\nDisallow: /", &[(1, NamesNobody), (2, NamesNobody)]),
+            ("a name with more after it", "User-agent: a/1.0\nUser-agent: b c\nDisallow: /", &[(1, NameCut), (2, NameCut)]),
+            ("a group that joins the one above", "User-agent: a\nCrawl-delay: 1\n\nUser-agent: b\nDisallow: /", &[(4, JoinsGroup)]),
+            ("a list of names is none", "User-agent: a\n\nUser-agent: b\nDisallow: /\nCrawl-delay: 1\nUser-agent: c\nDisallow: /", &[]),
+            ("a group without rules", "User-agent: a\nDisallow: /\nUser-agent: b\nUser-agent: c\nCrawl-delay: 1", &[(3, EmptyGroup)]),
+            ("a path that matches nothing", "User-agent: *\nDisallow: a", &[(2, NeverMatches)]),
+            ("a comment inside a path", "User-agent: *# b\nDisallow: /a#b", &[(2, CommentInside)]),
+            ("a NUL", "User-agent: *\nDisallow: /a\0b", &[(2, Nul)]),
+            ("overlong", &format!("User-agent: *\n{long}"), &[(2, Cut)]),
+            ("twice", "User-agent: *\nDisallow: /a\nDisallow: /a", &[(3, Repeats { line: 2 })]),
+            ("outranked", "User-agent: *\nDisallow: /a\nAllow: /a", &[(2, Outranked { line: 3 })]),
         ];
         for (name, text, expected) in cases {
-            let found: Vec<_> = notes(text.as_bytes(), true)
-                .iter()
-                .map(|note| (note.line, note.kind))
-                .collect();
-            assert_eq!(found, *expected, "{name}");
+            assert_eq!(kinds(text.as_bytes(), true), *expected, "{name}");
         }
+        let latin = b"User-agent: *\nDisallow: /\xE9 # \xE9\nAllow: /b # \xE9\nAllow: /*";
+        assert_eq!(
+            kinds(latin, true),
+            [(2, NotUtf8), (3, Needless), (4, Needless)],
+            "Latin-1"
+        );
+    }
+
+    #[test]
+    fn what_strict_reading_ignores_has_other_notes() {
+        use NoteKind::{NoField, UnknownField};
+        let text = b"User-agent: *\nDisallow /a\nDissallow: /b\nDisallow: /c";
+        assert_eq!(kinds(text, false), [(2, NoField), (3, UnknownField)]);
+    }
+
+    #[test]
+    fn a_file_that_is_cut_says_where() {
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &str, u32)] = &[
+            ("before its first line ends", "", 1),
+            ("after a line", "User-agent: *\n", 2),
+            ("whatever ends the lines", "User-agent: *\r\n\rAllow: /\n\n", 5),
+        ];
+        for (name, text, line) in cases {
+            let notes = notes(text.as_bytes(), true, true);
+            let last = notes.last().map(|note| (note.line, note.kind));
+            assert_eq!(last, Some((*line, NoteKind::Truncated)), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_note_has_a_code_of_its_own_and_the_line_it_is_about() {
+        let notes = notes(b"User-agent: *\nDisallow: a # x\n<p>\n", true, false);
+        let shown: Vec<_> = notes
+            .iter()
+            .map(|note| (note.kind.as_str(), &*note.text))
+            .collect();
+        assert_eq!(
+            shown,
+            [("never_matches", "Disallow: a"), ("no_field", "<p>")]
+        );
     }
 }

@@ -1,15 +1,22 @@
 //! A robots.txt, parsed once.
 //!
-//! Parsing keeps the text and, for every line that counts, where in the text it stands; nothing is
-//! copied out of it until somebody asks. A group here is what the file shows: a run of user-agent
-//! lines with the rules below it. Merging the groups of one token is left to whoever selects them.
+//! Parsing keeps the text and, for every line that counts, where in the text its value stands and
+//! what kind of line it is: four octets a line. Nothing is copied out of the text, and nothing is
+//! read twice, until somebody asks: the end of a value, the number of its line and the name of its
+//! group are found again from its place. A file of which one crawler's rules are wanted is paid for
+//! by its length and by that crawler's rules, not by all others.
+//!
+//! A group here is what the file shows: a run of user-agent lines with the rules below it. Merging
+//! the groups of one token is left to whoever selects them.
+//!
+//! Cost: one search for each line's end and one look at its first octets, so linear in the text,
+//! whatever it holds.
+
+use std::sync::Arc;
 
 use super::field::Field;
-use super::line::{Line, Lines, is_space};
-use super::names::Names;
+use super::line::{self, Line, MAX_LINE, is_space};
 use super::note::{Note, notes};
-use super::rules::RuleKind;
-use super::token::{narrow, wide};
 
 /// How a robots.txt is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +24,8 @@ pub struct ParseOptions {
     /// Whether field names may be misspelt in the frequent ways and a line of two words may lack
     /// its colon.
     pub lenient: bool,
-    /// How many octets count. RFC 9309 section 2.5 asks for at least 512,000.
+    /// How many octets count. RFC 9309 section 2.5 asks for at least 512,000; more than 64 MiB
+    /// (67,108,864) are taken as that.
     pub limit: usize,
 }
 
@@ -30,80 +38,73 @@ impl Default for ParseOptions {
     }
 }
 
-/// A parsed robots.txt.
+/// The most octets that ever count, so that a place and four flags fit into 32 bits, also in
+/// patterns that the comparison form has made three times as long.
+const MOST: usize = 1 << 26;
+
+/// A parsed robots.txt. A clone shares the text.
 #[derive(Clone, Debug)]
 pub struct Robots {
-    pub(super) text: Box<[u8]>,
+    pub(super) file: Arc<File>,
+}
+
+/// The text, and where in it lies what counts.
+#[derive(Debug, Default)]
+pub(super) struct File {
+    text: Box<[u8]>,
     is_truncated: bool,
     lenient: bool,
-    pub(super) groups: Vec<GroupLines>,
-    pub(super) agents: Vec<AgentLine>,
-    pub(super) rules: Vec<RuleLine>,
-    pub(super) others: Vec<OtherLine>,
-    /// The tokens that user-agent lines name, numbered.
-    pub(super) names: Names,
+    /// The user-agent lines, the rules of groups and the other known fields, in order.
+    entries: Box<[Entry]>,
+    /// The first entry of each group; the next group's ends it.
+    groups: Box<[u32]>,
+    /// The number of every [`MARKED`]th entry's line.
+    marks: Box<[u32]>,
     pub(super) is_global_named: bool,
+    /// Whether values must be looked up with an eye on the limit of a line's length.
+    has_overlong: bool,
 }
 
-/// Where a piece of the text stands. Texts are cut far below 4 GiB.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
-    start: u32,
-    end: u32,
+/// From one line number that is kept to the next, in entries.
+const MARKED: usize = 64;
+
+/// A line that counts: what it is, and where its value begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry(u32);
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EntryKind {
+    Agent,
+    Allow,
+    Disallow,
+    Other,
 }
 
-impl Span {
-    fn new(start: usize, length: usize) -> Self {
-        Self {
-            start: index(start),
-            end: index(start + length),
+impl Entry {
+    fn new(kind: EntryKind, value: usize) -> Self {
+        let kind = match kind {
+            EntryKind::Agent => 0,
+            EntryKind::Allow => 1,
+            EntryKind::Disallow => 2,
+            EntryKind::Other => 3,
+        };
+        Self(index(value) | kind << 30)
+    }
+
+    pub(super) fn kind(self) -> EntryKind {
+        match self.0 >> 30 {
+            0 => EntryKind::Agent,
+            1 => EntryKind::Allow,
+            2 => EntryKind::Disallow,
+            _ => EntryKind::Other,
         }
     }
 
-    pub(super) fn of(self, text: &[u8]) -> &[u8] {
-        text.get(self.start as usize..self.end as usize)
-            .unwrap_or_default()
+    /// Where in the text the value begins.
+    pub(super) fn place(self) -> u32 {
+        self.0 << 2 >> 2
     }
-}
-
-/// The first user-agent line and the first rule of a group; the next group's end them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct GroupLines {
-    pub(super) agents: u32,
-    pub(super) rules: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AgentLine {
-    pub(super) line: u32,
-    pub(super) value: Span,
-    pub(super) named: Named,
-}
-
-/// Whom a user-agent line names.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Named {
-    Global,
-    /// A token of letters, and the longer one that the line is for crawlers with digits or dots in
-    /// their token.
-    Tokens(Option<u32>, Option<u32>),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RuleLine {
-    pub(super) line: u32,
-    pub(super) kind: RuleKind,
-    pub(super) content: Span,
-    /// Where in the content the path begins; it ends with the content.
-    pub(super) value: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OtherLine {
-    pub(super) line: u32,
-    pub(super) field: Field,
-    pub(super) value: Span,
-    pub(super) group: Option<u32>,
 }
 
 impl Robots {
@@ -113,114 +114,227 @@ impl Robots {
     /// To tell a file that ends at the limit from one that goes on, hand over one octet more where
     /// there is one.
     pub fn parse(text: &[u8], options: ParseOptions) -> Self {
-        let kept = within(text, options.limit.min(u32::MAX as usize));
-        let mut robots = Self {
+        let limit = options.limit.min(MOST);
+        let kept = within(text, limit);
+        let mut reader = Reader::new(kept);
+        reader.read(options.lenient);
+        let file = File {
             text: Box::from(kept),
-            is_truncated: text.len() > options.limit,
+            is_truncated: text.len() > limit,
             lenient: options.lenient,
-            groups: Vec::new(),
-            agents: Vec::new(),
-            rules: Vec::new(),
-            others: Vec::new(),
-            names: Names::default(),
-            is_global_named: false,
+            entries: reader.entries.into_boxed_slice(),
+            groups: reader.groups.into_boxed_slice(),
+            marks: reader.marks.into_boxed_slice(),
+            is_global_named: reader.is_global_named,
+            has_overlong: reader.has_overlong,
         };
-        // Whether the next user-agent line joins the group before it.
-        let mut is_group_open = false;
-        for line in Lines::new(kept) {
-            let Some(pair) = line.pair(options.lenient) else {
-                continue;
-            };
-            let value = Span::new(line.start + pair.value_start, pair.value.len());
-            match pair.field {
-                Some(Field::UserAgent) => {
-                    if !is_group_open {
-                        is_group_open = true;
-                        let group = GroupLines {
-                            agents: index(robots.agents.len()),
-                            rules: index(robots.rules.len()),
-                        };
-                        robots.groups.push(group);
-                    }
-                    let named = robots.name(pair.value, value.start);
-                    robots.agents.push(AgentLine {
-                        line: line.number,
-                        value,
-                        named,
-                    });
-                }
-                Some(Field::Allow) => {
-                    is_group_open = false;
-                    robots.rule(&line, RuleKind::Allow, pair.value_start);
-                }
-                Some(Field::Disallow) => {
-                    is_group_open = false;
-                    robots.rule(&line, RuleKind::Disallow, pair.value_start);
-                }
-                Some(field) => {
-                    let group = robots.groups.len().checked_sub(1).map(index);
-                    robots.others.push(OtherLine {
-                        line: line.number,
-                        field,
-                        value,
-                        group,
-                    });
-                }
-                None => {}
-            }
+        Self {
+            file: Arc::new(file),
         }
-        robots
     }
 
     /// The text that counts: all of it, or its whole lines within the limit.
     pub fn text(&self) -> &[u8] {
-        &self.text
+        &self.file.text
     }
 
     /// Whether the text was longer than the limit.
     pub fn is_truncated(&self) -> bool {
-        self.is_truncated
+        self.file.is_truncated
     }
 
-    /// Heap used, in octets, about.
+    /// Heap used, in octets. Rules compiled from this file share its text and count their own.
     pub fn bytes(&self) -> usize {
-        self.text.len()
-            + size_of::<GroupLines>() * self.groups.capacity()
-            + size_of::<AgentLine>() * self.agents.capacity()
-            + size_of::<RuleLine>() * self.rules.capacity()
-            + size_of::<OtherLine>() * self.others.capacity()
-            + self.names.bytes()
+        let file = &*self.file;
+        size_of::<File>()
+            + file.text.len()
+            + size_of_val(&*file.entries)
+            + size_of_val(&*file.groups)
+            + size_of_val(&*file.marks)
     }
 
     /// What its author should know: lines that do not do what they seem to. Reads the text anew.
     pub fn notes(&self) -> Vec<Note> {
-        notes(&self.text, self.lenient)
+        notes(&self.file.text, self.file.lenient, self.file.is_truncated)
+    }
+}
+
+impl File {
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text
     }
 
-    /// Reads the value of a user-agent line.
-    fn name(&mut self, value: &[u8], start: u32) -> Named {
-        if let [b'*', after @ ..] = value
-            && after.first().is_none_or(|octet| is_space(*octet))
-        {
-            self.is_global_named = true;
-            return Named::Global;
+    /// How many lines count.
+    pub(super) fn entry_count(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn entry(&self, at: usize) -> Option<Entry> {
+        self.entries.get(at).copied()
+    }
+
+    /// The number of the entry whose value begins at `place`.
+    pub(super) fn entry_at(&self, place: u32) -> Option<usize> {
+        self.entries
+            .binary_search_by_key(&place, |entry| entry.place())
+            .ok()
+    }
+
+    /// The entries of each group: their range.
+    pub(super) fn groups(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        let ends = self.groups.iter().skip(1).copied();
+        self.groups
+            .iter()
+            .zip(ends.chain([index(self.entries.len())]))
+            .map(|(start, end)| *start as usize..end as usize)
+    }
+
+    /// The range of the group that holds an entry.
+    pub(super) fn group_of(&self, entry: usize) -> Option<std::ops::Range<usize>> {
+        let after = self
+            .groups
+            .partition_point(|first| *first as usize <= entry);
+        let start = *self.groups.get(after.checked_sub(1)?)?;
+        let end = self
+            .groups
+            .get(after)
+            .map_or(self.entries.len(), |end| *end as usize);
+        Some(start as usize..end)
+    }
+
+    pub(super) fn entries(&self, range: std::ops::Range<usize>) -> &[Entry] {
+        self.entries.get(range).unwrap_or_default()
+    }
+
+    /// The whole line of an entry. Its number is not known from its place.
+    pub(super) fn line(&self, place: u32) -> Line<'_> {
+        let start = line::start(&self.text, place as usize);
+        let rest = self.text.get(start..).unwrap_or_default();
+        Line::new(&self.text, start, start + line::length(rest), 0)
+    }
+
+    /// The field and the value of the line whose value begins at `place`.
+    pub(super) fn pair(&self, place: u32) -> (Option<Field>, &[u8]) {
+        let pair = self.line(place).pair(self.lenient);
+        pair.map_or((None, &[]), |pair| (pair.field, pair.value))
+    }
+
+    /// What stands where a value begins, to the end of the text. Of an overlong line, the value
+    /// itself.
+    pub(super) fn from(&self, place: u32) -> &[u8] {
+        if self.has_overlong {
+            return self.pair(place).1;
         }
-        let (letters, all) = (narrow(value), wide(value));
-        let mut number = |name: &[u8]| self.names.number(name, start, &self.text);
-        let longer = (all.len() > letters.len()).then(|| number(all)).flatten();
-        Named::Tokens(number(letters), longer)
+        self.text.get(place as usize..).unwrap_or_default()
     }
 
-    /// Keeps a rule. One before the first user-agent line is in no group's range.
-    fn rule(&mut self, line: &Line<'_>, kind: RuleKind, value_start: usize) {
-        let content = Span::new(line.start, line.content.len());
-        self.rules.push(RuleLine {
-            line: line.number,
-            kind,
-            content,
-            value: index(value_start),
-        });
+    /// The number of an entry's line, from 1.
+    pub(super) fn number(&self, entry: usize) -> u32 {
+        let marked = entry / MARKED;
+        let place = |entry| self.entry(entry).map_or(0, |entry| entry.place() as usize);
+        let between = self.text.get(place(marked * MARKED)..place(entry));
+        let mark = self.marks.get(marked).copied().unwrap_or_default();
+        mark.saturating_add(between.map_or(0, line::endings))
     }
+}
+
+/// Finds the lines that count.
+struct Reader<'a> {
+    text: &'a [u8],
+    entries: Vec<Entry>,
+    groups: Vec<u32>,
+    marks: Vec<u32>,
+    is_global_named: bool,
+    has_overlong: bool,
+    /// Whether the next user-agent line joins the group before it.
+    is_group_open: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn new(text: &'a [u8]) -> Self {
+        Self {
+            text,
+            // A little more than most files need; what is left over is given back.
+            entries: Vec::with_capacity(text.len() / 24),
+            groups: Vec::new(),
+            marks: Vec::new(),
+            is_global_named: false,
+            has_overlong: false,
+            is_group_open: false,
+        }
+    }
+
+    fn read(&mut self, lenient: bool) {
+        let mut start = line::beginning(self.text);
+        let mut number = 0_u32;
+        while let Some(rest) = self.text.get(start..)
+            && !rest.is_empty()
+        {
+            number += 1;
+            // Most lines are of a few fields, written as they should be.
+            let usual = Field::usual(rest);
+            let after_name = usual.map_or(0, |(_, length)| length);
+            let unread = rest.get(after_name..).unwrap_or_default();
+            let end = start + after_name + line::length(unread);
+            let is_overlong = end - start > MAX_LINE;
+            self.has_overlong |= is_overlong;
+            match usual {
+                Some((field, _)) if !is_overlong => {
+                    let is_blank = |octet: &&u8| is_space(**octet);
+                    let place = start + after_name + unread.iter().take_while(is_blank).count();
+                    let value = self.text.get(place..).unwrap_or_default();
+                    self.keep(field, place, value, number);
+                }
+                _ if matches!(rest, [b'\n' | b'\r' | b'#', ..]) => {}
+                _ => {
+                    let line = Line::new(self.text, start, end, number);
+                    if let Some(pair) = line.pair(lenient)
+                        && let Some(field) = pair.field
+                    {
+                        self.keep(field, line.start + pair.value_start, pair.value, number);
+                    }
+                }
+            }
+            start = line::after_ending(self.text, end);
+        }
+    }
+
+    /// Keeps a line whose value is at `place`, and is what `value` begins with. A rule before the
+    /// first user-agent line is nobody's.
+    fn keep(&mut self, field: Field, place: usize, value: &[u8], number: u32) {
+        let kind = match field {
+            Field::UserAgent => EntryKind::Agent,
+            Field::Allow => EntryKind::Allow,
+            Field::Disallow => EntryKind::Disallow,
+            _ => EntryKind::Other,
+        };
+        match kind {
+            EntryKind::Agent => {
+                if !self.is_group_open {
+                    self.is_group_open = true;
+                    self.groups.push(index(self.entries.len()));
+                }
+                self.is_global_named |= is_global(value);
+            }
+            EntryKind::Allow | EntryKind::Disallow => {
+                self.is_group_open = false;
+                if self.groups.is_empty() {
+                    return;
+                }
+            }
+            EntryKind::Other => {}
+        }
+        if self.entries.len().is_multiple_of(MARKED) {
+            self.marks.push(number);
+        }
+        self.entries.push(Entry::new(kind, place));
+    }
+}
+
+/// Whether the value that `text` begins with is `*`, or `*` then white space and more (Google).
+pub(super) fn is_global(text: &[u8]) -> bool {
+    matches!(text, [b'*', after @ ..]
+        if after.first().is_none_or(|octet| is_space(*octet) || matches!(octet, b'\n' | b'\r' | b'#' | 0)))
 }
 
 /// The whole lines of `text` within `limit`.
@@ -288,9 +402,10 @@ mod tests {
                 .flat_map(|group| group.rules())
                 .map(|(_, _, line)| line)
                 .collect();
-            (file.selection(&[ProductToken::new("a").unwrap()]), rules)
+            let chain = [ProductToken::new("a").unwrap()];
+            (matches!(file.selection(&chain), Selection::Token(_)), rules)
         };
-        assert_eq!(found(true), (Selection::Token(0), vec![3, 4, 5]));
-        assert_eq!(found(false), (Selection::Global, vec![5]));
+        assert_eq!(found(true), (true, vec![3, 4, 5]));
+        assert_eq!(found(false), (false, vec![5]));
     }
 }

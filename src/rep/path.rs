@@ -63,7 +63,7 @@ impl<'a> ComparisonPath<'a> {
 }
 
 /// Whether the one pass would change nothing.
-fn is_comparison_form(mut rest: &[u8]) -> bool {
+pub(super) fn is_comparison_form(mut rest: &[u8]) -> bool {
     while let Some(at) = rest.iter().position(|octet| !is_kept(*octet)) {
         let Some([b'%', after @ ..]) = rest.get(at..) else {
             return false;
@@ -141,7 +141,7 @@ const fn is_kept(octet: u8) -> bool {
 }
 
 /// Whether a raw octet is compared as its escape.
-const fn is_encoded(octet: u8) -> bool {
+pub(super) const fn is_encoded(octet: u8) -> bool {
     (octet <= b' ')
         | (octet >= 0x7F)
         | (octet == b'"')

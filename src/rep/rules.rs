@@ -1,22 +1,30 @@
 //! The rules that hold for one crawler, compiled: the most specific match wins (RFC 9309 section
 //! 2.2.2).
 //!
-//! Precedence does not depend on the path, so it is settled once: rules are ranked when they are
-//! compiled (longest pattern first, allow before disallow, then file order), and the verdict is the
-//! matching rule of lowest rank.
+//! Compiling files each rule's pattern where the paths that it could match will look: by their
+//! first octets (`prefixes`) if it has no wildcards, else by three octets that they must hold
+//! (`grams`). Precedence does not depend on the path: of all that match, the longest pattern, then
+//! allow before disallow, then file order. What cannot win any more is not asked.
 //!
-//! To find it without asking every rule, rules are filed under their *head*, the plain text before
-//! the first wildcard. The heads are sorted, and each knows the longest other head that begins it.
-//! A binary search finds the one head from which all heads of a path can be reached, so a file of
-//! ten thousand rules costs about what one of ten does.
+//! The rules keep the file's text and borrow their patterns from it, so they are small. What a
+//! decision rests on (the line, its number, its group) is found again in the text when a
+//! [`Finding`] is asked for it; most are not.
 
-use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::cell::OnceCell;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
+use memchr::{memchr, memrchr};
+
+use super::filed::{Filed, Manner, Texts};
+use super::grams::Grams;
+use super::group::{Selection, rule_kind};
+use super::key::Key;
+use super::parse::File;
 use super::path::ComparisonPath;
-use super::pattern::{Pairs, Pattern, Subject};
+use super::pattern::{Pattern, Value};
+use super::prefixes::Prefixes;
 
 /// Whether a rule allows or disallows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,17 +66,45 @@ pub struct Rule {
     pub group_line: u32,
 }
 
-/// The rules of one selection of groups, compiled. Owns all it needs.
-#[derive(Clone, Debug, Default)]
+/// The rules of one selection of groups, compiled. Shares the file's text, owns all else it needs.
+#[derive(Clone, Debug)]
 pub struct Rules {
-    rules: Box<[Rule]>,
-    /// By rank.
-    ranked: Box<[Ranked]>,
-    /// Sorted by head.
-    nodes: Box<[Node]>,
-    /// The patterns that have more than their head to match; each node has a range of them, best
-    /// first.
-    wild: Box<[Wild]>,
+    file: Arc<File>,
+    selection: Selection,
+    arena: Box<[u8]>,
+    key: Key,
+    prefixes: Prefixes,
+    grams: Grams,
+}
+
+/// The rule that decides about a path, found but not yet written out: what it says is known, the
+/// rest of [`Rule`] when first looked at.
+#[derive(Debug)]
+pub struct Finding<'a> {
+    /// Whether the path is allowed.
+    pub kind: RuleKind,
+    rules: &'a Rules,
+    /// Where the rule's value begins.
+    place: u32,
+    rule: OnceCell<Rule>,
+}
+
+impl Finding<'_> {
+    /// The rule, written out.
+    pub fn into_rule(self) -> Rule {
+        let Self {
+            rules, place, rule, ..
+        } = self;
+        rule.into_inner().unwrap_or_else(|| rules.rule(place))
+    }
+}
+
+impl Deref for Finding<'_> {
+    type Target = Rule;
+
+    fn deref(&self) -> &Rule {
+        self.rule.get_or_init(|| self.rules.rule(self.place))
+    }
 }
 
 /// A rule that is still part of its file.
@@ -85,7 +121,7 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    fn rule(&self) -> Rule {
+    pub(super) fn rule(&self) -> Rule {
         Rule {
             kind: self.kind,
             text: Box::from(String::from_utf8_lossy(self.content)),
@@ -96,263 +132,223 @@ impl Source<'_> {
     }
 }
 
-#[derive(Clone, Debug)]
-struct Ranked {
-    pattern: Pattern,
-    rule: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Wild {
-    rank: u32,
-    pairs: Pairs,
-}
-
-/// A head, and the patterns under it.
-#[derive(Clone, Debug)]
-struct Node {
-    head: Box<[u8]>,
-    /// The longest other head that begins this one.
-    parent: Option<u32>,
-    /// The best rank among patterns that match whatever begins with this head, or with one that
-    /// begins it.
-    best: u32,
-    /// The range in [`Rules::wild`].
-    wild: (u32, u32),
-    /// The nearest head that begins this one and has a range that is not empty.
-    wild_parent: Option<u32>,
-    /// How many patterns the ranges of this and all such heads hold.
-    wilds: u32,
-}
-
-/// The rank of no rule.
-const NO_RANK: u32 = u32::MAX;
-
 impl Rules {
-    /// Compiles rules, in file order.
-    pub(super) fn compile(sources: &[Source<'_>]) -> Self {
-        let mut candidates = Vec::with_capacity(sources.len());
-        for source in sources {
-            candidates.extend(Pattern::new(source.value).map(|pattern| (pattern, source)));
-            let folder = folder(source.kind, source.value);
-            candidates.extend(
-                folder
-                    .and_then(|folder| Pattern::new(&folder))
-                    .map(|pattern| (pattern, source)),
-            );
-        }
-        // Stable: file order decides last.
-        candidates.sort_by_key(|((_, length), source)| (Reverse(*length), source.kind));
-        // Of patterns that match the same paths, only the first can ever decide.
-        let mut seen = HashSet::with_capacity(candidates.len());
-        let is_first: Vec<bool> = candidates
-            .iter()
-            .map(|((pattern, _), _)| seen.insert(pattern))
-            .collect();
-        let (mut rules, mut ranked) = (Vec::new(), Vec::new());
-        for (((pattern, _), source), is_first) in candidates.into_iter().zip(is_first) {
-            if is_first {
-                ranked.push(Ranked {
-                    pattern,
-                    rule: index(rules.len()),
-                });
-                rules.push(source.rule());
+    /// Compiles the rules of the selected groups.
+    pub(super) fn compile(file: &Arc<File>, selection: Selection) -> Self {
+        let mut patterns = Patterns::default();
+        if let Some(name) = file.name(selection) {
+            for group in file.groups() {
+                if file.speaker(group.clone(), name).is_none() {
+                    continue;
+                }
+                for entry in file.entries(group) {
+                    if let Some(kind) = rule_kind(*entry) {
+                        patterns.add(kind, entry.place(), Value::read(file.from(entry.place())));
+                    }
+                }
             }
         }
-        let (nodes, wild) = file(&ranked);
+        let arena = patterns.arena.into_boxed_slice();
+        let texts = Texts {
+            file: file.text(),
+            arena: &arena,
+        };
+        let key = Key::new();
         Self {
-            rules: rules.into(),
-            ranked: ranked.into(),
-            nodes,
-            wild,
+            prefixes: Prefixes::new(&patterns.plain, texts, key),
+            grams: Grams::new(&patterns.wild, texts, key),
+            file: Arc::clone(file),
+            selection,
+            key,
+            arena,
         }
     }
 
     /// The rule that decides about a path. `None`: no rule matches, so it is allowed. Robots.txt
     /// itself always is.
-    pub fn verdict(&self, path: &ComparisonPath<'_>) -> Option<&Rule> {
+    pub fn verdict(&self, path: &ComparisonPath<'_>) -> Option<Finding<'_>> {
         if path.is_robots_txt() {
             return None;
         }
         let path = path.as_bytes();
-        let node = self.nearest(path)?;
-        let mut best = node.best;
-        // Worth their price only where there are several patterns to try.
-        let pairs = (node.wilds > 4).then(|| Pairs::default().with(path));
-        let subject = Subject::new(path);
-        let mut next = Some(node);
-        while let Some(node) = next {
-            let (start, end) = node.wild;
-            let wild = self
-                .wild
-                .get(start as usize..end as usize)
-                .unwrap_or_default();
-            let hit = wild
-                .iter()
-                .take_while(|wild| wild.rank < best)
-                .filter(|wild| pairs.is_none_or(|pairs| wild.pairs.may_be_in(pairs)))
-                .find(|wild| {
-                    self.ranked
-                        .get(wild.rank as usize)
-                        .is_some_and(|ranked| ranked.pattern.matches(&subject))
-                });
-            if let Some(wild) = hit {
-                best = wild.rank;
-            }
-            next = node.wild_parent.and_then(|at| self.nodes.get(at as usize));
-        }
-        let ranked = self.ranked.get(best as usize)?;
-        self.rules.get(ranked.rule as usize)
+        let texts = self.texts();
+        let best = self.prefixes.best(path, texts, self.key);
+        let best = self.grams.best(path, texts, self.key, best)?;
+        Some(Finding {
+            kind: best.kind(),
+            rules: self,
+            place: best.place(texts),
+            rule: OnceCell::new(),
+        })
     }
 
-    /// The group that speaks: its product token as the file writes it, and the line that names it. Of several groups
-    /// that were merged, the first. `None` where there are no rules.
+    /// The group that speaks: its product token as the file writes it, and the line that names it.
+    /// Of several groups that were merged, the first. `None` where there are no rules.
     pub fn group(&self) -> Option<(&str, u32)> {
-        let rule = self.rules.first()?;
-        Some((&rule.group, rule.group_line))
+        let places = self.patterns().map(|filed| filed.place(self.texts()));
+        let first = places.min()?;
+        let (entry, name) = self.speaker(self.file.entry_at(first)?)?;
+        Some((
+            str::from_utf8(name).unwrap_or_default(),
+            self.file.number(entry),
+        ))
     }
 
     /// Whether there is no rule that could match anything.
     pub fn is_empty(&self) -> bool {
-        self.ranked.is_empty()
+        self.prefixes.is_empty() && self.grams.is_empty()
     }
 
     /// Whether no rule can ever disallow a path.
     pub fn disallows_nothing(&self) -> bool {
-        let is_disallow = |ranked: &Ranked| {
-            self.rules
-                .get(ranked.rule as usize)
-                .is_some_and(|rule| rule.kind == RuleKind::Disallow)
-        };
-        !self.ranked.iter().any(is_disallow)
+        self.patterns().all(|filed| filed.kind() == RuleKind::Allow)
     }
 
-    /// Heap used, in octets, about.
+    /// Heap used, in octets, without the text that is the file's.
     pub fn bytes(&self) -> usize {
-        let texts: usize = self.rules.iter().map(|rule| rule.text.len()).sum();
-        let patterns: usize = self
-            .ranked
-            .iter()
-            .map(|ranked| ranked.pattern.bytes())
-            .sum();
-        let heads: usize = self.nodes.iter().map(|node| node.head.len()).sum();
-        texts
-            + patterns
-            + heads
-            + size_of_val(&*self.rules)
-            + size_of_val(&*self.ranked)
-            + size_of_val(&*self.nodes)
-            + size_of_val(&*self.wild)
+        self.arena.len() + self.prefixes.bytes() + self.grams.bytes()
     }
 
-    /// The node of the longest head with which `path` begins.
-    fn nearest(&self, path: &[u8]) -> Option<&Node> {
-        // Whatever stands between that head and the path in the order begins with that head too: so
-        // the last head before the path is it, or leads to it.
-        let after = self.nodes.partition_point(|node| *node.head <= *path);
-        let mut node = self.nodes.get(after.checked_sub(1)?)?;
-        let common = node
-            .head
-            .iter()
-            .zip(path)
-            .take_while(|(a, b)| a == b)
-            .count();
-        while node.head.len() > common {
-            node = self.nodes.get(node.parent? as usize)?;
+    fn texts(&self) -> Texts<'_> {
+        Texts {
+            file: self.file.text(),
+            arena: &self.arena,
         }
-        Some(node)
+    }
+
+    /// The patterns, those left out that can never decide because an equal one goes before.
+    fn patterns(&self) -> impl Iterator<Item = Filed> {
+        let texts = self.texts();
+        let plain = self.prefixes.distinct(texts, self.key);
+        plain.chain(self.grams.distinct(texts, self.key))
+    }
+
+    /// The user-agent line because of which a rule holds, and the name that it bears.
+    fn speaker(&self, entry: usize) -> Option<(usize, &[u8])> {
+        let name = self.file.name(self.selection)?;
+        self.file.speaker(self.file.group_of(entry)?, name)
+    }
+
+    /// The rule whose value begins at `place`.
+    fn rule(&self, place: u32) -> Rule {
+        let entry = self.file.entry_at(place);
+        let kind = entry.and_then(|entry| rule_kind(self.file.entry(entry)?));
+        let speaker = entry.and_then(|entry| self.speaker(entry));
+        let source = Source {
+            kind: kind.unwrap_or(RuleKind::Disallow),
+            content: self.file.line(place).content,
+            value: &[],
+            line: entry.map_or(0, |entry| self.file.number(entry)),
+            group: Arc::from(speaker.map_or("*".into(), |(_, name)| String::from_utf8_lossy(name))),
+            group_line: speaker.map_or(0, |(entry, _)| self.file.number(entry)),
+        };
+        source.rule()
     }
 }
 
-/// Files ranked patterns under their heads.
-fn file(ranked: &[Ranked]) -> (Box<[Node]>, Box<[Wild]>) {
-    let mut order: Vec<u32> = (0..index(ranked.len())).collect();
-    let pattern = |rank: &u32| ranked.get(*rank as usize).map(|ranked| &ranked.pattern);
-    order.sort_by_key(|rank| (pattern(rank).map(Pattern::head), *rank));
+/// Patterns by how they will be found.
+#[derive(Default)]
+struct Patterns {
+    plain: Vec<Filed>,
+    wild: Vec<Filed>,
+    arena: Vec<u8>,
+}
 
-    let mut nodes: Vec<Node> = Vec::new();
-    let mut wild = Vec::new();
-    // The heads that begin the current one, shortest first.
-    let mut path: Vec<u32> = Vec::new();
-    for rank in order {
-        let Some(pattern) = pattern(&rank) else {
-            continue;
-        };
-        let head = pattern.head();
-        if nodes.last().is_none_or(|node| *node.head != *head) {
-            while let Some(parent) = path.last().and_then(|at| nodes.get(*at as usize)) {
-                if head.starts_with(&parent.head) {
-                    break;
-                }
-                path.pop();
-            }
-            let parent = path.last().and_then(|at| nodes.get(*at as usize));
-            let node = Node {
-                head: Box::from(head),
-                parent: path.last().copied(),
-                best: parent.map_or(NO_RANK, |parent| parent.best),
-                wild: (index(wild.len()), index(wild.len())),
-                wilds: parent.map_or(0, |parent| parent.wilds),
-                wild_parent: match parent {
-                    Some(parent) if parent.wild.0 < parent.wild.1 => path.last().copied(),
-                    Some(parent) => parent.wild_parent,
-                    None => None,
-                },
-            };
-            path.push(index(nodes.len()));
-            nodes.push(node);
+impl Patterns {
+    /// Adds what a rule line says.
+    fn add(&mut self, kind: RuleKind, place: u32, value: Value<'_>) {
+        let Value { octets, .. } = value;
+        if !matches!(octets.first(), Some(b'/' | b'*')) {
+            return;
         }
-        let Some(node) = nodes.last_mut() else {
-            continue;
-        };
-        if pattern.is_prefix() {
-            node.best = node.best.min(rank);
+        let folder = folder(kind, octets);
+        if value.is_comparison_form() {
+            self.written(kind, place, octets, value.has_star);
+            if let Some(folder) = folder {
+                let filed = Filed::written(kind, place, true, folder.len(), folder.len() + 1);
+                self.file(filed, value.has_star && memchr(b'*', folder).is_some());
+            }
         } else {
-            wild.push(Wild {
-                rank,
-                pairs: pattern.pairs(),
-            });
-            node.wild.1 = index(wild.len());
-            node.wilds += 1;
+            self.rewritten(kind, place, octets);
+            if let Some(folder) = folder {
+                self.rewritten(kind, place, &[folder, b"$"].concat());
+            }
         }
     }
-    (nodes.into_boxed_slice(), wild.into_boxed_slice())
+
+    /// A pattern in comparison form, to be used where it stands.
+    fn written(&mut self, kind: RuleKind, place: u32, value: &[u8], has_star: bool) {
+        let (mut text, mut is_anchored) = match value.strip_suffix(b"$") {
+            Some(text) => (text, true),
+            None => (value, false),
+        };
+        // Whatever follows a trailing star is matched: also the end.
+        while let Some(before) = text.strip_suffix(b"*") {
+            (text, is_anchored) = (before, false);
+        }
+        let filed = Filed::written(kind, place, is_anchored, text.len(), value.len());
+        self.file(filed, has_star && memchr(b'*', text).is_some());
+    }
+
+    fn rewritten(&mut self, kind: RuleKind, place: u32, value: &[u8]) {
+        let Some((pattern, octets)) = Pattern::new(value) else {
+            return;
+        };
+        let manner = Manner {
+            is_anchored: pattern.is_anchored(),
+            is_literal: pattern.is_literal(),
+        };
+        let text = pattern.text();
+        let filed = Filed::rewritten(kind, manner, place, text, octets, &mut self.arena);
+        self.file(filed, manner.is_literal || memchr(b'*', text).is_some());
+    }
+
+    fn file(&mut self, filed: Filed, is_wild: bool) {
+        if is_wild {
+            self.wild.push(filed);
+        } else {
+            self.plain.push(filed);
+        }
+    }
 }
 
 /// The folder that an `allow: …/index.html` allows too, exactly (Google).
-fn folder(kind: RuleKind, value: &[u8]) -> Option<Vec<u8>> {
-    let slash = value.iter().rposition(|octet| *octet == b'/')?;
-    let (folder, name) = value.split_at_checked(slash + 1)?;
-    (kind == RuleKind::Allow && name.starts_with(b"index.htm")).then(|| [folder, b"$"].concat())
-}
-
-fn index(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
+fn folder(kind: RuleKind, value: &[u8]) -> Option<&[u8]> {
+    if kind == RuleKind::Disallow {
+        return None;
+    }
+    let (folder, name) = value.split_at_checked(memrchr(b'/', value)? + 1)?;
+    name.starts_with(b"index.htm").then_some(folder)
 }
 
 #[cfg(test)]
 mod tests {
     // A failed unwrap is a failed test.
+    use std::cmp::Reverse;
+
     use super::*;
+    use crate::rep::pattern::Subject;
+    use crate::rep::{ParseOptions, Robots};
 
     /// Rules of `a`llow and `d`isallow lines, numbered from 1.
     fn rules(lines: &[&str]) -> Rules {
-        let sources: Vec<Source<'_>> = (1..)
-            .zip(lines)
-            .map(|(line, text)| Source {
-                kind: if text.starts_with('a') {
-                    RuleKind::Allow
-                } else {
-                    RuleKind::Disallow
-                },
-                content: text.as_bytes(),
-                value: text.split_once(' ').unwrap().1.as_bytes(),
-                line,
-                group: Arc::from("*"),
-                group_line: 0,
-            })
-            .collect();
-        Rules::compile(&sources)
+        let line = |line: &&str| {
+            let (kind, value) = line.split_once(' ').unwrap();
+            let field = if kind == "a" { "allow" } else { "disallow" };
+            format!("{field}: {value}\n")
+        };
+        let text: String = lines.iter().map(line).collect();
+        let robots = Robots::parse(
+            format!("user-agent: *\n{text}").as_bytes(),
+            ParseOptions::default(),
+        );
+        robots.rules(Selection::Global)
+    }
+
+    /// The number of the deciding rule, from 1.
+    fn decided(rules: &Rules, path: &str) -> Option<u32> {
+        let verdict = rules.verdict(&ComparisonPath::new(path.as_bytes()))?;
+        Some(verdict.line - 1)
     }
 
     #[test]
@@ -382,10 +378,7 @@ mod tests {
         ];
         for (name, lines, path, expected) in cases {
             let rules = rules(lines);
-            let decided = rules
-                .verdict(&ComparisonPath::new(path.as_bytes()))
-                .map(|rule| rule.line);
-            assert_eq!(decided, *expected, "{name}");
+            assert_eq!(decided(&rules, path), *expected, "{name}");
         }
     }
 
@@ -404,18 +397,8 @@ mod tests {
         let rules = rules(&lines);
         for n in (0..10_000).step_by(61) {
             let path = format!("/dir{}/x/page{n}", n % 97);
-            assert_eq!(
-                rules
-                    .verdict(&ComparisonPath::new(path.as_bytes()))
-                    .unwrap()
-                    .line as usize,
-                n + 1
-            );
-            assert!(
-                rules
-                    .verdict(&ComparisonPath::new(format!("{path}x").as_bytes()))
-                    .is_none()
-            );
+            assert_eq!(decided(&rules, &path), Some(n + 1));
+            assert_eq!(decided(&rules, &format!("{path}x")), None);
         }
     }
 
@@ -438,14 +421,51 @@ mod tests {
             ("/a/bzz", 2),
         ];
         for (path, expected) in cases {
-            assert_eq!(
-                rules
-                    .verdict(&ComparisonPath::new(path.as_bytes()))
-                    .unwrap()
-                    .line,
-                expected,
-                "{path}"
-            );
+            assert_eq!(decided(&rules, path), Some(expected), "{path}");
+        }
+    }
+
+    /// What `Rules` must agree with: every pattern asked, the best kept.
+    fn decided_slowly(lines: &[String], path: &str) -> Option<u32> {
+        let form = ComparisonPath::new(path.as_bytes());
+        let subject = Subject::new(form.as_bytes());
+        let matching = (1..).zip(lines).filter_map(|(number, line)| {
+            let (kind, value) = line.split_once(' ').unwrap();
+            let (pattern, octets) = Pattern::new(value.as_bytes())?;
+            let starts = form.as_bytes().starts_with(pattern.head());
+            (starts && pattern.matches(&subject)).then_some((octets, kind == "a", Reverse(number)))
+        });
+        matching.max().map(|(_, _, Reverse(number))| number)
+    }
+
+    #[test]
+    fn ours_crowds_of_rules_decide_as_one_by_one() {
+        let word = |number: usize| ["ab", "abc", "b", "/", "ab/", "c*a", "*", "$b"][number % 8];
+        // Alike in their beginnings, in their ends, in their threes.
+        let shapes: [fn(usize) -> String; 5] = [
+            |n| format!("/common/beginning/{n}"),
+            |n| format!("/{}", "a".repeat(n % 300)),
+            |n| format!("/{}{}", "ab".repeat(n % 9), n % 70),
+            |n| format!("/*abc{}*abc$", n % 200),
+            |n| format!("/common/*{}/x{}", n % 11, n % 13),
+        ];
+        for (at, shape) in shapes.iter().enumerate() {
+            let lines: Vec<String> = (0..2_000)
+                .map(|n| {
+                    let kind = if n % 3 == 0 { "a" } else { "d" };
+                    let tail = if n % 5 == 0 { word(n / 5) } else { "" };
+                    format!("{kind} {}{tail}", shape(n * 7))
+                })
+                .collect();
+            let borrowed: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let rules = rules(&borrowed);
+            for n in (0..2_000).step_by(41) {
+                let path = shape(n).replace('*', "abc").replace('$', "");
+                for path in [path.clone(), format!("{path}abc"), format!("{path}/xab")] {
+                    let expected = decided_slowly(&lines, &path);
+                    assert_eq!(decided(&rules, &path), expected, "{at}: {path}");
+                }
+            }
         }
     }
 

@@ -76,9 +76,12 @@ impl std::error::Error for TokenError {}
 /// What a user-agent line names for crawlers whose own token is of letters, `-` and `_`: RFC 9309's
 /// grammar, the rest ignored.
 pub(super) fn narrow(value: &[u8]) -> &[u8] {
-    prefix(value, |octet| {
-        octet.is_ascii_alphabetic() || matches!(octet, b'-' | b'_')
-    })
+    prefix(value, is_narrow)
+}
+
+/// An octet that RFC 9309's grammar lets a product token hold.
+pub(super) fn is_narrow(octet: u8) -> bool {
+    octet.is_ascii_alphabetic() || matches!(octet, b'-' | b'_')
 }
 
 /// What it names for crawlers whose own token holds digits or dots.

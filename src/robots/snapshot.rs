@@ -12,6 +12,10 @@ use crate::rep::{ProductToken, Robots, Rules, Selection};
 /// Compiled rule sets kept per file. A file names more agents than ever ask about it.
 const COMPILED_KEPT: usize = 16;
 
+/// Chains of tokens of which it is kept whose rules they get: to look that up in a file of many
+/// groups takes longer than the verdict.
+const CHAINS_KEPT: usize = 32;
+
 /// One robots.txt, parsed, with what is known of its fetch.
 pub struct Snapshot {
     /// The parsed file; it owns the text.
@@ -24,8 +28,15 @@ pub struct Snapshot {
     pub status: u16,
     /// Where the text came from, after redirects.
     pub final_url: Box<str>,
-    compiled: RwLock<Vec<(Selection, Arc<Rules>)>>,
+    compiled: RwLock<Compiled>,
     compiled_bytes: AtomicUsize,
+}
+
+/// What was asked for, the oldest first.
+#[derive(Default)]
+struct Compiled {
+    rules: Vec<(Selection, Arc<Rules>)>,
+    chains: Vec<(Box<[ProductToken]>, Arc<Rules>)>,
 }
 
 impl Snapshot {
@@ -47,20 +58,16 @@ impl Snapshot {
 
     /// The rules for a chain of product tokens, compiled at its first use.
     pub fn rules(&self, chain: &[ProductToken]) -> Arc<Rules> {
+        if let Some(rules) = self.compiled.read().known(chain) {
+            return rules;
+        }
         let selection = self.robots.selection(chain);
-        if let Some(rules) = find(&self.compiled.read(), selection) {
-            return rules;
-        }
-        let rules = Arc::new(self.robots.rules(selection));
+        let known = self.compiled.read().selected(selection);
+        let rules = known.unwrap_or_else(|| Arc::new(self.robots.rules(selection)));
         let mut compiled = self.compiled.write();
-        if let Some(rules) = find(&compiled, selection) {
-            return rules;
-        }
-        if compiled.len() >= COMPILED_KEPT {
-            compiled.remove(0);
-        }
-        compiled.push((selection, Arc::clone(&rules)));
-        let bytes = compiled.iter().map(|(_, rules)| rules.bytes()).sum();
+        // Another request may have compiled them meanwhile.
+        let rules = compiled.selected(selection).unwrap_or(rules);
+        let bytes = compiled.keep(chain, selection, &rules);
         self.compiled_bytes.store(bytes, Ordering::Relaxed);
         rules
     }
@@ -72,9 +79,45 @@ impl Snapshot {
     }
 }
 
-fn find(compiled: &[(Selection, Arc<Rules>)], selection: Selection) -> Option<Arc<Rules>> {
-    let (_, rules) = compiled.iter().find(|(known, _)| *known == selection)?;
-    Some(Arc::clone(rules))
+impl Compiled {
+    /// The rules that a chain of tokens got before.
+    fn known(&self, chain: &[ProductToken]) -> Option<Arc<Rules>> {
+        let (_, rules) = self.chains.iter().find(|(known, _)| **known == *chain)?;
+        Some(Arc::clone(rules))
+    }
+
+    fn selected(&self, selection: Selection) -> Option<Arc<Rules>> {
+        let (_, rules) = self.rules.iter().find(|(known, _)| *known == selection)?;
+        Some(Arc::clone(rules))
+    }
+
+    /// Keeps what a chain gets, and gives the octets of all that is kept.
+    fn keep(&mut self, chain: &[ProductToken], selection: Selection, rules: &Arc<Rules>) -> usize {
+        if self.selected(selection).is_none() {
+            if self.rules.len() >= COMPILED_KEPT {
+                let (_, oldest) = self.rules.remove(0);
+                self.chains
+                    .retain(|(_, rules)| !Arc::ptr_eq(rules, &oldest));
+            }
+            self.rules.push((selection, Arc::clone(rules)));
+        }
+        if self.known(chain).is_none() {
+            if self.chains.len() >= CHAINS_KEPT {
+                self.chains.remove(0);
+            }
+            self.chains.push((Box::from(chain), Arc::clone(rules)));
+        }
+        let rules = self
+            .rules
+            .iter()
+            .map(|(_, rules)| size_of::<Rules>() + rules.bytes());
+        // Tokens share their text with the crawler's configured or cached chain.
+        let chains = self
+            .chains
+            .iter()
+            .map(|(chain, _)| 32 + size_of_val(&**chain));
+        rules.chain(chains).sum()
+    }
 }
 
 impl fmt::Debug for Snapshot {
@@ -124,7 +167,8 @@ mod tests {
         }
         assert!(bare < weights[0]);
         assert!(weights[..COMPILED_KEPT].is_sorted_by(|a, b| a < b));
-        assert_eq!(snapshot.compiled.read().len(), COMPILED_KEPT);
+        assert_eq!(snapshot.compiled.read().rules.len(), COMPILED_KEPT);
+        assert_eq!(snapshot.compiled.read().chains.len(), COMPILED_KEPT);
         // All sets but for their names are alike.
         let grown = weights[weights.len() - 1].abs_diff(weights[COMPILED_KEPT - 1]);
         assert!(grown < 1000, "{grown}");

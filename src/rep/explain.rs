@@ -1,0 +1,331 @@
+//! The whole way from a chain of product tokens and a path to the verdict: what was asked, what was found, what
+//! lost and why.
+//!
+//! [`Rules::verdict`](super::Rules::verdict) answers as fast as it can and keeps nothing but the winner. Here the
+//! same question is answered slowly, one rule after the other, for somebody who wants to see. The two must agree;
+//! a property test holds them together.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::slice;
+
+use super::group::Selection;
+use super::guard::readings;
+use super::line::is_space;
+use super::parse::Robots;
+use super::path::ComparisonPath;
+use super::pattern::{Pattern, Subject};
+use super::rules::{Rule, RuleKind};
+use super::token::{ProductToken, narrow, wide};
+
+/// Why a path is allowed or disallowed to a crawler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The tokens of the chain, in its order, and what became of each.
+    pub chain: Vec<(ProductToken, Standing)>,
+    /// The groups that speak, in file order; several are merged into one (RFC 9309 section 2.2.1).
+    pub groups: Vec<Speaker>,
+    /// The path as it was asked about.
+    pub written: Judged,
+    /// The same path as the origin server may read it ([`readings`](super::readings)); the path guard denies where
+    /// one of these is disallowed.
+    pub readings: Vec<Judged>,
+}
+
+/// What became of a token of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A group names it, and no token before it: its groups speak.
+    Named,
+    /// No group names it.
+    NotNamed,
+    /// An earlier token is named, so this one does not matter.
+    NotAsked,
+}
+
+/// A group that speaks to the crawler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Speaker {
+    /// The name that the crawler answers to, as the file writes it, or `*`.
+    pub name: Box<str>,
+    /// The number of the user-agent line that names it, from 1.
+    pub line: u32,
+    /// All user-agent lines of the group: their values, lossily decoded, and their numbers.
+    pub user_agents: Vec<(Box<str>, u32)>,
+    /// How many allow and disallow lines the group holds.
+    pub rules: usize,
+}
+
+/// The verdict on one path, with all that took part in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// The path and query, as written or as read.
+    pub path: Box<[u8]>,
+    /// Its comparison form.
+    pub form: Box<[u8]>,
+    /// Every rule that matches, in order of precedence: the first decides, unless the path is robots.txt itself.
+    pub matches: Vec<Match>,
+    /// Why that is the verdict.
+    pub why: Why,
+}
+
+impl Judged {
+    /// The rule that decides; `None` where none does, and the path is allowed.
+    pub fn rule(&self) -> Option<&Rule> {
+        match self.why {
+            Why::RobotsTxt => None,
+            _ => self.matches.first().map(|found| &found.rule),
+        }
+    }
+
+    /// Whether the path is disallowed.
+    pub fn is_disallowed(&self) -> bool {
+        self.rule()
+            .is_some_and(|rule| rule.kind == RuleKind::Disallow)
+    }
+}
+
+/// A rule that matches a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// The rule.
+    pub rule: Rule,
+    /// The pattern that matches, as written and lossily decoded.
+    pub pattern: Box<str>,
+    /// Its length for precedence: octets in comparison form, each `*` and `$` counted.
+    pub octets: usize,
+    /// How the rule comes to match.
+    pub by: MatchedBy,
+}
+
+/// How a rule comes to match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatchedBy {
+    /// By its path.
+    Path,
+    /// By the folder of its path: an `allow` of `…/index.htm…` allows the folder itself, too (Google).
+    Folder,
+}
+
+/// Why a verdict is what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The path is robots.txt itself, which no rule can disallow (RFC 9309 section 2.2.2).
+    RobotsTxt,
+    /// No group names the crawler, and none names `*`.
+    NoGroup,
+    /// The groups that speak hold no rule that could match anything.
+    NoRules,
+    /// No rule matches.
+    NoMatch,
+    /// One rule matches.
+    Only,
+    /// The deciding rule has more octets than all others that match.
+    Longest,
+    /// An `allow` and a `disallow` of the same length match, and `allow` wins.
+    AllowOnTie,
+    /// Rules that say the same have the same length; the first in the file is named.
+    First,
+}
+
+impl Why {
+    /// A stable code.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RobotsTxt => "robots_txt",
+            Self::NoGroup => "no_group",
+            Self::NoRules => "no_rules",
+            Self::NoMatch => "no_match",
+            Self::Only => "only",
+            Self::Longest => "longest",
+            Self::AllowOnTie => "allow_on_tie",
+            Self::First => "first",
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RobotsTxt => "robots.txt itself is always allowed",
+            Self::NoGroup => "no group speaks to this agent, and none to `*`",
+            Self::NoRules => "the group holds no rule that could match anything",
+            Self::NoMatch => "no rule matches",
+            Self::Only => "the only rule that matches",
+            Self::Longest => "the longest pattern that matches",
+            Self::AllowOnTie => "of the longest patterns that match, allow wins",
+            Self::First => "of the longest patterns that match, the first in the file",
+        })
+    }
+}
+
+impl Robots {
+    /// Why a crawler with this chain of product tokens, most specific first, may or may not fetch a path.
+    ///
+    /// ```
+    /// use crawlgate::rep::{ParseOptions, ProductToken, Robots, Why};
+    ///
+    /// let text = b"User-agent: *\nDisallow: /a\nAllow: /a/b\n";
+    /// let robots = Robots::parse(text, ParseOptions::default());
+    /// let explained = robots.explain(&[ProductToken::new("examplebot").unwrap()], b"/a/b/c");
+    ///
+    /// assert_eq!((explained.groups[0].line, explained.written.why), (1, Why::Longest));
+    /// let matches: Vec<_> = explained.written.matches.iter().map(|it| (it.rule.line, it.octets)).collect();
+    /// assert_eq!(matches, [(3, 4), (2, 2)]);
+    /// ```
+    pub fn explain(&self, chain: &[ProductToken], path_and_query: &[u8]) -> Explanation {
+        let selection = self.selection(chain);
+        let is_named = |token: &ProductToken| {
+            matches!(self.selection(slice::from_ref(token)), Selection::Token(_))
+        };
+        let named = chain.iter().position(is_named);
+        let standing = |at: usize| match named {
+            Some(named) if at == named => Standing::Named,
+            Some(named) if at > named => Standing::NotAsked,
+            _ => Standing::NotNamed,
+        };
+        let patterns = self.patterns(selection);
+        let groups = match named.and_then(|at| chain.get(at)) {
+            Some(token) => self.speakers(|value| {
+                let names = [narrow(value), wide(value)];
+                let is_it = |name: &&[u8]| name.eq_ignore_ascii_case(token.as_str().as_bytes());
+                names.into_iter().find(is_it)
+            }),
+            None => self.speakers(|value| is_global(value).then_some(b"*".as_slice())),
+        };
+        Explanation {
+            chain: chain
+                .iter()
+                .enumerate()
+                .map(|(at, token)| (token.clone(), standing(at)))
+                .collect(),
+            written: judge(path_and_query, &patterns, !groups.is_empty()),
+            readings: readings(path_and_query)
+                .map(|reading| judge(&reading, &patterns, !groups.is_empty()))
+                .collect(),
+            groups,
+        }
+    }
+
+    /// The patterns of the selected groups, in file order; that of an index' folder behind its own.
+    fn patterns(&self, selection: Selection) -> Vec<Candidate> {
+        let mut candidates = Vec::new();
+        for source in self.sources(selection) {
+            let rule = source.rule();
+            let folder = index_folder(source.kind, source.value);
+            let patterns = [
+                (Some(source.value), MatchedBy::Path),
+                (folder.as_deref(), MatchedBy::Folder),
+            ];
+            for (value, by) in patterns {
+                let compiled = value.and_then(|value| Some((value, Pattern::new(value)?)));
+                if let Some((value, (pattern, octets))) = compiled {
+                    candidates.push(Candidate {
+                        pattern,
+                        found: Match {
+                            rule: rule.clone(),
+                            pattern: Box::from(String::from_utf8_lossy(value)),
+                            octets,
+                            by,
+                        },
+                    });
+                }
+            }
+        }
+        candidates
+    }
+
+    /// The groups with a user-agent line whose value names the crawler.
+    fn speakers<'a>(&'a self, name: impl Fn(&'a [u8]) -> Option<&'a [u8]>) -> Vec<Speaker> {
+        let lossy = |octets: &[u8]| Box::from(String::from_utf8_lossy(octets));
+        self.groups()
+            .filter_map(|group| {
+                let (spoken, line) = group
+                    .user_agents()
+                    .find_map(|(value, line)| Some((name(value)?, line)))?;
+                Some(Speaker {
+                    name: lossy(spoken),
+                    line,
+                    user_agents: group
+                        .user_agents()
+                        .map(|(value, line)| (lossy(value), line))
+                        .collect(),
+                    rules: group.rules().count(),
+                })
+            })
+            .collect()
+    }
+}
+
+/// A pattern, and what is to be told of it where it matches.
+struct Candidate {
+    pattern: Pattern,
+    found: Match,
+}
+
+fn judge(path_and_query: &[u8], candidates: &[Candidate], is_spoken_to: bool) -> Judged {
+    let path = ComparisonPath::new(path_and_query);
+    let form = path.as_bytes();
+    let subject = Subject::new(form);
+    let mut matches: Vec<Match> = Vec::new();
+    for Candidate { pattern, found } in candidates {
+        let is_told = matches
+            .last()
+            .is_some_and(|told| told.rule.line == found.rule.line);
+        if !is_told && form.starts_with(pattern.head()) && pattern.matches(&subject) {
+            matches.push(found.clone());
+        }
+    }
+    // Stable: file order decides last.
+    matches.sort_by_key(|found| (Reverse(found.octets), found.rule.kind));
+    let why = if path.is_robots_txt() {
+        Why::RobotsTxt
+    } else if !is_spoken_to {
+        Why::NoGroup
+    } else if candidates.is_empty() {
+        Why::NoRules
+    } else {
+        why(&matches)
+    };
+    Judged {
+        path: Box::from(path_and_query),
+        form: Box::from(form),
+        matches,
+        why,
+    }
+}
+
+/// Why the first of these, in order of precedence, decides.
+fn why(matches: &[Match]) -> Why {
+    let Some((first, others)) = matches.split_first() else {
+        return Why::NoMatch;
+    };
+    let mut equals = others
+        .iter()
+        .take_while(|other| other.octets == first.octets)
+        .peekable();
+    if others.is_empty() {
+        Why::Only
+    } else if equals.peek().is_none() {
+        Why::Longest
+    } else if equals.any(|equal| equal.rule.kind != first.rule.kind) {
+        Why::AllowOnTie
+    } else {
+        Why::First
+    }
+}
+
+/// Whether a user-agent line's value is `*`, or `*` then white space and more (Google).
+pub(super) fn is_global(value: &[u8]) -> bool {
+    matches!(value, [b'*', after @ ..] if after.first().is_none_or(|octet| is_space(*octet)))
+}
+
+/// The folder that an `allow: …/index.html` allows too, exactly (Google), as a pattern.
+pub(super) fn index_folder(kind: RuleKind, value: &[u8]) -> Option<Vec<u8>> {
+    let slash = value.iter().rposition(|octet| *octet == b'/')?;
+    let (folder, name) = value.split_at_checked(slash + 1)?;
+    (kind == RuleKind::Allow && name.starts_with(b"index.htm")).then(|| [folder, b"$"].concat())
+}
+
+#[cfg(test)]
+mod tests;

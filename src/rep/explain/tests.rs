@@ -1,0 +1,223 @@
+// A failed unwrap is a failed test; a table's type is spelt where the table is.
+#![allow(
+    clippy::type_complexity,
+    reason = "a case is one row, its columns a tuple"
+)]
+use proptest::prelude::*;
+
+use super::*;
+use crate::rep::ParseOptions;
+
+fn robots(text: &str) -> Robots {
+    Robots::parse(text.as_bytes(), ParseOptions::default())
+}
+
+fn chain(tokens: &[&str]) -> Vec<ProductToken> {
+    tokens
+        .iter()
+        .map(|token| ProductToken::new(token).unwrap())
+        .collect()
+}
+
+#[test]
+fn what_became_of_each_token() {
+    use Standing::{Named, NotAsked, NotNamed};
+    let file = robots("user-agent: b\nuser-agent: MJ12bot/1\nallow: /\nuser-agent: *\nallow: /\n");
+    let cases: &[(&str, &[&str], &[Standing])] = &[
+        (
+            "the first named decides",
+            &["a", "b", "mj12bot"],
+            &[NotNamed, Named, NotAsked],
+        ),
+        ("whatever the case", &["B"], &[Named]),
+        ("none is named", &["x", "y"], &[NotNamed, NotNamed]),
+        ("a token with digits", &["mj12BOT"], &[Named]),
+        ("an empty chain", &[], &[]),
+    ];
+    for (name, tokens, expected) in cases {
+        let explained = file.explain(&chain(tokens), b"/");
+        let found: Vec<_> = explained
+            .chain
+            .iter()
+            .map(|(_, standing)| *standing)
+            .collect();
+        assert_eq!(found, *expected, "{name}");
+    }
+}
+
+#[test]
+fn the_groups_that_are_merged() {
+    let text = "user-agent: a/1\nuser-agent: *\ndisallow: /1\n\nuser-agent: b\nallow: /2\n\n\
+                user-agent: * x\nuser-agent: A2\nallow: /\ndisallow: /3\nuser-agent: a";
+    let cases: &[(&str, &[&str], &[(&str, u32, usize)])] = &[
+        (
+            "all that name the token",
+            &["a"],
+            &[("a", 1, 1), ("A", 9, 2), ("a", 12, 0)],
+        ),
+        ("a token with digits", &["a2"], &[("A2", 9, 2)]),
+        ("the global ones", &["c"], &[("*", 2, 1), ("*", 8, 2)]),
+        ("one", &["b"], &[("b", 5, 1)]),
+    ];
+    for (name, tokens, expected) in cases {
+        let explained = robots(text).explain(&chain(tokens), b"/");
+        let found: Vec<_> = explained
+            .groups
+            .iter()
+            .map(|group| (&*group.name, group.line, group.rules))
+            .collect();
+        assert_eq!(found, *expected, "{name}");
+    }
+    let first = &robots(text).explain(&chain(&["a"]), b"/").groups[0];
+    assert_eq!(
+        first.user_agents,
+        [(Box::from("a/1"), 1), (Box::from("*"), 2)]
+    );
+}
+
+#[test]
+fn which_rule_wins_and_why() {
+    let cases: &[(&str, &str, &str, &[(u32, usize)], Why)] = &[
+        (
+            "the only one",
+            "disallow: /a\nallow: /b",
+            "/a",
+            &[(2, 2)],
+            Why::Only,
+        ),
+        (
+            "the longest",
+            "disallow: /\nallow: /a",
+            "/a",
+            &[(3, 2), (2, 1)],
+            Why::Longest,
+        ),
+        (
+            "allow on a tie",
+            "disallow: /*b\nallow: /ab",
+            "/ab",
+            &[(3, 3), (2, 3)],
+            Why::AllowOnTie,
+        ),
+        (
+            "allow on a tie of three",
+            "disallow: /*b\nallow: /ab\nallow: /a*",
+            "/ab",
+            &[(3, 3), (4, 3), (2, 3)],
+            Why::AllowOnTie,
+        ),
+        (
+            "the first of equals",
+            "disallow: /a*\ndisallow: /*a",
+            "/aa",
+            &[(2, 3), (3, 3)],
+            Why::First,
+        ),
+        (
+            "a tie below the winner does not matter",
+            "disallow: /\nallow: /\ndisallow: /a",
+            "/a",
+            &[(4, 2), (3, 1), (2, 1)],
+            Why::Longest,
+        ),
+        ("none matches", "disallow: /a", "/b", &[], Why::NoMatch),
+        ("no rule", "disallow:", "/b", &[], Why::NoRules),
+        (
+            "no rule that could match",
+            "disallow: x",
+            "/x",
+            &[],
+            Why::NoRules,
+        ),
+        (
+            "robots.txt",
+            "disallow: /",
+            "/robots.txt",
+            &[(2, 1)],
+            Why::RobotsTxt,
+        ),
+        (
+            "an index allows its folder",
+            "disallow: /\nallow: /a/index.html",
+            "/a/",
+            &[(3, 4), (2, 1)],
+            Why::Longest,
+        ),
+    ];
+    for (name, rules, path, expected, why) in cases {
+        let file = robots(&format!("user-agent: *\n{rules}\n"));
+        let judged = file.explain(&[], path.as_bytes()).written;
+        let found: Vec<_> = judged
+            .matches
+            .iter()
+            .map(|found| (found.rule.line, found.octets))
+            .collect();
+        assert_eq!((&*found, judged.why), (*expected, *why), "{name}");
+    }
+    let nobody = robots("user-agent: a\ndisallow: /").explain(&chain(&["b"]), b"/");
+    assert_eq!(nobody.written.why, Why::NoGroup);
+}
+
+#[test]
+fn an_index_that_allows_its_folder_says_so() {
+    let file = robots("user-agent: *\nallow: /*/index.html\n");
+    let found = |path: &[u8]| {
+        let matches = file.explain(&[], path).written.matches;
+        let found: Vec<_> = matches
+            .iter()
+            .map(|it| (it.by, it.pattern.to_string()))
+            .collect();
+        found
+    };
+    assert_eq!(found(b"/a/"), [(MatchedBy::Folder, "/*/$".to_owned())]);
+    assert_eq!(
+        found(b"/a/index.html/"),
+        [(MatchedBy::Path, "/*/index.html".to_owned())],
+        "a rule is told of once"
+    );
+}
+
+#[test]
+fn a_path_is_shown_in_comparison_form_and_in_its_other_readings() {
+    let file = robots("user-agent: *\ndisallow: /private\n");
+    let explained = file.explain(&[], b"/%61/../private/\xC3\xA9#x");
+    assert_eq!(&*explained.written.form, b"/a/../private/%C3%A9");
+    assert_eq!(explained.written.why, Why::NoMatch);
+    let [reading] = &*explained.readings else {
+        panic!("{explained:?}");
+    };
+    assert_eq!(&*reading.path, b"/private/\xC3\xA9");
+    assert!(reading.is_disallowed());
+}
+
+fn a_line() -> impl Strategy<Value = String> {
+    let path = "[/*$ab]{0,2}[/*$ab%2A4]{0,6}(/index\\.html?)?";
+    prop_oneof![
+        2 => "(a|b|a1|\\*|\\* b|c d|)".prop_map(|name| format!("user-agent: {name}")),
+        3 => path.prop_map(|path| format!("allow: {path}")),
+        4 => path.prop_map(|path| format!("disallow: {path}")),
+        1 => Just("crawl-delay: 1".to_owned()),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn explanations_agree_with_verdicts(
+        lines in prop::collection::vec(a_line(), 0..16),
+        tokens in prop::collection::vec("(a|b|a1|c|x)", 0..3),
+        paths in prop::collection::vec("/[/*$ab.%24]{0,8}(/|/index\\.html)?", 1..8),
+    ) {
+        let file = robots(&lines.join("\n"));
+        let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
+        let chain = chain(&tokens);
+        let rules = file.rules(file.selection(&chain));
+        for path in paths {
+            let explained = file.explain(&chain, path.as_bytes());
+            let judged = std::iter::once(&explained.written).chain(&explained.readings);
+            for judged in judged {
+                let verdict = rules.verdict(&ComparisonPath::new(&judged.path));
+                prop_assert_eq!(judged.rule(), verdict.as_deref(), "{} {:?}", path, &lines);
+            }
+        }
+    }
+}

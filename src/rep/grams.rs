@@ -1,0 +1,368 @@
+//! The patterns with wildcards, found by what a path holds.
+//!
+//! A pattern with a piece of three octets or more between its stars matches only paths that hold
+//! these three. Of its threes, each pattern is filed under one that few others have. A path then
+//! looks its own threes up, one for each octet, in a bit set that nearly always says no; so
+//! thousands of patterns cost what a few do. What has no three octets in a row is asked one after
+//! the other.
+//!
+//! Every pattern is asked at most once for a path, however often its three octets are found.
+
+use std::cmp::Reverse;
+
+use super::filed::{Buckets, Filed, Texts, better};
+use super::key::Key;
+use super::pattern::{Subject, is_special};
+
+/// From here on, equal texts among those that share three octets are sought.
+const CROWD: usize = 24;
+
+/// How many bits of the set there are for each pattern: one of so many questions is answered yes
+/// without reason.
+const BITS: usize = 6;
+
+/// How many bits there are at least, as a path asks some fifty times.
+const LEAST_BITS: usize = 1024;
+
+/// How many threes of a pattern are considered.
+const CONSIDERED: usize = 4;
+
+/// How many bits of the threes' hashes there are in the set of a path.
+const PATH_BITS: u32 = 8;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Grams {
+    bits: Box<[u64]>,
+    /// What is left of 32 bits of hash when it is shifted so far is the bit.
+    shift: u32,
+    buckets: Buckets<Wild>,
+    /// The best precedence of what is in the buckets.
+    best: u32,
+    /// The patterns without three octets in a row, best first.
+    loose: Box<[Filed]>,
+}
+
+/// A pattern, and two more threes that its paths hold.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wild {
+    filed: Filed,
+    also: [u8; 2],
+}
+
+/// The hashes of some threes of a pattern.
+type Threes = ([u32; CONSIDERED], usize);
+
+impl Grams {
+    pub(super) fn new(patterns: &[Filed], texts: Texts<'_>, key: Key) -> Self {
+        if patterns.is_empty() {
+            return Self::default();
+        }
+        let mut loose = Vec::new();
+        let mut found: Vec<(Filed, Threes)> = Vec::with_capacity(patterns.len());
+        for filed in patterns {
+            match threes(filed.text(texts), key) {
+                (_, 0) => loose.push((0, *filed)),
+                threes => found.push((*filed, threes)),
+            }
+        }
+        let mut common = Common::of(&found);
+        let mut entries: Vec<(u32, Wild)> = Vec::with_capacity(found.len());
+        entries.extend(
+            found
+                .iter()
+                .map(|(filed, threes)| common.entry(*filed, threes)),
+        );
+        let mut buckets = filed(&entries);
+        if buckets.iter().any(|bucket| bucket.len() > CROWD) {
+            // Many of equal texts, perhaps.
+            let hashed = |(filed, _): &(Filed, Threes)| (key.hash(filed.text(texts)), *filed);
+            let hashed: Vec<(u32, Filed)> = found.iter().map(hashed).collect();
+            let distinct = Buckets::new(&hashed).distinct(2, texts, key);
+            if distinct.len() < found.len() {
+                let again = |(_, filed): &(u32, Filed)| (*filed, threes(filed.text(texts), key));
+                found = distinct.iter().map(again).collect();
+                common = Common::of(&found);
+                entries.clear();
+                entries.extend(
+                    found
+                        .iter()
+                        .map(|(filed, threes)| common.entry(*filed, threes)),
+                );
+                buckets = filed(&entries);
+            }
+        }
+        let bits = (BITS * entries.len())
+            .next_power_of_two()
+            .clamp(LEAST_BITS, 1 << 31);
+        let mut set = vec![0_u64; bits / 64];
+        let shift = 32 - bits.trailing_zeros();
+        for (hash, _) in &entries {
+            let bit = hash >> shift;
+            if let Some(word) = set.get_mut(bit as usize / 64) {
+                *word |= 1 << (bit % 64);
+            }
+        }
+        let mut loose = Buckets::new(&loose).distinct(CROWD, texts, key);
+        loose.sort_unstable_by_key(|(_, filed)| Reverse(filed.precedence()));
+        Self {
+            bits: set.into_boxed_slice(),
+            shift,
+            best: found
+                .iter()
+                .map(|(filed, _)| filed.precedence())
+                .max()
+                .unwrap_or(0),
+            buckets,
+            loose: loose.iter().map(|(_, filed)| *filed).collect(),
+        }
+    }
+
+    /// Of the patterns that match and what is the best so far, the one that decides.
+    pub(super) fn best(
+        &self,
+        path: &[u8],
+        texts: Texts<'_>,
+        key: Key,
+        mut best: Option<Filed>,
+    ) -> Option<Filed> {
+        let mut least = best.map_or(0, Filed::precedence);
+        if self.is_empty() {
+            return best;
+        }
+        let asked = if self.best >= least && !self.buckets.is_empty() {
+            self.asked(path, key)
+        } else {
+            Asked::default()
+        };
+        let candidates = asked
+            .buckets()
+            .iter()
+            .map(|bucket| self.buckets.get(*bucket as usize));
+        let count = candidates.clone().map(<[Wild]>::len).sum::<usize>();
+        let subject = Subject::of_many(path, count + self.loose.len());
+        // Worth its price only where there are several patterns to try.
+        let held = (count > 4).then(|| Held::by(path, key));
+        let may_match = |wild: &Wild| held.as_ref().is_none_or(|held| held.holds(wild.also));
+        for wild in candidates.flatten() {
+            let filed = wild.filed;
+            if filed.precedence() >= least && may_match(wild) && filed.matches(&subject, texts) {
+                best = better(best, filed, texts);
+                least = best.map_or(0, Filed::precedence);
+            }
+        }
+        for filed in &self.loose {
+            if filed.precedence() < least {
+                break;
+            }
+            if filed.matches(&subject, texts) {
+                best = better(best, *filed, texts);
+                least = best.map_or(0, Filed::precedence);
+            }
+        }
+        best
+    }
+
+    /// The buckets of all threes that a path holds.
+    fn asked(&self, path: &[u8], key: Key) -> Asked {
+        let mut asked = Asked::default();
+        hashes(path, key).for_each(|hash| {
+            let bit = hash >> self.shift;
+            let word = self
+                .bits
+                .get(bit as usize / 64)
+                .copied()
+                .unwrap_or_default();
+            if word >> (bit % 64) & 1 == 1 {
+                asked.add(self.buckets.number(hash));
+            }
+        });
+        asked
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.buckets.is_empty() && self.loose.is_empty()
+    }
+
+    /// The patterns, those left out that can never decide.
+    pub(super) fn distinct(&self, texts: Texts<'_>, key: Key) -> impl Iterator<Item = Filed> {
+        let wild = self.buckets.iter().flatten().map(|wild| (0, wild.filed));
+        let all: Vec<(u32, Filed)> = wild
+            .chain(self.loose.iter().map(|filed| (0, *filed)))
+            .collect();
+        let all = Buckets::new(&all).distinct(0, texts, key).into_iter();
+        all.map(|(_, filed)| filed)
+    }
+
+    /// Heap used, in octets.
+    pub(super) fn bytes(&self) -> usize {
+        self.buckets.bytes() + size_of_val(&*self.bits) + size_of_val(&*self.loose)
+    }
+}
+
+/// The hashes of all threes in a path.
+fn hashes(path: &[u8], key: Key) -> impl Iterator<Item = u32> {
+    // No pattern holds a zero, so what is not yet three octets is none of its threes. They stand in
+    // the highest bits, so that shifting drops what is before them.
+    let mut three = 0_u32;
+    path.iter().map(move |octet| {
+        three = three << 8 | u32::from(*octet) << 8;
+        key.hash_word(three)
+    })
+}
+
+/// The threes of a path, as a set so small that it errs: it may hold what was never put in, but
+/// never lacks what was.
+struct Held([u64; 1 << (PATH_BITS - 6)]);
+
+impl Held {
+    fn by(path: &[u8], key: Key) -> Self {
+        let mut held = [0; 1 << (PATH_BITS - 6)];
+        for mark in hashes(path, key).map(mark) {
+            if let Some(word) = held.get_mut(usize::from(mark / 64)) {
+                *word |= 1_u64 << (mark % 64);
+            }
+        }
+        Self(held)
+    }
+
+    fn holds(&self, marks: [u8; 2]) -> bool {
+        let word = |mark: u8| {
+            self.0
+                .get(usize::from(mark / 64))
+                .copied()
+                .unwrap_or_default()
+        };
+        marks.iter().all(|mark| word(*mark) >> (mark % 64) & 1 == 1)
+    }
+}
+
+/// Threes of octets that every path holds that matches a text: how its pieces end and begin, the
+/// last piece first.
+fn threes(text: &[u8], key: Key) -> Threes {
+    let (mut hashes, mut count) = ([0; CONSIDERED], 0);
+    let mut rest = text;
+    while !rest.is_empty() {
+        let start = rest
+            .iter()
+            .rposition(|octet| is_special(*octet))
+            .map_or(0, |at| at + 1);
+        let piece = rest.get(start..).unwrap_or_default();
+        rest = rest.get(..start.saturating_sub(1)).unwrap_or_default();
+        let ends = [
+            piece.last_chunk::<3>(),
+            piece.first_chunk::<3>().filter(|_| piece.len() > 4),
+        ];
+        for [one, other, third] in ends.into_iter().flatten() {
+            let Some(hash) = hashes.get_mut(count) else {
+                return (hashes, count);
+            };
+            *hash = key.hash_word(u32::from_be_bytes([*one, *other, *third, 0]));
+            count += 1;
+        }
+    }
+    (hashes, count)
+}
+
+/// The bit of a hash in the set of a path.
+fn mark(hash: u32) -> u8 {
+    (hash >> (32 - PATH_BITS)) as u8
+}
+
+/// Files patterns, not too sparsely: a path is led only to few buckets.
+fn filed(entries: &[(u32, Wild)]) -> Buckets<Wild> {
+    Buckets::of(entries, entries.len() / 2)
+}
+
+/// How many patterns hold what.
+struct Common {
+    counts: Vec<u16>,
+    shift: u32,
+}
+
+impl Common {
+    fn of(patterns: &[(Filed, Threes)]) -> Self {
+        let slots = if patterns.len() <= CROWD {
+            1
+        } else {
+            (CONSIDERED * patterns.len()).next_power_of_two()
+        };
+        let shift = 31 - slots.trailing_zeros();
+        let mut counts = vec![0_u16; slots];
+        for (_, (hashes, count)) in patterns {
+            for hash in hashes.iter().take(*count) {
+                if let Some(count) = counts.get_mut((hash >> 1 >> shift) as usize) {
+                    *count = count.saturating_add(1);
+                }
+            }
+        }
+        Self { counts, shift }
+    }
+
+    /// Files a pattern under that of its threes which is the rarest.
+    fn entry(&self, filed: Filed, (hashes, count): &Threes) -> (u32, Wild) {
+        let hashes = hashes.get(..*count).unwrap_or_default();
+        let count = |hash: u32| self.counts.get((hash >> 1 >> self.shift) as usize).copied();
+        let rarest = hashes
+            .iter()
+            .copied()
+            .min_by_key(|hash| count(*hash))
+            .unwrap_or_default();
+        let mut others = hashes.iter().copied().filter(|hash| *hash != rarest);
+        let mut other = || mark(others.next().unwrap_or(rarest));
+        let also = [other(), other()];
+        (rarest, Wild { filed, also })
+    }
+}
+
+/// The buckets to ask, each once.
+#[derive(Default)]
+struct Asked {
+    few: [u32; 16],
+    count: usize,
+    /// All of them, once they are more than a few.
+    more: Vec<u32>,
+    /// Those in `more`, as a bit set.
+    known: Vec<u64>,
+}
+
+impl Asked {
+    fn add(&mut self, bucket: usize) {
+        let number = bucket as u32;
+        if self.more.is_empty() {
+            if self.buckets().contains(&number) {
+                return;
+            }
+            if let Some(free) = self.few.get_mut(self.count) {
+                *free = number;
+                self.count += 1;
+                return;
+            }
+            for known in self.few {
+                self.note(known);
+            }
+        }
+        self.note(number);
+    }
+
+    /// Adds to the many.
+    fn note(&mut self, number: u32) {
+        let word = number as usize / 64;
+        if self.known.len() <= word {
+            self.known.resize((word + 1).next_power_of_two(), 0);
+        }
+        if let Some(known) = self.known.get_mut(word)
+            && *known >> (number % 64) & 1 == 0
+        {
+            *known |= 1 << (number % 64);
+            self.more.push(number);
+        }
+    }
+
+    fn buckets(&self) -> &[u32] {
+        if self.more.is_empty() {
+            self.few.get(..self.count).unwrap_or(&self.few)
+        } else {
+            &self.more
+        }
+    }
+}

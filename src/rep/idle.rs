@@ -1,0 +1,377 @@
+//! Rules that could be struck out without any verdict changing.
+//!
+//! Only what is provable is claimed. A rule is idle where, in every set of merged groups that it belongs to, one of
+//! these holds:
+//!
+//! - another rule matches exactly the same paths and goes first (it has more octets, or it is the `allow` of two that
+//!   have as many, or it stands earlier);
+//! - it is an `allow`, and every `disallow` that could match a path of its own goes first anyway. Two patterns can
+//!   match the same path only if the plain text in front of one begins that of the other.
+//!
+//! Nothing is claimed of a file that would take more than [`MOST`] looks.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+
+use super::explain::index_folder;
+use super::pattern::Pattern;
+use super::rules::RuleKind;
+
+/// How many rules are looked at, counted once for each set of merged groups that holds them. A file of 500 KiB whose
+/// groups are named by few has a fifth of it.
+const MOST: usize = 1 << 18;
+
+/// A group: the names that its user-agent lines give, in lower case (`*` for all), and its rules.
+#[derive(Debug, Default)]
+pub(super) struct Draft<'a> {
+    pub(super) names: Vec<Vec<u8>>,
+    pub(super) rules: Vec<DraftRule<'a>>,
+}
+
+/// A rule line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DraftRule<'a> {
+    pub(super) kind: RuleKind,
+    /// Its path.
+    pub(super) value: &'a [u8],
+    /// The line, trimmed and without its comment.
+    pub(super) content: &'a [u8],
+    pub(super) line: u32,
+}
+
+/// Why a rule is idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Idle {
+    /// The rule of this line says the same.
+    Repeats(u32),
+    /// The rule of this line says the opposite of the same paths, and goes first.
+    Outranked(u32),
+    /// It allows what nothing that it could win against disallows.
+    Needless,
+}
+
+/// The numbers of the lines whose rules are idle, in order, and why.
+pub(super) fn idle(groups: &[Draft<'_>]) -> Vec<(u32, Idle)> {
+    let mut looks = 0_usize;
+    let mut found: HashMap<u32, Option<Idle>> = HashMap::new();
+    for set in merged(groups) {
+        let rules: Vec<DraftRule<'_>> = set
+            .iter()
+            .filter_map(|at| groups.get(*at))
+            .flat_map(|group| group.rules.iter().copied())
+            .collect();
+        looks = looks.saturating_add(rules.len());
+        if looks > MOST {
+            return Vec::new();
+        }
+        for (line, idle) in idle_of(&rules) {
+            // Idle for one crawler only: not idle.
+            let known = found.entry(line).or_insert(idle);
+            *known = known.and(idle).and(*known);
+        }
+    }
+    let mut found: Vec<(u32, Idle)> = found
+        .into_iter()
+        .filter_map(|(line, idle)| Some((line, idle?)))
+        .collect();
+    found.sort_unstable_by_key(|(line, _)| *line);
+    found
+}
+
+/// The sets of groups that are merged for some crawler, each once, in order of the name that asks for it first.
+fn merged(groups: &[Draft<'_>]) -> Vec<Vec<usize>> {
+    let mut by_name: HashMap<&[u8], usize> = HashMap::new();
+    let mut sets: Vec<Vec<usize>> = Vec::new();
+    for (at, group) in groups.iter().enumerate() {
+        for name in &group.names {
+            let number = *by_name.entry(name).or_insert_with(|| {
+                sets.push(Vec::new());
+                sets.len() - 1
+            });
+            if let Some(set) = sets.get_mut(number)
+                && set.last() != Some(&at)
+            {
+                set.push(at);
+            }
+        }
+    }
+    let mut seen = HashSet::new();
+    sets.retain(|set| seen.insert(set.clone()));
+    sets
+}
+
+/// One pattern of a rule.
+struct Candidate {
+    pattern: Pattern,
+    octets: usize,
+    kind: RuleKind,
+    /// The rule's place in file order.
+    rule: usize,
+}
+
+/// For each rule of a merged set that could match anything, whether it is idle there.
+fn idle_of(rules: &[DraftRule<'_>]) -> Vec<(u32, Option<Idle>)> {
+    let mut candidates = Vec::with_capacity(rules.len());
+    for (at, rule) in rules.iter().enumerate() {
+        let folder = index_folder(rule.kind, rule.value);
+        for value in [Some(rule.value), folder.as_deref()].into_iter().flatten() {
+            if let Some((pattern, octets)) = Pattern::new(value) {
+                candidates.push(Candidate {
+                    pattern,
+                    octets,
+                    kind: rule.kind,
+                    rule: at,
+                });
+            }
+        }
+    }
+    // The order of precedence, as in `Rules`. Stable: file order decides last.
+    candidates.sort_by_key(|candidate| (Reverse(candidate.octets), candidate.kind));
+
+    // What becomes of each rule: idle if all its patterns are.
+    let mut fates: Vec<Option<Fate>> = vec![None; rules.len()];
+    let mut doom = |rule: usize, idle: Option<Idle>| {
+        if let Some(fate) = fates.get_mut(rule) {
+            *fate = Some(match (*fate, idle) {
+                (None, Some(idle)) => Fate::Idle(idle),
+                // The first pattern asked about goes first, and is the rule's own path.
+                (Some(Fate::Idle(idle)), Some(_)) => Fate::Idle(idle),
+                (_, None) | (Some(Fate::Alive), _) => Fate::Alive,
+            });
+        }
+    };
+    let mut first: HashMap<&Pattern, &Candidate> = HashMap::with_capacity(candidates.len());
+    let mut alive = Vec::with_capacity(candidates.len());
+    let mut outranked = Vec::new();
+    for (rank, candidate) in candidates.iter().enumerate() {
+        let Some(winner) = first.get(&candidate.pattern) else {
+            first.insert(&candidate.pattern, candidate);
+            alive.push((rank, candidate));
+            continue;
+        };
+        let line = rules.get(winner.rule).map_or(0, |rule| rule.line);
+        let idle = match (winner.kind, candidate.kind) {
+            (RuleKind::Allow, RuleKind::Disallow) => {
+                outranked.push((rank, candidate));
+                Idle::Outranked(line)
+            }
+            (RuleKind::Disallow, RuleKind::Allow) => Idle::Outranked(line),
+            _ => Idle::Repeats(line),
+        };
+        doom(candidate.rule, Some(idle));
+    }
+    for (_, candidate) in alive.iter().filter(|(_, it)| it.kind == RuleKind::Disallow) {
+        doom(candidate.rule, None);
+    }
+    // A disallow that an allow keeps from deciding is why that allow is needed.
+    let met: Vec<(usize, &Candidate)> = alive.into_iter().chain(outranked).collect();
+    for (candidate, is_needless) in needless(&met) {
+        doom(candidate.rule, is_needless.then_some(Idle::Needless));
+    }
+    rules
+        .iter()
+        .zip(fates)
+        .filter_map(|(rule, fate)| match fate? {
+            Fate::Idle(idle) => Some((rule.line, Some(idle))),
+            Fate::Alive => Some((rule.line, None)),
+        })
+        .collect()
+}
+
+#[derive(Clone, Copy)]
+enum Fate {
+    Idle(Idle),
+    Alive,
+}
+
+/// A pattern's place in the tree of heads, in which a head stands below those that begin it.
+struct Place<'a> {
+    candidate: &'a Candidate,
+    /// Its rank, if it disallows.
+    own: Option<usize>,
+    /// The last in precedence of the disallow patterns above it, and at or below it.
+    above: Option<usize>,
+    below: Option<usize>,
+}
+
+/// For each `allow` of these candidates, whether it goes after every `disallow` that it could meet. Where nothing at all
+/// is disallowed, none does: `Allow: /` is how many say just that.
+fn needless<'a>(met: &[(usize, &'a Candidate)]) -> Vec<(&'a Candidate, bool)> {
+    let is_disallow = |candidate: &Candidate| candidate.kind == RuleKind::Disallow;
+    let restricts = met.iter().any(|(_, candidate)| is_disallow(candidate));
+    let mut places: Vec<(usize, Place<'a>)> = met
+        .iter()
+        .map(|(rank, candidate)| {
+            let own = is_disallow(candidate).then_some(*rank);
+            let place = Place {
+                candidate,
+                own,
+                above: None,
+                below: own,
+            };
+            (*rank, place)
+        })
+        .collect();
+    places.sort_by(|(_, a), (_, b)| a.candidate.pattern.head().cmp(b.candidate.pattern.head()));
+    // The heads that begin the current one, shortest first.
+    let mut open: Vec<(usize, Place<'a>)> = Vec::new();
+    let mut told = Vec::new();
+    let mut close = |open: &mut Vec<(usize, Place<'a>)>| {
+        let Some((rank, place)) = open.pop() else {
+            return;
+        };
+        if let Some((_, parent)) = open.last_mut() {
+            parent.below = parent.below.max(place.below);
+        }
+        // Later in precedence is a greater rank.
+        let last = place.above.max(place.below);
+        if place.own.is_none() {
+            let is_needless = restricts && last.is_none_or(|last| last < rank);
+            told.push((place.candidate, is_needless));
+        }
+    };
+    for (rank, mut place) in places {
+        let head = place.candidate.pattern.head();
+        while let Some((_, parent)) = open.last() {
+            if head.starts_with(parent.candidate.pattern.head()) {
+                place.above = parent.above.max(parent.own);
+                break;
+            }
+            close(&mut open);
+        }
+        open.push((rank, place));
+    }
+    while !open.is_empty() {
+        close(&mut open);
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    // A failed unwrap is a failed test; a table's type is spelt where the table is.
+    #![allow(
+        clippy::type_complexity,
+        reason = "a case is one row, its columns a tuple"
+    )]
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::rep::{ComparisonPath, NoteKind, ParseOptions, ProductToken, Robots};
+
+    fn found(text: &str) -> Vec<(u32, Idle)> {
+        let robots = Robots::parse(text.as_bytes(), ParseOptions::default());
+        let idle = |kind| match kind {
+            NoteKind::Repeats { line } => Some(Idle::Repeats(line)),
+            NoteKind::Outranked { line } => Some(Idle::Outranked(line)),
+            NoteKind::Needless => Some(Idle::Needless),
+            _ => None,
+        };
+        robots
+            .notes()
+            .iter()
+            .filter_map(|note| Some((note.line, idle(note.kind)?)))
+            .collect()
+    }
+
+    #[test]
+    fn what_is_idle() {
+        use Idle::{Needless, Outranked, Repeats};
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &str, &[(u32, Idle)])] = &[
+            ("nothing", "disallow: /a\nallow: /a/b\nallow: /\ndisallow: /b", &[(4, Needless)]),
+            ("the same rule twice", "disallow: /a\ndisallow: /a", &[(3, Repeats(2))]),
+            ("in another spelling", "disallow: /a\ndisallow: /%61", &[(3, Repeats(2))]),
+            ("a longer way to say it goes first", "disallow: /a\ndisallow: /a*", &[(2, Repeats(3))]),
+            ("an allow of the same paths wins", "disallow: /a\nallow: /a", &[(2, Outranked(3))]),
+            ("and is needed for that", "disallow: /a\nallow: /a\ndisallow: /a/b", &[(2, Outranked(3))]),
+            ("unless it has fewer octets", "disallow: /a*\nallow: /a", &[(3, Outranked(2))]),
+            ("an allow below nothing that is disallowed", "disallow: /a\nallow: /b", &[(3, Needless)]),
+            ("an allow that goes after what it meets", "disallow: /a/b\nallow: /a", &[(3, Needless)]),
+            ("an allow that may meet a wildcard", "disallow: /*b\nallow: /acc", &[]),
+            ("an allow that a longer wildcard goes before", "disallow: /*bbbb\nallow: /a", &[(3, Needless)]),
+            ("where nothing is disallowed, allow is a way to say so", "allow: /", &[]),
+            ("two that each allow what the other does not", "disallow: /a\nallow: /a/index.html\nallow: /a/index.html*", &[]),
+            ("its folder is another's", "disallow: /a\nallow: /a/index.html\nallow: /a/$", &[(4, Repeats(3))]),
+            ("a rule that matches nothing has a note of its own", "disallow: a\ndisallow: a\ndisallow:\ndisallow:", &[]),
+        ];
+        for (name, rules, expected) in cases {
+            assert_eq!(
+                found(&format!("user-agent: *\n{rules}\n")),
+                *expected,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_rule_is_idle_only_if_it_is_for_every_crawler() {
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &str, &[(u32, Idle)])] = &[
+            ("merged groups are one", "user-agent: a\ndisallow: /x\nuser-agent: A\ndisallow: /x\n", &[(4, Idle::Repeats(2))]),
+            ("others' groups do not count", "user-agent: a\ndisallow: /x\nuser-agent: b\ndisallow: /x\n", &[]),
+            ("idle for one of two", "user-agent: a\nuser-agent: b\nallow: /x\nuser-agent: a\ndisallow: /x/y\nuser-agent: b\ndisallow: /\n", &[]),
+            ("idle for both", "user-agent: a\nuser-agent: b\nallow: /x\nuser-agent: a\ndisallow: /x/y\nuser-agent: b\ndisallow: /x/z\n", &[(3, Idle::Needless)]),
+            ("a list of a name and a star is two crawlers'", "user-agent: a\nuser-agent: *\ndisallow: /x\nuser-agent: a\nallow: /x\n", &[]),
+            ("a name that two read differently is two names", "user-agent: a\ndisallow: /x\nuser-agent: a1\ndisallow: /x\n", &[]),
+            ("nobody's group is nobody's", "user-agent:\ndisallow: /x\ndisallow: /x\n", &[]),
+        ];
+        for (name, text, expected) in cases {
+            assert_eq!(found(text), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_takes_too_many_looks_is_not_judged() {
+        let rules: String = (0..600)
+            .map(|n| format!("disallow: /{n}\ndisallow: /{n}\n"))
+            .collect();
+        let text = format!("user-agent: *\n{rules}");
+        assert_eq!(found(&text).len(), 600);
+        let names = || (0..500).map(|n| format!("user-agent: x{n}\n"));
+        let groups: String = names().map(|name| format!("{name}disallow: /\n")).collect();
+        let list: String = names().collect();
+        // 500 sets of 1,201 rules each.
+        assert_eq!(found(&format!("{groups}{list}{rules}")).len(), 0);
+    }
+
+    fn a_line() -> impl Strategy<Value = String> {
+        let path = "[/*]{1,2}[/*$ab%2A4]{0,5}(/index\\.html?)?";
+        prop_oneof![
+            2 => "(a|b|a1|\\*)".prop_map(|name| format!("user-agent: {name}")),
+            3 => path.prop_map(|path| format!("allow: {path}")),
+            4 => path.prop_map(|path| format!("disallow: {path}")),
+        ]
+    }
+
+    proptest! {
+        /// All idle rules struck out at once: every verdict stays.
+        #[test]
+        fn striking_them_out_changes_nothing(
+            mut lines in prop::collection::vec(a_line(), 0..16),
+            paths in prop::collection::vec("/[/*$ab%24]{0,8}(/|/index\\.html)?", 1..12),
+        ) {
+            let before = lines.join("\n");
+            let idle = found(&before);
+            for (line, _) in &idle {
+                // An empty rule keeps what the line does to the groups.
+                lines[*line as usize - 1] = "allow:".to_owned();
+            }
+            let after = lines.join("\n");
+            let parse = |text: &str| Robots::parse(text.as_bytes(), ParseOptions::default());
+            let (before, after) = (parse(&before), parse(&after));
+            for token in ["a", "b", "a1", "c"] {
+                let chain = [ProductToken::new(token).unwrap()];
+                let verdicts = |robots: &Robots| {
+                    let rules = robots.rules(robots.selection(&chain));
+                    let kind = |path: &String| {
+                        let rule = rules.verdict(&ComparisonPath::new(path.as_bytes()));
+                        rule.is_some_and(|rule| rule.kind == RuleKind::Disallow)
+                    };
+                    paths.iter().map(kind).collect::<Vec<_>>()
+                };
+                prop_assert_eq!(verdicts(&before), verdicts(&after), "{} {:?} {:?}", token, idle, &lines);
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Keyed hashing: nobody can write a file whose patterns all hash alike.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// The key of one set of rules.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key(u64, u64);
+
+impl Key {
+    /// A key that no author of a file can know.
+    pub(super) fn new() -> Self {
+        let random = RandomState::new();
+        let key = random.hash_one(0_u8);
+        // Odd, so that to multiply with it loses nothing.
+        Self(key, key.rotate_left(32) | 1)
+    }
+
+    /// The hash of some octets: eight at a time are multiplied in, and both halves of the product
+    /// are kept.
+    pub(super) fn hash(self, octets: &[u8]) -> u32 {
+        let mut hash = self.0 ^ octets.len() as u64;
+        let (words, _) = octets.as_chunks::<8>();
+        for word in words {
+            hash = fold(hash ^ u64::from_le_bytes(*word), self.1);
+        }
+        // The last eight once more, or all that there is.
+        let last = match octets.last_chunk::<8>() {
+            Some(last) => u64::from_le_bytes(*last),
+            None => short(octets),
+        };
+        (fold(hash ^ last, self.1) >> 32) as u32
+    }
+
+    /// The hash of three octets, or so.
+    pub(super) fn hash_word(self, word: u32) -> u32 {
+        (u64::from(word).wrapping_mul(self.1) >> 32) as u32
+    }
+}
+
+/// Fewer than eight octets as a number.
+fn short(octets: &[u8]) -> u64 {
+    if let (Some(first), Some(last)) = (octets.first_chunk::<4>(), octets.last_chunk::<4>()) {
+        return u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last));
+    }
+    octets
+        .iter()
+        .fold(0, |word, octet| word << 8 | u64::from(*octet))
+}
+
+fn fold(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    product as u64 ^ (product >> 64) as u64
+}

@@ -1,0 +1,162 @@
+//! A path pattern by itself, outside any robots.txt: what a person writes to speak of some paths of an origin.
+//!
+//! It matches exactly as the path of a rule does (RFC 9309 section 2.2.3), so nobody has to learn a second kind
+//! of pattern. Unlike a rule's, it was written a moment ago and by somebody who can be told: what could never
+//! match is refused, not ignored.
+
+use std::fmt;
+
+use super::path::ComparisonPath;
+use super::pattern::{Pattern, Subject};
+
+/// The longest pattern, in octets; more than any URL that comes through needs.
+const LONGEST: usize = 2_083;
+
+/// A path pattern that can match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathPattern {
+    pattern: Pattern,
+    length: usize,
+}
+
+impl PathPattern {
+    /// Compiles `value`.
+    ///
+    /// # Errors
+    /// When no path can match it, or it is too long.
+    pub fn new(value: &str) -> Result<Self, PathPatternError> {
+        if value.len() > LONGEST {
+            return Err(PathPatternError::TooLong);
+        }
+        // A fragment is never sent.
+        if value.contains('#') {
+            return Err(PathPatternError::Fragment);
+        }
+        let (pattern, length) = Pattern::new(value.as_bytes()).ok_or(PathPatternError::Start)?;
+        Ok(Self { pattern, length })
+    }
+
+    /// Whether it matches a path with its query.
+    pub fn matches(&self, path: &ComparisonPath<'_>) -> bool {
+        let path = path.as_bytes();
+        path.starts_with(self.pattern.head()) && self.pattern.matches(&Subject::new(path))
+    }
+
+    /// Octets in comparison form, every `*` and `$` counted: of two patterns that match, the one with more is the more
+    /// specific.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it matches every path there is: `/`, `*` and their like.
+    pub fn is_everything(&self) -> bool {
+        self.pattern.is_prefix() && matches!(self.pattern.head(), b"" | b"/")
+    }
+}
+
+/// Why a text is no path pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathPatternError {
+    /// It begins with neither `/` nor `*`.
+    Start,
+    /// It holds a `#`, which no path that is sent does.
+    Fragment,
+    /// It is longer than any path that it is meant for.
+    TooLong,
+}
+
+impl fmt::Display for PathPatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start => {
+                f.write_str("a path pattern begins with / or *, else it matches nothing")
+            }
+            Self::Fragment => f.write_str("a path holds no #: what follows it is never sent"),
+            Self::TooLong => write!(f, "a path pattern has at most {LONGEST} octets"),
+        }
+    }
+}
+
+impl std::error::Error for PathPatternError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc9309_it_matches_as_the_path_of_a_rule_does() {
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &str, &[&str], &[&str])] = &[
+            ("anchored at the start, open at the end", "/a", &["/a", "/ab", "/a/b?c"], &["/", "/b/a"]),
+            ("stars and an end", "/*.gif$", &["/a.gif", "/.gif"], &["/a.gif?x"]),
+            ("another spelling of the same path", "/%7Ea/ü", &["/~a/%c3%bc", "/%7ea/ü"], &["/~a/u"]),
+            ("an escaped star is a character", "/a%2A", &["/a*", "/a%2a"], &["/ab"]),
+            ("everything", "/", &["/", "/a", "?q", ""], &[]),
+        ];
+        for (name, value, matched, missed) in cases {
+            let pattern = PathPattern::new(value).expect(name);
+            for path in *matched {
+                assert!(
+                    pattern.matches(&ComparisonPath::new(path.as_bytes())),
+                    "{name}: {path}"
+                );
+            }
+            for path in *missed {
+                assert!(
+                    !pattern.matches(&ComparisonPath::new(path.as_bytes())),
+                    "{name}: {path}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn ours_what_could_never_match_is_refused() {
+        for (name, value, why) in [
+            ("a name", "private/", PathPatternError::Start),
+            ("nothing", "", PathPatternError::Start),
+            (
+                "a URL",
+                "https://a.example/private",
+                PathPatternError::Start,
+            ),
+            ("a fragment", "/a#b", PathPatternError::Fragment),
+            (
+                "too long",
+                &format!("/{}", "a".repeat(LONGEST)),
+                PathPatternError::TooLong,
+            ),
+        ] {
+            assert_eq!(PathPattern::new(value), Err(why), "{name}");
+        }
+    }
+
+    #[test]
+    fn ours_everything_is_known_in_any_spelling() {
+        for (value, everything) in [
+            ("/", true),
+            ("*", true),
+            ("/*", true),
+            ("/**", true),
+            ("*$", true),
+            ("/$", false),
+            ("/a", false),
+            ("*a", false),
+            ("//", false),
+        ] {
+            let pattern = PathPattern::new(value).expect(value);
+            assert_eq!(pattern.is_everything(), everything, "{value}");
+        }
+    }
+
+    #[test]
+    fn ours_more_octets_are_more_specific() {
+        for (value, length) in [("/", 1), ("/a*b$", 5), ("/%61", 2), ("/ü", 7)] {
+            assert_eq!(
+                PathPattern::new(value).expect(value).length(),
+                length,
+                "{value}"
+            );
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The patterns without wildcards, found by how a path begins.
+//!
+//! Such a pattern matches the paths that begin with its text. The patterns are put into classes by
+//! the length of their text, and within a class all are filed under the hash of their first octets:
+//! as many as the shortest of the class has. A path asks each class once, and the classes are few:
+//! lengths double from one to the next.
+//!
+//! Where that puts a crowd under one hash, a signpost takes its place, and the crowd moves on to
+//! classes of a quarter the range. Only paths that meet the signpost look there. A class of texts
+//! of one length is filed by whole texts, where equal ones are one pattern, of which the best is
+//! kept. So a path looks at no more than [`CROWD`] patterns in a class. Classes with anything in
+//! them are no more than twice the lengths there are, and *n* lengths take *n*²/2 octets of text:
+//! about a thousand in 500 KiB.
+
+use super::filed::{Buckets, Filed, Texts, better};
+use super::key::Key;
+
+/// How many patterns may have one hash.
+const CROWD: usize = 6;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Prefixes {
+    /// First those that every path asks, the longest first; then those behind signposts.
+    classes: Box<[Class]>,
+    /// How many classes every path asks.
+    roots: usize,
+    buckets: Buckets,
+}
+
+/// Patterns of similar length.
+#[derive(Clone, Copy, Debug)]
+struct Class {
+    /// How many octets of the path are hashed.
+    prefix: u16,
+    /// The classes of the crowds among them: the first, and how many.
+    finer: (u32, u8),
+    /// The best precedence in this and all finer classes.
+    best: u32,
+}
+
+impl Prefixes {
+    pub(super) fn new(patterns: &[Filed], texts: Texts<'_>, key: Key) -> Self {
+        if patterns.is_empty() {
+            return Self::default();
+        }
+        let mut filing = Filing {
+            texts,
+            key,
+            classes: Vec::new(),
+            entries: Vec::with_capacity(patterns.len()),
+            crowds: Vec::new(),
+        };
+        let of_two = |filed: &Filed| usize::BITS - filed.length().leading_zeros();
+        let mut present = 0_u32;
+        for filed in patterns {
+            present |= 1 << of_two(filed);
+        }
+        let mut members = Vec::new();
+        for class in (0..u32::BITS)
+            .rev()
+            .filter(|class| present >> class & 1 == 1)
+        {
+            members.extend(patterns.iter().filter(|filed| of_two(filed) == class));
+            filing.class(&members);
+            members.clear();
+        }
+        let roots = filing.classes.len();
+        filing.divide();
+        Self {
+            classes: filing.classes.into_boxed_slice(),
+            roots,
+            buckets: Buckets::of(&filing.entries, filing.entries.len() * 3 / 4),
+        }
+    }
+
+    /// Of the patterns that match, the one that decides.
+    pub(super) fn best(&self, path: &[u8], texts: Texts<'_>, key: Key) -> Option<Filed> {
+        let mut search = Search {
+            path,
+            texts,
+            key,
+            best: None,
+            least: 0,
+        };
+        self.ask(0..self.roots, &mut search);
+        search.best
+    }
+
+    fn ask(&self, classes: std::ops::Range<usize>, search: &mut Search<'_>) {
+        for (number, class) in classes
+            .clone()
+            .zip(self.classes.get(classes).unwrap_or_default())
+        {
+            if class.best < search.least {
+                continue;
+            }
+            let Some(prefix) = search.path.get(..usize::from(class.prefix)) else {
+                continue;
+            };
+            let bucket = self
+                .buckets
+                .get(self.buckets.number(search.key.hash(prefix)));
+            for filed in bucket {
+                if let Some(class_behind) = filed.signpost() {
+                    // Those of other classes may be in the same bucket.
+                    if class_behind == number {
+                        let (first, count) = class.finer;
+                        self.ask(first as usize..first as usize + usize::from(count), search);
+                    }
+                } else if filed.precedence() >= search.least
+                    && filed.begins(search.path, search.texts)
+                {
+                    search.best = better(search.best, *filed, search.texts);
+                    search.least = search.best.map_or(0, Filed::precedence);
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.buckets.is_empty()
+    }
+
+    /// The patterns, those left out that can never decide.
+    pub(super) fn distinct(&self, texts: Texts<'_>, key: Key) -> impl Iterator<Item = Filed> {
+        let all = self.buckets.distinct(0, texts, key).into_iter();
+        all.map(|(_, filed)| filed)
+            .filter(|filed| filed.signpost().is_none())
+    }
+
+    /// Heap used, in octets.
+    pub(super) fn bytes(&self) -> usize {
+        self.buckets.bytes() + size_of_val(&*self.classes)
+    }
+}
+
+/// A path on its way through the classes.
+struct Search<'a> {
+    path: &'a [u8],
+    texts: Texts<'a>,
+    key: Key,
+    best: Option<Filed>,
+    /// What has a lower precedence cannot decide any more.
+    least: u32,
+}
+
+/// Classes in the making.
+struct Filing<'a> {
+    texts: Texts<'a>,
+    key: Key,
+    classes: Vec<Class>,
+    entries: Vec<(u32, Filed)>,
+    /// The crowds, and the class that each is in.
+    crowds: Vec<(usize, Vec<Filed>)>,
+}
+
+impl Filing<'_> {
+    /// Makes a class of patterns. Crowds are left for later.
+    fn class(&mut self, members: &[Filed]) {
+        let lengths = members.iter().map(|filed| filed.length());
+        let (shortest, longest) = lengths.fold((usize::MAX, 0), |(shortest, longest), length| {
+            (shortest.min(length), longest.max(length))
+        });
+        let number = self.classes.len();
+        self.classes.push(Class {
+            prefix: shortest as u16,
+            finer: (0, 0),
+            best: members
+                .iter()
+                .map(|filed| filed.precedence())
+                .max()
+                .unwrap_or(0),
+        });
+        let start = self.entries.len();
+        for filed in members {
+            let prefix = filed.text(self.texts).get(..shortest).unwrap_or_default();
+            self.entries.push((self.key.hash(prefix), *filed));
+        }
+        if members.len() <= CROWD {
+            return;
+        }
+        let shift = 32 - members.len().next_power_of_two().trailing_zeros();
+        let slot = |hash: u32| (hash >> shift) as usize;
+        // How many have a hash, or one beside it; and the hash of the last signpost there.
+        let mut counts = vec![(0_u32, None); 1 << (32 - shift)];
+        for (hash, _) in self.entries.iter().skip(start) {
+            if let Some((count, _)) = counts.get_mut(slot(*hash)) {
+                *count += 1;
+            }
+        }
+        if counts.iter().all(|(count, _)| *count as usize <= CROWD) {
+            return;
+        }
+        if shortest == longest {
+            // A crowd of equals, but for accidents.
+            let own = Buckets::new(self.entries.get(start..).unwrap_or_default());
+            self.entries.truncate(start);
+            for (_, filed) in own.distinct(CROWD, self.texts, self.key) {
+                self.entries
+                    .push((self.key.hash(filed.text(self.texts)), filed));
+            }
+            return;
+        }
+        let mut crowd = Vec::new();
+        let mut signposts = Vec::new();
+        let end = self.entries.len();
+        let mut at = start;
+        let mut kept = start;
+        while at < end {
+            let Some((hash, filed)) = self.entries.get(at).copied() else {
+                break;
+            };
+            at += 1;
+            match counts.get_mut(slot(hash)) {
+                Some((count, last)) if *count as usize > CROWD => {
+                    crowd.push(filed);
+                    if *last != Some(hash) {
+                        *last = Some(hash);
+                        signposts.push((hash, Filed::to_class(number)));
+                    }
+                }
+                _ => {
+                    if let Some(entry) = self.entries.get_mut(kept) {
+                        *entry = (hash, filed);
+                    }
+                    kept += 1;
+                }
+            }
+        }
+        self.entries.truncate(kept);
+        signposts.sort_unstable_by_key(|(hash, _)| *hash);
+        signposts.dedup_by_key(|(hash, _)| *hash);
+        self.entries.append(&mut signposts);
+        self.crowds.push((number, crowd));
+    }
+
+    /// Makes the finer classes, until there are no more crowds.
+    fn divide(&mut self) {
+        while let Some((number, crowd)) = self.crowds.pop() {
+            let lengths = || crowd.iter().map(|filed| filed.length());
+            let (Some(shortest), Some(longest)) = (lengths().min(), lengths().max()) else {
+                continue;
+            };
+            let range = (longest - shortest) / 4 + 1;
+            let first = self.classes.len();
+            for quarter in (0..4).rev() {
+                let is_member = |filed: &&Filed| (filed.length() - shortest) / range == quarter;
+                let members: Vec<Filed> = crowd.iter().filter(is_member).copied().collect();
+                if !members.is_empty() {
+                    self.class(&members);
+                }
+            }
+            let count = self.classes.len() - first;
+            if let Some(class) = self.classes.get_mut(number) {
+                class.finer = (first as u32, count as u8);
+            }
+        }
+    }
+}

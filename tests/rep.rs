@@ -1,12 +1,20 @@
-//! The protocol core against published examples, and against a slow implementation of the same
-//! rules.
+//! The protocol core against tables of questions and answers, and against a slow implementation of
+//! the same rules.
 
 // Test code: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+#[path = "rep/checks.rs"]
+mod checks;
+#[path = "rep/corpus.rs"]
+mod corpus;
 #[path = "rep/naive.rs"]
 mod naive;
+#[path = "rep/origins.rs"]
+mod origins;
 #[path = "rep/properties.rs"]
 mod properties;
-#[path = "rep/vectors.rs"]
-mod vectors;
+#[path = "rep/strategies.rs"]
+mod strategies;
+#[path = "rep/tables.rs"]
+mod tables;

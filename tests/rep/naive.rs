@@ -1,138 +1,397 @@
-//! The matching rules again, written for plainness: every rule is asked, every way to place a star
-//! is tried.
+//! The protocol once more, written for plainness: every line is copied, every rule is asked, every
+//! place is tried.
+//!
+//! It shares nothing with the library but the octets that come in, and is held to the same tables.
 
-/// What one position of a pattern accepts.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Atom {
-    Octet(u8),
-    Run,
-    End,
+/// The field names that count, with the spellings that are recognised by how they begin.
+const FIELDS: &[(&str, &[&str])] = &[
+    ("user-agent", &["user-agent", "useragent", "user agent"]),
+    ("allow", &["allow"]),
+    (
+        "disallow",
+        &[
+            "disallow",
+            "dissallow",
+            "dissalow",
+            "disalow",
+            "diasllow",
+            "disallaw",
+        ],
+    ),
+    ("sitemap", &["sitemap", "site-map"]),
+    ("crawl-delay", &[]),
+    ("request-rate", &[]),
+    ("visit-time", &[]),
+    ("clean-param", &[]),
+    ("host", &[]),
+    ("content-signal", &[]),
+    ("content-usage", &[]),
+    ("license", &[]),
+];
+
+/// How a file is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) lenient: bool,
+    pub(crate) limit: usize,
 }
 
-/// The index of the deciding rule among `(is_allow, value)` in file order.
-pub(crate) fn verdict(rules: &[(bool, String)], path: &str) -> Option<usize> {
+/// A file, line by line.
+#[derive(Debug, Default)]
+pub(crate) struct File {
+    pub(crate) groups: Vec<Group>,
+    /// Field, line number, number of the group that it stands in.
+    pub(crate) others: Vec<(&'static str, u32, Option<usize>)>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    /// Value and line number.
+    pub(crate) agents: Vec<(Vec<u8>, u32)>,
+    pub(crate) rules: Vec<Rule>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(crate) is_allow: bool,
+    pub(crate) value: Vec<u8>,
+    pub(crate) text: Vec<u8>,
+    pub(crate) line: u32,
+}
+
+/// A rule that decides, and the user-agent line by which its group speaks.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Decision {
+    pub(crate) is_allow: bool,
+    pub(crate) line: u32,
+    pub(crate) text: String,
+    pub(crate) group: String,
+    pub(crate) group_line: u32,
+}
+
+/// The rule that decides whether a crawler with this chain of tokens may have the path.
+pub(crate) fn decide(
+    file: &[u8],
+    reading: Reading,
+    chain: &[&str],
+    path: &[u8],
+) -> Option<Decision> {
     let path = comparison_form(path);
     if path == b"/robots.txt" {
         return None;
     }
-    let mut best: Option<(usize, bool, usize)> = None;
-    for (at, (is_allow, value)) in rules.iter().enumerate() {
-        let value = value.trim_matches(' ');
-        let mut length = matched(value, &path);
-        if length.is_none() && *is_allow {
-            let slash = value
-                .rfind('/')
-                .filter(|at| value[*at..].starts_with("/index.htm"));
-            length = slash.and_then(|at| matched(&format!("{}$", &value[..=at]), &path));
+    let mut best: Option<((usize, bool), Decision)> = None;
+    for (speaker, rule) in rules(file, reading, chain) {
+        let precedence = (octets(&rule, &path), rule.is_allow);
+        if precedence.0 > 0 && best.as_ref().is_none_or(|(other, _)| precedence > *other) {
+            let (group, group_line) = speaker;
+            let decision = Decision {
+                is_allow: rule.is_allow,
+                line: rule.line,
+                text: String::from_utf8_lossy(&rule.text).into_owned(),
+                group,
+                group_line,
+            };
+            best = Some((precedence, decision));
         }
-        let Some(length) = length.filter(|length| *length > 0) else {
+    }
+    best.map(|(_, decision)| decision)
+}
+
+/// Whether any of a crawler's rules can match, and whether one of those disallows.
+pub(crate) fn can(file: &[u8], reading: Reading, chain: &[&str]) -> (bool, bool) {
+    let rules = rules(file, reading, chain).into_iter();
+    let matching: Vec<bool> = rules
+        .filter(|(_, rule)| begins_a_path(&rule.value))
+        .map(|(_, rule)| rule.is_allow)
+        .collect();
+    (!matching.is_empty(), matching.contains(&false))
+}
+
+/// A crawler's rules, each with the name by which its group speaks to the crawler, and that line.
+fn rules(file: &[u8], reading: Reading, chain: &[&str]) -> Vec<((String, u32), Rule)> {
+    let file = parse(file, reading);
+    let speakers = speakers(&file, chain);
+    let mut rules = Vec::new();
+    for (group, speaker) in file.groups.into_iter().zip(speakers) {
+        if let Some(speaker) = speaker {
+            rules.extend(group.rules.into_iter().map(|rule| (speaker.clone(), rule)));
+        }
+    }
+    rules
+}
+
+/// The other fields that stand in a crawler's groups, and their lines.
+pub(crate) fn others(file: &[u8], reading: Reading, chain: &[&str]) -> Vec<(&'static str, u32)> {
+    let file = parse(file, reading);
+    let speakers = speakers(&file, chain);
+    let others = file.others.iter().filter(|(_, _, group)| {
+        let speaker = group.and_then(|group| speakers[group].as_ref());
+        speaker.is_some()
+    });
+    others.map(|(field, line, _)| (*field, *line)).collect()
+}
+
+/// For each group, the first name by which it speaks to a crawler, and that line.
+fn speakers(file: &File, chain: &[&str]) -> Vec<Option<(String, u32)>> {
+    let values = || file.groups.iter().flat_map(|group| &group.agents);
+    let token = chain
+        .iter()
+        .find(|token| values().any(|(value, _)| names(value, Some(token)).is_some()))
+        .copied();
+    let speaker = |group: &Group| {
+        let mut agents = group.agents.iter();
+        agents.find_map(|(value, line)| Some((names(value, token)?, *line)))
+    };
+    file.groups.iter().map(speaker).collect()
+}
+
+/// The groups of a file, and its other fields.
+pub(crate) fn parse(file: &[u8], reading: Reading) -> File {
+    let mut parsed = File::default();
+    for (line, text) in (1..).zip(lines(file, reading.limit)) {
+        let Some((key, value)) = pair(&text, reading.lenient) else {
             continue;
         };
-        let is_better =
-            best.is_none_or(|(longest, allow, _)| (length, *is_allow) > (longest, allow));
-        if is_better {
-            best = Some((length, *is_allow, at));
+        match field(&key, reading.lenient) {
+            Some("user-agent") => {
+                if parsed
+                    .groups
+                    .last()
+                    .is_none_or(|group| !group.rules.is_empty())
+                {
+                    parsed.groups.push(Group::default());
+                }
+                parsed.groups.last_mut().unwrap().agents.push((value, line));
+            }
+            Some(kind @ ("allow" | "disallow")) => {
+                if let Some(group) = parsed.groups.last_mut() {
+                    group.rules.push(Rule {
+                        is_allow: kind == "allow",
+                        value,
+                        text,
+                        line,
+                    });
+                }
+            }
+            Some(other) => {
+                let group = parsed.groups.len().checked_sub(1);
+                parsed.others.push((other, line, group));
+            }
+            None => {}
         }
     }
-    best.map(|(_, _, at)| at)
+    parsed
 }
 
-/// The length of the pattern for precedence, if it matches.
-fn matched(value: &str, path: &[u8]) -> Option<usize> {
-    if !value.starts_with(['/', '*']) {
-        return None;
+/// What counts of each line.
+fn lines(file: &[u8], limit: usize) -> Vec<Vec<u8>> {
+    let mut file = file.to_vec();
+    if file.len() > limit {
+        let next = file[limit];
+        file.truncate(limit);
+        while !b"\r\n".contains(&next) && file.last().is_some_and(|last| !b"\r\n".contains(last)) {
+            file.pop();
+        }
     }
-    let units = units(value.as_bytes());
-    let length = units.iter().map(|(unit, _)| unit.len()).sum();
-    // A rule that escapes a star or dollar is about the characters: their spellings are made one on
-    // both sides.
-    let is_literal = units
-        .iter()
-        .any(|(unit, _)| unit == b"%2A" || unit == b"%24");
-    let path = if is_literal {
-        literal(path)
-    } else {
-        path.to_vec()
+    for mark in b"\xEF\xBB\xBF" {
+        if file.first() != Some(mark) {
+            break;
+        }
+        file.remove(0);
+    }
+    let mut lines = vec![Vec::new()];
+    for (at, octet) in file.iter().enumerate() {
+        match octet {
+            b'\n' if at > 0 && file[at - 1] == b'\r' => {}
+            b'\n' | b'\r' => lines.push(Vec::new()),
+            octet => lines.last_mut().unwrap().push(*octet),
+        }
+    }
+    let counted = |line: &Vec<u8>| {
+        let counted = line.iter().take(16_663);
+        let text: Vec<u8> = counted
+            .take_while(|octet| !b"\0#".contains(octet))
+            .copied()
+            .collect();
+        trimmed(&text)
     };
-    let atoms: Vec<Atom> = units
-        .iter()
-        .flat_map(|(unit, is_last)| match &unit[..] {
-            b"*" => vec![Atom::Run],
-            b"$" if *is_last => vec![Atom::End],
-            b"$" | b"%24" if is_literal => vec![Atom::Octet(b'D')],
-            b"%2A" => vec![Atom::Octet(b'S')],
-            octets => octets
-                .iter()
-                .map(|octet| Atom::Octet(spared(*octet, is_literal)))
-                .collect(),
-        })
+    lines.iter().map(counted).collect()
+}
+
+fn trimmed(text: &[u8]) -> Vec<u8> {
+    let mut text = text.to_vec();
+    let is_space = |octet: Option<&u8>| octet.is_some_and(|octet| b" \t\x0B\x0C".contains(octet));
+    while is_space(text.first()) {
+        text.remove(0);
+    }
+    while is_space(text.last()) {
+        text.pop();
+    }
+    text
+}
+
+fn pair(text: &[u8], lenient: bool) -> Option<(Vec<u8>, Vec<u8>)> {
+    let colon = text.iter().position(|octet| *octet == b':');
+    let words: Vec<&[u8]> = text
+        .split(|octet| b" \t".contains(octet))
+        .filter(|word| !word.is_empty())
         .collect();
-    accepts(&atoms, &path).then_some(length)
-}
-
-/// The path with `S` for every star and `D` for every dollar, and other letters spared the
-/// confusion.
-fn literal(path: &[u8]) -> Vec<u8> {
-    let text = String::from_utf8(path.to_vec()).unwrap();
-    let text = text.replace("%2A", "*").replace("%24", "$");
-    let mark = |octet| match octet {
-        b'*' => b'S',
-        b'$' => b'D',
-        octet => spared(octet, true),
+    let (key, value) = match (colon, &words[..]) {
+        (Some(at), _) => (&text[..at], &text[at + 1..]),
+        (None, [key, value]) if lenient => (*key, *value),
+        _ => return None,
     };
-    text.bytes().map(mark).collect()
+    let key = trimmed(key);
+    (!key.is_empty()).then(|| (key, trimmed(value)))
 }
 
-/// Sets an octet apart from the marks of the literal form.
-fn spared(octet: u8, is_literal: bool) -> u8 {
-    if is_literal { octet | 0x80 } else { octet }
+fn field(key: &[u8], lenient: bool) -> Option<&'static str> {
+    let key = key.to_ascii_lowercase();
+    let begins = |spelling: &&str| key.starts_with(spelling.as_bytes());
+    FIELDS
+        .iter()
+        .find(|(name, spellings)| key == name.as_bytes() || lenient && spellings.iter().any(begins))
+        .map(|(name, _)| *name)
 }
 
-fn accepts(atoms: &[Atom], path: &[u8]) -> bool {
-    let Some((first, rest)) = atoms.split_first() else {
-        return true;
+/// The name by which a user-agent value names a crawler (`None`: everybody), as it is written.
+fn names(value: &[u8], token: Option<&str>) -> Option<String> {
+    let Some(token) = token else {
+        let is_global = matches!(value, [b'*'] | [b'*', b' ' | b'\t' | 0x0B | 0x0C, ..]);
+        return is_global.then(|| "*".to_owned());
     };
-    match *first {
-        Atom::Octet(octet) => path.first() == Some(&octet) && accepts(rest, &path[1..]),
-        Atom::Run => (0..=path.len()).any(|skipped| accepts(rest, &path[skipped..])),
-        Atom::End => path.is_empty(),
+    let wide = token
+        .bytes()
+        .any(|octet| octet.is_ascii_digit() || octet == b'.');
+    let belongs = |octet: &u8| {
+        octet.is_ascii_alphabetic()
+            || b"-_".contains(octet)
+            || wide && (octet.is_ascii_digit() || *octet == b'.')
+    };
+    let name = value.iter().copied().take_while(belongs).collect();
+    let name = String::from_utf8(name).unwrap();
+    name.eq_ignore_ascii_case(token).then_some(name)
+}
+
+/// With how many octets a rule matches a path; 0 if it does not.
+fn octets(rule: &Rule, path: &[u8]) -> usize {
+    let whole = matched(&rule.value, path);
+    let slash = rule.value.iter().rposition(|octet| *octet == b'/');
+    match slash {
+        Some(at) if whole == 0 && rule.is_allow && rule.value[at..].starts_with(b"/index.htm") => {
+            matched(&[&rule.value[..=at], b"$"].concat(), path)
+        }
+        _ => whole,
+    }
+}
+
+/// What one position of a pattern accepts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Atom {
+    Symbol(u16),
+    Run,
+    End,
+}
+
+/// A star or dollar that is itself, whichever way it is spelt.
+const STAR: u16 = 0x100;
+const DOLLAR: u16 = 0x101;
+
+/// The length of the pattern for precedence if it matches, else 0.
+fn matched(value: &[u8], path: &[u8]) -> usize {
+    if !begins_a_path(value) {
+        return 0;
+    }
+    let units = units(value);
+    // A rule that escapes a star or dollar is about the characters: their spellings are made one,
+    // on both sides.
+    let is_literal = units.iter().any(|unit| unit == b"%2A" || unit == b"%24");
+    let path: Vec<u16> = if is_literal {
+        let path = str::from_utf8(path).unwrap();
+        let path = path.replace("%2A", "*").replace("%24", "$");
+        path.bytes().flat_map(|octet| symbols(&[octet])).collect()
+    } else {
+        path.iter().copied().map(u16::from).collect()
+    };
+    let last = units.len() - 1;
+    let atoms = units
+        .iter()
+        .enumerate()
+        .flat_map(|(at, unit)| match &unit[..] {
+            b"*" => vec![Atom::Run],
+            b"$" if at == last => vec![Atom::End],
+            unit if is_literal => symbols(unit).into_iter().map(Atom::Symbol).collect(),
+            unit => unit
+                .iter()
+                .map(|octet| Atom::Symbol(u16::from(*octet)))
+                .collect(),
+        });
+    // The places in the path, in order, that the pattern so far can reach.
+    let mut reached = vec![0];
+    for atom in atoms {
+        reached = match atom {
+            Atom::Symbol(symbol) => reached
+                .into_iter()
+                .filter(|at| path.get(*at) == Some(&symbol))
+                .map(|at| at + 1)
+                .collect(),
+            Atom::Run => match reached.first() {
+                Some(first) => (*first..=path.len()).collect(),
+                None => vec![],
+            },
+            Atom::End => reached.into_iter().filter(|at| *at == path.len()).collect(),
+        };
+    }
+    if reached.is_empty() {
+        0
+    } else {
+        units.iter().map(Vec::len).sum()
+    }
+}
+
+fn begins_a_path(value: &[u8]) -> bool {
+    value.starts_with(b"/") || value.starts_with(b"*")
+}
+
+fn symbols(unit: &[u8]) -> Vec<u16> {
+    match unit {
+        b"*" | b"%2A" => vec![STAR],
+        b"$" | b"%24" => vec![DOLLAR],
+        octets => octets.iter().copied().map(u16::from).collect(),
     }
 }
 
 /// The comparison form of a path.
-pub(crate) fn comparison_form(path: &str) -> Vec<u8> {
-    let path = path.split('#').next().unwrap();
-    let slash = if path.starts_with('/') { "" } else { "/" };
-    units(format!("{slash}{path}").as_bytes())
-        .into_iter()
-        .flat_map(|(unit, _)| unit)
-        .collect()
+pub(crate) fn comparison_form(path: &[u8]) -> Vec<u8> {
+    let before_fragment = path.split(|octet| *octet == b'#').next().unwrap();
+    let slash: &[u8] = if path.starts_with(b"/") { b"" } else { b"/" };
+    units(&[slash, before_fragment].concat()).concat()
 }
 
-/// Each octet or escape in comparison form, and whether it is the last octet of what is written.
-fn units(written: &[u8]) -> Vec<(Vec<u8>, bool)> {
+/// Each octet or escape, in comparison form.
+fn units(written: &[u8]) -> Vec<Vec<u8>> {
     let mut units = Vec::new();
-    let mut at = 0;
-    while at < written.len() {
-        let escape = written.get(at + 1..at + 3).and_then(|digits| {
-            let digits = str::from_utf8(digits)
-                .ok()
-                .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))?;
-            u8::from_str_radix(digits, 16).ok()
-        });
-        let (octet, width, is_escape) = match (written[at], escape) {
-            (b'%', Some(octet)) => (octet, 3, true),
-            (octet, _) => (octet, 1, false),
+    let mut rest = written;
+    while let [first, after @ ..] = rest {
+        let digits = after
+            .get(..2)
+            .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let (octet, is_escape) = match (first, digits) {
+            (b'%', Some(digits)) => {
+                let digits = str::from_utf8(digits).unwrap();
+                (u8::from_str_radix(digits, 16).unwrap(), true)
+            }
+            (octet, _) => (*octet, false),
         };
+        rest = if is_escape { &after[2..] } else { after };
         let is_unreserved = octet.is_ascii_alphanumeric() || b"-._~".contains(&octet);
         let is_reserved = b":/?#[]@!$&'()*+,;=%".contains(&octet);
-        let unit = if is_unreserved || is_reserved && !is_escape {
+        units.push(if is_unreserved || is_reserved && !is_escape {
             vec![octet]
         } else {
             format!("%{octet:02X}").into_bytes()
-        };
-        at += width;
-        units.push((unit, at == written.len() && !is_escape));
+        });
     }
     units
 }

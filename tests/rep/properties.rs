@@ -1,152 +1,243 @@
 //! What holds for any file and any path.
 
+use std::slice;
+
 use crawlgate::rep::{
-    ComparisonPath, Origin, ParseOptions, ProductToken, Robots, RuleKind, product_tokens, readings,
-    resolved,
+    ComparisonPath, ParseOptions, ProductToken, Robots, Selection, readings, resolved,
 };
 use proptest::prelude::*;
 
-use super::naive;
+use super::checks::{self, OPTIONS, verdict};
+use super::naive::{self, Decision};
+use super::strategies::{
+    chain, crowded_path, crowded_rule, lines, options, path, rule, syntax, value,
+};
 
-/// Pieces of paths and patterns, chosen to collide: wildcards, escapes of each kind, and what looks
-/// like one.
-const PIECES: &[&str] = &[
-    "/",
-    "/",
-    "a",
-    "a",
-    "b",
-    "ab",
-    "*",
-    "*",
-    "$",
-    "%2A",
-    "%2a",
-    "%24",
-    "%61",
-    "%2f",
-    "%",
-    "%2",
-    "2A",
-    "24",
-    "A",
-    "?",
-    ".",
-    "ツ",
-    " ",
-    "%E3",
-    "index.html",
-    "/index.htm",
-    "~",
-    "%7E",
-    "|",
-];
-
-fn written() -> impl Strategy<Value = String> {
-    prop::collection::vec(prop::sample::select(PIECES), 0..9).prop_map(|pieces| pieces.concat())
+fn decided(file: &[u8], chain: &[&str], path: &[u8]) -> Option<Decision> {
+    let robots = Robots::parse(file, OPTIONS);
+    verdict(&robots.rules(robots.selection(&tokens(chain))), path)
 }
 
-fn value() -> impl Strategy<Value = String> {
-    let start = prop::sample::select(&["/", "/", "/", "/", "*", ""][..]);
-    (start, written()).prop_map(|(start, rest)| format!("{start}{rest}"))
+fn tokens(chain: &[&str]) -> Vec<ProductToken> {
+    let tokens = chain.iter().map(|token| ProductToken::new(token).unwrap());
+    tokens.collect()
 }
 
-fn path() -> impl Strategy<Value = String> {
-    prop_oneof![9 => written().prop_map(|rest| format!("/{rest}")), 1 => written(), 1 => Just("/robots.txt".to_owned())]
-}
-
-/// Lines of robots.txt, sensible and not.
-fn lines() -> impl Strategy<Value = Vec<String>> {
-    let name = prop::sample::select(
-        &[
-            "user-agent: *",
-            "user-agent: a",
-            "user-agent: b9",
-            "Useragent a",
-            "sitemap: https://x/",
-            "crawl-delay: 1",
-            "",
-            "x",
-        ][..],
-    );
-    let rule = (
-        prop::sample::select(&["allow", "disallow", "Dissallow"][..]),
-        value(),
-    )
-        .prop_map(|(field, value)| format!("{field}: {value}"));
-    prop::collection::vec(prop_oneof![name.prop_map(str::to_owned), rule], 0..16)
-}
-
-fn decided(robots: &[u8], chain: &[&str], path: &[u8]) -> Option<(RuleKind, u32, String, u32)> {
-    let robots = Robots::parse(robots, ParseOptions::default());
-    let chain: Vec<ProductToken> = chain
-        .iter()
-        .map(|token| ProductToken::new(token).unwrap())
-        .collect();
-    let rules = robots.rules(robots.selection(&chain));
-    let rule = rules.verdict(&ComparisonPath::new(path))?;
-    Some((
-        rule.kind,
-        rule.line,
-        rule.group.to_string(),
-        rule.group_line,
-    ))
+/// A decision without its place: whether it allows, and the rule.
+fn placeless(decision: Option<Decision>) -> Option<(bool, String)> {
+    decision.map(|decision| (decision.is_allow, decision.text))
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2048, failure_persistence: None, ..ProptestConfig::default() })]
+    // PROPTEST_CASES makes them more.
+    #![proptest_config(ProptestConfig {
+        cases: 4 * ProptestConfig::default().cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn nothing_panics(data in prop::collection::vec(any::<u8>(), 0..200)) {
+        checks::parse(&data);
+    }
+
+    #[test]
+    fn nothing_that_looks_like_a_file_panics(file in syntax()) {
+        checks::parse(&file);
+    }
+
+    #[test]
+    fn files_are_read_as_the_naive_reading_has_it(
+        file in syntax(),
+        options in options(),
+        chain in chain(),
+        path in path(),
+    ) {
+        checks::agree(&file, options, &chain, path.as_bytes());
+    }
+
+    #[test]
+    fn sensible_files_too(
+        lines in lines(),
+        options in options(),
+        chain in chain(),
+        paths in prop::collection::vec(path(), 1..4),
+    ) {
+        for path in &paths {
+            checks::agree(lines.join("\n").as_bytes(), options, &chain, path.as_bytes());
+        }
+    }
 
     #[test]
     fn the_compiled_matcher_decides_as_the_naive_one_and_by_the_same_line(
         rules in prop::collection::vec((any::<bool>(), value()), 0..24),
         paths in prop::collection::vec(path(), 1..8),
     ) {
-        let lines = rules.iter().map(|(is_allow, value)| format!("{}: {value}\n", if *is_allow { "allow" } else { "disallow" }));
-        let text = format!("user-agent: *\n{}", lines.collect::<String>());
-        let robots = Robots::parse(text.as_bytes(), ParseOptions::default());
-        let compiled = robots.rules(robots.selection(&[]));
-        for path in &paths {
-            let line = compiled.verdict(&ComparisonPath::new(path.as_bytes())).map(|rule| rule.line as usize);
-            prop_assert_eq!(line, naive::verdict(&rules, path).map(|at| at + 2), "{:?}", path);
-        }
-        if compiled.disallows_nothing() {
-            let denied = paths.iter().find(|path| naive::verdict(&rules, path).is_some_and(|at| !rules[at].0));
-            prop_assert_eq!(denied, None);
-        }
+        let sign = |is_allow: &bool| if *is_allow { '+' } else { '-' };
+        let rules = rules.iter().map(|(is_allow, value)| format!("{}{value}", sign(is_allow)));
+        let rules: Vec<String> = rules.collect();
+        checks::matching(format!("{}\n\n{}", paths.join("\n"), rules.join("\n")).as_bytes());
     }
 
     #[test]
-    fn the_comparison_form_is_the_naive_one(path in path()) {
-        let form = ComparisonPath::new(path.as_bytes());
-        prop_assert_eq!(form.as_bytes(), naive::comparison_form(&path));
+    fn what_disallows_nothing_denies_nothing(lines in lines(), chain in chain(), path in path()) {
+        let file = lines.join("\n");
+        let robots = Robots::parse(file.as_bytes(), OPTIONS);
+        let rules = robots.rules(robots.selection(&tokens(&chain)));
+        let decision = verdict(&rules, path.as_bytes());
+        let is_denied = decision.is_some_and(|decision| !decision.is_allow);
+        prop_assert!(!(rules.disallows_nothing() && is_denied));
     }
 
     #[test]
-    fn line_endings_change_nothing(lines in lines(), path in path()) {
-        let [lf, cr, crlf] = ["\n", "\r", "\r\n"].map(|ending| decided(lines.join(ending).as_bytes(), &["b9", "a"], path.as_bytes()));
+    fn line_endings_change_nothing(lines in lines(), chain in chain(), path in path()) {
+        let [lf, cr, crlf] = ["\n", "\r", "\r\n"]
+            .map(|ending| decided(lines.join(ending).as_bytes(), &chain, path.as_bytes()));
         prop_assert_eq!(&lf, &cr);
         prop_assert_eq!(&lf, &crlf);
     }
 
     #[test]
-    fn a_truncated_file_means_the_same_when_it_is_read_again(lines in lines(), limit in 0_usize..200) {
-        let text = lines.join("\n");
-        let robots = Robots::parse(text.as_bytes(), ParseOptions { limit, ..ParseOptions::default() });
+    fn a_group_of_another_crawler_changes_no_verdict(
+        before in lines(),
+        rules in prop::collection::vec(rule(), 1..6),
+        after in lines(),
+        chain in chain(),
+        path in path(),
+    ) {
+        let other = format!("user-agent: other\n{}\n", rules.join("\n"));
+        // Before it a list of names is ended, and after it a group begun, or it would not be alone.
+        let file = |other: &str| {
+            let [before, after] = [&before, &after].map(|lines| lines.join("\n"));
+            format!("{before}\nallow:\n{other}user-agent: *\n{after}")
+        };
+        let [with, without] = [&*other, ""]
+            .map(|other| decided(file(other).as_bytes(), &chain, path.as_bytes()));
+        prop_assert_eq!(placeless(with), placeless(without));
+    }
+
+    #[test]
+    fn merged_groups_are_one_group(
+        rules in prop::collection::vec((any::<bool>(), rule()), 1..12),
+        path in path(),
+    ) {
+        // In one of the files, another crawler's group interrupts before some of the rules.
+        let file = |interruption: &str| {
+            let rules = rules.iter().map(|(is_interrupted, rule)| {
+                let before = if *is_interrupted { interruption } else { "" };
+                format!("{before}\n{rule}\n")
+            });
+            format!("user-agent: a\nallow:\n{}", rules.collect::<String>())
+        };
+        let [one, merged] = ["", "user-agent: b\ndisallow: /\nuser-agent: A/2"]
+            .map(|interruption| decided(file(interruption).as_bytes(), &["a"], path.as_bytes()));
+        prop_assert_eq!(placeless(one), placeless(merged));
+    }
+
+    #[test]
+    fn a_rule_that_is_longer_and_matches_decides(
+        rules in prop::collection::vec(rule(), 0..12),
+        at in any::<prop::sample::Index>(),
+        is_allow: bool,
+        path in path(),
+    ) {
+        // Longer than any of the others can be once it is escaped.
+        let stars = "*".repeat(rules.iter().map(|rule| 3 * rule.len()).max().unwrap_or(0));
+        let field = if is_allow { "allow" } else { "disallow" };
+        let at = at.index(rules.len() + 1);
+        let mut rules = rules;
+        rules.insert(at, format!("{field}: /{stars}"));
+        let file = format!("user-agent: *\n{}", rules.join("\n"));
+
+        let decision = decided(file.as_bytes(), &[], path.as_bytes());
+        let is_judged = !ComparisonPath::new(path.as_bytes()).is_robots_txt();
+        let expected = is_judged.then_some((is_allow, at as u32 + 2));
+        prop_assert_eq!(decision.map(|decision| (decision.is_allow, decision.line)), expected);
+    }
+
+    #[test]
+    fn of_a_chain_the_first_that_is_named_decides(lines in lines(), chain in chain()) {
+        let robots = Robots::parse(lines.join("\n").as_bytes(), OPTIONS);
+        let tokens = tokens(&chain);
+        let is_named = |token: &&ProductToken| {
+            let selection = robots.selection(slice::from_ref(*token));
+            matches!(selection, Selection::Token(_))
+        };
+        let first = tokens.iter().find(is_named).map(slice::from_ref);
+        let alone = robots.selection(first.unwrap_or_default());
+        prop_assert_eq!(robots.selection(&tokens), alone);
+    }
+
+    #[test]
+    fn the_comparison_form_is_the_naive_one(
+        path in path(),
+        octets in prop::collection::vec(any::<u8>(), 0..32),
+    ) {
+        for path in [path.as_bytes(), &octets, &[path.as_bytes(), &octets].concat()] {
+            let form = ComparisonPath::new(path);
+            prop_assert_eq!(form.as_bytes(), naive::comparison_form(path));
+        }
+    }
+
+    #[test]
+    fn the_comparison_form_of_well_formed_escapes_is_its_own(
+        rest in "(/|[a-z~]|%[0-9A-Fa-f]{2}|[?&=*$;]| |[\u{80}-\u{ffff}]){0,24}",
+    ) {
+        let path = format!("/{rest}");
+        let form = ComparisonPath::new(path.as_bytes());
+        let again = ComparisonPath::new(form.as_bytes());
+        prop_assert_eq!(again.as_bytes(), form.as_bytes());
+    }
+
+    #[test]
+    fn every_spelling_of_a_path_is_judged_alike(
+        lines in lines(),
+        chain in chain(),
+        octets in prop::collection::vec(any::<u8>(), 0..8),
+    ) {
+        // Octets that compare the same, written raw or as their escapes.
+        let is_reserved = |octet: &u8| b":/?#[]@!$&'()*+,;=%".contains(octet);
+        let octets: Vec<u8> = octets.into_iter().filter(|octet| !is_reserved(octet)).collect();
+        let upper: String = octets.iter().map(|octet| format!("%{octet:02X}")).collect();
+        let lower = upper.to_ascii_lowercase();
+        let file = format!("{}\nuser-agent: *\ndisallow: /{lower}", lines.join("\n"));
+        let [raw, upper, lower] = [&octets, upper.as_bytes(), lower.as_bytes()]
+            .map(|rest| decided(file.as_bytes(), &chain, &[b"/", rest].concat()));
+        prop_assert_eq!(&raw, &upper);
+        prop_assert_eq!(&raw, &lower);
+    }
+
+    #[test]
+    fn a_truncated_file_means_the_same_when_it_is_read_again(
+        file in syntax(),
+        limit in 0_usize..300,
+    ) {
+        let options = ParseOptions { limit, ..OPTIONS };
+        let robots = Robots::parse(&file, options);
         prop_assert!(robots.text().len() <= limit);
-        let again = Robots::parse(robots.text(), ParseOptions { limit, ..ParseOptions::default() });
-        let shown = |robots: &Robots| robots.groups().map(|group| group.rules().map(|(_, text, line)| (text.to_vec(), line)).collect::<Vec<_>>()).collect::<Vec<_>>();
+        let again = Robots::parse(robots.text(), options);
+        let shown = |robots: &Robots| {
+            let rules = robots.groups().flat_map(|group| group.rules());
+            rules.map(|(_, text, line)| (text.to_vec(), line)).collect::<Vec<_>>()
+        };
+        prop_assert!(!again.is_truncated());
         prop_assert_eq!(shown(&robots), shown(&again));
     }
 
     #[test]
-    fn nothing_panics(file in prop::collection::vec(any::<u8>(), 0..200), path in prop::collection::vec(any::<u8>(), 0..60), lenient: bool) {
-        let robots = Robots::parse(&file, ParseOptions { lenient, limit: 150 });
-        let chain = product_tokens(&file);
-        let rules = robots.rules(robots.selection(&chain));
-        let form = ComparisonPath::new(&path);
-        prop_assert!(form.as_bytes().is_ascii() && form.as_bytes().starts_with(b"/"));
-        let _ = (rules.verdict(&form), robots.notes(), robots.others().count(), robots.groups().count());
-        let _ = Origin::parse(&String::from_utf8_lossy(&path));
+    fn what_lies_beyond_the_limit_changes_nothing(
+        file in syntax(),
+        beyond in syntax(),
+        chain in chain(),
+        path in path(),
+    ) {
+        let file = [&file[..], b"\n"].concat();
+        let longer = [&file[..], &beyond].concat();
+        let options = ParseOptions { limit: file.len(), ..OPTIONS };
+        let [whole, cut] = [&file, &longer].map(|file| Robots::parse(file, options));
+        prop_assert_eq!(whole.text(), cut.text());
+        prop_assert_eq!((whole.is_truncated(), cut.is_truncated()), (false, !beyond.is_empty()));
+        checks::agree(&longer, options, &chain, path.as_bytes());
     }
 
     #[test]
@@ -156,6 +247,41 @@ proptest! {
         }
         for reading in readings(path.as_bytes()) {
             prop_assert!(reading.starts_with(b"/") && reading != path.as_bytes());
+        }
+    }
+}
+
+proptest! {
+    // Large files take their time to make; the index over many rules is met in each.
+    #![proptest_config(ProptestConfig {
+        cases: 16,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_thousand_rules_decide_as_the_naive_ones(
+        rules in prop::collection::vec(rule(), 200..1000),
+        paths in prop::collection::vec(path(), 4),
+    ) {
+        let file = format!("user-agent: *\n{}", rules.join("\n"));
+        for path in &paths {
+            checks::agree(file.as_bytes(), OPTIONS, &[], path.as_bytes());
+        }
+    }
+
+    #[test]
+    fn rules_of_a_kind_decide_as_the_naive_ones(
+        rules in prop::collection::vec(crowded_rule(), 100..600),
+        paths in prop::collection::vec((any::<prop::sample::Index>(), crowded_path()), 4),
+    ) {
+        let file = format!("user-agent: *\n{}", rules.join("\n"));
+        for (at, path) in paths {
+            // What a rule matches, and what none was made for.
+            let rule = at.get(&rules).split_once(' ').unwrap().1;
+            for path in [&path, rule, &rule.replace(['*', '$'], "ab")] {
+                checks::agree(file.as_bytes(), OPTIONS, &[], path.as_bytes());
+            }
         }
     }
 }

@@ -1,224 +1,259 @@
-//! `crawlgate check URL`: what would be decided, and why. Nothing but robots.txt is fetched.
+//! `crawlgate check`: what would be decided, and why. Nothing but robots.txt is fetched.
+//!
+//! Three questions, one command: what is decided about some URLs (`judge`, told as `text` or as a `document`), what a
+//! robots.txt says and where it errs (`lint`), and the protocol's verdict on URLs by the thousand (`bulk`).
 
-use std::fmt::Write as _;
-use std::io::{self, Read as _, Write as _};
+mod bulk;
+mod document;
+mod judge;
+mod lint;
+pub(super) mod shown;
+mod source;
+mod text;
+
+use std::collections::HashSet;
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Args;
-use http::HeaderValue;
-use http::uri::PathAndQuery;
 
-use super::{FAILED, fail, tell_on_stderr};
-use crate::agent::{Agent, Agents, Source};
-use crate::clock::{Clock, Moment};
+use self::judge::{Judge, Judgement, Stopped, Unjudged};
+use self::shown::{Paint, Shown};
+use super::{FAILED, Reach, fail, tell_on_stderr};
 use crate::config::Config;
-use crate::egress::Egress;
-use crate::policy::{self, Decision, Reason, Ruling, Target, Verdict};
-use crate::rep::{Origin, ParseOptions, ProductToken, Robots, Scheme};
-use crate::robots::registry::Registry;
-use crate::robots::snapshot::Snapshot;
-use crate::robots::state::{Fresh, Stance, State};
+use crate::policy::Verdict;
 
-/// Exit code of a URL that is denied.
+/// Exit code where a URL is denied.
 const DENIED: u8 = 1;
 
 /// Arguments of `crawlgate check`.
 #[derive(Args, Clone, Debug)]
+#[command(after_long_help = LONG_HELP)]
 pub struct CheckArgs {
-    /// The URL, with its scheme
-    url: String,
+    /// The URLs, with their scheme
+    #[arg(value_name = "URL", required_unless_present_any = ["urls", "robots", "jsonl"])]
+    url: Vec<String>,
     /// Product token to judge as, or a whole User-Agent; several are a chain, most specific first
+    ///
+    /// Without one, as [agent] product_tokens says, else by the rules for `*`.
     #[arg(long, short, value_name = "TOKEN")]
     agent: Vec<String>,
     /// Judge by this file instead of the origin's robots.txt; `-` is standard input
+    ///
+    /// Without a URL, the file itself is looked over: its groups, its other fields, and the lines that do not do what
+    /// they seem to.
     #[arg(long, value_name = "FILE")]
     robots: Option<PathBuf>,
+    /// Judge the URLs in this file, too, one on each line; `-` is standard input, `#` begins a comment line
+    #[arg(long, value_name = "FILE")]
+    urls: Option<PathBuf>,
+    /// One JSON object for each URL, each on a line of its own
+    #[arg(long)]
+    json: bool,
+    /// Judge in bulk: a JSON object on each line of standard input, its answer on standard output
+    #[arg(long, conflicts_with_all = ["url", "robots", "urls", "json", "quiet"])]
+    jsonl: bool,
+    /// Say nothing, only exit with the code
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
+    #[command(flatten)]
+    pub(super) reach: Reach,
 }
 
-/// Decides and explains; exits 0 for allow, 1 for deny, 2 when neither can be said.
+/// What `--help` ends with: exit codes, and the lines of `--jsonl`.
+const LONG_HELP: &str = "\
+Exit codes: 0 all are allowed (a file that is looked over: always), 1 one is denied, 2 one cannot
+be judged. Of several, the greatest. --jsonl: 0 once all lines are answered.
+
+--jsonl: every line of standard input is one JSON object, UTF-8, at most 8 MiB:
+  url            the URL, absolute
+  agents         a list, as --agent: product tokens, most specific first [default: --agent]
+  robots         the text of the robots.txt that counts, or
+  robots_base64  the same in Base64, for octets that are not UTF-8;
+                 without either, it is fetched from the origin
+  notes          true: answer with notes on the robots.txt, too
+Other names are ignored. Every line is answered with one object on one line, in the same order:
+  verdict        allow or deny: the protocol's answer, the path guard left aside
+  reason         robots_allow, robots_disallow, no_rules, robots_txt, robots_unavailable
+                 or robots_unreachable
+  rule           the line that decides, or null
+  line           its number, from 1, or null
+  group          the group that speaks, by the name that it gives the agent, or null
+  guard          only where it is allowed and the path guard would deny it: reading (the path
+                 as the origin may read it), rule, line, group
+  notes          only where asked for: a list of line, kind, message, text
+or, where it cannot be judged, with
+  error          why
+  line           the number of the line of standard input, from 1
+Answers are written out whenever no more input is waiting, so a program can ask and wait.";
+
+/// Decides and explains; exits 0 for allow, 1 for deny, 2 when neither can be said; of several, the greatest.
 #[must_use]
 pub fn run(args: &CheckArgs, config: &Config) -> ExitCode {
-    if let Err(error) = tell_on_stderr("warn") {
-        return fail(&error);
-    }
-    match check(args, config) {
-        Ok((text, verdict)) => {
-            let _ = io::stdout().write_all(text.as_bytes()); // a reader that has gone wants no more
-            match verdict {
-                Verdict::Allow => ExitCode::SUCCESS,
-                Verdict::Deny => ExitCode::from(DENIED),
-                Verdict::Defer => ExitCode::from(FAILED),
-            }
+    // Quiet means quiet: the code says what there is to say.
+    let level = if args.quiet { "off" } else { "warn" };
+    let done = tell_on_stderr(level).and_then(|_| {
+        if args.jsonl {
+            bulk::run(&args.agent, config)
+        } else if args.url.is_empty() && args.urls.is_none() {
+            look_over(args, config)
+        } else {
+            check(args, config)
         }
+    });
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(_) if args.quiet => ExitCode::from(FAILED),
         Err(error) => fail(&error),
     }
 }
 
-fn check(args: &CheckArgs, config: &Config) -> Result<(String, Verdict), String> {
-    let (origin, path) =
-        Origin::parse(&args.url).map_err(|error| format!("{}: {error}", args.url))?;
-    if origin.scheme() == Scheme::Ftp {
-        return Err(format!("{}: only http and https are forwarded", args.url));
-    }
-    let path = PathAndQuery::try_from(path).map_err(|error| format!("{}: {error}", args.url))?;
-    let target = Target { origin, path };
-    let agent = agent(&args.agent, config)?;
-    let clock = Clock::system();
-    let (state, stance) = match &args.robots {
-        Some(file) => from_file(file, config, clock.now())?,
-        None => from_origin(&args.agent, config, &target.origin, &clock)?,
+/// Looks a robots.txt over.
+fn look_over(args: &CheckArgs, config: &Config) -> Result<u8, String> {
+    let file = args
+        .robots
+        .as_deref()
+        .ok_or("say which URL, or which file with --robots")?;
+    let snapshot = source::read(file, config)?;
+    let mut output = Output::of(args);
+    let sent = match output.form {
+        Form::None => Ok(()),
+        Form::Json => output.send(&document::of_file(&snapshot, file)),
+        Form::Text(paint) => output.send(&lint::text(&snapshot, file, paint)),
     };
-    let guard = config.robots.path_guard;
-    let asked = target.clone();
-    let ruling = match policy::clear_robots_txt(target) {
-        Ok(ruling) => ruling,
-        Err(target) => policy::decide(target, &agent, &state, &stance, guard, clock.now()),
-    };
-    let decision = match ruling {
-        Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
-    };
-    Ok((explain(&asked, &agent, &decision), decision.verdict()))
+    settle(sent.and_then(|()| output.out.flush()), 0)
 }
 
-fn agent(named: &[String], config: &Config) -> Result<Arc<Agent>, String> {
-    let mut headers = http::HeaderMap::new();
-    if named.is_empty() {
-        return Ok(Agents::new(&config.agent.product_tokens).identify(&headers));
+/// Judges URLs.
+fn check(args: &CheckArgs, config: &Config) -> Result<u8, String> {
+    let is_stdin = |file: &Option<PathBuf>| file.as_deref() == Some(Path::new("-"));
+    if is_stdin(&args.robots) && is_stdin(&args.urls) {
+        return Err(
+            "--robots and --urls cannot both be `-`: standard input is read once".to_owned(),
+        );
     }
-    let tokens: Result<Vec<ProductToken>, _> =
-        named.iter().map(|name| ProductToken::new(name)).collect();
-    if let Ok(tokens) = tokens {
-        let source = Source::Config;
-        return Ok(Arc::new(Agent { tokens, source }));
+    let mut output = Output::of(args);
+    let judge = Judge::new(&args.agent, args.robots.as_deref(), config)?;
+    let urls = args.url.iter().cloned().map(Ok);
+    let urls: Box<dyn Iterator<Item = io::Result<String>>> = match &args.urls {
+        Some(file) => Box::new(urls.chain(listed(file)?)),
+        None => Box::new(urls),
+    };
+    let mut worst = 0;
+    let told = judge.all(urls, |judged| {
+        worst = worst.max(code(&judged));
+        output.tell(judged)
+    });
+    // What was told stands, whatever happened then.
+    let flushed = output.out.flush();
+    match told {
+        Ok(()) => settle(flushed, worst),
+        Err(Stopped::Output(error)) => settle(Err(error), worst),
+        Err(Stopped::Input(error)) => Err(format!("--urls: {error}")),
     }
-    for name in named {
-        let value =
-            HeaderValue::from_str(name).map_err(|_| format!("--agent {name}: not a User-Agent"))?;
-        headers.append(http::header::USER_AGENT, value);
-    }
-    Ok(Agents::new(&[]).identify(&headers))
 }
 
-fn from_file(file: &Path, config: &Config, now: Moment) -> Result<(Arc<State>, Stance), String> {
-    let mut text = Vec::new();
-    // One octet more than counts tells a file of exactly the limit from a longer one.
-    let most = config.robots.size_limit as u64 + 1;
-    let read = if file == Path::new("-") {
-        io::stdin().lock().take(most).read_to_end(&mut text)
+/// The URLs in a file, one on each line; comment lines and empty ones left out. What is not UTF-8 is replaced, and
+/// then names no URL that anybody asks for.
+fn listed(file: &Path) -> Result<impl Iterator<Item = io::Result<String>> + use<>, String> {
+    let input: Box<dyn BufRead> = if file == Path::new("-") {
+        Box::new(BufReader::new(io::stdin()))
     } else {
-        std::fs::File::open(file).and_then(|file| file.take(most).read_to_end(&mut text))
+        let file =
+            std::fs::File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        Box::new(BufReader::new(file))
     };
-    read.map_err(|error| format!("{}: {error}", file.display()))?;
-    let options = ParseOptions {
-        lenient: config.robots.lenient,
-        limit: config.robots.size_limit,
-    };
-    let robots = Robots::parse(&text, options);
-    let snapshot = Arc::new(Snapshot::new(robots, now, 200, &file.display().to_string()));
-    let stance = Stance::Rules(Arc::clone(&snapshot));
-    let until = now + config.robots.timing.fresh;
-    let fresh = Fresh {
-        refresh_from: until,
-        until,
-    };
-    let state = State::Successful {
-        snapshot,
-        fresh,
-        outage: None,
-    };
-    Ok((Arc::new(state), stance))
+    let lines = input.split(b'\n').map(|line| {
+        let line = line?;
+        Ok(String::from_utf8_lossy(&line).trim().to_owned())
+    });
+    Ok(lines.filter(|line| {
+        line.as_ref()
+            .map_or(true, |line| !line.is_empty() && !line.starts_with('#'))
+    }))
 }
 
-fn from_origin(
-    named: &[String],
-    config: &Config,
-    origin: &Origin,
-    clock: &Clock,
-) -> Result<(Arc<State>, Stance), String> {
-    let user_agent = named
-        .first()
-        .and_then(|name| HeaderValue::from_str(name).ok());
-    let egress = Egress::new(config, clock.clone()).map_err(|error| error.to_string())?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("the runtime cannot be started: {error}"))?;
-    let registry = Registry::new(config.robots.clone(), egress, clock.clone());
-    let view = runtime.block_on(registry.view(origin, user_agent.as_ref()));
-    Ok((view.state, view.stance))
-}
-
-fn explain(target: &Target, agent: &Agent, decision: &Decision) -> String {
-    let mut text = String::new();
-    let verdict = decision.verdict().as_str();
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "{verdict}: {}{}", target.origin, target.path);
-    let _ = writeln!(
-        text,
-        "  reason: {} ({})",
-        decision.reason.as_str(),
-        meaning(decision)
-    );
-    let chain: Vec<&str> = agent.tokens.iter().map(ProductToken::as_str).collect();
-    let chain = if chain.is_empty() {
-        "*".to_owned()
-    } else {
-        chain.join(", ")
-    };
-    let _ = writeln!(text, "  agent:  {chain}");
-    let robots = decision.basis.as_ref().and_then(|state| state.snapshot());
-    if let Some(rule) = &decision.rule {
-        let _ = writeln!(text, "  group:  {} (line {})", rule.group, rule.group_line);
-        let _ = writeln!(text, "  rule:   {} (line {})", rule.text, rule.line);
-    } else if let Some(snapshot) = robots.filter(|_| decision.reason == Reason::RobotsAllow)
-        && let Some((group, line)) = snapshot.rules(&agent.tokens).group()
-    {
-        let _ = writeln!(text, "  group:  {group} (line {line})");
+/// The exit code of one URL.
+fn code(judged: &Result<Judgement, Unjudged>) -> u8 {
+    match judged.as_ref().map(|judged| judged.decision.verdict()) {
+        Ok(Verdict::Allow) => 0,
+        Ok(Verdict::Deny) => DENIED,
+        Ok(Verdict::Defer) | Err(_) => FAILED,
     }
-    if decision.reason == Reason::PathGuard {
-        for reading in crate::rep::readings(target.path.as_str().as_bytes()) {
-            let _ = writeln!(text, "  read as: {}", String::from_utf8_lossy(&reading));
+}
+
+/// The exit code once all is written. A reader that has gone wants no more.
+fn settle(sent: io::Result<()>, code: u8) -> Result<u8, String> {
+    match sent {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {error}"))
+        }
+        _ => Ok(code),
+    }
+}
+
+/// How judgements are told.
+#[derive(Clone, Copy)]
+enum Form {
+    None,
+    Text(Paint),
+    Json,
+}
+
+struct Output {
+    form: Form,
+    out: BufWriter<io::StdoutLock<'static>>,
+    /// Whether something has been written.
+    is_begun: bool,
+    /// The files whose notes have been shown.
+    noted: HashSet<[u8; 32]>,
+}
+
+impl Output {
+    fn of(args: &CheckArgs) -> Output {
+        let form = match (args.quiet, args.json) {
+            (true, _) => Form::None,
+            (false, true) => Form::Json,
+            (false, false) => Form::Text(Paint::on(io::stdout().is_terminal())),
+        };
+        Output {
+            form,
+            out: BufWriter::new(io::stdout().lock()),
+            is_begun: false,
+            noted: HashSet::new(),
         }
     }
-    if let Some(snapshot) = robots {
-        let cut = if snapshot.robots.is_truncated() {
-            ", cut at the size limit"
-        } else {
-            ""
-        };
-        let octets = snapshot.robots.text().len();
-        let _ = writeln!(
-            text,
-            "  robots: {} ({octets} octets{cut})",
-            snapshot.final_url
-        );
-    } else {
-        let _ = writeln!(text, "  robots: {}", target.origin.robots_url());
-    }
-    text
-}
 
-fn meaning(decision: &Decision) -> String {
-    match decision.reason {
-        Reason::RobotsAllow if decision.rule.is_some() => "a rule allows it".to_owned(),
-        Reason::RobotsAllow => "no rule matches it".to_owned(),
-        Reason::NoRules => "there are no rules for this agent".to_owned(),
-        Reason::RobotsUnavailable => match decision.cause() {
-            Some(cause) => {
-                format!("robots.txt cannot be had, and the profile allows that: {cause}")
+    /// Tells one judgement; what cannot be judged is told on standard error, where people read.
+    fn tell(&mut self, judged: Result<Judgement, Unjudged>) -> io::Result<()> {
+        match (self.form, judged) {
+            (Form::None, _) => Ok(()),
+            (Form::Json, Ok(judged)) => self.send(&document::of(&judged)),
+            (Form::Json, Err(unjudged)) => self.send(&document::of_unjudged(&unjudged)),
+            (Form::Text(paint), Ok(judged)) => {
+                // Notes are about the file: once is enough.
+                let is_new = |snapshot: &source::File| self.noted.insert(snapshot.sha256);
+                let with_notes = judged.snapshot.as_ref().is_some_and(is_new);
+                let gap = if self.is_begun { "\n" } else { "" };
+                let text = text::of(&judged, with_notes, paint);
+                self.send(format!("{gap}{text}").as_bytes())
             }
-            None => "the origin has no robots.txt".to_owned(),
-        },
-        Reason::RobotsTxt => "robots.txt itself is always allowed".to_owned(),
-        Reason::RobotsDisallow => "a rule disallows it".to_owned(),
-        Reason::PathGuard => "a rule disallows what the origin may read the path as".to_owned(),
-        Reason::RobotsUnreachable => match decision.cause() {
-            Some(cause) => format!("robots.txt cannot be had: {cause}"),
-            None => "robots.txt cannot be had".to_owned(),
-        },
-        Reason::RobotsPending => "robots.txt did not arrive in time".to_owned(),
-        other => other.as_str().to_owned(),
+            (Form::Text(_), Err(unjudged)) => {
+                // Before what is told of it, what was told before it.
+                self.out.flush()?;
+                fail(&format_args!(
+                    "{}: {}",
+                    Shown(unjudged.url.as_bytes()),
+                    unjudged.why
+                ));
+                Ok(())
+            }
+        }
+    }
+
+    fn send(&mut self, octets: &[u8]) -> io::Result<()> {
+        self.is_begun = true;
+        self.out.write_all(octets)
     }
 }

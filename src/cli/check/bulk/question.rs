@@ -1,0 +1,305 @@
+//! One question, its answer.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::GeneralPurpose;
+use base64::engine::general_purpose::NO_PAD;
+use http::HeaderValue;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+
+use super::lines::{LONGEST, Line};
+use crate::agent::Agent;
+use crate::cli::check::document::{NoteOf, notes_of, write};
+use crate::cli::check::{judge, source};
+use crate::config::Config;
+use crate::policy::Reason;
+use crate::rep::{
+    ComparisonPath, Finding, Origin, ParseOptions, Robots, RuleKind, Rules, Scheme, Selection,
+    readings,
+};
+use crate::robots::registry::View;
+use crate::robots::state::Stance;
+
+/// Compiled rules that are kept of the file that the last line brought.
+const COMPILED: usize = 8;
+
+/// A line of standard input.
+#[derive(Deserialize)]
+#[serde(expecting = "a JSON object with at least `url`")]
+struct Question<'a> {
+    #[serde(borrow)]
+    url: Cow<'a, str>,
+    agents: Option<Vec<String>>,
+    robots: Option<String>,
+    robots_base64: Option<String>,
+    notes: Option<bool>,
+    // To be judged as somebody else is worse than not to be judged.
+    agent: Option<IgnoredAny>,
+    user_agent: Option<IgnoredAny>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    verdict: &'static str,
+    reason: &'static str,
+    rule: Option<&'a str>,
+    line: Option<u32>,
+    group: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guard: Option<Guard<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notes: Option<Vec<NoteOf<'a>>>,
+}
+
+/// What the path guard denies by.
+#[derive(Serialize)]
+struct Guard<'a> {
+    reading: Cow<'a, str>,
+    rule: &'a str,
+    line: u32,
+    group: &'a str,
+}
+
+#[derive(Serialize)]
+struct Refusal<'a> {
+    error: &'a str,
+    line: u64,
+}
+
+/// What became of a line.
+pub(super) enum Asked {
+    /// Its answer is written.
+    Answered,
+    /// It takes a robots.txt.
+    ToFetch(Box<Fetch>),
+}
+
+/// A question that waits for a robots.txt.
+pub(super) struct Fetch {
+    pub(super) origin: Origin,
+    pub(super) user_agent: Option<HeaderValue>,
+    path: String,
+    agent: Arc<Agent>,
+    with_notes: bool,
+    number: u64,
+}
+
+/// Answers questions. Keeps the file that the last one brought: many ask about one in a row.
+pub(super) struct Desk {
+    options: ParseOptions,
+    path_guard: bool,
+    default: Arc<Agent>,
+    default_user_agent: Option<HeaderValue>,
+    asked: u64,
+    last: Option<Parsed>,
+    decoder: GeneralPurpose,
+}
+
+struct Parsed {
+    robots: Robots,
+    rules: Vec<(Selection, Arc<Rules>)>,
+}
+
+impl Desk {
+    pub(super) fn new(named: &[String], config: &Config) -> Result<Desk, String> {
+        // Whoever leaves the padding out means the same.
+        let padding = base64::engine::DecodePaddingMode::Indifferent;
+        let decoding = NO_PAD.with_decode_padding_mode(padding);
+        Ok(Desk {
+            options: source::options(config),
+            path_guard: config.robots.path_guard,
+            default: judge::agent(named, config)?,
+            default_user_agent: judge::user_agent(named),
+            asked: 0,
+            last: None,
+            decoder: GeneralPurpose::new(&base64::alphabet::STANDARD, decoding),
+        })
+    }
+
+    /// Reads a line and appends its answer, unless that takes a robots.txt.
+    pub(super) fn take(&mut self, line: &Line, out: &mut Vec<u8>) -> Asked {
+        self.asked += 1;
+        match self.answer(line, out) {
+            Ok(asked) => asked,
+            Err(error) => {
+                refuse(&error, self.asked, out);
+                Asked::Answered
+            }
+        }
+    }
+
+    fn answer(&mut self, line: &Line, out: &mut Vec<u8>) -> Result<Asked, String> {
+        let Line::Whole(line) = line else {
+            return Err(format!("the line is longer than {LONGEST} octets"));
+        };
+        let question: Question<'_> = serde_json::from_slice(line).map_err(|error| wrong(&error))?;
+        if question.agent.is_some() || question.user_agent.is_some() {
+            return Err("who asks stands in `agents`, a list: [\"ExampleBot\"]".to_owned());
+        }
+        let (origin, path) = judge::origin(&question.url)?;
+        let agent = match &question.agents {
+            None => Arc::clone(&self.default),
+            Some(named) if named.is_empty() => Arc::default(),
+            Some(named) => judge::named(named)?,
+        };
+        let with_notes = question.notes == Some(true);
+        let text = match (question.robots, question.robots_base64) {
+            (Some(_), Some(_)) => {
+                return Err("`robots` and `robots_base64` are two files: bring one".to_owned());
+            }
+            (Some(text), None) => text.into_bytes(),
+            (None, Some(text)) => self
+                .decoder
+                .decode(text.as_bytes())
+                .map_err(|error| format!("`robots_base64`: not Base64: {error}"))?,
+            (None, None) if origin.scheme() == Scheme::Ftp => {
+                return Err(
+                    "robots.txt is fetched over http and https only: bring it in `robots`"
+                        .to_owned(),
+                );
+            }
+            (None, None) => {
+                let user_agent = match &question.agents {
+                    None => self.default_user_agent.clone(),
+                    Some(named) => judge::user_agent(named),
+                };
+                return Ok(Asked::ToFetch(Box::new(Fetch {
+                    origin,
+                    user_agent,
+                    path,
+                    agent,
+                    with_notes,
+                    number: self.asked,
+                })));
+            }
+        };
+        let path_guard = self.path_guard;
+        let (robots, rules) = self.law(&text, &agent);
+        tell(
+            path.as_bytes(),
+            &rules,
+            path_guard,
+            with_notes.then_some(robots),
+            out,
+        );
+        Ok(Asked::Answered)
+    }
+
+    /// Appends the answer to a question whose robots.txt was asked for; `None`: that ended in a panic.
+    pub(super) fn end(&self, fetch: &Fetch, view: Option<&View>, out: &mut Vec<u8>) {
+        let path = fetch.path.as_bytes();
+        let reason = match view.map(|view| &view.stance) {
+            _ if ComparisonPath::new(path).is_robots_txt() => Reason::RobotsTxt,
+            None => return refuse("robots.txt was not fetched", fetch.number, out),
+            Some(Stance::Unknown) => {
+                return refuse("robots.txt did not arrive in time", fetch.number, out);
+            }
+            Some(Stance::Rules(snapshot)) => {
+                let rules = snapshot.rules(&fetch.agent.tokens);
+                let noted = fetch.with_notes.then_some(&snapshot.robots);
+                return tell(path, &rules, self.path_guard, noted, out);
+            }
+            Some(Stance::AllowAll) => Reason::RobotsUnavailable,
+            Some(Stance::DisallowAll { .. }) => Reason::RobotsUnreachable,
+        };
+        let mut answer = Answer::of(reason);
+        answer.notes = fetch.with_notes.then(Vec::new);
+        write(&answer, out);
+    }
+
+    /// A file and what of it holds for the agent; read anew only if it is not the last one again.
+    fn law(&mut self, text: &[u8], agent: &Agent) -> (&Robots, Arc<Rules>) {
+        let is_last = |last: &Parsed| !last.robots.is_truncated() && last.robots.text() == text;
+        let last = self.last.take().filter(is_last).unwrap_or_else(|| Parsed {
+            robots: Robots::parse(text, self.options),
+            rules: Vec::new(),
+        });
+        let last = self.last.insert(last);
+        let selection = last.robots.selection(&agent.tokens);
+        let known = last.rules.iter().find(|(of, _)| *of == selection);
+        let rules = match known {
+            Some((_, rules)) => Arc::clone(rules),
+            None => {
+                let rules = Arc::new(last.robots.rules(selection));
+                last.rules.truncate(COMPILED - 1);
+                last.rules.push((selection, Arc::clone(&rules)));
+                rules
+            }
+        };
+        (&last.robots, rules)
+    }
+}
+
+/// Appends the protocol's answer, and what the path guard would make of it.
+fn tell(path: &[u8], rules: &Rules, path_guard: bool, noted: Option<&Robots>, out: &mut Vec<u8>) {
+    let form = ComparisonPath::new(path);
+    let verdict = rules.verdict(&form);
+    let rule = verdict.as_deref();
+    let reason = match rule {
+        _ if form.is_robots_txt() => Reason::RobotsTxt,
+        _ if rules.is_empty() => Reason::NoRules,
+        Some(rule) if rule.kind == RuleKind::Disallow => Reason::RobotsDisallow,
+        _ => Reason::RobotsAllow,
+    };
+    let guarded = (path_guard && reason == Reason::RobotsAllow)
+        .then(|| guarded(path, rules))
+        .flatten();
+    let notes = noted.map(Robots::notes);
+    let answer = Answer {
+        rule: rule.map(|rule| &*rule.text),
+        line: rule.map(|rule| rule.line),
+        group: rule
+            .map(|rule| &*rule.group)
+            .or(rules.group().map(|(group, _)| group)),
+        guard: guarded.as_ref().map(|(reading, rule)| Guard {
+            reading: String::from_utf8_lossy(reading),
+            rule: &rule.text,
+            line: rule.line,
+            group: &rule.group,
+        }),
+        notes: notes.as_deref().map(notes_of),
+        ..Answer::of(reason)
+    };
+    write(&answer, out);
+}
+
+/// The first other reading of a path that is disallowed, and by what.
+fn guarded<'a>(path: &[u8], rules: &'a Rules) -> Option<(Vec<u8>, Finding<'a>)> {
+    readings(path).find_map(|reading| {
+        let rule = rules.verdict(&ComparisonPath::new(&reading))?;
+        (rule.kind == RuleKind::Disallow).then_some((reading, rule))
+    })
+}
+
+impl Answer<'_> {
+    /// One that rests on nothing but its reason.
+    fn of(reason: Reason) -> Self {
+        Answer {
+            verdict: reason.verdict().as_str(),
+            reason: reason.as_str(),
+            rule: None,
+            line: None,
+            group: None,
+            guard: None,
+            notes: None,
+        }
+    }
+}
+
+fn refuse(error: &str, line: u64, out: &mut Vec<u8>) {
+    write(&Refusal { error, line }, out);
+}
+
+/// What is wrong with a line that is not a question. The parser counts lines of its own: there is but one.
+fn wrong(error: &serde_json::Error) -> String {
+    let told = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let what = told.strip_suffix(&*place).unwrap_or(&told);
+    format!("no question: {what} (column {})", error.column())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,441 @@
+//! A judgement for programs: one JSON object on one line.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::{CompactFormatter, Formatter};
+
+use super::judge::{Judgement, Unjudged};
+use super::lint::group_of;
+use super::source::File;
+use super::text::meaning;
+use crate::audit::json::misleads;
+use crate::audit::time_text;
+use crate::policy::Decision;
+use crate::policy::overrides::Override;
+use crate::rep::{
+    Field, Group, Judged, MatchedBy, Note, Other, Rule, Selection, Speaker, Standing,
+};
+
+/// A URL, judged.
+#[derive(Serialize)]
+struct Document<'a> {
+    url: String,
+    verdict: &'static str,
+    reason: &'static str,
+    meaning: String,
+    rule: Option<&'a str>,
+    line: Option<u32>,
+    group: Option<&'a str>,
+    #[serde(rename = "override")]
+    asserted: Option<Assertion<'a>>,
+    agent: Vec<Token<'a>>,
+    robots: Option<RobotsTxt<'a>>,
+    groups: Vec<SpeakerOf<'a>>,
+    path: Option<PathOf<'a>>,
+    readings: Vec<PathOf<'a>>,
+    fields: Vec<FieldOf<'a>>,
+    notes: Vec<NoteOf<'a>>,
+}
+
+#[derive(Serialize)]
+struct Assertion<'a> {
+    id: String,
+    pattern: &'a str,
+    action: &'static str,
+    until: Option<String>,
+    by: &'a str,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct Token<'a> {
+    token: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    standing: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct RobotsTxt<'a> {
+    url: Cow<'a, str>,
+    octets: usize,
+    truncated: bool,
+    sha256: String,
+}
+
+#[derive(Serialize)]
+struct SpeakerOf<'a> {
+    name: &'a str,
+    line: u32,
+    user_agents: Vec<Named<'a>>,
+    rules: usize,
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    value: Cow<'a, str>,
+    line: u32,
+}
+
+#[derive(Serialize)]
+struct PathOf<'a> {
+    path: Cow<'a, str>,
+    compared: Cow<'a, str>,
+    verdict: &'static str,
+    why: &'static str,
+    matches: Vec<MatchOf<'a>>,
+}
+
+#[derive(Serialize)]
+struct MatchOf<'a> {
+    octets: usize,
+    kind: &'static str,
+    pattern: &'a str,
+    by: &'static str,
+    rule: &'a str,
+    line: u32,
+    group: &'a str,
+    group_line: u32,
+}
+
+#[derive(Serialize)]
+struct FieldOf<'a> {
+    field: &'static str,
+    value: Cow<'a, str>,
+    line: u32,
+    /// Whether it stands in a group that speaks to the crawler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    own: Option<bool>,
+}
+
+/// A note, as `check --json` and `--jsonl` write it.
+#[derive(Serialize)]
+pub(super) struct NoteOf<'a> {
+    line: u32,
+    kind: &'static str,
+    message: String,
+    text: &'a str,
+}
+
+/// A file, looked over.
+#[derive(Serialize)]
+struct FileDocument<'a> {
+    robots: RobotsTxt<'a>,
+    groups: Vec<GroupOf<'a>>,
+    fields: Vec<FieldOf<'a>>,
+    notes: Vec<NoteOf<'a>>,
+}
+
+#[derive(Serialize)]
+struct GroupOf<'a> {
+    user_agents: Vec<Named<'a>>,
+    rules: Vec<RuleOf<'a>>,
+    fields: Vec<FieldOf<'a>>,
+}
+
+#[derive(Serialize)]
+struct RuleOf<'a> {
+    kind: &'static str,
+    rule: Cow<'a, str>,
+    line: u32,
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    url: &'a str,
+    error: &'a str,
+}
+
+/// What is to be told of a judgement, on a line.
+pub(super) fn of(judged: &Judgement) -> Vec<u8> {
+    let Judgement {
+        target, decision, ..
+    } = judged;
+    let rule = decision.rule.as_ref();
+    let explanation = judged.explanation.as_ref();
+    let notes = judged.snapshot.as_ref().map(|file| file.robots.notes());
+    let speaker = explanation.and_then(|explanation| explanation.groups.first());
+    line(&Document {
+        url: format!("{}{}", target.origin, target.path),
+        verdict: decision.verdict().as_str(),
+        reason: decision.reason.as_str(),
+        meaning: meaning(decision),
+        rule: rule.map(|rule| &*rule.text),
+        line: rule.map(|rule| rule.line),
+        group: group(decision, speaker),
+        asserted: decision.asserted.as_deref().map(assertion_of),
+        agent: chain(judged),
+        robots: judged.snapshot.as_ref().map(robots),
+        groups: explanation.map_or_else(Vec::new, |explanation| {
+            explanation.groups.iter().map(speaker_of).collect()
+        }),
+        path: explanation.map(|explanation| path_of(&explanation.written)),
+        readings: explanation.map_or_else(Vec::new, |explanation| {
+            explanation.readings.iter().map(path_of).collect()
+        }),
+        fields: fields(judged),
+        notes: notes_of(notes.as_deref().unwrap_or_default()),
+    })
+}
+
+/// What is to be told of a URL that cannot be judged.
+pub(super) fn of_unjudged(unjudged: &Unjudged) -> Vec<u8> {
+    line(&Failure {
+        url: &unjudged.url,
+        error: &unjudged.why,
+    })
+}
+
+/// What is to be told of a file.
+pub(super) fn of_file(file: &File, name: &Path) -> Vec<u8> {
+    let groups: Vec<Group<'_>> = file.robots.groups().collect();
+    let mut told: Vec<GroupOf<'_>> = groups
+        .iter()
+        .map(|group| GroupOf {
+            user_agents: group
+                .user_agents()
+                .map(|(value, line)| named(value, line))
+                .collect(),
+            rules: group
+                .rules()
+                .map(|(kind, content, line)| RuleOf {
+                    kind: kind.as_str(),
+                    rule: String::from_utf8_lossy(content),
+                    line,
+                })
+                .collect(),
+            fields: Vec::new(),
+        })
+        .collect();
+    let mut apart = Vec::new();
+    for other in file.robots.others() {
+        let group = group_of(&other, &groups).and_then(|at| told.get_mut(at));
+        let fields = group.map_or(&mut apart, |group| &mut group.fields);
+        fields.push(field(&other, None));
+    }
+    let notes = file.robots.notes();
+    line(&FileDocument {
+        robots: RobotsTxt {
+            url: name.to_string_lossy(),
+            ..robots(file)
+        },
+        groups: told,
+        fields: apart,
+        notes: notes_of(&notes),
+    })
+}
+
+/// Notes, as they are written.
+pub(super) fn notes_of(notes: &[Note]) -> Vec<NoteOf<'_>> {
+    notes
+        .iter()
+        .map(|note| NoteOf {
+            line: note.line,
+            kind: note.kind.as_str(),
+            message: note.kind.to_string(),
+            text: &note.text,
+        })
+        .collect()
+}
+
+/// The group that decides, or that speaks though no rule of it matches.
+fn group<'a>(decision: &'a Decision, speaker: Option<&'a Speaker>) -> Option<&'a str> {
+    let of_rule = decision.rule.as_ref().map(|rule| &*rule.group);
+    of_rule.or(speaker.map(|speaker| &*speaker.name))
+}
+
+fn chain(judged: &Judgement) -> Vec<Token<'_>> {
+    let Some(explanation) = &judged.explanation else {
+        let token = |token| Token {
+            token,
+            standing: None,
+        };
+        return judged
+            .agent
+            .tokens
+            .iter()
+            .map(|it| token(it.as_str()))
+            .collect();
+    };
+    explanation
+        .chain
+        .iter()
+        .map(|(token, standing)| Token {
+            token: token.as_str(),
+            standing: Some(match standing {
+                Standing::Named => "named",
+                Standing::NotNamed => "not_named",
+                Standing::NotAsked => "not_asked",
+            }),
+        })
+        .collect()
+}
+
+fn robots(file: &File) -> RobotsTxt<'_> {
+    RobotsTxt {
+        url: Cow::Borrowed(&file.final_url),
+        octets: file.robots.text().len(),
+        truncated: file.robots.is_truncated(),
+        sha256: file
+            .sha256
+            .iter()
+            .map(|octet| format!("{octet:02x}"))
+            .collect(),
+    }
+}
+
+fn assertion_of(asserted: &Override) -> Assertion<'_> {
+    Assertion {
+        id: asserted.id.to_string(),
+        pattern: &asserted.pattern,
+        action: asserted.action.as_str(),
+        until: asserted.until.map(time_text),
+        by: &asserted.by,
+        reason: &asserted.reason,
+    }
+}
+
+fn speaker_of(group: &Speaker) -> SpeakerOf<'_> {
+    SpeakerOf {
+        name: &group.name,
+        line: group.line,
+        user_agents: group
+            .user_agents
+            .iter()
+            .map(|(value, line)| named(value.as_bytes(), *line))
+            .collect(),
+        rules: group.rules,
+    }
+}
+
+fn named(value: &[u8], line: u32) -> Named<'_> {
+    Named {
+        value: String::from_utf8_lossy(value),
+        line,
+    }
+}
+
+fn path_of(judged: &Judged) -> PathOf<'_> {
+    PathOf {
+        path: String::from_utf8_lossy(&judged.path),
+        compared: String::from_utf8_lossy(&judged.form),
+        verdict: if judged.is_disallowed() {
+            "deny"
+        } else {
+            "allow"
+        },
+        why: judged.why.as_str(),
+        matches: judged
+            .matches
+            .iter()
+            .map(|found| {
+                let Rule {
+                    kind,
+                    text,
+                    line,
+                    group,
+                    group_line,
+                } = &found.rule;
+                MatchOf {
+                    octets: found.octets,
+                    kind: kind.as_str(),
+                    pattern: &found.pattern,
+                    by: match found.by {
+                        MatchedBy::Path => "path",
+                        MatchedBy::Folder => "folder",
+                    },
+                    rule: text,
+                    line: *line,
+                    group,
+                    group_line: *group_line,
+                }
+            })
+            .collect(),
+    }
+}
+
+fn fields(judged: &Judgement) -> Vec<FieldOf<'_>> {
+    let Some(file) = &judged.snapshot else {
+        return Vec::new();
+    };
+    let selection = file.robots.selection(&judged.agent.tokens);
+    let mut own: Vec<u32> = match selection {
+        Selection::Nobody => Vec::new(),
+        selection => file.robots.others_of(selection).map(|it| it.line).collect(),
+    };
+    own.sort_unstable();
+    file.robots
+        .others()
+        .map(|other| match other.field {
+            // Sitemaps belong to no group.
+            Field::Sitemap => field(&other, None),
+            _ => field(&other, Some(own.binary_search(&other.line).is_ok())),
+        })
+        .collect()
+}
+
+fn field<'a>(other: &Other<'a>, own: Option<bool>) -> FieldOf<'a> {
+    FieldOf {
+        field: other.field.as_str(),
+        value: String::from_utf8_lossy(other.value),
+        line: other.line,
+        own,
+    }
+}
+
+fn line(document: &impl Serialize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
+    write(document, &mut out);
+    out
+}
+
+/// Appends a value as JSON, and ends the line.
+pub(super) fn write(value: &impl Serialize, out: &mut Vec<u8>) {
+    let mut serializer = Serializer::with_formatter(&mut *out, Guarded(CompactFormatter));
+    // Our own types in a Vec: nothing here can fail.
+    let _ = value.serialize(&mut serializer);
+    out.push(b'\n');
+}
+
+/// JSON in which foreign text drives no terminal: what misleads is escaped.
+struct Guarded(CompactFormatter);
+
+impl Formatter for Guarded {
+    fn write_string_fragment<W>(&mut self, out: &mut W, fragment: &str) -> io::Result<()>
+    where
+        W: ?Sized + io::Write,
+    {
+        let mut rest = fragment;
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| misleads(*c)) {
+            let (before, after) = rest.split_at(at);
+            self.0.write_string_fragment(out, before)?;
+            // None of them is beyond the first plane.
+            write!(out, "\\u{:04x}", u32::from(c))?;
+            rest = after.get(c.len_utf8()..).unwrap_or_default();
+        }
+        self.0.write_string_fragment(out, rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_misleads_is_escaped_and_reads_the_same() {
+        for text in [
+            "plain",
+            "/ツ\"\\\n",
+            "\u{1b}[31m",
+            "\u{9b}\u{202e}\u{7f}x\u{2028}",
+        ] {
+            let written = String::from_utf8(line(&text)).expect("UTF-8");
+            assert!(!written.trim_end().chars().any(misleads), "{written:?}");
+            let read: String = serde_json::from_str(&written).expect("JSON");
+            assert_eq!(read, text);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A robots.txt looked over for people: who is spoken to, what else is said, what does not do what it seems to.
+
+use std::path::Path;
+
+use super::shown::{Paint, Shown, Tone};
+use super::source::File;
+use super::text::{self, Page, plural};
+use crate::rep::{Group, Other, RuleKind};
+
+/// The file's groups, other fields and notes.
+pub(super) fn text(snapshot: &File, file: &Path, paint: Paint) -> Vec<u8> {
+    let robots = &snapshot.robots;
+    let groups: Vec<Group<'_>> = robots.groups().collect();
+    let notes = robots.notes();
+    let mut page = Page::new(paint);
+    page.raw(format_args!(
+        "{}: {} octets{}, {} group{}, {} note{}",
+        file.display(),
+        robots.text().len(),
+        if robots.is_truncated() {
+            ", cut at the size limit"
+        } else {
+            ""
+        },
+        groups.len(),
+        plural(groups.len()),
+        notes.len(),
+        plural(notes.len()),
+    ));
+    // In order of their lines, as the groups are.
+    let mut inside = robots
+        .others()
+        .filter_map(|other| Some((group_of(&other, &groups)?, other)))
+        .peekable();
+    for (at, group) in groups.iter().enumerate() {
+        page.raw("");
+        for (value, line) in group.user_agents() {
+            let name = paint.tone(Tone::Strong, Shown(value));
+            page.raw(format_args!("user-agent: {name} (line {line})"));
+        }
+        for (kind, content, line) in group.rules() {
+            let tone = match kind {
+                RuleKind::Allow => Tone::Good,
+                RuleKind::Disallow => Tone::Bad,
+            };
+            let rule = paint.tone(tone, Shown(content));
+            page.raw(format_args!("  {rule} (line {line})"));
+        }
+        while let Some((_, other)) = inside.next_if(|(group, _)| *group == at) {
+            page.raw(format_args!("  {}", field(&other)));
+        }
+    }
+    let mut apart = robots
+        .others()
+        .filter(|other| group_of(other, &groups).is_none())
+        .peekable();
+    if apart.peek().is_some() {
+        page.raw("");
+    }
+    for other in apart {
+        page.raw(field(&other));
+    }
+    if !notes.is_empty() {
+        page.raw("");
+        text::notes(&mut page, &notes, usize::MAX);
+    }
+    page.into_text().into_bytes()
+}
+
+fn field(other: &Other<'_>) -> String {
+    let (name, value) = (other.field.as_str(), Shown(other.value));
+    format!("{name}: {value} (line {})", other.line)
+}
+
+/// The place of the group that a field belongs to: the last that begins above it. Sitemaps belong to none.
+pub(super) fn group_of(other: &Other<'_>, groups: &[Group<'_>]) -> Option<usize> {
+    if other.field == crate::rep::Field::Sitemap {
+        return None;
+    }
+    let begins_above = |group: &Group<'_>| {
+        let first = group.user_agents().next();
+        first.is_some_and(|(_, line)| line < other.line)
+    };
+    groups.partition_point(begins_above).checked_sub(1)
+}

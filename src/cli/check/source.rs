@@ -1,0 +1,108 @@
+//! Where the robots.txt comes from that is judged by: a file, or the origin.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use http::HeaderValue;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::egress::Egress;
+use crate::rep::{Origin, ParseOptions, Robots};
+use crate::robots::registry::{Registry, View};
+use crate::robots::snapshot::Snapshot;
+use crate::robots::state::{Fresh, Stance, State};
+
+/// A robots.txt that is judged by.
+pub(super) type File = Arc<Snapshot>;
+
+/// Where robots.txt comes from.
+pub(super) enum Source {
+    /// One file for whatever is asked about.
+    File(File),
+    /// Each origin's own.
+    Origins(Arc<Registry>),
+}
+
+impl Source {
+    /// The file that is named, or the origins.
+    pub(super) fn new(
+        file: Option<&Path>,
+        config: &Config,
+        clock: &Clock,
+    ) -> Result<Source, String> {
+        match file {
+            Some(file) => read(file, config).map(Source::File),
+            None => registry(config, clock).map(Source::Origins),
+        }
+    }
+}
+
+/// What is known of origins, and fetched where nothing is.
+pub(super) fn registry(config: &Config, clock: &Clock) -> Result<Arc<Registry>, String> {
+    let egress = Egress::new(config, clock.clone()).map_err(|error| error.to_string())?;
+    let registry = Registry::new(config.robots.clone(), egress, clock.clone());
+    Ok(Arc::new(registry))
+}
+
+/// Asks for an origin's robots.txt in a task of its own.
+pub(super) async fn ask(
+    registry: Arc<Registry>,
+    origin: Origin,
+    user_agent: Option<HeaderValue>,
+) -> View {
+    registry.view(&origin, user_agent.as_ref()).await
+}
+
+/// What a file's rules mean, as if it had just been fetched.
+pub(super) fn view(file: &File, config: &Config, clock: &Clock) -> View {
+    let now = clock.now();
+    let until = now + config.robots.timing.fresh;
+    let state = State::Successful {
+        snapshot: Arc::clone(file),
+        fresh: Fresh {
+            refresh_from: until,
+            until,
+        },
+        outage: None,
+    };
+    View {
+        state: Arc::new(state),
+        stance: Stance::Rules(Arc::clone(file)),
+        now,
+    }
+}
+
+/// Reads a robots.txt; `-` is standard input.
+pub(super) fn read(file: &Path, config: &Config) -> Result<File, String> {
+    let mut text = Vec::new();
+    // One octet more than counts tells a file of exactly the limit from a longer one.
+    let most = config.robots.size_limit as u64 + 1;
+    let read = if file == Path::new("-") {
+        io::stdin().lock().take(most).read_to_end(&mut text)
+    } else {
+        std::fs::File::open(file).and_then(|file| file.take(most).read_to_end(&mut text))
+    };
+    read.map_err(|error| format!("{}: {error}", file.display()))?;
+    let robots = Robots::parse(&text, options(config));
+    let now = Clock::system().now();
+    let snapshot = Snapshot::new(robots, now, 200, &file.display().to_string());
+    Ok(Arc::new(snapshot))
+}
+
+/// How a robots.txt is read.
+pub(super) fn options(config: &Config) -> ParseOptions {
+    ParseOptions {
+        lenient: config.robots.lenient,
+        limit: config.robots.size_limit,
+    }
+}
+
+/// A runtime for fetching: one thread, as there is one who waits.
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime, String> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("the runtime cannot be started: {error}"))
+}

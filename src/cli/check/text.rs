@@ -1,0 +1,307 @@
+//! A judgement for people: the verdict, and the whole way to it.
+
+use std::fmt::{self, Write as _};
+
+use super::judge::Judgement;
+use super::shown::{Paint, Shown, Tone};
+use super::source::File;
+use crate::cli::overrides::sentence;
+use crate::policy::{Decision, Reason, Verdict};
+use crate::rep::{
+    Explanation, Field, Judged, MatchedBy, Note, RuleKind, Selection, Speaker, Standing,
+};
+
+/// How many lines of a kind are shown where they are not what was asked about.
+const FEW: usize = 10;
+
+/// Text under construction. Writing to a String cannot fail.
+pub(super) struct Page {
+    text: String,
+    paint: Paint,
+}
+
+impl Page {
+    pub(super) fn new(paint: Paint) -> Page {
+        Page {
+            text: String::new(),
+            paint,
+        }
+    }
+
+    /// A line with its label in front; no label: the one before goes on.
+    pub(super) fn line(&mut self, label: &str, content: impl fmt::Display) {
+        let paint = self.paint;
+        let label = if label.is_empty() {
+            ""
+        } else {
+            &format!("{label}:")
+        };
+        let label = paint.tone(Tone::Label, format!("{label:<9}"));
+        let _ = writeln!(self.text, "  {label} {content}");
+    }
+
+    pub(super) fn raw(&mut self, content: impl fmt::Display) {
+        let _ = writeln!(self.text, "{content}");
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+}
+
+/// The whole way; the file's notes only where asked for.
+pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
+    let mut page = Page::new(paint);
+    let Judgement {
+        target, decision, ..
+    } = judged;
+    let tone = match decision.verdict() {
+        Verdict::Allow => Tone::Good,
+        Verdict::Deny | Verdict::Defer => Tone::Bad,
+    };
+    let verdict = paint.tone(tone, decision.verdict().as_str());
+    page.raw(format_args!(
+        "{verdict}: {}{}",
+        target.origin,
+        Shown(target.path.as_str().as_bytes())
+    ));
+    let reason = decision.reason.as_str();
+    page.line("reason", format_args!("{reason} ({})", meaning(decision)));
+    if let Some(asserted) = &decision.asserted {
+        page.line("override", sentence(asserted));
+    }
+    page.line("agent", chain(judged));
+    match (&judged.snapshot, &decision.asserted) {
+        (Some(snapshot), _) => page.line("robots", file(snapshot)),
+        (None, None) => page.line("robots", target.origin.robots_url()),
+        // It was not asked.
+        (None, Some(_)) => {}
+    }
+    if let Some(explanation) = &judged.explanation {
+        explain(&mut page, explanation, decision.reason);
+    }
+    if let Some(snapshot) = &judged.snapshot {
+        fields(&mut page, judged, snapshot);
+        if with_notes {
+            notes(&mut page, &snapshot.robots.notes(), FEW);
+        }
+    }
+    page.into_text()
+}
+
+/// Where a file comes from, and how long it is.
+pub(super) fn file(snapshot: &File) -> String {
+    let octets = snapshot.robots.text().len();
+    let cut = if snapshot.robots.is_truncated() {
+        ", cut at the size limit"
+    } else {
+        ""
+    };
+    let url = Shown(snapshot.final_url.as_bytes());
+    format!("{url} ({octets} octets{cut})")
+}
+
+/// The tokens, and what became of each.
+fn chain(judged: &Judgement) -> String {
+    let Some(explanation) = &judged.explanation else {
+        let tokens: Vec<&str> = judged.agent.tokens.iter().map(|it| it.as_str()).collect();
+        return if tokens.is_empty() {
+            "*".to_owned()
+        } else {
+            tokens.join(", ")
+        };
+    };
+    let told: Vec<String> = explanation
+        .chain
+        .iter()
+        .map(|(token, standing)| match standing {
+            Standing::Named => format!("{token} (named)"),
+            Standing::NotNamed => format!("{token} (not named)"),
+            Standing::NotAsked => format!("{token} (not asked for)"),
+        })
+        .collect();
+    let is_named = explanation
+        .chain
+        .iter()
+        .any(|(_, standing)| *standing == Standing::Named);
+    match (told.is_empty(), is_named) {
+        (true, _) => "*".to_owned(),
+        (false, true) => told.join(", "),
+        (false, false) => format!("{}, so `*`", told.join(", ")),
+    }
+}
+
+/// The groups, the rules that match, and which wins.
+fn explain(page: &mut Page, explanation: &Explanation, reason: Reason) {
+    for (at, group) in explanation.groups.iter().enumerate() {
+        let label = if at == 0 { "group" } else { "" };
+        page.line(label, speaker(group, at));
+    }
+    let written = &explanation.written;
+    let path = written.path.split(|octet| *octet == b'#').next();
+    if path != Some(&*written.form) {
+        let form = Shown(&written.form);
+        page.line("path", format_args!("{form} (as it is compared)"));
+    }
+    matches(
+        page,
+        "rules",
+        written,
+        reason == Reason::RobotsDisallow || reason == Reason::RobotsAllow,
+    );
+    page.line("why", written.why);
+    for reading in &explanation.readings {
+        let path = Shown(&reading.path);
+        let verdict = match (reading.is_disallowed(), reading.rule()) {
+            (true, _) => "disallowed",
+            (false, Some(_)) => "allowed",
+            (false, None) => "allowed, no rule matches",
+        };
+        page.line("read as", format_args!("{path} ({verdict})"));
+        matches(
+            page,
+            "",
+            reading,
+            reason == Reason::PathGuard && reading.is_disallowed(),
+        );
+    }
+}
+
+fn speaker(group: &Speaker, at: usize) -> String {
+    let mut text = format!("{} (line {}", Shown(group.name.as_bytes()), group.line);
+    let others = group.user_agents.len().saturating_sub(1);
+    if others > 0 {
+        let _ = write!(
+            text,
+            ", with {others} more user-agent line{}",
+            plural(others)
+        );
+    }
+    let _ = write!(text, "; {} rule{}", group.rules, plural(group.rules));
+    if at > 0 {
+        text.push_str("; merged");
+    }
+    text.push(')');
+    text
+}
+
+/// The rules that match, the one that decides first.
+fn matches(page: &mut Page, label: &str, judged: &Judged, decides: bool) {
+    let widest = judged
+        .matches
+        .first()
+        .map_or(0, |found| found.octets.to_string().len());
+    for (at, found) in judged.matches.iter().take(FEW).enumerate() {
+        let label = if at == 0 { label } else { "" };
+        let rule = format!(
+            "{} (line {})",
+            Shown(found.rule.text.as_bytes()),
+            found.rule.line
+        );
+        let by = match found.by {
+            MatchedBy::Path => String::new(),
+            MatchedBy::Folder => format!(", as {}", Shown(found.pattern.as_bytes())),
+        };
+        let octets = found.octets;
+        let octets = format!("{octets:>widest$} octet{}", plural(octets));
+        if at == 0 && decides {
+            let tone = match found.rule.kind {
+                RuleKind::Allow => Tone::Good,
+                RuleKind::Disallow => Tone::Bad,
+            };
+            let paint = page.paint;
+            let rule = paint.tone(tone, rule);
+            page.line(label, format_args!("{octets}  {rule}{by} decides"));
+        } else {
+            page.line(label, format_args!("{octets}  {rule}{by}"));
+        }
+    }
+    more(page, judged.matches.len());
+}
+
+/// What else the file says to the crawler, and of sitemaps.
+fn fields(page: &mut Page, judged: &Judgement, snapshot: &File) {
+    let robots = &snapshot.robots;
+    let selection = robots.selection(&judged.agent.tokens);
+    let own = robots
+        .others_of(selection)
+        .filter(|other| other.field != Field::Sitemap);
+    let sitemaps = robots
+        .others()
+        .filter(|other| other.field == Field::Sitemap);
+    let told: Vec<_> = match selection {
+        Selection::Nobody => sitemaps.collect(),
+        _ => own.chain(sitemaps).collect(),
+    };
+    for (at, other) in told.iter().take(FEW).enumerate() {
+        let label = if at == 0 { "fields" } else { "" };
+        page.line(
+            label,
+            format_args!(
+                "{}: {} (line {})",
+                other.field.as_str(),
+                Shown(other.value),
+                other.line
+            ),
+        );
+    }
+    more(page, told.len());
+}
+
+/// Remarks, as many as `most`.
+pub(super) fn notes(page: &mut Page, notes: &[Note], most: usize) {
+    let paint = page.paint;
+    for (at, note) in notes.iter().take(most).enumerate() {
+        let label = if at == 0 { "notes" } else { "" };
+        let kind = paint.tone(Tone::Remark, note.kind);
+        let text = Shown(note.text.as_bytes());
+        let gap = if note.text.is_empty() { "" } else { ": " };
+        page.line(label, format_args!("line {}: {kind}{gap}{text}", note.line));
+    }
+    if notes.len() > most {
+        let left = notes.len() - most;
+        let what =
+            format_args!("… and {left} more: `crawlgate check --robots FILE` shows all of them")
+                .to_string();
+        page.line("", what);
+    }
+}
+
+fn more(page: &mut Page, all: usize) {
+    if let Some(left @ 1..) = all.checked_sub(FEW) {
+        page.line("", format_args!("… and {left} more"));
+    }
+}
+
+pub(super) fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// What a reason means.
+pub(super) fn meaning(decision: &Decision) -> String {
+    match decision.reason {
+        Reason::RobotsAllow if decision.rule.is_some() => "a rule allows it".to_owned(),
+        Reason::RobotsAllow => "no rule matches it".to_owned(),
+        Reason::NoRules => "there are no rules for this agent".to_owned(),
+        Reason::RobotsUnavailable => match decision.cause() {
+            Some(cause) => {
+                format!("robots.txt cannot be had, and the profile allows that: {cause}")
+            }
+            None => "the origin has no robots.txt".to_owned(),
+        },
+        Reason::RobotsTxt => "robots.txt itself is always allowed".to_owned(),
+        Reason::OperatorAllow => "an override of the operator allows it".to_owned(),
+        Reason::OperatorDeny => "an override of the operator denies it".to_owned(),
+        Reason::RobotsDisallow => "a rule disallows it".to_owned(),
+        Reason::PathGuard => "a rule disallows what the origin may read the path as".to_owned(),
+        Reason::RobotsUnreachable => match decision.cause() {
+            Some(cause) => format!("robots.txt cannot be had: {cause}"),
+            None => "robots.txt cannot be had".to_owned(),
+        },
+        Reason::AddressProhibited => {
+            "it may not be reached from here: [egress] allow, or --allow, lets it".to_owned()
+        }
+        Reason::RobotsPending => "robots.txt did not arrive in time".to_owned(),
+        other => other.as_str().to_owned(),
+    }
+}

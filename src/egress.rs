@@ -5,14 +5,23 @@
 //! wrote, so what was judged is what is fetched. How long a connection may take is the errand's, too.
 //! Connections are pooled across crawlers and per origin, TLS sessions are resumed, certificates are
 //! always verified.
+//!
+//! What is dialled is an address that [`walls`] let through, whoever named it: the crawler, a redirect of a
+//! robots.txt, or a name that leads elsewhere today.
 
+mod address;
+mod dial;
 mod failure;
 mod pool;
+mod race;
+mod resolve;
+mod tunnel;
+pub mod walls;
 
-use std::collections::HashMap;
-use std::future::Future;
+use std::fmt;
+use std::future::{Ready, ready};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Once};
@@ -25,17 +34,18 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
-use hyper_util::client::legacy::connect::{Connection as _, HttpConnector, HttpInfo};
+use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tower_service::Service;
 
+use self::dial::{Dialler, is_local};
 pub use self::failure::Failure;
 pub use self::pool::Inbound;
 use self::pool::{Lease, Pool};
+pub use self::walls::Prohibited;
 use crate::clock::Clock;
-use crate::config::{Config, UpstreamConfig};
+use crate::config::Config;
 use crate::policy::Permit;
 use crate::rep::{Origin, Scheme};
 use crate::robots::fetch::RobotsErrand;
@@ -62,7 +72,7 @@ pub struct Egress(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    tcp: HttpConnector<Resolver>,
+    dialler: Dialler,
     tls: Arc<rustls::ClientConfig>,
     pool: Arc<Pool>,
     connect_timeout: Duration,
@@ -96,17 +106,57 @@ impl Egress {
     /// Opens the way out as configured. Nothing is connected yet.
     ///
     /// # Errors
-    /// When the trusted roots cannot be read.
-    pub fn new(config: &Config, clock: Clock) -> Result<Egress, TrustError> {
+    /// When the trusted roots or the credentials for an upstream proxy cannot be read.
+    pub fn new(config: &Config, clock: Clock) -> Result<Egress, EgressError> {
         let upstream = &config.upstream;
         Ok(Egress(Arc::new(Shared {
-            tcp: tcp_connector(upstream),
+            dialler: Dialler::new(config)?,
             tls: Arc::new(tls_config(&config.tls.extra_roots)?),
             pool: Pool::new(upstream.idle_per_host, upstream.idle_timeout, clock),
             connect_timeout: upstream.connect_timeout,
             idle_timeout: upstream.idle_timeout,
             sweeping: Once::new(),
         })))
+    }
+
+    /// Puts the walls of `config` in force. No connection that was made before them is used again, and names are
+    /// looked up anew.
+    pub fn reconfigure(&self, config: &Config) {
+        self.0.dialler.reconfigure(config);
+        self.0.pool.empty();
+    }
+
+    /// Learns what this proxy listens on, which is never dialled.
+    pub fn listens_on(&self, addresses: &[SocketAddr]) {
+        self.0.dialler.listens_on(addresses);
+    }
+
+    /// What the walls say of an origin before its name is looked up. Costs next to nothing.
+    ///
+    /// # Errors
+    /// Why it may not be dialled.
+    pub fn judge(&self, origin: &Origin) -> Result<(), Prohibited> {
+        self.0.dialler.walls().judge_origin(origin, is_local)
+    }
+
+    /// What the walls say of an origin, its name looked up. An origin that cannot be found is not prohibited.
+    ///
+    /// # Errors
+    /// Why it may not be dialled.
+    pub async fn examine(&self, origin: &Origin) -> Result<(), Prohibited> {
+        let within = self.0.connect_timeout;
+        match timeout(within, self.0.dialler.examine(origin)).await {
+            Ok(Err(Failure::Prohibited(wall))) => Err(wall),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a CONNECT may ask for this origin's port.
+    ///
+    /// # Errors
+    /// That it may not.
+    pub fn judge_connect(&self, origin: &Origin) -> Result<(), Prohibited> {
+        self.0.dialler.walls().judge_connect(origin)
     }
 
     /// Sends a request on its errand and waits for the response head. Method, fields and body are the
@@ -134,14 +184,7 @@ impl Egress {
         };
         *request.uri_mut() = Uri::from(path.clone());
         *request.version_mut() = Version::HTTP_11;
-        let is_barred = |lease: &Lease| match &errand {
-            Errand::Page(_) => false,
-            Errand::Robots(errand) => !errand.may_reach(lease.peer.ip()),
-        };
         while let Some(lease) = self.0.pool.take(origin) {
-            if is_barred(&lease) {
-                return Err(Failure::Prohibited);
-            }
             let spare = (lease.idle_for >= DOUBTFUL)
                 .then(|| copy_if_safe(&request))
                 .flatten();
@@ -159,9 +202,6 @@ impl Egress {
         }
         // Boxed: what a rare connect needs should not burden every request's future.
         let lease = Box::pin(self.0.dial(origin, to_connect)).await?;
-        if is_barred(&lease) {
-            return Err(Failure::Prohibited);
-        }
         answer(lease, request, to_answer)
             .await
             .map_err(|lost| match lost {
@@ -175,39 +215,27 @@ impl Egress {
     /// # Errors
     /// What went wrong.
     pub async fn connect(&self, permit: Permit) -> Result<TcpStream, Failure> {
-        let uri = address(&permit.target().origin).ok_or(Failure::Unaddressable)?;
-        let within = self.0.connect_timeout;
-        let stream = timeout(within, self.0.tcp(within).call(uri))
+        let dialling = self.0.dialler.dial(&permit.target().origin);
+        timeout(self.0.connect_timeout, dialling)
             .await
             .map_err(|_| Failure::ConnectTimeout)?
-            .map_err(|error| Failure::of(&error))?;
-        Ok(stream.into_inner())
     }
 }
 
 impl Shared {
-    /// A connector for one connection, with its share of time for each of a host's addresses: one that does not
-    /// answer must not use up what the next one needs.
-    fn tcp(&self, within: Duration) -> HttpConnector<Resolver> {
-        let mut tcp = self.tcp.clone();
-        tcp.set_connect_timeout(Some(within));
-        tcp
-    }
-
     /// Connects to `origin` within a time that covers the look-up of its name, TCP and TLS.
     async fn dial(&self, origin: &Origin, within: Duration) -> Result<Lease, Failure> {
         let uri = address(origin).ok_or(Failure::Unaddressable)?;
-        let mut connector = HttpsConnector::from((self.tcp(within), Arc::clone(&self.tls)));
-        let io = timeout(within, connector.call(uri))
+        let connecting = async {
+            let stream = self.dialler.dial(origin).await?;
+            let peer = stream.peer_addr().map_err(|error| Failure::of(&error))?;
+            let mut tls = HttpsConnector::from((Dialled(Some(stream)), Arc::clone(&self.tls)));
+            let io = tls.call(uri).await;
+            Ok((io.map_err(|error| Failure::of(&*error))?, peer))
+        };
+        let (io, peer) = timeout(within, connecting)
             .await
-            .map_err(|_| Failure::ConnectTimeout)?
-            .map_err(|error| Failure::of(&*error))?;
-        let mut extras = http::Extensions::new();
-        io.connected().get_extras(&mut extras);
-        let peer = extras
-            .get::<HttpInfo>()
-            .map(HttpInfo::remote_addr)
-            .ok_or(Failure::Unaddressable)?;
+            .map_err(|_| Failure::ConnectTimeout)??;
         let (sender, connection) = http1::Builder::new()
             // A proxy mends these before it forwards (RFC 9112 5.1 and 5.2); hyper does.
             .allow_spaces_after_header_name_in_responses(true)
@@ -303,55 +331,64 @@ fn tls_config(extra_roots: &[PathBuf]) -> Result<rustls::ClientConfig, TrustErro
     Ok(config)
 }
 
-fn tcp_connector(config: &UpstreamConfig) -> HttpConnector<Resolver> {
-    let mut connector = HttpConnector::new_with_resolver(Resolver {
-        hosts: Arc::new(config.hosts.clone()),
-        system: GaiResolver::new(),
-    });
-    connector.enforce_http(false);
-    connector.set_nodelay(true);
-    connector.set_keepalive(Some(Duration::from_secs(60)));
-    connector
+/// A connection that is there already, for what makes TLS of it.
+struct Dialled(Option<TcpStream>);
+
+impl Service<Uri> for Dialled {
+    type Response = TokioIo<TcpStream>;
+    type Error = io::Error;
+    type Future = Ready<io::Result<TokioIo<TcpStream>>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        // Asked for twice, there is none.
+        let stream = self.0.take().map(TokioIo::new);
+        ready(stream.ok_or_else(|| io::ErrorKind::NotConnected.into()))
+    }
 }
 
-/// Static names first, then the system's resolver.
-#[derive(Debug, Clone)]
-struct Resolver {
-    hosts: Arc<HashMap<String, IpAddr>>,
-    system: GaiResolver,
-}
-
-/// A name did not resolve.
+/// Why there is no way out.
 #[derive(Debug)]
-struct DnsError(io::Error);
+#[non_exhaustive]
+pub enum EgressError {
+    /// Whom to trust is not known.
+    Trust(TrustError),
+    /// Who we are to an upstream proxy is not known.
+    Credentials {
+        /// The file that should say.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
 
-impl std::fmt::Display for DnsError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "name not resolved: {}", self.0)
+impl From<TrustError> for EgressError {
+    fn from(error: TrustError) -> EgressError {
+        EgressError::Trust(error)
     }
 }
 
-impl std::error::Error for DnsError {}
-
-impl Service<Name> for Resolver {
-    type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = DnsError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, DnsError>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), DnsError>> {
-        Service::poll_ready(&mut self.system, cx).map_err(DnsError)
-    }
-
-    fn call(&mut self, name: Name) -> Self::Future {
-        if let Some(address) = self.hosts.get(name.as_str()) {
-            let found = vec![SocketAddr::new(*address, 0)];
-            return Box::pin(async move { Ok(found.into_iter()) });
+impl fmt::Display for EgressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EgressError::Trust(error) => error.fmt(f),
+            EgressError::Credentials { path, why } => {
+                let path = path.display();
+                write!(f, "[[upstream.proxy]] credentials_file = {path}: {why}")
+            }
         }
-        let lookup = self.system.call(name);
-        Box::pin(async move {
-            let found: Vec<SocketAddr> = lookup.await.map_err(DnsError)?.collect();
-            Ok(found.into_iter())
-        })
+    }
+}
+
+impl std::error::Error for EgressError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            EgressError::Trust(error) => Some(error),
+            EgressError::Credentials { .. } => None,
+        }
     }
 }
 

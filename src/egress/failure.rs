@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io;
 
-use super::DnsError;
+use super::walls::Prohibited;
 use crate::robots::access::Cause;
 
 /// Why no response head came.
@@ -31,8 +31,14 @@ pub enum Failure {
     RequestBody,
     /// No connection can be made to such an origin.
     Unaddressable,
-    /// The address may not be asked on this errand.
-    Prohibited,
+    /// A wall stands before it.
+    Prohibited(Prohibited),
+    /// The proxy on the way could not be reached.
+    ProxyUnreachable,
+    /// The proxy on the way would not or could not go on.
+    ProxyRefused,
+    /// The proxy on the way does not know us.
+    ProxyLogin,
 }
 
 impl Failure {
@@ -61,9 +67,6 @@ impl Failure {
     }
 
     fn at(error: &(dyn Error + 'static)) -> Option<Failure> {
-        if error.is::<DnsError>() {
-            return Some(Failure::Dns);
-        }
         if let Some(tls) = error.downcast_ref::<rustls::Error>() {
             return Some(match tls {
                 rustls::Error::InvalidCertificate(_)
@@ -106,7 +109,9 @@ impl Failure {
             Failure::Dns => "dns_error",
             Failure::Refused => "connection_refused",
             Failure::Unroutable | Failure::Unaddressable => "destination_ip_unroutable",
-            Failure::Prohibited => "destination_ip_prohibited",
+            Failure::Prohibited(wall) => wall.error_type(),
+            Failure::ProxyUnreachable | Failure::ProxyRefused => "destination_unavailable",
+            Failure::ProxyLogin => "proxy_configuration_error",
             Failure::ConnectTimeout => "connection_timeout",
             Failure::Certificate => "tls_certificate_error",
             Failure::Tls => "tls_protocol_error",
@@ -123,7 +128,16 @@ impl Failure {
             Failure::Dns => "its name did not resolve",
             Failure::Refused => "it refused the connection",
             Failure::Unroutable | Failure::Unaddressable => "no connection could be made to it",
-            Failure::Prohibited => "it lies in an internal network",
+            Failure::Prohibited(_) => "it may not be reached from here",
+            Failure::ProxyUnreachable => {
+                "the proxy on the way to it ([[upstream.proxy]]) could not be reached"
+            }
+            Failure::ProxyRefused => {
+                "the proxy on the way to it ([[upstream.proxy]]) did not connect to it"
+            }
+            Failure::ProxyLogin => {
+                "the proxy on the way to it does not take our credentials ([[upstream.proxy]])"
+            }
             Failure::ConnectTimeout => "the connection took too long",
             Failure::Certificate => "its certificate could not be verified",
             Failure::Tls => "TLS with it failed",
@@ -145,7 +159,10 @@ impl Failure {
             Failure::Dns => Cause::Dns,
             Failure::Refused | Failure::Unroutable => Cause::Connect,
             Failure::Unaddressable => Cause::Unaddressable,
-            Failure::Prohibited => Cause::Prohibited,
+            Failure::Prohibited(_) => Cause::Prohibited,
+            Failure::ProxyUnreachable | Failure::ProxyRefused | Failure::ProxyLogin => {
+                Cause::Connect
+            }
             Failure::ConnectTimeout | Failure::ResponseTimeout => Cause::Timeout,
             Failure::Certificate => Cause::Certificate,
             Failure::Tls => Cause::Tls,
@@ -200,11 +217,8 @@ mod tests {
         use rustix::io::Errno;
         let expired = || rustls::Error::InvalidCertificate(CertificateError::Expired);
         let alert = || rustls::Error::AlertReceived(AlertDescription::HandshakeFailure);
-        let no_such_name = || DnsError(io::Error::other("no such name"));
         #[rustfmt::skip] // one row, one case
         let cases: Vec<(&str, BodyError, Failure)> = vec![
-            ("a name that does not resolve", no_such_name().into(), Failure::Dns),
-            ("... as an io::Error", io::Error::other(no_such_name()).into(), Failure::Dns),
             ("refused", os(Errno::CONNREFUSED), Failure::Refused),
             ("no route", os(Errno::HOSTUNREACH), Failure::Unroutable),
             ("no network", os(Errno::NETUNREACH), Failure::Unroutable),

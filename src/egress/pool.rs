@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ const MOST_IDLE: usize = 8192;
 pub(super) struct Pool {
     idle: DashMap<Origin, Vec<Idle>, ahash::RandomState>,
     count: AtomicUsize,
+    /// How often the pool was emptied: what was lent before does not come back.
+    generation: AtomicU64,
     per_origin: usize,
     timeout: Duration,
     clock: Clock,
@@ -48,6 +50,7 @@ pub(super) struct Lease {
     /// How long it was idle; nothing for a new one.
     pub(super) idle_for: Duration,
     origin: Origin,
+    generation: u64,
     pool: Arc<Pool>,
 }
 
@@ -56,6 +59,7 @@ impl Pool {
         Arc::new(Pool {
             idle: DashMap::default(),
             count: AtomicUsize::new(0),
+            generation: AtomicU64::new(0),
             per_origin,
             timeout,
             clock,
@@ -90,16 +94,34 @@ impl Pool {
             peer,
             idle_for: Duration::ZERO,
             origin: origin.clone(),
+            generation: self.generation.load(Ordering::Acquire),
             pool: Arc::clone(self),
         }
     }
 
-    fn put(&self, origin: Origin, sender: SendRequest<Outgoing>, peer: SocketAddr) {
+    /// Closes all that is idle, and what is lent as soon as it comes back.
+    pub(super) fn empty(&self) {
+        // First: what comes back meanwhile is of an earlier generation, or is found below.
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.idle.retain(|_, idle| {
+            self.count.fetch_sub(idle.len(), Ordering::Relaxed);
+            false
+        });
+    }
+
+    fn put(
+        &self,
+        origin: Origin,
+        sender: SendRequest<Outgoing>,
+        peer: SocketAddr,
+        generation: u64,
+    ) {
         if self.count.load(Ordering::Relaxed) >= MOST_IDLE {
             return;
         }
         let mut idle = self.idle.entry(origin).or_default();
-        if idle.len() < self.per_origin {
+        let is_current = self.generation.load(Ordering::Acquire) == generation;
+        if is_current && idle.len() < self.per_origin {
             self.count.fetch_add(1, Ordering::Relaxed);
             let since = self.clock.now();
             idle.push(Idle {
@@ -132,11 +154,27 @@ impl Lease {
     /// Gives the connection back, as soon as it can take another request.
     fn give_back(mut self) {
         if self.sender.is_ready() {
-            self.pool.put(self.origin, self.sender, self.peer);
+            let Lease {
+                pool,
+                origin,
+                sender,
+                peer,
+                generation,
+                ..
+            } = self;
+            pool.put(origin, sender, peer, generation);
         } else if !self.sender.is_closed() {
             tokio::spawn(async move {
                 if self.sender.ready().await.is_ok() {
-                    self.pool.put(self.origin, self.sender, self.peer);
+                    let Lease {
+                        pool,
+                        origin,
+                        sender,
+                        peer,
+                        generation,
+                        ..
+                    } = self;
+                    pool.put(origin, sender, peer, generation);
                 }
             });
         }

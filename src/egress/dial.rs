@@ -1,0 +1,269 @@
+//! To an origin, by its way: name → addresses → walls → connection, in one go.
+//!
+//! The addresses that were judged are the addresses that are dialled; between the two nothing is looked up. Of a name
+//! that leads to several places only those behind no wall are dialled, so a public address beside a prohibited one
+//! serves, and the prohibited one is never seen. Where all are prohibited, the first tells why.
+//!
+//! Through an upstream proxy the proxy resolves the name, and the walls cannot see where it leads: they judge what is
+//! written as an address, names that the operator denies or gives an address, and `localhost`. The rest is the
+//! proxy's to hold. The proxy itself the operator has named, so it may stand in a private network; but not where
+//! `deny` says otherwise, and not here.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use rustix::net::sockopt::set_tcp_keepidle;
+use tokio::net::{TcpSocket, TcpStream};
+
+use super::race::{interleave, race};
+use super::resolve::Names;
+use super::tunnel::{self, Login};
+use super::walls::{Prohibited, Walls, literal};
+use super::{EgressError, Failure};
+use crate::config::{
+    Config, Credentials, HostPattern, ProxyProtocol, Route, UpstreamProxy, Via, check_credentials,
+};
+use crate::rep::Origin;
+
+/// How long a connection is silent before the system asks whether the other side is still there.
+const SILENT: Duration = Duration::from_secs(60);
+
+/// Makes connections.
+#[derive(Debug)]
+pub(super) struct Dialler {
+    walls: ArcSwap<Walls>,
+    names: ArcSwap<Names>,
+    routes: Vec<(Vec<HostPattern>, Option<Proxy>)>,
+}
+
+/// An upstream proxy, ready to be spoken to.
+struct Proxy {
+    protocol: ProxyProtocol,
+    host: String,
+    port: u16,
+    login: Option<Login>,
+}
+
+impl Dialler {
+    /// A dialler as configured, behind the walls of a proxy that listens nowhere yet.
+    pub(super) fn new(config: &Config) -> Result<Dialler, EgressError> {
+        let routes = config.upstream.routes.iter().map(|route| {
+            let Route { hosts, via } = route;
+            let proxy = match via {
+                Via::Direct => None,
+                Via::Proxy(proxy) => Some(Proxy::new(proxy)?),
+            };
+            Ok((hosts.clone(), proxy))
+        });
+        Ok(Dialler {
+            walls: ArcSwap::from_pointee(Walls::new(&config.egress, Vec::new())),
+            names: ArcSwap::from_pointee(Names::of_system(config.upstream.hosts.clone())),
+            routes: routes.collect::<Result<_, EgressError>>()?,
+        })
+    }
+
+    /// The walls now.
+    pub(super) fn walls(&self) -> arc_swap::Guard<Arc<Walls>> {
+        self.walls.load()
+    }
+
+    /// Puts other walls in force, and forgets what names led to. The ways stay as they were.
+    pub(super) fn reconfigure(&self, config: &Config) {
+        self.walls
+            .rcu(|walls| Walls::new(&config.egress, walls.own().to_vec()));
+        let names = Names::of_system(config.upstream.hosts.clone());
+        self.names.store(Arc::new(names));
+    }
+
+    /// Learns what this proxy listens on.
+    pub(super) fn listens_on(&self, own: &[SocketAddr]) {
+        self.walls.rcu(|walls| walls.listening_on(own));
+    }
+
+    #[cfg(test)]
+    pub(super) fn asks(&self, names: Names) {
+        self.names.store(Arc::new(names));
+    }
+
+    /// Whether an origin could be dialled. Looks its name up, and dials nothing.
+    pub(super) async fn examine(&self, origin: &Origin) -> Result<(), Failure> {
+        let (host, port) = (origin.host(), origin.port());
+        match self.proxy_for(host) {
+            Some(_) => self.by_proxy(host, port).map(drop),
+            None => self.find(host, port).await.map(drop),
+        }
+    }
+
+    /// Connects to an origin, or through a proxy to it.
+    pub(super) async fn dial(&self, origin: &Origin) -> Result<TcpStream, Failure> {
+        let (host, port) = (origin.host(), origin.port());
+        let Some(proxy) = self.proxy_for(host) else {
+            return connect(self.find(host, port).await?).await;
+        };
+        let host = self.by_proxy(host, port)?;
+        let mut stream = self
+            .dial_proxy(proxy)
+            .await
+            .map_err(|failure| match failure {
+                Failure::Prohibited(_) => failure,
+                _ => Failure::ProxyUnreachable,
+            })?;
+        let login = proxy.login.as_ref();
+        match proxy.protocol {
+            ProxyProtocol::Http => tunnel::http(&mut stream, &host, port, login).await?,
+            ProxyProtocol::Socks5 => tunnel::socks5(&mut stream, &host, port, login).await?,
+        }
+        Ok(stream)
+    }
+
+    fn proxy_for(&self, host: &str) -> Option<&Proxy> {
+        let names_host = |hosts: &[HostPattern]| hosts.iter().any(|pattern| pattern.matches(host));
+        let (_, proxy) = self.routes.iter().find(|(hosts, _)| names_host(hosts))?;
+        proxy.as_ref()
+    }
+
+    /// The addresses of a host that may be dialled; never none.
+    async fn find(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+        let walls = self.walls.load_full();
+        self.find_by(host, port, |address| walls.judge(host, address, is_local))
+            .await
+    }
+
+    async fn find_by(
+        &self,
+        host: &str,
+        port: u16,
+        judge: impl Fn(SocketAddr) -> Result<(), Prohibited>,
+    ) -> Result<Vec<SocketAddr>, Failure> {
+        let addresses = match literal(host) {
+            Some(address) => vec![address],
+            // Before it is looked up: a denied name is no business of the name server's.
+            None => {
+                let walls = self.walls.load_full();
+                walls.judge_name(host, port).map_err(Failure::Prohibited)?;
+                let names = self.names.load_full();
+                names.resolve(host).await.map_err(|error| {
+                    tracing::debug!(host, %error, "no address");
+                    Failure::Dns
+                })?
+            }
+        };
+        let mut open = Vec::new();
+        let mut prohibited = None;
+        for address in addresses {
+            // As what it is: an IPv4-mapped address would be dialled over IPv4 all the same.
+            let address = SocketAddr::new(address.to_canonical(), port);
+            match judge(address) {
+                Ok(()) if open.contains(&address) => {}
+                Ok(()) => open.push(address),
+                Err(wall) => prohibited = prohibited.or(Some(wall)),
+            }
+        }
+        match (open.is_empty(), prohibited) {
+            (false, _) => Ok(interleave(open)),
+            (true, Some(wall)) => Err(Failure::Prohibited(wall)),
+            (true, None) => Err(Failure::Dns),
+        }
+    }
+
+    /// What a proxy is asked for: the name, or the address that the operator gives it.
+    fn by_proxy(&self, host: &str, port: u16) -> Result<String, Failure> {
+        let walls = self.walls.load();
+        let address = literal(host).or_else(|| self.names.load().given(host));
+        let judged = match address {
+            Some(address) => walls.judge(host, SocketAddr::new(address, port), is_local),
+            None => walls.judge_unseen(host, port),
+        };
+        judged.map_err(Failure::Prohibited)?;
+        Ok(match address {
+            Some(IpAddr::V6(v6)) => format!("[{v6}]"),
+            Some(IpAddr::V4(v4)) => v4.to_string(),
+            None => host.to_owned(),
+        })
+    }
+
+    async fn dial_proxy(&self, proxy: &Proxy) -> Result<TcpStream, Failure> {
+        let walls = self.walls.load_full();
+        let judge = |address| walls.judge_proxy(&proxy.host, address, is_local);
+        connect(self.find_by(&proxy.host, proxy.port, judge).await?).await
+    }
+}
+
+impl Proxy {
+    fn new(config: &UpstreamProxy) -> Result<Proxy, EgressError> {
+        let login = match &config.credentials {
+            Credentials::None => None,
+            Credentials::Inline { user, password } => Some(Login {
+                user: user.clone(),
+                password: password.reveal().to_owned(),
+            }),
+            Credentials::File(path) => {
+                let fault = |why: String| EgressError::Credentials {
+                    path: path.clone(),
+                    why,
+                };
+                let text =
+                    std::fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
+                let line = text.lines().next().unwrap_or_default();
+                let (user, password) = line
+                    .split_once(':')
+                    .ok_or_else(|| fault("expected user:password on its first line".to_owned()))?;
+                check_credentials(user, password).map_err(|why| fault(why.to_owned()))?;
+                Some(Login {
+                    user: user.to_owned(),
+                    password: password.to_owned(),
+                })
+            }
+        };
+        Ok(Proxy {
+            protocol: config.protocol,
+            host: config.host.clone(),
+            port: config.port,
+            login,
+        })
+    }
+}
+
+impl std::fmt::Debug for Proxy {
+    /// Without who we are to it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proxy")
+            .field("protocol", &self.protocol)
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
+}
+
+async fn connect(addresses: Vec<SocketAddr>) -> Result<TcpStream, Failure> {
+    race(addresses, open).await.map_err(|error| {
+        // It says of connecting what it would otherwise say of a connection.
+        match Failure::of(&error) {
+            Failure::Terminated => Failure::Refused,
+            Failure::Protocol => Failure::Unroutable,
+            failure => failure,
+        }
+    })
+}
+
+async fn open(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_nodelay(true)?;
+    socket.set_keepalive(true)?;
+    set_tcp_keepidle(&socket, SILENT)?;
+    socket.connect(address).await
+}
+
+/// Whether an address is one of this machine: only those can be bound. Nothing is sent.
+pub(super) fn is_local(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Happy Eyeballs (RFC 8305): of several addresses, the one that answers first.
+//!
+//! The families take turns, and each attempt has a quarter of a second before the next one starts beside it; one that
+//! fails starts the next at once. The first connection wins, the others are given up.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+/// How long an attempt is alone (RFC 8305, section 5: the recommended Connection Attempt Delay).
+const ALONE: Duration = Duration::from_millis(250);
+
+/// Addresses of one name that are tried. An answer can hold hundreds.
+const MOST: usize = 16;
+
+/// Puts addresses in the order they are tried in: families by turns, beginning with that of the first (RFC 8305,
+/// section 4).
+pub(super) fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let Some(is_first_v6) = addresses.first().map(SocketAddr::is_ipv6) else {
+        return addresses;
+    };
+    let (first, second): (Vec<_>, Vec<_>) =
+        (addresses.into_iter()).partition(|address| address.is_ipv6() == is_first_v6);
+    let mut second = second.into_iter();
+    let mut order = Vec::new();
+    for address in first {
+        order.push(address);
+        order.extend(second.next());
+    }
+    order.extend(second);
+    order.truncate(MOST);
+    order
+}
+
+/// Connects to one of `addresses`, in their order. The error is that of the attempt that failed last.
+pub(super) async fn race<C, F>(
+    addresses: Vec<SocketAddr>,
+    connect: impl Fn(SocketAddr) -> F,
+) -> io::Result<C>
+where
+    C: Send + 'static,
+    F: Future<Output = io::Result<C>> + Send + 'static,
+{
+    race_by(addresses, connect, || sleep(ALONE)).await
+}
+
+/// [`race`], with what tells that an attempt has been alone for long enough.
+async fn race_by<C, F, A>(
+    addresses: Vec<SocketAddr>,
+    connect: impl Fn(SocketAddr) -> F,
+    alone: impl Fn() -> A,
+) -> io::Result<C>
+where
+    C: Send + 'static,
+    F: Future<Output = io::Result<C>> + Send + 'static,
+    A: Future<Output = ()>,
+{
+    let mut rest = addresses.into_iter();
+    if rest.len() == 1
+        && let Some(only) = rest.next()
+    {
+        return connect(only).await;
+    }
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let mut attempts = JoinSet::new();
+    loop {
+        match rest.next() {
+            Some(address) => drop(attempts.spawn(connect(address))),
+            None if attempts.is_empty() => return Err(failed),
+            None => {}
+        }
+        let has_more = rest.len() > 0;
+        tokio::select! {
+            biased;
+            // There is one: it was just started, or the loop would have ended.
+            Some(ended) = attempts.join_next() => match ended {
+                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Err(error)) => failed = error,
+                Err(panicked) => failed = io::Error::other(panicked),
+            },
+            () = alone(), if has_more => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tokio::sync::{Notify, oneshot};
+
+    use super::*;
+
+    fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
+        let read = texts.iter().map(|text| text.parse().unwrap());
+        read.map(|address| SocketAddr::new(address, 80)).collect()
+    }
+
+    #[test]
+    fn families_take_turns() {
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &[&str], &[&str])] = &[
+            ("none", &[], &[]),
+            ("one family", &["192.0.2.1", "192.0.2.2"], &["192.0.2.1", "192.0.2.2"]),
+            ("IPv6 first", &["::1", "::2", "192.0.2.1", "192.0.2.2"], &["::1", "192.0.2.1", "::2", "192.0.2.2"]),
+            ("IPv4 first", &["192.0.2.1", "::1", "::2", "::3"], &["192.0.2.1", "::1", "::2", "::3"]),
+            ("more of the first", &["::1", "::2", "::3", "192.0.2.1"], &["::1", "192.0.2.1", "::2", "::3"]),
+        ];
+        for (name, given, want) in cases {
+            assert_eq!(interleave(addresses(given)), addresses(want), "{name}");
+        }
+        let many = vec![addresses(&["::1"])[0]; 100];
+        assert_eq!(interleave(many).len(), MOST);
+    }
+
+    /// What happens next.
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        /// The latest attempt has been alone for long enough.
+        Overdue,
+        /// This attempt connects.
+        Answers(usize),
+        /// This attempt fails.
+        Fails(usize),
+    }
+
+    /// Plays `events` to a race between `places`, and tells who won, and how many attempts were under way or over
+    /// before each event and after the last.
+    async fn play(places: usize, events: &[Event]) -> (Option<usize>, Vec<usize>) {
+        let overdue = Arc::new(Notify::new());
+        let fates: Arc<Mutex<Vec<oneshot::Sender<bool>>>> = Arc::default();
+        let connect = {
+            let fates = Arc::clone(&fates);
+            move |address: SocketAddr| {
+                let (decide, decided) = oneshot::channel();
+                fates.lock().unwrap().push(decide);
+                async move {
+                    match decided.await {
+                        Ok(true) => Ok(usize::from(address.port())),
+                        _ => Err(io::ErrorKind::ConnectionRefused.into()),
+                    }
+                }
+            }
+        };
+        let alone = {
+            let overdue = Arc::clone(&overdue);
+            move || {
+                let overdue = Arc::clone(&overdue);
+                async move { overdue.notified().await }
+            }
+        };
+        let place = |place| SocketAddr::from(([192, 0, 2, 1], u16::try_from(place).unwrap()));
+        let racing = tokio::spawn(race_by((0..places).map(place).collect(), connect, alone));
+        let mut begun = Vec::new();
+        for event in events {
+            settle().await;
+            begun.push(fates.lock().unwrap().len());
+            let decide = |place: usize, fate| {
+                let (never, _) = oneshot::channel();
+                let decide = std::mem::replace(&mut fates.lock().unwrap()[place], never);
+                decide.send(fate).unwrap();
+            };
+            match *event {
+                Event::Overdue => overdue.notify_one(),
+                Event::Answers(place) => decide(place, true),
+                Event::Fails(place) => decide(place, false),
+            }
+        }
+        settle().await;
+        begun.push(fates.lock().unwrap().len());
+        // A race without end would hang here.
+        assert!(racing.is_finished(), "{events:?}");
+        (racing.await.unwrap().ok(), begun)
+    }
+
+    /// Lets every task go on until it waits: there is one thread, and each wakes at most two others.
+    async fn settle() {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_to_answer_wins_and_nobody_waits_for_a_black_hole() {
+        use Event::{Answers, Fails, Overdue};
+        // How many places, what happens, who wins, how many attempts there were each time.
+        type Case<'a> = (&'a str, usize, &'a [Event], Option<usize>, &'a [usize]);
+        #[rustfmt::skip] // one row, one case
+        let cases: &[Case<'_>] = &[
+            ("one", 1, &[Answers(0)], Some(0), &[1, 1]),
+            ("one that fails", 1, &[Fails(0)], None, &[1, 1]),
+            ("the first answers in time", 2, &[Answers(0)], Some(0), &[1, 1]),
+            ("the second overtakes", 2, &[Overdue, Answers(1)], Some(1), &[1, 2, 2]),
+            ("the first is late, yet first", 2, &[Overdue, Answers(0)], Some(0), &[1, 2, 2]),
+            ("two black holes", 3, &[Overdue, Overdue, Answers(2)], Some(2), &[1, 2, 3, 3]),
+            ("a refusal starts the next at once", 2, &[Fails(0), Answers(1)], Some(1), &[1, 2, 2]),
+            ("a refusal beside a black hole", 3, &[Overdue, Fails(1), Answers(2)], Some(2), &[1, 2, 3, 3]),
+            ("all fail", 2, &[Fails(0), Fails(1)], None, &[1, 2, 2]),
+            ("the first fails last", 2, &[Overdue, Fails(1), Fails(0)], None, &[1, 2, 2, 2]),
+            ("nowhere to go", 0, &[], None, &[0]),
+        ];
+        for (name, places, events, winner, begun) in cases {
+            let played = play(*places, events).await;
+            assert_eq!(played, (*winner, begun.to_vec()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! What may be dialled: the walls around the networks that only we can see.
+//!
+//! A proxy stands inside the networks of whoever runs it, and crawlers tell it where to go; so do origins, by their
+//! redirects and by what their names resolve to. The walls keep all of them on the public internet. They judge
+//! *addresses*, each one before it is dialled, whatever name led to it. In order:
+//!
+//! 1. what this proxy listens on is never dialled;
+//! 2. what the operator denies is not dialled;
+//! 3. what the operator allows is dialled;
+//! 4. an address of a special-purpose block ([`Class`]) is not dialled, any other is.
+//!
+//! A host that is allowed by *name* may lead anywhere but to a metadata service: who speaks for the name decides where
+//! it leads, and that is worth credentials. Those are allowed by address or not at all.
+//!
+//! Pure: no resolver, no sockets.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use crate::config::{Destination, EgressConfig, PortRange};
+use crate::rep::Origin;
+
+pub use super::address::Class;
+use super::address::{Kind, kind};
+
+/// The walls of a configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Walls {
+    allow: Vec<Destination>,
+    deny: Vec<Destination>,
+    connect_ports: Vec<PortRange>,
+    /// What this proxy listens on.
+    own: Vec<SocketAddr>,
+    /// Whether `deny` names a host; few do.
+    denies_names: bool,
+}
+
+/// Why a place is not dialled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Prohibited {
+    /// Where it would have led, as far as that is known.
+    pub address: Option<IpAddr>,
+    /// What stands in the way.
+    pub wall: Wall,
+}
+
+impl Prohibited {
+    /// The error type of RFC 9209, section 2.3.
+    #[must_use]
+    pub fn error_type(self) -> &'static str {
+        match self.wall {
+            Wall::Port(_) => "http_request_denied",
+            Wall::Class(_) | Wall::Denied | Wall::Own => "destination_ip_prohibited",
+        }
+    }
+}
+
+/// What keeps a place from being dialled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wall {
+    /// The address is none of the public internet.
+    Class(Class),
+    /// `[egress] deny`.
+    Denied,
+    /// This proxy listens there.
+    Own,
+    /// `[egress] connect_ports` does not name the port of a CONNECT.
+    Port(u16),
+}
+
+impl fmt::Display for Prohibited {
+    /// What it is and the way out, as it follows the origin.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(address) = self.address {
+            write!(f, "leads to {address}, which ")?;
+        }
+        match self.wall {
+            Wall::Class(class) => {
+                write!(f, "is {class}; the operator can allow it")?;
+                match (class, self.address) {
+                    // A name of this machine leads to either.
+                    (Class::Loopback, _) => f.write_str(
+                        ": [egress] allow = [\"127.0.0.0/8\", \"::1\"], or crawlgate run --allow 127.0.0.0/8 --allow ::1",
+                    ),
+                    (_, Some(address)) => write!(
+                        f,
+                        ": [egress] allow = [\"{address}\"], or crawlgate run --allow {address}"
+                    ),
+                    (_, None) => f.write_str(" by [egress] allow"),
+                }
+            }
+            Wall::Denied => f.write_str("is denied by [egress] deny"),
+            Wall::Own => f.write_str("is this proxy itself"),
+            Wall::Port(port) => write!(
+                f,
+                "is asked for at port {port}, to which no CONNECT is let through; the operator can add it to \
+                 [egress] connect_ports"
+            ),
+        }
+    }
+}
+
+impl Walls {
+    /// The walls that `config` describes, around a proxy that listens on `own`.
+    #[must_use]
+    pub fn new(config: &EgressConfig, own: Vec<SocketAddr>) -> Walls {
+        Walls {
+            allow: config.allow.clone(),
+            deny: config.deny.clone(),
+            connect_ports: config.connect_ports.clone(),
+            own,
+            denies_names: config.deny.iter().any(Destination::is_host),
+        }
+    }
+
+    /// What this proxy listens on.
+    #[must_use]
+    pub fn own(&self) -> &[SocketAddr] {
+        &self.own
+    }
+
+    /// The same walls around a proxy that listens on `own`, too.
+    #[must_use]
+    pub fn listening_on(&self, own: &[SocketAddr]) -> Walls {
+        let mut walls = self.clone();
+        walls.own.extend_from_slice(own);
+        walls
+    }
+
+    /// What can be said of an origin before its name is resolved: the whole judgement for an address, and whether the
+    /// operator denies a name. `is_local` tells whether an address is one of this machine.
+    ///
+    /// # Errors
+    /// Why it is not dialled.
+    pub fn judge_origin(
+        &self,
+        origin: &Origin,
+        is_local: impl Fn(IpAddr) -> bool,
+    ) -> Result<(), Prohibited> {
+        let host = origin.host();
+        match literal(host) {
+            Some(address) => self.judge(host, SocketAddr::new(address, origin.port()), is_local),
+            None => self.judge_name(host, origin.port()),
+        }
+    }
+
+    /// Whether the operator denies a name.
+    ///
+    /// # Errors
+    /// That it is denied.
+    pub fn judge_name(&self, host: &str, port: u16) -> Result<(), Prohibited> {
+        let is_denied = |rule: &Destination| rule.holds_host(host, port);
+        if self.denies_names && self.deny.iter().any(is_denied) {
+            return Err(Prohibited {
+                address: None,
+                wall: Wall::Denied,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether a name may be asked of an upstream proxy, which looks it up where we cannot see: not one that the
+    /// operator denies, and not `localhost` (RFC 6761, section 6.3), unless it is allowed.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn judge_unseen(&self, host: &str, port: u16) -> Result<(), Prohibited> {
+        self.judge_name(host, port)?;
+        let is_localhost = host == "localhost" || host.ends_with(".localhost");
+        if is_localhost && !self.allow.iter().any(|rule| rule.holds_host(host, port)) {
+            return Err(Prohibited {
+                address: None,
+                wall: Wall::Class(Class::Loopback),
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether an upstream proxy may be dialled at `address`. The operator has named it, which allows what would have
+    /// to be allowed otherwise; but not itself, and not what is denied.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn judge_proxy(
+        &self,
+        host: &str,
+        address: SocketAddr,
+        is_local: impl Fn(IpAddr) -> bool,
+    ) -> Result<(), Prohibited> {
+        match self.judge(host, address, is_local) {
+            Err(Prohibited {
+                wall: Wall::Class(_),
+                ..
+            }) => Ok(()),
+            judged => judged,
+        }
+    }
+
+    /// Whether `host` may be dialled at `address`, to which its name led or which it is. `is_local` tells whether an
+    /// address is one of this machine.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn judge(
+        &self,
+        host: &str,
+        address: SocketAddr,
+        is_local: impl Fn(IpAddr) -> bool,
+    ) -> Result<(), Prohibited> {
+        self.judge_address(host, address.ip(), address.port(), &is_local)
+            .map_err(|wall| Prohibited {
+                address: Some(address.ip()),
+                wall,
+            })
+    }
+
+    fn judge_address(
+        &self,
+        host: &str,
+        address: IpAddr,
+        port: u16,
+        is_local: &impl Fn(IpAddr) -> bool,
+    ) -> Result<(), Wall> {
+        let kind = kind(address);
+        if let Kind::Is(v4) = kind {
+            return self.judge_address(host, v4.into(), port, is_local);
+        }
+        if self.is_own(address, port, is_local) {
+            return Err(Wall::Own);
+        }
+        let holds =
+            |rule: &Destination| rule.holds_address(address, port) || rule.holds_host(host, port);
+        if self.deny.iter().any(holds) {
+            return Err(Wall::Denied);
+        }
+        if let Kind::SentTo(places) = kind {
+            return self.judge_translated(host, address, places, port, is_local);
+        }
+        let is_allowed = |rule: &Destination| match kind {
+            Kind::Special(Class::Metadata) => rule.holds_address(address, port),
+            _ => holds(rule),
+        };
+        match kind {
+            Kind::Special(class) if !self.allow.iter().any(is_allowed) => Err(Wall::Class(class)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Behind a translator, each place that the address may be sent on to must be one to dial; but not all of them can
+    /// be none. Who allows the translator's address allows special-purpose ones behind it, and nothing else.
+    fn judge_translated(
+        &self,
+        host: &str,
+        address: IpAddr,
+        places: [Ipv4Addr; 4],
+        port: u16,
+        is_local: &impl Fn(IpAddr) -> bool,
+    ) -> Result<(), Wall> {
+        let is_allowed = (self.allow.iter()).any(|rule| rule.holds_address(address, port));
+        let mut leads_somewhere = is_allowed;
+        for place in places {
+            // An address that begins with 0 is no destination: the prefix is not that long.
+            if place.octets().first() == Some(&0) {
+                continue;
+            }
+            leads_somewhere = true;
+            match self.judge_address(host, place.into(), port, is_local) {
+                Err(Wall::Class(_)) if is_allowed => {}
+                judged => judged?,
+            }
+        }
+        if leads_somewhere {
+            Ok(())
+        } else {
+            Err(Wall::Class(Class::Unspecified))
+        }
+    }
+
+    /// Whether this proxy listens there. A listener on a wildcard listens on every address of the machine.
+    fn is_own(&self, address: IpAddr, port: u16, is_local: &impl Fn(IpAddr) -> bool) -> bool {
+        self.own.iter().any(|own| {
+            own.port() == port
+                && (own.ip().to_canonical() == address
+                    || address.is_unspecified()
+                    || (own.ip().is_unspecified() && is_local(address)))
+        })
+    }
+
+    /// Whether a CONNECT may ask for this origin's port: `connect_ports` names it, or an entry of `allow` does, for this
+    /// host.
+    ///
+    /// # Errors
+    /// That it may not.
+    pub fn judge_connect(&self, origin: &Origin) -> Result<(), Prohibited> {
+        let (host, port) = (origin.host(), origin.port());
+        if self.connect_ports.iter().any(|range| range.holds(port)) {
+            return Ok(());
+        }
+        let address = literal(host);
+        let is_named = |rule: &Destination| {
+            rule.names_port()
+                && (rule.holds_host(host, port)
+                    || address.is_some_and(|address| rule.holds_address(address, port)))
+        };
+        if self.allow.iter().any(is_named) {
+            return Ok(());
+        }
+        Err(Prohibited {
+            address: None,
+            wall: Wall::Port(port),
+        })
+    }
+}
+
+/// The address that a canonical host is, if it is one.
+pub(super) fn literal(host: &str) -> Option<IpAddr> {
+    match host.as_bytes().first()? {
+        b'[' => host
+            .trim_matches(['[', ']'])
+            .parse()
+            .ok()
+            .map(|v6: std::net::Ipv6Addr| v6.into()),
+        b'0'..=b'9' => host.parse().ok().map(|v4: std::net::Ipv4Addr| v4.into()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

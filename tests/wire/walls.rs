@@ -1,0 +1,467 @@
+//! The walls of egress: places that only this machine's networks can see are not dialled, however they are written and
+//! whoever named them; and what is dialled goes by the way that the operator says.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::support::{Gate, Origin, RULES, Reply, Response, Setup};
+
+const RELOADED: &str = "the configuration was read again";
+
+/// A gate with the walls as they are where nothing is said.
+fn walled() -> Gate {
+    Gate::with(default_walls)
+}
+
+fn default_walls(setup: &mut Setup) {
+    setup.set("egress", "allow", "[]");
+}
+
+fn ask(target: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n")
+}
+
+/// Asserts that an answer is the walls' in every respect, and returns its record.
+#[track_caller]
+fn prohibited(gate: &Gate, answer: &Response) -> Value {
+    let record = gate.refused(answer, 403, "address_prohibited");
+    let status = answer.field("proxy-status").unwrap();
+    assert!(
+        status.contains("error=destination_ip_prohibited"),
+        "{status}"
+    );
+    assert_eq!(answer.problem()["robots_url"], Value::Null);
+    assert_eq!(record["upstream"], Value::Null, "dialled: {record}");
+    record
+}
+
+#[test]
+fn no_spelling_of_an_internal_address_is_dialled() {
+    let gate = walled();
+    let origin = Origin::with_rules(RULES);
+    #[rustfmt::skip] // one row, one kind
+    let spellings = [
+        // loopback
+        "127.0.0.1", "127.0.0.2", "0x7f.1", "0x7f000001", "2130706433", "0177.0.0.1", "127.1", "127.0.0.1.",
+        "[::1]", "[0:0:0:0:0:0:0:1]", "[::ffff:127.0.0.1]", "[::FFFF:7f00:1]", "[::127.0.0.1]", "[::ffff:0:7f00:1]",
+        // ... behind translators and relays
+        "[64:ff9b::7f00:1]", "[64:ff9b:1::7f00:1]", "[2002:7f00:1::]", "[2001:0:7f00:1::1]",
+        // ... by name
+        "localhost", "LOCALHOST", "localhost.", "site.test", "site.test.",
+        // nowhere
+        "0.0.0.0", "0", "0x0", "[::]",
+        // private, shared, local
+        "10.0.0.1", "0xa.1", "172.16.0.1", "192.168.0.1", "100.64.0.1", "[fd00::1]", "[fe80::1]", "[fec0::1]",
+        "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]",
+        // metadata
+        "169.254.169.254", "2852039166", "0xa9fea9fe", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]",
+        "100.100.100.200", "168.63.129.16", "[fd00:ec2::254]",
+        // nobody's
+        "224.0.0.1", "255.255.255.255", "240.0.0.1", "192.0.2.1", "198.18.0.1", "192.0.0.1", "[ff02::1]",
+        "[2001:db8::1]", "[100::1]", "[2001:20::1]", "[3fff::1]",
+    ];
+    for host in spellings {
+        let answer = gate.connect().exchange(ask(&origin.url_as(host, "/open")));
+        assert_eq!(answer.status, 403, "{host}: {answer:?}");
+        prohibited(&gate, &answer);
+    }
+    // /robots.txt is always allowed, but for the walls; inside a tunnel they stand as well.
+    prohibited(&gate, &gate.get(&origin.url("/robots.txt")));
+    prohibited(&gate, &gate.get("https://127.0.0.1:443/"));
+    prohibited(&gate, &gate.get("https://site.test:443/"));
+    assert_eq!(origin.connections(), 0, "{:?}", origin.seen());
+}
+
+#[test]
+fn the_answer_names_the_way_out_and_the_way_out_opens() {
+    let mut gate = walled();
+    let origin = Origin::with_rules(RULES);
+    let by_address = origin.url_as("127.0.0.1", "/open");
+    let by_name = origin.url_as("localhost", "/open");
+    for url in [&by_address, &by_name] {
+        let answer = gate.get(url);
+        prohibited(&gate, &answer);
+        let detail = answer.problem()["detail"].to_string();
+        assert!(detail.contains("this machine itself"), "{detail}");
+        assert!(detail.contains("[egress] allow = [\\\""), "{detail}");
+    }
+    gate.reload(
+        |setup| {
+            setup.set("egress", "allow", "[\"127.0.0.0/8\", \"localhost\"]");
+        },
+        RELOADED,
+    );
+    for url in [&by_address, &by_name] {
+        assert_eq!(gate.get(url).text(), "page /open", "{url}");
+    }
+    // What is pooled since does not outlive the walls either.
+    gate.reload(default_walls, RELOADED);
+    for url in [&by_address, &by_name] {
+        prohibited(&gate, &gate.get(url));
+    }
+    assert_eq!(origin.seen_but_robots().len(), 2);
+}
+
+#[test]
+fn deny_wins_over_allow_also_for_names() {
+    let origin = Origin::with_rules(RULES);
+    let gate = Gate::with(|setup| {
+        setup.set("egress", "deny", "[\"*.site.test\", \"127.0.0.2\"]");
+    });
+    assert_eq!(gate.get(&origin.url_as("site.test", "/open")).status, 200);
+    for host in ["www.site.test", "127.0.0.2"] {
+        let answer = gate.get(&origin.url_as(host, "/open"));
+        prohibited(&gate, &answer);
+        let detail = answer.problem()["detail"].to_string();
+        assert!(detail.contains("[egress] deny"), "{detail}");
+    }
+}
+
+#[test]
+fn report_mode_lifts_no_wall() {
+    let origin = Origin::with_rules(RULES);
+    let gate = Gate::with(|setup| {
+        default_walls(setup);
+        setup.set("policy", "mode", "\"report\"");
+    });
+    for host in ["127.0.0.1", "localhost", "site.test"] {
+        prohibited(&gate, &gate.get(&origin.url_as(host, "/open")));
+    }
+    assert_eq!(origin.connections(), 0);
+}
+
+#[test]
+fn the_proxy_does_not_dial_itself() {
+    for (listens, is_open) in [("127.0.0.1:0", false), ("0.0.0.0:0", true)] {
+        let gate = Gate::with(|setup| {
+            setup.set("listen", "address", &format!("{listens:?}"));
+            setup.set("listen", "open", &is_open.to_string());
+            setup.set(
+                "egress",
+                "allow",
+                "[\"0.0.0.0/0\", \"::/0\", \"site.test\"]",
+            );
+        });
+        let port = gate.address.port();
+        let mut hosts = vec![
+            "127.0.0.1",
+            "0.0.0.0",
+            "[::ffff:127.0.0.1]",
+            "site.test",
+            "[::]",
+        ];
+        if is_open {
+            hosts.push("127.0.0.9");
+        }
+        for host in hosts {
+            let answer = gate.get(&format!("http://{host}:{port}/"));
+            prohibited(&gate, &answer);
+            let detail = answer.problem()["detail"].to_string();
+            assert!(detail.contains("this proxy itself"), "{host}: {detail}");
+        }
+    }
+}
+
+#[test]
+fn connect_reaches_the_ports_that_are_named() {
+    let origin = Origin::https().robots(RULES);
+    let gate = Gate::with(|setup| {
+        let ports = format!("[443, {}]", origin.port());
+        setup.set("egress", "connect_ports", &ports);
+    });
+    for authority in [
+        "site.test:25",
+        "site.test:22",
+        "127.0.0.1:6379",
+        "[::1]:8080",
+    ] {
+        let mut wire = gate.connect();
+        let answer = wire.tunnel(authority);
+        gate.refused(&answer, 403, "address_prohibited");
+        let detail = answer.problem()["detail"].to_string();
+        assert!(detail.contains("[egress] connect_ports"), "{detail}");
+        assert!(wire.is_closed(), "{authority}: what follows is no request");
+    }
+    assert_eq!(gate.get(&origin.url("/open")).text(), "page /open");
+}
+
+#[test]
+fn a_redirect_of_robots_txt_leads_behind_no_wall() {
+    let inside = Origin::with_rules("User-agent: *\nAllow: /\n");
+    let outside = Origin::http();
+    let gate = Gate::with(|setup| {
+        let allow = format!("[\"127.0.0.1:{}\"]", outside.port());
+        setup.set("egress", "allow", &allow);
+    });
+    for host in ["127.0.0.1", "site.test", "localhost", "[::ffff:127.0.0.1]"] {
+        let robots = inside.url_as(host, "/robots.txt");
+        outside.script("/robots.txt", [Reply::redirect(302, &robots)]);
+        let page = outside.url("/open");
+        let answer = gate.get(&page);
+        gate.refused(&answer, 403, "robots_unreachable");
+        let detail = answer.problem()["detail"].to_string();
+        assert!(
+            detail.contains("it redirected to what may not be reached"),
+            "{detail}"
+        );
+    }
+    assert_eq!(inside.connections(), 0);
+    assert_eq!(outside.seen_but_robots(), [""; 0]);
+}
+
+#[test]
+fn an_opaque_tunnel_does_not_go_through_a_wall() {
+    let origin = Origin::https();
+    let gate = Gate::with(|setup| {
+        default_walls(setup);
+        setup.set("tls", "tunnel", "[\"*\"]");
+    });
+    for host in ["127.0.0.1", "localhost", "bank.test"] {
+        let answer = gate.connect().tunnel(&format!("{host}:{}", origin.port()));
+        prohibited(&gate, &answer);
+    }
+    assert_eq!(origin.connections(), 0);
+}
+
+/// What a proxy answers to the head of a CONNECT.
+type Says = fn(&str) -> &'static str;
+
+/// A proxy on the way. It connects whatever it is asked for to one origin, and remembers what it was asked.
+struct Proxy {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Proxy {
+    fn start(
+        origin: u16,
+        meet: impl Fn(&mut TcpStream) -> Option<String> + Send + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let list = Arc::clone(&asked);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let mut stream = stream;
+                let Some(target) = meet(&mut stream) else {
+                    continue;
+                };
+                list.lock().unwrap().push(target);
+                let origin = TcpStream::connect(("127.0.0.1", origin)).unwrap();
+                pipe(&stream, &origin);
+                pipe(&origin, &stream);
+            }
+        });
+        Self { address, asked }
+    }
+
+    /// CONNECT; answers what `answer` says to the request's head.
+    fn http(origin: u16, answer: Says) -> Self {
+        Self::start(origin, move |stream| {
+            let mut head = String::new();
+            let mut reader = BufReader::with_capacity(1, stream.try_clone().unwrap());
+            while !head.ends_with("\r\n\r\n") {
+                if reader.read_line(&mut head).unwrap() == 0 {
+                    return None;
+                }
+            }
+            let answer = answer(&head);
+            stream.write_all(answer.as_bytes()).unwrap();
+            let target = head.split(' ').nth(1).unwrap().to_owned();
+            answer.starts_with("HTTP/1.1 200").then_some(target)
+        })
+    }
+
+    /// SOCKS 5 for a user and a password.
+    fn socks5(origin: u16, login: &'static str) -> Self {
+        Self::start(origin, move |stream| {
+            let mut octets = [0; 3];
+            stream.read_exact(&mut octets).unwrap();
+            assert_eq!(octets, [5, 1, 2]);
+            stream.write_all(&[5, 2]).unwrap();
+            let mut said = [0; 1];
+            stream.read_exact(&mut said).unwrap();
+            let (user, password) = (text(stream), text(stream));
+            let is_known = format!("{user}:{password}") == login;
+            stream.write_all(&[1, u8::from(!is_known)]).unwrap();
+            if !is_known {
+                return None;
+            }
+            let mut request = [0; 4];
+            stream.read_exact(&mut request).unwrap();
+            assert_eq!(request, [5, 1, 0, 3], "a name");
+            let host = text(stream);
+            let mut port = [0; 2];
+            stream.read_exact(&mut port).unwrap();
+            stream.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
+            Some(format!("{host}:{}", u16::from_be_bytes(port)))
+        })
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+/// A text behind its length.
+fn text(stream: &mut TcpStream) -> String {
+    let mut length = [0; 1];
+    stream.read_exact(&mut length).unwrap();
+    let mut text = vec![0; usize::from(length[0])];
+    stream.read_exact(&mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+fn pipe(from: &TcpStream, to: &TcpStream) {
+    let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+    thread::spawn(move || {
+        drop(std::io::copy(&mut from, &mut to));
+        drop(to.shutdown(Shutdown::Write));
+    });
+}
+
+fn opens(_: &str) -> &'static str {
+    "HTTP/1.1 200 Connection established\r\n\r\n"
+}
+
+fn opens_to_ada(head: &str) -> &'static str {
+    if head.contains("Proxy-Authorization: Basic YWRhOnNlc2FtZQ==\r\n") {
+        opens(head)
+    } else {
+        "HTTP/1.1 407 Who are you?\r\nContent-Length: 0\r\n\r\n"
+    }
+}
+
+/// A gate whose origins outside of the laboratory's names lie behind a proxy.
+fn behind(url: &str) -> Gate {
+    let routes = format!(
+        "[{{ hosts = [\"*.far.test\", \"far.test\"], url = {url:?} }}, {{ hosts = [\"*\"], direct = true }}]"
+    );
+    Gate::with(|setup| {
+        setup.set("upstream", "proxy", &routes);
+    })
+}
+
+#[test]
+fn pages_and_robots_txt_go_by_the_same_proxy() {
+    for origin in [Origin::http(), Origin::https()] {
+        let origin = origin.robots(RULES);
+        let is_https = origin.url("/").starts_with("https");
+        let port = if is_https { 443 } else { 80 };
+        let scheme = if is_https { "https" } else { "http" };
+        let connect = Proxy::http(origin.port(), opens_to_ada);
+        let socks = Proxy::socks5(origin.port(), "ada:sesame");
+        for (proxy, kind) in [(&connect, "http"), (&socks, "socks5")] {
+            let gate = behind(&format!("{kind}://ada:sesame@{}", proxy.address));
+            let answer = gate.get(&format!("{scheme}://far.test:{port}/private"));
+            gate.denied(&answer);
+            let url = format!("{scheme}://www.far.test:{port}/open");
+            let before = origin.seen().len();
+            assert_eq!(gate.get(&url).text(), "page /open");
+            let record = gate.record(&url, |record| record["host"] == "www.far.test");
+            assert_eq!(record["upstream"], json!(proxy.address.to_string()));
+            let seen = origin.seen();
+            let lines: Vec<_> = seen[before..].iter().map(|seen| seen.line()).collect();
+            assert_eq!(lines, ["GET /robots.txt", "GET /open"]);
+            for seen in &seen[before..] {
+                assert_eq!(seen.head.field("host").as_deref(), Some("www.far.test"));
+                assert_eq!(seen.head.field("proxy-authorization"), None);
+                let sni = is_https.then(|| "www.far.test".to_owned());
+                assert_eq!(seen.sni, sni);
+            }
+            // One connection for both, since robots.txt and page are the same origin's.
+            let want = [format!("far.test:{port}"), format!("www.far.test:{port}")];
+            assert_eq!(proxy.asked(), want, "{kind}");
+            assert!(!gate.said().contains("sesame"), "{}", gate.said());
+            let shown = gate.setup.command("config");
+            let shown = { shown }.arg("show").output().unwrap();
+            assert!(!String::from_utf8_lossy(&shown.stdout).contains("sesame"));
+        }
+    }
+}
+
+#[test]
+fn the_other_hosts_are_reached_directly() {
+    let origin = Origin::with_rules(RULES);
+    let proxy = Proxy::http(origin.port(), opens);
+    let gate = behind(&format!("http://{}", proxy.address));
+    assert_eq!(gate.get(&origin.url_as("site.test", "/open")).status, 200);
+    assert_eq!(proxy.asked(), [""; 0]);
+}
+
+#[test]
+fn what_a_proxy_says_itself_is_never_taken_for_a_robots_txt() {
+    let origin = Origin::with_rules(RULES);
+    let answers: [(&str, Says); 4] = [
+        (
+            "it forbids",
+            |_| "HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n",
+        ),
+        (
+            "it knows no such host",
+            |_| "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n",
+        ),
+        ("it wants to know who asks", opens_to_ada),
+        ("it hangs up", |_| ""),
+    ];
+    for (case, answer) in answers {
+        let proxy = Proxy::http(origin.port(), answer);
+        let gate = behind(&format!("http://{}", proxy.address));
+        let answer = gate.get("http://far.test/open");
+        let record = gate.refused(&answer, 403, "robots_unreachable");
+        assert_eq!(record["robots"]["state"], "unreachable", "{case}: {record}");
+        // robots.txt itself needs no robots.txt: what the proxy does is told.
+        let answer = gate.get("http://far.test/robots.txt");
+        assert_eq!(answer.status, 502, "{case}: {answer:?}");
+        let detail = answer.problem()["detail"].to_string();
+        assert!(detail.contains("[[upstream.proxy]]"), "{case}: {detail}");
+    }
+    assert_eq!(origin.connections(), 0);
+}
+
+#[test]
+fn behind_a_proxy_the_walls_hold_for_what_they_can_see() {
+    let origin = Origin::with_rules(RULES);
+    let proxy = Proxy::http(origin.port(), opens);
+    let gate = Gate::with(|setup| {
+        default_walls(setup);
+        setup.set("egress", "deny", "[\"denied.test\"]");
+        let routes = format!("[{{ hosts = \"*\", url = \"http://{}\" }}]", proxy.address);
+        setup.set("upstream", "proxy", &routes);
+    });
+    #[rustfmt::skip] // one row, one case
+    let hosts = [
+        "127.0.0.1", "[::1]", "0x7f.1", "[64:ff9b::7f00:1]", "169.254.169.254", "localhost", "x.localhost", "denied.test",
+        "site.test", // which the operator has given an address
+    ];
+    for host in hosts {
+        prohibited(&gate, &gate.get(&format!("http://{host}/open")));
+    }
+    assert_eq!(proxy.asked(), [""; 0]);
+    assert_eq!(gate.get("http://far.test/open").text(), "page /open");
+}
+
+#[test]
+fn run_takes_what_it_may_reach_on_its_command_line() {
+    let origin = Origin::with_rules(RULES);
+    let url = origin.url("/open");
+    let mut setup = Setup::new();
+    default_walls(&mut setup);
+    let script = format!("curl -sS {url}");
+    let run = |arguments: &[&str]| {
+        let mut command = setup.command("run");
+        let output = command
+            .args(arguments)
+            .args(["--", "sh", "-c", &script])
+            .output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    let said = run(&[]);
+    assert!(said.contains("--allow 127.0.0.0/8"), "{said}");
+    assert_eq!(run(&["--allow", "127.0.0.0/8"]), "page /open");
+}

@@ -174,6 +174,8 @@ ca_cert = "$work/ca.crt"
 ca_key = "$work/ca.key"
 [log]
 file = "$work/decisions.jsonl"
+[store]
+path = "$work/crawlgate.db"
 END
 : >"$work/squid.log" && chmod 666 "$work/squid.log"
 start nginx $((port + 1)) "${pin_proxy[@]}" nginx -p "$work" -e "$work/nginx.log" -c "$work/nginx.conf"

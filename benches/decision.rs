@@ -20,16 +20,17 @@
 use std::fmt::Write as _;
 use std::future::Future as _;
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::pin::pin;
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 
+use crawlgate::agent::Agent;
 use crawlgate::audit::Log;
 use crawlgate::clock::Clock;
 use crawlgate::config::Config;
 use crawlgate::egress::Egress;
-use crawlgate::gate::{Cleared, Gate, Kind};
+use crawlgate::gate::{Asker, Cleared, Gate, Kind};
 use crawlgate::policy::{Reason, Ruling, Target};
 use crawlgate::rep::{ComparisonPath, Origin, ParseOptions, ProductToken, Robots, Rules};
 use divan::{Bencher, black_box};
@@ -117,8 +118,9 @@ impl Known {
         let origin = Origin::parse(&origin_that_serves(&TEXT)).unwrap().0;
         let mut config = Config::default();
         config.log.file = None;
+        config.egress.allow = vec!["127.0.0.0/8".parse().unwrap()];
         let clock = Clock::system();
-        let log = Arc::new(Log::open(&config.log, &clock).unwrap());
+        let log = Arc::new(Log::open(&config, None, &clock).unwrap());
         let egress = Egress::new(&config, clock.clone()).unwrap();
         let gate = Gate::new(&config, egress, log, clock.clone());
         let mut headers = HeaderMap::new();
@@ -133,9 +135,10 @@ impl Known {
         // The first question fetches robots.txt.
         let agent = known.gate.identify(&known.headers);
         let target = known.target("/");
+        let asker = known.asker(&agent);
         let first = known
             .gate
-            .clear(Kind::Request, target, &agent, None, known.clock.now());
+            .clear(Kind::Request, target, &asker, known.clock.now());
         let cleared = known.runtime.block_on(first);
         assert!(matches!(cleared.ruling, Ruling::Clear(..)));
         known
@@ -148,13 +151,19 @@ impl Known {
         }
     }
 
+    fn asker<'a>(&'a self, agent: &'a Agent) -> Asker<'a> {
+        Asker {
+            client: Ipv4Addr::LOCALHOST.into(),
+            agent,
+            user_agent: self.headers.get(header::USER_AGENT),
+        }
+    }
+
     fn ask(&self, target: Target) -> Cleared {
         let agent = self.gate.identify(&self.headers);
-        let user_agent = self.headers.get(header::USER_AGENT);
+        let asker = self.asker(&agent);
         let asked = self.clock.now();
-        let clear = self
-            .gate
-            .clear(Kind::Request, target, &agent, user_agent, asked);
+        let clear = self.gate.clear(Kind::Request, target, &asker, asked);
         let question = pin!(clear);
         match question.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(cleared) => cleared,

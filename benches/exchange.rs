@@ -1,7 +1,8 @@
 //! What an exchange costs from end to end: `cargo bench --bench exchange`.
 //!
 //! 64 crawlers ask an origin for 1 KB over and over, each on a connection that stays open: directly, through a bare
-//! hyper proxy that decides nothing, and through crawlgate, plain and intercepted, allowed and denied. Origin and
+//! hyper proxy that decides nothing, and through crawlgate, plain and intercepted, allowed and denied, once with every
+//! decision recorded instead of the denials. Origin and
 //! crawlers share all CPUs but one, the proxy has the last one to itself, and what counts is the proxy's CPU time per
 //! request, which depends less on what else the machine does than wall time. The arrangements take turns in rounds;
 //! ratios are taken within a round, and medians over the rounds are shown.
@@ -68,14 +69,22 @@ const fn arrangement(
 
 const BARE: usize = 0;
 const GATE: usize = 1;
+const RECORDER: usize = 2;
 
-const ARRANGEMENTS: [Arrangement; 6] = [
+const ARRANGEMENTS: [Arrangement; 7] = [
     arrangement("direct, HTTP", false, ALLOWED, None, 200),
     arrangement("bare hyper proxy", false, ALLOWED, Some(BARE), 200),
     arrangement("crawlgate, allowed", false, ALLOWED, Some(GATE), 200),
     arrangement("crawlgate, denied", false, DISALLOWED, Some(GATE), 403),
     arrangement("direct, HTTPS", true, ALLOWED, None, 200),
     arrangement("crawlgate, intercepted", true, ALLOWED, Some(GATE), 200),
+    arrangement(
+        "crawlgate, allowed and recorded",
+        false,
+        ALLOWED,
+        Some(RECORDER),
+        200,
+    ),
 ];
 
 /// What one round of one arrangement came to.
@@ -111,7 +120,8 @@ fn measure() {
     let (gate, gate_port) = lab.crawlgate(for_proxy.as_deref(), &[], "");
     let mut bare = Process::part(&["--role=bare".to_owned()], for_proxy.as_deref());
     let bare_port: u16 = bare.line().trim().parse().unwrap();
-    let proxies = [(bare, bare_port), (gate, gate_port)];
+    let recorder = lab.crawlgate_that_records(for_proxy.as_deref(), "all", &[], "");
+    let proxies = [(bare, bare_port), (gate, gate_port), recorder];
 
     let mut results: Vec<Vec<Round>> = ARRANGEMENTS.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {

@@ -19,6 +19,9 @@
 //! `stamp` its identifier and its time. `log` is what the proxy holds, `queue` what lies between it and the `writer`, a
 //! thread. That writes to each `sink`: a `file`, which is made of whole `lines` and put aside by `rotate`, or a stream.
 //! [`Summary`] counts the same records for the end of a run.
+//!
+//! Afterwards, [`replay`] makes a decision again from its record alone, and [`verify`] tells whether any record was
+//! changed since.
 
 pub mod field;
 mod file;
@@ -29,15 +32,18 @@ mod log;
 mod public_url;
 mod queue;
 mod record;
+pub mod replay;
 mod rotate;
 mod sink;
 mod stamp;
 mod summary;
+pub mod verify;
 mod writer;
 
 pub use self::{
     id::DecisionId,
     log::{Log, LogError, LogFailed},
-    record::{Agent, Client, Record, RobotsCopy, RuleLine},
+    record::{Agent, Assertion, Client, Outage, Record, RobotsCopy, RuleLine},
+    stamp::time_text,
     summary::Summary,
 };

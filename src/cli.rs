@@ -1,11 +1,19 @@
 //! The command line: one file per command, exit codes in one place.
 
+pub mod audit;
+mod beside;
 pub mod ca;
 pub mod check;
 pub mod config;
+pub mod log;
+pub mod origins;
+pub mod overrides;
 pub mod recipes;
 pub mod run;
+mod screen;
 pub mod serve;
+pub mod store;
+mod when;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -13,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::Config;
+use crate::config::{Config, Destination};
 
 /// Exit code when crawlgate itself fails: a wrong configuration, a port in use, no store.
 pub const FAILED: u8 = 2;
@@ -38,10 +46,12 @@ Examples:
   crawlgate                                    listen on 127.0.0.1:8118
   crawlgate run -- scrapy crawl news           one crawl, held to robots.txt
   crawlgate check https://example.com/private --agent MyBot
+  crawlgate log --since 24h --verdict deny     what was denied since yesterday
+  crawlgate audit verify --all                 prove it, and that nothing was altered
   crawlgate ca setup                           how each client learns to trust the local CA
 
-Exit codes: 0 done (check: allowed), 1 denied (check) or cut off by a second signal (serve),
-2 crawlgate itself failed; run: the command's own code.";
+Exit codes: 0 done (check: allowed), 1 denied (check), something is wrong with what is kept (audit,
+store) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code.";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -50,10 +60,20 @@ pub enum Command {
     Serve(serve::ServeArgs),
     /// Run one command with a proxy of its own
     Run(run::RunArgs),
-    /// Decide about one URL without sending it, and explain
+    /// Decide about URLs without sending them, and explain; look a robots.txt over
     Check(check::CheckArgs),
+    /// What was decided: list, follow, count, acknowledge
+    Log(log::LogArgs),
+    /// Prove decisions from what was kept, and that nothing was altered
+    Audit(audit::AuditArgs),
+    /// What is known of origins, and how their robots.txt have changed
+    Origins(origins::OriginsArgs),
+    /// What a person asserts over a robots.txt
+    Override(overrides::OverrideArgs),
     /// The local certificate authority that HTTPS is judged with
     Ca(ca::CaArgs),
+    /// What outlives the process: is it in order, how much is it
+    Store(store::StoreArgs),
     /// The configuration
     Config(config::ConfigArgs),
 }
@@ -74,16 +94,39 @@ pub fn main() -> ExitCode {
     if let Some(Command::Config(args)) = &cli.command {
         return config::run(args, explicit);
     }
-    let config = match Config::load(explicit) {
+    let mut config = match Config::load(explicit) {
         Ok(config) => config,
         Err(error) => return fail(&error),
     };
     match cli.command.unwrap_or(Command::Serve(serve::ServeArgs {})) {
         Command::Serve(args) => serve::run(&args, config, explicit),
         Command::Run(args) => run::run(&args, config),
-        Command::Check(args) => check::run(&args, &config),
+        Command::Check(args) => {
+            args.reach.add_to(&mut config);
+            check::run(&args, &config)
+        }
+        Command::Log(args) => log::run(&args, &config),
+        Command::Audit(args) => audit::run(&args, &config),
+        Command::Origins(args) => origins::run(&args, &config),
+        Command::Override(args) => overrides::run(&args, &config),
         Command::Ca(args) => ca::run(&args, &config),
+        Command::Store(args) => store::run(&args, &config),
         Command::Config(args) => config::run(&args, explicit),
+    }
+}
+
+/// What one command reaches beside the public internet.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Reach {
+    /// Reach this, too, although it is not on the public internet: 127.0.0.1, 10.0.0.0/8:8080, site.example. As [egress]
+    /// allow in the configuration; may be repeated
+    #[arg(long, value_name = "PLACE")]
+    allow: Vec<Destination>,
+}
+
+impl Reach {
+    fn add_to(&self, config: &mut Config) {
+        config.egress.allow.extend(self.allow.iter().cloned());
     }
 }
 
@@ -91,6 +134,13 @@ pub fn main() -> ExitCode {
 pub(crate) fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     let _ = writeln!(io::stderr(), "crawlgate: {error}"); // nobody is left to tell
     ExitCode::from(FAILED)
+}
+
+/// A runtime for a command that asks one thing after the other.
+pub(crate) fn small_runtime() -> Result<tokio::runtime::Runtime, String> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build();
+    runtime.map_err(|error| format!("the runtime cannot be started: {error}"))
 }
 
 /// Sends the program's own messages to standard error. The filter can be changed later.

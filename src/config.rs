@@ -13,17 +13,21 @@
 //! - `keys`: each key, what it allows, and the rules between keys
 //! - `load`: which file is read
 //! - `entries`: the way back, values as text, which `config show` prints and a reload compares
-//! - `units`: durations and sizes as people write them
+//! - `units`: durations, sizes and days as people write them
 //! - `host`: host names and patterns of them
+//! - `destination`: networks and hosts with ports
+//! - `route`: upstream proxies
 //! - `places`: where files go when the configuration does not say
 
 mod defaults;
+mod destination;
 mod entries;
 mod host;
 mod keys;
 mod load;
 mod places;
 mod read;
+mod route;
 mod units;
 mod values;
 
@@ -35,17 +39,23 @@ use std::{
     time::Duration,
 };
 
+pub(crate) use self::route::check_credentials;
 pub use self::{
+    destination::{Destination, DestinationError, PortRange},
     entries::{Entry, ReloadPlan, TakesEffect},
     host::{HostPattern, HostPatternError},
     load::{ConfigError, NamedBy},
     places::Places,
     read::Fault,
-    units::{format_bytes, format_duration, parse_bytes, parse_duration},
+    route::{Credentials, ProxyProtocol, Route, Secret, UpstreamProxy, Via},
+    units::{
+        format_bytes, format_duration, format_moment, parse_bytes, parse_duration, parse_moment,
+    },
 };
 pub use ipnet::IpNet;
 
-use crate::rep::ProductToken;
+use crate::policy::overrides::Override;
+use crate::rep::{Origin, ProductToken};
 
 /// The whole configuration, validated. Each field is a section of the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,10 +72,20 @@ pub struct Config {
     pub pace: PaceConfig,
     /// `[tls]`: interception of HTTPS.
     pub tls: TlsConfig,
+    /// `[egress]`: what may be dialled.
+    pub egress: EgressConfig,
     /// `[upstream]`: connections to origin servers.
     pub upstream: UpstreamConfig,
     /// `[log]`: the decision log and the program's own messages.
     pub log: LogConfig,
+    /// `[store]`: what outlives the process.
+    pub store: StoreConfig,
+    /// `[audit]`: how surely and how long decisions are kept there.
+    pub audit: AuditConfig,
+    /// `[admin]`: how other commands reach the running process.
+    pub admin: AdminConfig,
+    /// `[policy]` and `[[override]]`: what the operator says over robots.txt.
+    pub policy: PolicyConfig,
     /// Where the values came from.
     pub source: Source,
 }
@@ -260,6 +280,17 @@ pub struct TlsConfig {
     pub extra_roots: Vec<PathBuf>,
 }
 
+/// `[egress]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EgressConfig {
+    /// What is dialled although it is not on the public internet.
+    pub allow: Vec<Destination>,
+    /// What is not dialled, whatever `allow` says.
+    pub deny: Vec<Destination>,
+    /// Ports that a CONNECT may ask for.
+    pub connect_ports: Vec<PortRange>,
+}
+
 /// `[upstream]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamConfig {
@@ -273,6 +304,8 @@ pub struct UpstreamConfig {
     pub idle_per_host: usize,
     /// `[upstream.hosts]`: addresses of names that are not looked up, like `/etc/hosts`. Names are canonical.
     pub hosts: HashMap<String, IpAddr>,
+    /// `[[upstream.proxy]]`, in the order of the file: the first that names a host decides.
+    pub routes: Vec<Route>,
 }
 
 /// `[log]`
@@ -316,8 +349,89 @@ pub enum OnFailure {
     Continue,
 }
 
+/// `[store]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// The database; `None`: nothing outlives the process.
+    pub path: Option<PathBuf>,
+    /// What a power cut may take.
+    pub synchronous: Synchronous,
+}
+
+/// How hard the store holds on to what it writes. A kill of the process loses nothing either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Synchronous {
+    /// A power cut may take the last writes, and leaves the store whole.
+    Normal,
+    /// A power cut takes nothing: each write waits for the disk.
+    Full,
+}
+
+/// `[audit]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditConfig {
+    /// When a denial must be in the store.
+    pub durability: Durability,
+    /// How long decisions are kept; `None`: for ever.
+    pub keep: Option<Duration>,
+    /// Octets of the store above which the oldest decisions go; `None`: as many as come.
+    pub max_size: Option<u64>,
+    /// How often the chain of records is sealed.
+    pub seal_every: Duration,
+}
+
+/// When a denial must be in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// Within 100 ms.
+    Relaxed,
+    /// Before its answer leaves.
+    Strict,
+}
+
+/// `[admin]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminConfig {
+    /// A Unix socket for commands that must reach the running process; `None`: they cannot.
+    pub socket: Option<PathBuf>,
+}
+
+/// `[policy]` and `[[override]]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyConfig {
+    /// Whether denials deny.
+    pub mode: Mode,
+    /// Origins in report mode, whatever `mode` says.
+    pub report_origins: Vec<Origin>,
+    /// Crawlers' networks in report mode, whatever `mode` says.
+    pub report_clients: Vec<IpNet>,
+    /// `[[override]]`: assertions about origins, in the order of the file.
+    pub overrides: Vec<Override>,
+}
+
+/// Whether denials deny.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// What is denied does not reach its origin.
+    Enforce,
+    /// Everything is decided and recorded, nothing is denied.
+    Report,
+}
+
+impl Mode {
+    /// The mode's name, in the configuration as in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Report => "report",
+        }
+    }
+}
+
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
+const GIB: u64 = 1 << 30;
 
 const fn secs(count: u64) -> Duration {
     Duration::from_secs(count)

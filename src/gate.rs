@@ -1,35 +1,48 @@
 //! The one asynchronous question: may this go out, now?
 //!
 //! Plain requests, intercepted ones and tunnels all ask here, and nowhere else. In order: can the
-//! decision be recorded; what does the origin's robots.txt say; is it this origin's turn.
+//! decision be recorded; has a person asserted anything; what does the origin's robots.txt say; is it this origin's
+//! turn.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue};
+use parking_lot::Mutex;
 
 use crate::agent::{Agent, Agents};
 use crate::audit::Log;
 use crate::clock::{Clock, Moment};
-use crate::config::Config;
-use crate::egress::Egress;
+use crate::config::{Config, Mode, PolicyConfig};
+use crate::egress::{Egress, Prohibited};
 use crate::pace::{Pace, TooEarly};
-use crate::policy::{self, Decision, Reason, Ruling, Target};
-use crate::robots::registry::{Registry, View};
-use crate::robots::state::Stance;
+use crate::policy::overrides::{Override, Overrides};
+use crate::policy::reporting::Reporting;
+use crate::policy::terms::{Terms, TermsDigest};
+use crate::policy::{self, Decision, Reason, Ruling, Target, Verdict};
+use crate::rep::Origin;
+use crate::robots::registry::{Memory, Registry, View};
+use crate::robots::state::{Stance, State};
 
 /// Decides, after fetching and waiting for what a decision needs.
 pub struct Gate {
+    egress: Egress,
     registry: Registry,
     pace: Pace,
     log: Arc<Log>,
+    clock: Clock,
     settings: ArcSwap<Settings>,
+    operator: ArcSwap<Operator>,
+    /// Overrides by where they come from, to be put together when one of them changes.
+    asserted: Mutex<Asserted>,
 }
 
 struct Settings {
     agents: Agents,
     path_guard: bool,
+    terms: TermsDigest,
     /// When a request that found no robots.txt yet may come again.
     retry_hint: Duration,
 }
@@ -39,9 +52,42 @@ impl Settings {
         Settings {
             agents: Agents::new(&config.agent.product_tokens),
             path_guard: config.robots.path_guard,
+            terms: Terms::of(&config.robots).digest(),
             retry_hint: config.robots.timing.retry_min,
         }
     }
+}
+
+/// What the operator says over robots.txt.
+struct Operator {
+    overrides: Overrides,
+    reporting: Reporting,
+}
+
+struct Asserted {
+    config: PolicyConfig,
+    stored: Vec<Override>,
+}
+
+impl Asserted {
+    fn operator(&self) -> Operator {
+        let all = self.config.overrides.iter().chain(&self.stored);
+        Operator {
+            overrides: Overrides::new(all.cloned()),
+            reporting: Reporting::of(&self.config),
+        }
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'a> {
+    /// From where.
+    pub client: IpAddr,
+    /// As whom the crawler is judged.
+    pub agent: &'a Agent,
+    /// As what robots.txt is fetched.
+    pub user_agent: Option<&'a HeaderValue>,
 }
 
 /// A ruling, and what it took.
@@ -65,19 +111,56 @@ pub enum Kind {
 impl Gate {
     /// A gate that knows nothing yet.
     pub fn new(config: &Config, egress: Egress, log: Arc<Log>, clock: Clock) -> Gate {
-        Gate {
-            registry: Registry::new(config.robots.clone(), egress, clock.clone()),
-            pace: Pace::new(&config.pace, clock),
+        let asserted = Asserted {
+            config: config.policy.clone(),
+            stored: Vec::new(),
+        };
+        let gate = Gate {
+            egress: egress.clone(),
+            registry: Registry::with_memory(
+                config.robots.clone(),
+                egress,
+                Memory::of(&log),
+                clock.clone(),
+            ),
+            pace: Pace::new(&config.pace, clock.clone()),
             log,
+            clock,
             settings: ArcSwap::from_pointee(Settings::of(config)),
-        }
+            operator: ArcSwap::from_pointee(asserted.operator()),
+            asserted: Mutex::new(asserted),
+        };
+        gate.register_terms(config);
+        gate
     }
 
     /// Puts new settings in force for decisions from now on.
     pub fn reconfigure(&self, config: &Config) {
+        // Kept before a record can name them.
+        self.register_terms(config);
         self.registry.reconfigure(config.robots.clone());
         self.pace.reconfigure(&config.pace);
         self.settings.store(Arc::new(Settings::of(config)));
+        let mut asserted = self.asserted.lock();
+        asserted.config = config.policy.clone();
+        self.operator.store(Arc::new(asserted.operator()));
+    }
+
+    /// Puts the overrides of the store in force beside those of the configuration, from the next request on. Replaces
+    /// those that it was given before.
+    pub fn set_overrides(&self, stored: Vec<Override>) {
+        let mut asserted = self.asserted.lock();
+        if asserted.stored != stored {
+            asserted.stored = stored;
+            self.operator.store(Arc::new(asserted.operator()));
+        }
+    }
+
+    /// Sees to it that the settings that records name are kept with them.
+    fn register_terms(&self, config: &Config) {
+        let terms = Terms::of(&config.robots);
+        let digest = terms.digest().to_string();
+        self.log.policy(digest.into(), terms.text().into());
     }
 
     /// As whom a request with these fields is judged.
@@ -90,88 +173,133 @@ impl Gate {
         &self.registry
     }
 
-    /// May `target`, asked for by `agent` just now, at `asked`, go out? robots.txt is fetched as `user_agent`.
+    /// May `target`, asked for just now, at `asked`, go out?
     pub async fn clear(
         &self,
         kind: Kind,
         target: Target,
-        agent: &Agent,
-        user_agent: Option<&HeaderValue>,
+        asker: &Asker<'_>,
         asked: Moment,
     ) -> Cleared {
-        let refused = |decision, hold| Cleared {
-            ruling: Ruling::Refuse(decision),
-            hold,
-        };
         if self.log.ready().await.is_err() {
-            return refused(Decision::bare(Reason::LogFailed), Duration::ZERO);
-        }
-        let target = match kind {
-            Kind::Tunnel => target,
-            Kind::Request => match policy::clear_robots_txt(target) {
-                Ok(ruling) => {
-                    return Cleared {
-                        ruling,
-                        hold: Duration::ZERO,
-                    };
-                }
-                Err(target) => target,
-            },
-        };
-        let origin = target.origin.clone();
-        let (ruling, judged) = self.judge(kind, target, agent, user_agent).await;
-        let hold = judged.since(asked);
-        let Ruling::Clear(permit, decision) = ruling else {
-            return Cleared { ruling, hold };
-        };
-        if self.pace.is_unlimited() {
             return Cleared {
-                ruling: Ruling::Clear(permit, decision),
-                hold,
+                ruling: Ruling::Refuse(Decision::bare(Reason::LogFailed, asked)),
+                hold: Duration::ZERO,
             };
         }
+        let ruling = self.judge(kind, target, asker, asked).await;
+        let hold = ruling.decision().at.since(asked);
+        let (permit, decision) = match ruling {
+            Ruling::Clear(permit, decision) if self.has_to_wait(&decision) => (permit, decision),
+            ruling => return Cleared { ruling, hold },
+        };
         // Boxed: a rare wait should not burden every request's future.
+        let origin = permit.target().origin.clone();
         match Box::pin(self.pace.turn(&origin)).await {
             Ok(Duration::ZERO) => Cleared {
                 ruling: Ruling::Clear(permit, decision),
                 hold,
             },
             // What was known when the wait began may not hold any more.
-            Ok(paced) => Cleared {
-                ruling: Box::pin(self.judge(kind, permit.surrender(), agent, user_agent))
-                    .await
-                    .0,
-                hold: hold + paced,
-            },
-            Err(TooEarly(retry_at)) => {
-                let decision = Decision::deferred(Reason::Paced, decision.basis, retry_at);
-                refused(decision, hold)
+            Ok(paced) => {
+                let now = self.clock.now();
+                let again = self.judge(kind, permit.surrender(), asker, now);
+                Cleared {
+                    ruling: Box::pin(again).await,
+                    hold: hold + paced,
+                }
             }
+            Err(TooEarly(retry_at)) => Cleared {
+                ruling: policy::await_turn(permit, decision, retry_at),
+                hold,
+            },
         }
     }
 
-    /// Judges by what is known of the origin, once that is known; tells the moment, too.
-    async fn judge(
+    /// Whether it goes out only when it is its origin's turn. What enforcement would have denied takes no turn, and
+    /// robots.txt needs none.
+    fn has_to_wait(&self, decision: &Decision) -> bool {
+        !self.pace.is_unlimited()
+            && decision.reason != Reason::RobotsTxt
+            && decision.verdict() == Verdict::Allow
+    }
+
+    /// Whether something may open a tunnel in which neither TLS nor HTTP is spoken.
+    pub fn clear_opaque(&self, target: Target, client: IpAddr, now: Moment) -> Ruling {
+        let mode = self.operator.load().reporting.mode(&target.origin, client);
+        policy::decide_opaque(target, mode, now)
+    }
+
+    /// Judges by what is known of the origin, once that is known, or by what needs no robots.txt.
+    async fn judge(&self, kind: Kind, target: Target, asker: &Asker<'_>, now: Moment) -> Ruling {
+        if let Err(wall) = self.egress.judge(&target.origin) {
+            return Ruling::Refuse(Decision::walled(wall, now));
+        }
+        let (target, mode) = match self.judge_without_robots(kind, target, asker.client, now) {
+            Ok(ruling) => return ruling,
+            Err(open) => open,
+        };
+        let View {
+            mut state,
+            mut stance,
+            mut now,
+        } = self.registry.view(&target.origin, asker.user_agent).await;
+        if stance.is_walled() {
+            // Boxed: it should not burden every request's future.
+            let walled = Box::pin(self.examine(&target.origin, &state, asker.user_agent));
+            match walled.await {
+                Ok(open) => View { state, stance, now } = open,
+                Err(wall) => return Ruling::Refuse(Decision::walled(wall, now)),
+            }
+        }
+        let current = self.settings.load();
+        let settings = policy::Settings {
+            mode,
+            path_guard: current.path_guard,
+            terms: current.terms,
+        };
+        if let Stance::Unknown = stance {
+            let retry_at = now + current.retry_hint;
+            return policy::await_robots(target, state, retry_at, settings, now);
+        }
+        match kind {
+            Kind::Tunnel => {
+                policy::decide_tunnel(target, asker.agent, &state, &stance, settings, now)
+            }
+            Kind::Request => policy::decide(target, asker.agent, &state, &stance, settings, now),
+        }
+    }
+
+    /// Asks the walls about an origin whose robots.txt they kept from being fetched: not what they said then, but what
+    /// they say now. Where they let it through, the fetch is made up for.
+    async fn examine(
+        &self,
+        origin: &Origin,
+        seen: &Arc<State>,
+        user_agent: Option<&HeaderValue>,
+    ) -> Result<View, Prohibited> {
+        self.egress.examine(origin).await?;
+        Ok(self.registry.doubt(origin, seen, user_agent).await)
+    }
+
+    /// What rests on no robots.txt: the file itself, and what a person has asserted. Else the target, and the mode that
+    /// it is judged in.
+    fn judge_without_robots(
         &self,
         kind: Kind,
         target: Target,
-        agent: &Agent,
-        user_agent: Option<&HeaderValue>,
-    ) -> (Ruling, Moment) {
-        let View { state, stance, now } = self.registry.view(&target.origin, user_agent).await;
-        let settings = self.settings.load();
-        if let Stance::Unknown = stance {
-            let retry_at = now + settings.retry_hint;
-            let decision = Decision::deferred(Reason::RobotsPending, Some(state), retry_at);
-            return (Ruling::Refuse(decision), now);
-        }
-        let ruling = match kind {
-            Kind::Tunnel => policy::decide_tunnel(target, agent, &state, &stance, now),
-            Kind::Request => {
-                policy::decide(target, agent, &state, &stance, settings.path_guard, now)
-            }
+        client: IpAddr,
+        now: Moment,
+    ) -> Result<Ruling, (Target, Mode)> {
+        let operator = self.operator.load();
+        let mode = operator.reporting.mode(&target.origin, client);
+        let overrides = &operator.overrides;
+        let decided = match kind {
+            Kind::Tunnel => policy::decide_tunnel_by_override(target, overrides, mode, now),
+            Kind::Request => policy::clear_robots_txt(target, mode, now)
+                .or_else(|target| policy::decide_by_override(target, overrides, mode, now)),
         };
-        (ruling, now)
+        decided.map_err(|target| (target, mode))
     }
 }
 

@@ -41,6 +41,7 @@
 //! - [`rep::Origin`] leaves hosts of unusual spelling to the `url` crate; all else in [`rep`] is the standard library
 //!   and `memchr`.
 
+pub mod admin;
 pub mod agent;
 pub mod audit;
 pub mod ca;

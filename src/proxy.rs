@@ -116,7 +116,10 @@ impl Proxy {
         for listener in listeners {
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener)?;
-            addresses.push(listener.local_addr()?);
+            let address = listener.local_addr()?;
+            // Before the first crawler comes.
+            self.egress.listens_on(&[address]);
+            addresses.push(address);
             tokio::spawn(server::listen(
                 Arc::clone(self),
                 listener,
@@ -128,8 +131,9 @@ impl Proxy {
 
     /// Puts new settings in force for requests from now on; a connection keeps the limits it was opened with.
     pub fn reconfigure(&self, config: Config) {
+        self.egress.reconfigure(&config);
         self.gate.reconfigure(&config);
-        self.log.adopt(&config.log);
+        self.log.adopt(&config);
         self.settings.store(Arc::new(config));
     }
 

@@ -1,7 +1,9 @@
-//! What is known of each origin's robots.txt: how a fetch is read, how long that holds, who fetches.
+//! What is known of each origin's robots.txt: how a fetch is read, how long that holds, who fetches,
+//! and what of it is kept.
 
 pub mod access;
 pub mod fetch;
+pub mod memory;
 pub mod registry;
 pub mod snapshot;
 pub mod state;

@@ -13,19 +13,32 @@
 //! afterwards is found by whoever walks the chain.
 
 pub mod chain;
+mod error;
+mod filter;
+mod keep;
+pub mod memory;
+pub mod sqlite;
+
+use self::error::failed;
+pub use self::error::{StoreError, StoreErrorKind};
+pub use self::keep::keep;
 
 use std::fmt;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::audit::DecisionId;
 use crate::clock::Moment;
+use crate::config::Config;
 use crate::policy::overrides::Override;
 use crate::rep::Origin;
-use crate::robots::access::{Absence, Cause};
+use crate::robots::access::Absence;
 use crate::robots::state::{Fresh, Outage, State};
+
+/// Fetches kept per origin; older ones go as new ones come.
+pub const FETCHES_KEPT: usize = 32;
 
 /// A SHA-256.
 pub type Sha256 = [u8; 32];
@@ -65,12 +78,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn decision(&self, id: &str) -> Pending<'_, Option<StoredDecision>>;
 
     /// How many decisions there are by `key`, most frequent first, at most `limit` groups.
-    fn tally(
-        &self,
-        query: DecisionQuery,
-        key: TallyKey,
-        limit: usize,
-    ) -> Pending<'_, Vec<Tally>>;
+    fn tally(&self, query: DecisionQuery, key: TallyKey, limit: usize) -> Pending<'_, Vec<Tally>>;
 
     /// Notes that a person has seen a decision. False where there is no such decision.
     fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool>;
@@ -262,6 +270,8 @@ pub struct DecisionQuery {
 pub struct StoredDecision {
     /// Its place in the order of writing, from 1, without gaps.
     pub seq: u64,
+    /// The time that it is found by: its record's, unless somebody has changed one of the two.
+    pub time: Moment,
     /// The record: a JSON object, octet for octet as it was written, without its line feed.
     pub record: String,
     /// Its link in the chain.
@@ -312,8 +322,6 @@ pub struct Retention {
     pub keep: Option<Duration>,
     /// Octets of the store, above which the oldest decisions go; `None`: as many as come.
     pub max_size: Option<u64>,
-    /// Fetches kept per origin.
-    pub fetches: usize,
 }
 
 /// What one step of [`Store::prune`] has dropped.
@@ -340,38 +348,56 @@ pub struct Size {
     pub decisions: u64,
 }
 
-/// The store cannot do what is asked.
-#[derive(Debug, Clone)]
-pub struct StoreError {
-    /// What kind of failure it is.
-    pub kind: StoreErrorKind,
-    /// What happened, and the way out.
-    pub message: String,
-}
-
-/// Kinds of [`StoreError`].
+/// What a store is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StoreErrorKind {
-    /// There is no store at this place.
-    Missing,
-    /// No room: it will do again when there is.
-    Full,
-    /// Somebody else holds it for too long.
-    Busy,
-    /// It is damaged, or no store at all.
-    Corrupt,
-    /// A newer crawlgate has written it.
-    Newer,
-    /// It may not be opened or written.
-    Denied,
-    /// Anything else.
-    Failed,
+pub enum Access {
+    /// To look something up: it must be there, and is left as it is.
+    Read,
+    /// To write, too: it is made if it is not there.
+    Write,
 }
 
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+/// Opens the store that the configuration names.
+///
+/// # Errors
+/// When none is named, or it cannot be opened; the message names the file and the way out.
+pub fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, StoreError> {
+    let path = named(config)?;
+    let store = sqlite::Sqlite::open(path, access, config.store.synchronous)?;
+    if access == Access::Write {
+        // Made with the store: from then on a store without content is one that was emptied.
+        sealing_key(config)?;
+    }
+    Ok(Arc::new(store))
+}
+
+/// The key that seals the records of the store that the configuration names, made if there is none.
+///
+/// # Errors
+/// When no store is named, or the key can neither be read nor made.
+pub fn sealing_key(config: &Config) -> Result<Arc<chain::SealingKey>, StoreError> {
+    let key = chain::SealingKey::load_or_create(&chain::key_file(named(config)?))?;
+    Ok(Arc::new(key))
+}
+
+pub(crate) fn named(config: &Config) -> Result<&Path, StoreError> {
+    config.store.path.as_deref().ok_or_else(|| StoreError {
+        kind: StoreErrorKind::Missing,
+        message: "there is no store: [store] path is \"\"; name a file there".to_owned(),
+    })
+}
+
+impl Remembered {
+    /// The state's name, as [`State::name`] has it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Successful { .. } => "successful",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Unreachable { .. } => "unreachable",
+        }
     }
 }
 
-impl std::error::Error for StoreError {}
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,7 @@ use std::{
 use crawlgate::{
     audit::{Agent, Client, DecisionId, Log, Record},
     clock::Clock,
-    config::{LogConfig, OnFailure, Recorded},
+    config::{Config, LogConfig, OnFailure, Recorded},
 };
 
 /// Set for the child: the log to write.
@@ -30,8 +30,9 @@ const CHILD: &str = "CRAWLGATE_TEST_AUDIT_CHILD";
 /// Records per flush.
 const BURST: usize = 500;
 
-fn config(file: PathBuf) -> LogConfig {
-    LogConfig {
+fn config(file: PathBuf) -> Config {
+    let mut config = Config::default();
+    config.log = LogConfig {
         decisions: Recorded::Denied,
         file: Some(file),
         stdout: false,
@@ -41,13 +42,14 @@ fn config(file: PathBuf) -> LogConfig {
         on_failure: OnFailure::Deny,
         redact_query: false,
         level: String::new(),
-    }
+    };
+    config
 }
 
 /// Records until it is killed, and says after each flush how many are written.
 fn record_for_ever(file: PathBuf) -> ! {
     let clock = Clock::system();
-    let log = Log::open(&config(file), &clock).unwrap();
+    let log = Log::open(&config(file), None, &clock).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
@@ -58,9 +60,11 @@ fn record_for_ever(file: PathBuf) -> ! {
             log.record(&Record {
                 time: now,
                 id: DecisionId::mint(now),
+                decided_at: now,
                 mode: "enforce",
                 verdict: "deny",
                 reason: "robots_disallow",
+                policy: None,
                 client: Client {
                     address: ([127, 0, 0, 1], 40_000).into(),
                     name: None,
@@ -78,6 +82,7 @@ fn record_for_ever(file: PathBuf) -> ! {
                 via: "plain",
                 opaque: false,
                 rule: None,
+                overridden: None,
                 robots: None,
                 hold: Duration::ZERO,
                 upstream: None,
@@ -134,7 +139,7 @@ fn a_kill_leaves_whole_lines_and_all_that_was_flushed() {
         flushed += said.unwrap_or_else(|| panic!("the child ended early"));
 
         // The next start finds it whole, or makes it so.
-        Log::open(&config(file.clone()), &Clock::system()).unwrap();
+        Log::open(&config(file.clone()), None, &Clock::system()).unwrap();
         let ids = ids(&file);
         assert!(ids.len() >= flushed, "{} of {flushed}", ids.len());
         flushed = ids.len();

@@ -75,14 +75,32 @@ impl Lab {
         names: &[String],
         upstream: &str,
     ) -> (Process, u16) {
-        let file = |name| self.file(name).display().to_string();
-        let (log, certificate, key) = (file("decisions.jsonl"), file("ca.crt"), file("ca.key"));
-        let origins = file("origin-ca.pem");
+        self.crawlgate_that_records(cpus, "denied", names, upstream)
+    }
+
+    /// The same, with a say in which decisions are recorded; what records the same shares a store.
+    pub fn crawlgate_that_records(
+        &self,
+        cpus: Option<&str>,
+        decisions: &str,
+        names: &[String],
+        upstream: &str,
+    ) -> (Process, u16) {
+        let file = |name: &str| self.file(name).display().to_string();
+        let (certificate, key) = (file("ca.crt"), file("ca.key"));
+        // Beside the store where denials are read from it; never where recording is measured.
+        let log = match decisions {
+            "denied" => file("decisions.jsonl"),
+            _ => String::new(),
+        };
+        let (origins, store) = (file("origin-ca.pem"), file(&format!("{decisions}.db")));
         let mut config = format!(
             r#"
             listen.address = "127.0.0.1:0"
-            log = {{ file = {log:?}, rotate_bytes = "16GiB", level = "warn" }}
+            log = {{ decisions = {decisions:?}, file = {log:?}, rotate_bytes = "16GiB", level = "warn" }}
+            store.path = {store:?}
             tls = {{ ca_cert = {certificate:?}, ca_key = {key:?}, extra_roots = [{origins:?}] }}
+            egress = {{ allow = ["127.0.0.0/8", "::1"], connect_ports = ["1-65535"] }}
             [upstream]
             {upstream}
             [upstream.hosts]
@@ -91,12 +109,14 @@ impl Lab {
         for name in names {
             let _ = writeln!(config, "{name:?} = \"127.0.0.1\"");
         }
-        let path = self.file("config.toml");
+        let path = self.file(&format!("{decisions}.toml"));
         fs::write(&path, config).unwrap();
         let words = ["--config".to_owned(), path.display().to_string()];
         let create = [words.as_slice(), &["ca".to_owned(), "create".to_owned()]].concat();
-        let created = Process::start(env!("CARGO_BIN_EXE_crawlgate"), &create, None).wait();
-        assert!(created.success(), "crawlgate ca create: {created}");
+        if !self.file("ca.crt").exists() {
+            let created = Process::start(env!("CARGO_BIN_EXE_crawlgate"), &create, None).wait();
+            assert!(created.success(), "crawlgate ca create: {created}");
+        }
         let mut process = Process::start(env!("CARGO_BIN_EXE_crawlgate"), &words, cpus);
         let port = process.listening_port();
         (process, port)

@@ -48,6 +48,20 @@ impl DecisionId {
     }
 }
 
+impl DecisionId {
+    /// When the decision with this identifier was made; none of a text that is no identifier.
+    #[must_use]
+    pub fn time_of(id: &str) -> Option<Moment> {
+        let mut number: u128 = 0;
+        for octet in id.bytes() {
+            let digit = ALPHABET.iter().position(|&known| known == octet)?;
+            number = number << 5 | digit as u128;
+        }
+        let is_whole = id.len() == 26 && id.starts_with(|first| first <= '7');
+        is_whole.then(|| Moment::from_millis((number >> 80) as u64))
+    }
+}
+
 /// This process's own number.
 fn process() -> u64 {
     static PROCESS: OnceLock<u64> = OnceLock::new();

@@ -206,7 +206,7 @@ fn is_plain(octet: u8) -> bool {
 }
 
 /// Controls (C1 and DEL drive terminals, too), line and paragraph separators, and the marks that turn text around.
-pub(super) fn misleads(c: char) -> bool {
+pub(crate) fn misleads(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

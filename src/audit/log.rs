@@ -1,4 +1,7 @@
 //! What the proxy holds of the decision log.
+//!
+//! What records rest on goes the same way as they do, ahead of them: the robots.txt that were fetched
+//! ([`Log::landed`]) and the settings in force ([`Log::policy`]). So no record is kept without its grounds.
 
 use std::{
     error::Error,
@@ -21,11 +24,14 @@ use super::{
     record::Record,
     rotate::Rotation,
     sink::{Sink, Stream},
-    writer::{self, Pace},
+    writer::{self, Outlet, Pace},
 };
 use crate::{
     clock::Clock,
-    config::{LogConfig, OnFailure, Recorded},
+    config::{Config, Durability, OnFailure, Recorded},
+    rep::Origin,
+    robots::state::State,
+    store::{Landing, Store},
 };
 
 const BOUNDS: Bounds = Bounds {
@@ -45,6 +51,9 @@ const PACE: Pace = Pace {
 pub struct Log {
     /// None where decisions are recorded nowhere.
     writer: Option<Writer>,
+    /// Where landings and settings are kept, and records with them.
+    store: Option<Arc<dyn Store>>,
+    is_strict: AtomicBool,
     records_all: AtomicBool,
     redacts_query: AtomicBool,
 }
@@ -56,18 +65,23 @@ struct Writer {
 }
 
 impl Log {
-    /// Opens the log that `config` describes and starts its writer.
+    /// Opens the log that `config` describes, beside the store if there is one, and starts the writer of both.
     ///
     /// # Errors
     ///
     /// The file cannot be opened for appending, is written by another process, or does not look like a log.
-    pub fn open(config: &LogConfig, clock: &Clock) -> Result<Self, LogError> {
+    pub fn open(
+        config: &Config,
+        store: Option<Arc<dyn Store>>,
+        clock: &Clock,
+    ) -> Result<Self, LogError> {
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
-        if let Some(path) = &config.file {
+        let log = &config.log;
+        if let Some(path) = &log.file {
             let rotation = Rotation {
-                bytes: config.rotate_bytes,
-                daily: config.rotate_daily,
-                keep: config.keep,
+                bytes: log.rotate_bytes,
+                daily: log.rotate_daily,
+                keep: log.keep,
             };
             let file = file::open(path, rotation, clock.now()).map_err(|error| LogError {
                 place: Place::File(path.clone()),
@@ -75,31 +89,41 @@ impl Log {
             })?;
             sinks.push(file);
         }
-        if config.stdout {
+        if log.stdout {
             let stdout = Stream::stdout().map_err(|error| LogError {
                 place: Place::Stdout,
                 error,
             })?;
             sinks.push(Box::new(stdout));
         }
-        Self::start(config, sinks, clock, BOUNDS, PACE)
+        Self::start(config, store, sinks, clock, BOUNDS, PACE)
     }
 
     fn start(
-        config: &LogConfig,
+        config: &Config,
+        store: Option<Arc<dyn Store>>,
         sinks: Vec<Box<dyn Sink>>,
         clock: &Clock,
         bounds: Bounds,
         pace: Pace,
     ) -> Result<Self, LogError> {
-        let writer = if sinks.is_empty() {
+        // The store first: what a shipper has read stands there, too.
+        let to_store = store.clone().map(|store| Outlet::Store {
+            store,
+            written: false,
+        });
+        let sinks = sinks
+            .into_iter()
+            .map(|sink| Outlet::Sink { sink, written: 0 });
+        let outlets: Vec<_> = to_store.into_iter().chain(sinks).collect();
+        let writer = if outlets.is_empty() {
             None
         } else {
-            let queue = Arc::new(Queue::new(bounds, config.on_failure == OnFailure::Deny));
+            let queue = Arc::new(Queue::new(bounds, config.log.on_failure == OnFailure::Deny));
             let (theirs, clock) = (Arc::clone(&queue), clock.clone());
             let thread = thread::Builder::new()
                 .name("decision-log".to_owned())
-                .spawn(move || writer::run(&theirs, sinks, &clock, pace))
+                .spawn(move || writer::run(&theirs, outlets, &clock, pace))
                 .map_err(|error| LogError {
                     place: Place::Thread,
                     error,
@@ -109,23 +133,36 @@ impl Log {
                 thread: Mutex::new(Some(thread)),
             })
         };
-        Ok(Self {
+        let log = Self {
             writer,
-            records_all: AtomicBool::new(config.decisions == Recorded::All),
-            redacts_query: AtomicBool::new(config.redact_query),
-        })
+            store,
+            is_strict: AtomicBool::default(),
+            records_all: AtomicBool::default(),
+            redacts_query: AtomicBool::default(),
+        };
+        log.adopt(config);
+        Ok(log)
     }
 
-    /// Takes over what can change while the proxy runs: which decisions are recorded, whether queries are, and what
-    /// happens on failure. The places that it writes to stay.
-    pub fn adopt(&self, config: &LogConfig) {
-        let all = config.decisions == Recorded::All;
+    /// Takes over what can change while the proxy runs: which decisions are recorded, whether queries are, what happens
+    /// on failure, and whether a denial's answer waits for its record. The places that it writes to stay.
+    pub fn adopt(&self, config: &Config) {
+        let Config { log, audit, .. } = config;
+        let all = log.decisions == Recorded::All;
         self.records_all.store(all, Ordering::Relaxed);
         self.redacts_query
-            .store(config.redact_query, Ordering::Relaxed);
+            .store(log.redact_query, Ordering::Relaxed);
+        let strict = audit.durability == Durability::Strict;
+        self.is_strict.store(strict, Ordering::Relaxed);
         if let Some(writer) = &self.writer {
-            writer.queue.set_deny(config.on_failure == OnFailure::Deny);
+            writer.queue.set_deny(log.on_failure == OnFailure::Deny);
         }
+    }
+
+    /// Whether a denial must be kept before its answer leaves: whoever records one awaits [`flush`](Self::flush) then.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.writer.is_some() && self.is_strict.load(Ordering::Relaxed)
     }
 
     /// Whether decisions with this verdict are recorded at all. Saves building a record that would be dropped.
@@ -158,6 +195,38 @@ impl Log {
                 .queue
                 .put(record.time, |out| record.write_line(out, redact));
         }
+    }
+
+    /// The store that it writes to, if there is one.
+    #[must_use]
+    pub fn store(&self) -> Option<&Arc<dyn Store>> {
+        self.store.as_ref()
+    }
+
+    /// Keeps what has become known of an origin, if there is a store. Never waits for the disk. Records that come after
+    /// are kept after it.
+    pub fn landed(&self, landing: Landing) {
+        if let Some(writer) = self.keeper() {
+            writer.queue.land(landing);
+        }
+    }
+
+    /// The state of an origin that [`landed`](Self::landed) was given and that is not in the store yet. Who reads the
+    /// store asks here first, or finds an older one.
+    #[must_use]
+    pub fn unwritten(&self, origin: &Origin) -> Option<Arc<State>> {
+        self.keeper()?.queue.landed(origin)
+    }
+
+    /// Keeps the settings that records to come name by `digest`, if there is a store. Once for each digest is enough.
+    pub fn policy(&self, digest: Arc<str>, text: Arc<str>) {
+        if let Some(writer) = self.keeper() {
+            writer.queue.policy(digest, text);
+        }
+    }
+
+    fn keeper(&self) -> Option<&Writer> {
+        self.writer.as_ref().filter(|_| self.store.is_some())
     }
 
     /// Resolves when everything recorded before is written.
@@ -263,7 +332,7 @@ impl Error for LogError {
 pub struct LogFailed(Arc<str>);
 
 impl LogFailed {
-    pub(super) fn new(log: &str, error: &io::Error) -> Self {
+    pub(super) fn new(log: &str, error: &dyn fmt::Display) -> Self {
         Self(format!("decisions cannot be recorded in {log}: {error}").into())
     }
 

@@ -1,11 +1,16 @@
 //! What lies between the exchanges, which must not wait, and the writer, which may have to.
 //!
-//! Lines gather in one buffer. The writer takes the buffer as a whole and leaves an empty one. How that goes is published
+//! Lines gather in one buffer, and beside it what they rest on: landings and settings. The writer takes it as a whole
+//! and leaves an empty one. What was put in before a record is taken no later than the record. How that goes is published
 //! as one small number, so that the question which every request asks first costs one load.
 
 use std::{
+    collections::HashMap,
     mem,
-    sync::atomic::{AtomicBool, AtomicU8, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
     time::Duration,
 };
 
@@ -14,6 +19,9 @@ use tokio::sync::Notify;
 
 use super::{field, json::Object, log::LogFailed, stamp};
 use crate::clock::Moment;
+use crate::rep::Origin;
+use crate::robots::state::State as OriginState;
+use crate::store::{self, Landing};
 
 /// How much may lie in the queue, in octets.
 #[derive(Clone, Copy, Debug)]
@@ -49,11 +57,15 @@ enum State {
 
 #[derive(Debug)]
 struct Inner {
-    /// Whole lines that the writer has not taken yet.
-    lines: Vec<u8>,
+    /// What the writer has not taken yet; the lines in it are whole.
+    next: store::Batch,
+    /// Octets in `next` beside its lines, roughly.
+    weight: usize,
     /// Octets that the writer has taken and not written yet.
     taken: usize,
-    /// Lines that were ever put in, and how many of them are written.
+    /// The latest landing of each origin that is not written yet, and its place among what was put in.
+    landings: HashMap<Origin, (Arc<OriginState>, u64)>,
+    /// Lines, landings and settings that were ever put in, and how many of them are written.
     put: u64,
     written: u64,
     /// Someone waits for the lines to be written: do not gather.
@@ -84,8 +96,8 @@ struct Lost {
 /// What the writer takes at once.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// Whole lines, at least one.
-    pub(super) lines: Vec<u8>,
+    /// What is to be written; not empty.
+    pub(super) content: store::Batch,
     /// How many were ever put in up to here.
     upto: u64,
 }
@@ -97,8 +109,10 @@ impl Queue {
             deny: AtomicBool::new(deny),
             bounds,
             inner: Mutex::new(Inner {
-                lines: Vec::new(),
+                next: store::Batch::default(),
+                weight: 0,
                 taken: 0,
+                landings: HashMap::new(),
                 put: 0,
                 written: 0,
                 hurry: false,
@@ -156,13 +170,52 @@ impl Queue {
             inner.lose(time);
             return;
         }
-        let was_empty = inner.lines.is_empty();
+        self.add(&mut inner, |inner| write(&mut inner.next.lines));
+    }
+
+    /// Puts in what became known of an origin. Beyond the last bound it is dropped: then records are, too.
+    pub(super) fn land(&self, landing: Landing) {
+        let mut inner = self.inner.lock();
+        if inner.held() >= self.bounds.lose || inner.life == Life::Over {
+            return;
+        }
+        self.add(&mut inner, |inner| {
+            let text = landing.state.snapshot().map(|one| one.robots.text().len());
+            inner.weight += 512 + text.unwrap_or_default();
+            let latest = (Arc::clone(&landing.state), inner.put + 1);
+            inner.landings.insert(landing.origin.clone(), latest);
+            inner.next.landings.push(landing);
+        });
+    }
+
+    /// Puts in settings that records to come will name.
+    pub(super) fn policy(&self, digest: Arc<str>, text: Arc<str>) {
+        let mut inner = self.inner.lock();
+        if inner.life == Life::Over {
+            return;
+        }
+        self.add(&mut inner, |inner| {
+            inner.weight += digest.len() + text.len();
+            inner.next.policies.push((digest, text));
+        });
+    }
+
+    /// The latest state of an origin that was put in and is not written yet.
+    pub(super) fn landed(&self, origin: &Origin) -> Option<Arc<OriginState>> {
+        let inner = self.inner.lock();
+        let (state, _) = inner.landings.get(origin)?;
+        Some(Arc::clone(state))
+    }
+
+    /// Adds one thing to what the writer takes next, and wakes it if need be.
+    fn add(&self, inner: &mut Inner, put: impl FnOnce(&mut Inner)) {
+        let was_empty = inner.is_empty();
         let was_full = inner.held() >= self.bounds.wait;
-        write(&mut inner.lines);
+        put(inner);
         inner.put += 1;
         let is_full_now = !was_full && inner.held() >= self.bounds.wait;
         if is_full_now {
-            self.publish(&inner);
+            self.publish(inner);
         }
         // A writer that sleeps does so on an empty queue; one that gathers is told when there is enough.
         if was_empty || is_full_now {
@@ -236,15 +289,16 @@ impl Queue {
 
 /// The writer's side.
 impl Queue {
-    /// Sleeps until there are lines, gathers for `gather`, and takes all there is, leaving `spare` in its place. None
+    /// Sleeps until there is something, gathers for `gather`, and takes all there is, leaving `spare` for the
+    /// lines to come. None
     /// when the queue was closed and is empty.
     pub(super) fn take(&self, spare: Vec<u8>, gather: Duration) -> Option<Batch> {
         let mut inner = self.inner.lock();
-        while inner.lines.is_empty() && inner.life == Life::Running {
+        while inner.is_empty() && inner.life == Life::Running {
             inner.hurry = false;
             self.wake.wait(&mut inner);
         }
-        if inner.lines.is_empty() {
+        if inner.is_empty() {
             inner.life = Life::Over;
             self.publish(&inner);
             return None;
@@ -254,9 +308,14 @@ impl Queue {
             self.wake.wait_for(&mut inner, gather);
         }
         inner.hurry = false;
-        inner.taken = inner.lines.len();
+        inner.taken = inner.held();
+        inner.weight = 0;
+        let next = store::Batch {
+            lines: spare,
+            ..store::Batch::default()
+        };
         Some(Batch {
-            lines: mem::replace(&mut inner.lines, spare),
+            content: mem::replace(&mut inner.next, next),
             upto: inner.put,
         })
     }
@@ -267,10 +326,11 @@ impl Queue {
         let mut inner = self.inner.lock();
         inner.taken = 0;
         inner.written = batch.upto;
+        inner.landings.retain(|_, (_, place)| *place > batch.upto);
         let recovered = inner.failure.take().is_some();
         let lost = inner.lost.take();
         if let Some(lost) = lost {
-            lost.write_line(now, &mut inner.lines);
+            lost.write_line(now, &mut inner.next.lines);
             inner.put += 1;
         }
         self.publish(&inner);
@@ -310,7 +370,12 @@ impl Queue {
 
 impl Inner {
     fn held(&self) -> usize {
-        self.lines.len() + self.taken
+        self.next.lines.len() + self.weight + self.taken
+    }
+
+    fn is_empty(&self) -> bool {
+        // Nothing else puts in what weighs nothing.
+        self.next.lines.is_empty() && self.weight == 0
     }
 
     fn lose(&mut self, time: Moment) {
@@ -354,7 +419,7 @@ mod tests {
             lose: 100,
         };
         let queue = Queue::new(bounds, true);
-        let failure = || LogFailed::new("log", &io::ErrorKind::StorageFull.into());
+        let failure = || LogFailed::new("log", &io::Error::from(io::ErrorKind::StorageFull));
         for _ in 0..2 {
             queue.put(Moment::default(), |out| out.extend_from_slice(b"{}\n"));
             let batch = queue.take(Vec::new(), Duration::ZERO).unwrap();
@@ -384,7 +449,10 @@ mod tests {
         );
         assert_eq!(state(), State::Full as u8, "the second is there still");
         let batch = queue.take(Vec::new(), Duration::ZERO).unwrap();
-        assert_eq!(batch.lines.split(|&octet| octet == b'\n').count(), 3);
+        assert_eq!(
+            batch.content.lines.split(|&octet| octet == b'\n').count(),
+            3
+        );
         assert_eq!(queue.wrote(&batch, Moment::default()), None);
         assert_eq!(state(), State::Open as u8);
     }

@@ -4,6 +4,8 @@ use std::{net::SocketAddr, time::Duration};
 
 use super::{field, id::DecisionId, json::Object, public_url::public_url, stamp};
 use crate::clock::Moment;
+use crate::policy::overrides::OverrideId;
+use crate::policy::terms::TermsDigest;
 
 /// One exchange: what was asked, what was decided and why, what came of it.
 ///
@@ -14,12 +16,16 @@ pub struct Record<'a> {
     pub time: Moment,
     /// The identifier that the answer carries, too.
     pub id: DecisionId,
+    /// As of when it was decided: by this moment copies were fresh or stale, outages long or short, and overrides held.
+    pub decided_at: Moment,
     /// `enforce`, or `report` where nothing is denied and the verdict says what would have been.
     pub mode: &'a str,
     /// `allow`, `deny` or `defer`.
     pub verdict: &'a str,
     /// The reason code, such as `robots_disallow`.
     pub reason: &'a str,
+    /// Names the settings that the verdict follows from; none where robots.txt was not asked.
+    pub policy: Option<TermsDigest>,
     /// Who asked.
     pub client: Client<'a>,
     /// As whom the crawler was judged.
@@ -42,6 +48,8 @@ pub struct Record<'a> {
     pub opaque: bool,
     /// The rule that decided; none where no rule did.
     pub rule: Option<RuleLine<'a>>,
+    /// The override that decided; none where no override did.
+    pub overridden: Option<Assertion<'a>>,
     /// The robots.txt that the decision rests on; none where it rests on none.
     pub robots: Option<RobotsCopy<'a>>,
     /// How long the request was held: for robots.txt, and for politeness.
@@ -89,6 +97,25 @@ pub struct RuleLine<'a> {
     pub line: u32,
 }
 
+/// What a person has asserted over robots.txt.
+#[derive(Clone, Copy, Debug)]
+pub struct Assertion<'a> {
+    /// Which one it is.
+    pub id: OverrideId,
+    /// The origin that it speaks of.
+    pub origin: &'a str,
+    /// Of which paths of it.
+    pub pattern: &'a str,
+    /// `allow` or `deny`.
+    pub action: &'a str,
+    /// Who asserted it.
+    pub by: &'a str,
+    /// Why.
+    pub reason: &'a str,
+    /// When it ends to hold; none where it stands in the configuration without an end.
+    pub until: Option<Moment>,
+}
+
 /// The copy of an origin's robots.txt that was in force.
 #[derive(Clone, Copy, Debug)]
 pub struct RobotsCopy<'a> {
@@ -108,6 +135,25 @@ pub struct RobotsCopy<'a> {
     pub bytes: Option<u64>,
     /// The file was longer than the size limit.
     pub truncated: bool,
+    /// Until when this copy, or that there is none, counts without another fetch; none while unreachable.
+    pub fresh_until: Option<Moment>,
+    /// The row of failed fetches since; none after a fetch that did not fail.
+    pub unreachable: Option<Outage<'a>>,
+}
+
+/// Fetches of a robots.txt that failed, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Outage<'a> {
+    /// When the first one failed.
+    pub since: Moment,
+    /// Why the last one did: a code such as `dns` or `status_503`.
+    pub cause: &'a str,
+    /// The origin's server answered at all, if not as it should.
+    pub answers: bool,
+    /// How many there were.
+    pub attempts: u32,
+    /// When the next one is allowed.
+    pub next_attempt: Moment,
 }
 
 /// Bounds, in octets of the line. Together they keep every line below what a file is given in one write.
@@ -119,6 +165,8 @@ mod most {
     pub(super) const HOST: usize = 1_024;
     pub(super) const TOKENS: usize = 32;
     pub(super) const TOKEN: usize = 256;
+    pub(super) const PATTERN: usize = 4 * 1024;
+    pub(super) const WORDS: usize = 4 * 1024;
 }
 
 impl Record<'_> {
@@ -130,9 +178,14 @@ impl Record<'_> {
         let mut record = Object::open(out);
         record.plain(f::TIME, &stamp::rfc3339(self.time));
         record.plain(f::ID, &self.id.text());
+        record.plain(f::DECIDED_AT, &stamp::rfc3339(self.decided_at));
         record.text(f::MODE, self.mode.as_bytes(), most::TOKEN);
         record.text(f::VERDICT, self.verdict.as_bytes(), most::TOKEN);
         record.text(f::REASON, self.reason.as_bytes(), most::TOKEN);
+        match self.policy {
+            Some(TermsDigest(half)) => record.plain(f::POLICY, &hex::<16, 32>(&half)),
+            None => record.null(f::POLICY),
+        }
 
         let mut client = record.object(f::CLIENT);
         client.address(f::ADDRESS, self.client.address);
@@ -155,6 +208,10 @@ impl Record<'_> {
         match &self.rule {
             Some(rule) => rule.write(record.object(f::RULE)),
             None => record.null(f::RULE),
+        }
+        match &self.overridden {
+            Some(assertion) => assertion.write(record.object(f::OVERRIDE)),
+            None => record.null(f::OVERRIDE),
         }
         match &self.robots {
             Some(robots) => robots.write(self.time, record.object(f::ROBOTS)),
@@ -185,6 +242,39 @@ impl RuleLine<'_> {
     }
 }
 
+impl Assertion<'_> {
+    fn write(&self, mut assertion: Object<'_>) {
+        use field as f;
+        assertion.plain(f::ID, self.id.to_string().as_bytes());
+        assertion.text(f::ORIGIN, self.origin.as_bytes(), most::HOST);
+        assertion.text(f::PATTERN, self.pattern.as_bytes(), most::PATTERN);
+        assertion.text(f::ACTION, self.action.as_bytes(), most::TOKEN);
+        assertion.text(f::BY, self.by.as_bytes(), most::WORDS);
+        assertion.text(f::REASON, self.reason.as_bytes(), most::WORDS);
+        moment_or_null(&mut assertion, f::UNTIL, self.until);
+        assertion.close();
+    }
+}
+
+impl Outage<'_> {
+    fn write(&self, mut outage: Object<'_>) {
+        use field as f;
+        outage.plain(f::SINCE, &stamp::rfc3339(self.since));
+        outage.text(f::CAUSE, self.cause.as_bytes(), most::TOKEN);
+        outage.truth(f::ANSWERS, self.answers);
+        outage.number(f::ATTEMPTS, self.attempts.into());
+        outage.plain(f::NEXT_ATTEMPT, &stamp::rfc3339(self.next_attempt));
+        outage.close();
+    }
+}
+
+fn moment_or_null(object: &mut Object<'_>, name: &str, moment: Option<Moment>) {
+    match moment {
+        Some(moment) => object.plain(name, &stamp::rfc3339(moment)),
+        None => object.null(name),
+    }
+}
+
 impl RobotsCopy<'_> {
     fn write(&self, now: Moment, mut robots: Object<'_>) {
         use field as f;
@@ -194,28 +284,31 @@ impl RobotsCopy<'_> {
         robots.text_or_null(f::FINAL_URL, final_url.as_deref(), most::REDIRECTED_URL);
         robots.text(f::STATE, self.state.as_bytes(), most::TOKEN);
         robots.number_or_null(f::STATUS, self.status.map(u64::from));
-        match self.fetched_at {
-            Some(at) => robots.plain(f::FETCHED_AT, &stamp::rfc3339(at)),
-            None => robots.null(f::FETCHED_AT),
-        }
+        moment_or_null(&mut robots, f::FETCHED_AT, self.fetched_at);
         let age = self.fetched_at.map(|at| now.since(at).as_secs());
         robots.number_or_null(f::AGE_S, age);
         match &self.sha256 {
-            Some(digest) => robots.plain(f::SHA256, &hex(digest)),
+            Some(digest) => robots.plain(f::SHA256, &hex::<32, 64>(digest)),
             None => robots.null(f::SHA256),
         }
         robots.number_or_null(f::BYTES, self.bytes);
         robots.truth(f::TRUNCATED, self.truncated);
+        moment_or_null(&mut robots, f::FRESH_UNTIL, self.fresh_until);
+        match &self.unreachable {
+            Some(outage) => outage.write(robots.object(f::UNREACHABLE)),
+            None => robots.null(f::UNREACHABLE),
+        }
         robots.close();
     }
 }
 
-fn hex(digest: &[u8; 32]) -> [u8; 64] {
+/// `DIGITS` is twice `OCTETS`.
+fn hex<const OCTETS: usize, const DIGITS: usize>(digest: &[u8; OCTETS]) -> [u8; DIGITS] {
     let digit = |half: u8| match half {
         0..=9 => b'0' + half,
         _ => b'a' + half - 10,
     };
-    let mut text = [0; 64];
+    let mut text = [0; DIGITS];
     for (pair, octet) in text.chunks_exact_mut(2).zip(digest) {
         pair.copy_from_slice(&[digit(octet >> 4), digit(octet & 15)]);
     }
@@ -223,218 +316,4 @@ fn hex(digest: &[u8; 32]) -> [u8; 64] {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
-
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::audit::lines::PIECE;
-
-    pub(in crate::audit) const NOON: Moment = Moment::from_millis(1_795_176_000_123);
-
-    /// A denial with every field filled in.
-    pub(in crate::audit) fn denial() -> Record<'static> {
-        Record {
-            time: NOON,
-            id: DecisionId::mint(NOON),
-            mode: "enforce",
-            verdict: "deny",
-            reason: "robots_disallow",
-            client: Client {
-                address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000),
-                name: Some("crawler-7"),
-            },
-            agent: Agent {
-                chain: &["ExampleBot-Image", "ExampleBot"],
-                source: "user_agent",
-            },
-            user_agent: Some(b"ExampleBot-Image/1.0 (+https://bot.example/)"),
-            method: "GET",
-            url: b"https://site.example/private/x?q=1",
-            scheme: "https",
-            host: "site.example",
-            port: 443,
-            via: "intercepted",
-            opaque: false,
-            rule: Some(RuleLine {
-                group: "*",
-                text: "Disallow: /private",
-                line: 3,
-            }),
-            robots: Some(RobotsCopy {
-                url: "https://site.example/robots.txt",
-                final_url: Some("https://www.site.example/robots.txt"),
-                state: "successful",
-                status: Some(200),
-                fetched_at: Some(NOON - Duration::from_secs(90)),
-                sha256: Some([0xa5; 32]),
-                bytes: Some(40),
-                truncated: false,
-            }),
-            hold: Duration::from_micros(1_500),
-            upstream: None,
-            status: Some(403),
-            bytes_in: 0,
-            bytes_out: 512,
-            duration: Duration::from_micros(42),
-            error: None,
-        }
-    }
-
-    fn line(record: &Record<'_>, redact_query: bool) -> String {
-        let mut out = Vec::new();
-        record.write_line(&mut out, redact_query);
-        String::from_utf8(out).unwrap()
-    }
-
-    fn parsed(record: &Record<'_>) -> Value {
-        serde_json::from_str(&line(record, false)).unwrap()
-    }
-
-    #[test]
-    fn a_record_is_one_line_with_all_its_fields() {
-        let record = denial();
-        let text = line(&record, false);
-        assert_eq!(text.find('\n'), Some(text.len() - 1));
-        let want = json!({
-            "time": "2026-11-20T12:00:00.123Z",
-            "id": record.id.to_string(),
-            "mode": "enforce",
-            "verdict": "deny",
-            "reason": "robots_disallow",
-            "client": {"address": "127.0.0.1:40000", "name": "crawler-7"},
-            "agent": {"chain": ["ExampleBot-Image", "ExampleBot"], "source": "user_agent"},
-            "user_agent": "ExampleBot-Image/1.0 (+https://bot.example/)",
-            "method": "GET",
-            "url": "https://site.example/private/x?q=1",
-            "scheme": "https",
-            "host": "site.example",
-            "port": 443,
-            "via": "intercepted",
-            "opaque": false,
-            "rule": {"group": "*", "text": "Disallow: /private", "line": 3},
-            "robots": {
-                "url": "https://site.example/robots.txt",
-                "final_url": "https://www.site.example/robots.txt",
-                "state": "successful",
-                "status": 200,
-                "fetched_at": "2026-11-20T11:58:30.123Z",
-                "age_s": 90,
-                "sha256": "a5".repeat(32),
-                "bytes": 40,
-                "truncated": false,
-            },
-            "hold_ms": 1.5,
-            "upstream": null,
-            "status": 403,
-            "bytes_in": 0,
-            "bytes_out": 512,
-            "duration_ms": 0.042,
-            "error": null,
-        });
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), want);
-    }
-
-    #[test]
-    fn what_is_not_known_is_null() {
-        let mut record = denial();
-        record.client.name = None;
-        record.agent.chain = &[];
-        record.user_agent = None;
-        record.rule = None;
-        record.robots = None;
-        record.status = None;
-        let value = parsed(&record);
-        for field in [
-            &value["client"]["name"],
-            &value["user_agent"],
-            &value["rule"],
-            &value["robots"],
-            &value["status"],
-        ] {
-            assert_eq!(*field, Value::Null);
-        }
-        assert_eq!(value["agent"]["chain"], json!([]));
-
-        let robots = RobotsCopy {
-            url: "https://site.example/robots.txt",
-            final_url: None,
-            state: "unreachable",
-            status: None,
-            fetched_at: None,
-            sha256: None,
-            bytes: None,
-            truncated: false,
-        };
-        record.robots = Some(robots);
-        let value = parsed(&record);
-        for name in [
-            "final_url",
-            "status",
-            "fetched_at",
-            "age_s",
-            "sha256",
-            "bytes",
-        ] {
-            assert_eq!(value["robots"][name], Value::Null, "{name}");
-        }
-    }
-
-    #[test]
-    fn what_urls_hold_in_confidence_stays_out() {
-        let mut record = denial();
-        record.url = b"https://user:secret@site.example/x?token=secret";
-        let mut robots = record.robots.unwrap();
-        robots.final_url = Some("https://user:secret@www.site.example/robots.txt");
-        record.robots = Some(robots);
-        assert_eq!(
-            parsed(&record)["url"],
-            "https://site.example/x?token=secret"
-        );
-        let text = line(&record, true);
-        assert!(!text.contains("secret"), "{text}");
-        assert!(
-            text.contains("\"https://site.example/x?…redacted\""),
-            "{text}"
-        );
-        assert!(
-            text.contains("\"https://www.site.example/robots.txt\""),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn the_most_hostile_exchange_is_one_valid_line_of_bounded_length() {
-        let octets: Vec<u8> = (0..=255).cycle().take(100_000).collect();
-        let text = String::from_utf8_lossy(&octets);
-        let chain = vec![&*text; 100];
-        let mut record = denial();
-        record.client.name = Some(&text);
-        record.agent.chain = &chain;
-        record.user_agent = Some(&octets);
-        record.method = &text;
-        record.url = &octets;
-        record.host = &text;
-        record.rule = Some(RuleLine {
-            group: &text,
-            text: &text,
-            line: u32::MAX,
-        });
-        let mut robots = record.robots.unwrap();
-        robots.url = &text;
-        robots.final_url = Some(&text);
-        record.robots = Some(robots);
-        record.error = Some(&text);
-
-        let line = line(&record, false);
-        assert_eq!(line.find('\n'), Some(line.len() - 1));
-        assert!(line.len() <= PIECE, "{}", line.len());
-        let value: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(
-            value["agent"]["chain"].as_array().unwrap().len(),
-            most::TOKENS + 1
-        );
-        assert_eq!(value["agent"]["chain"][most::TOKENS], "…[+68]");
-    }
-}
+pub(super) mod tests;

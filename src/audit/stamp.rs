@@ -27,6 +27,12 @@ pub(super) fn rfc3339(moment: Moment) -> [u8; 24] {
     ]
 }
 
+/// A moment as records write it: `2026-11-20T12:00:00.123Z`.
+#[must_use]
+pub fn time_text(moment: Moment) -> String {
+    rfc3339(moment).map(char::from).iter().collect()
+}
+
 /// `2026-11-20T120000Z`: sorts by time as text, and needs no quoting in a shell or on any file system.
 pub(super) fn compact(moment: Moment) -> String {
     let [y3, y2, y1, y0, o1, o0, d1, d0, h1, h0, m1, m0, s1, s0] = digits(moment);

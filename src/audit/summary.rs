@@ -32,6 +32,8 @@ struct Rest {
     denied: Tally,
     deferred: Tally,
     failed: Tally,
+    /// What went out in report mode and would have been denied or deferred.
+    reported: Tally,
     origins: HashMap<String, Denials>,
     denied_elsewhere: u64,
     /// Scratch space for an origin's name, which is rarely a new one.
@@ -52,13 +54,24 @@ struct Denials {
 impl Summary {
     /// Counts one exchange.
     pub fn count(&self, record: &Record<'_>) {
-        match (record.verdict, record.error) {
-            ("allow", None) => self.count_forwarded(),
-            // The origin answered and the crawler had seen enough: nothing has failed.
-            ("allow", Some("client_closed")) if record.status.is_some() => self.count_forwarded(),
-            ("allow", Some(error)) => self.rest.lock().failed.add(error, usize::MAX),
+        match (record.verdict, record.mode) {
+            ("allow", _) => self.count_outcome(record),
+            (_, "report") => {
+                self.rest.lock().report(record);
+                self.count_outcome(record);
+            }
             ("defer", _) => self.rest.lock().deferred.add(record.reason, usize::MAX),
             _ => self.rest.lock().deny(record),
+        }
+    }
+
+    /// Counts what became of a request that went out.
+    fn count_outcome(&self, record: &Record<'_>) {
+        match record.error {
+            None => self.count_forwarded(),
+            // The origin answered and the crawler had seen enough: nothing has failed.
+            Some("client_closed") if record.status.is_some() => self.count_forwarded(),
+            Some(error) => self.rest.lock().failed.add(error, usize::MAX),
         }
     }
 
@@ -69,17 +82,28 @@ impl Summary {
 }
 
 impl Summary {
-    /// Whether any request was kept from its origin.
+    /// Whether any request was kept from its origin, or would have been.
     #[must_use]
     pub fn has_denials(&self) -> bool {
         let rest = self.rest.lock();
-        rest.denied.sum() + rest.deferred.sum() > 0
+        rest.denied.sum() + rest.deferred.sum() + rest.reported.sum() > 0
     }
 }
 
 impl Rest {
     fn deny(&mut self, record: &Record<'_>) {
         self.denied.add(record.reason, usize::MAX);
+        self.add_origin(record);
+    }
+
+    fn report(&mut self, record: &Record<'_>) {
+        self.reported.add(record.reason, usize::MAX);
+        if record.verdict == "deny" {
+            self.add_origin(record);
+        }
+    }
+
+    fn add_origin(&mut self, record: &Record<'_>) {
         if record.host.is_empty() {
             return; // a target that could not be read
         }
@@ -135,6 +159,15 @@ impl Tally {
         self.0.iter().map(|(_, count)| count).sum()
     }
 
+    /// The codes with their counts, set off from what precedes them.
+    fn write_codes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (code, count)) in self.sorted().into_iter().enumerate() {
+            let lead = if index == 0 { "  " } else { ", " };
+            write!(f, "{lead}{code} {count}")?;
+        }
+        Ok(())
+    }
+
     /// Most frequent first.
     fn sorted(&self) -> Vec<&(String, u64)> {
         let mut sorted: Vec<_> = self.0.iter().collect();
@@ -159,16 +192,23 @@ impl fmt::Display for Summary {
         write!(f, "\nforwarded {forwarded:>10}")?;
         for (name, tally) in tallies {
             write!(f, "\n{name:<9} {:>10}", tally.sum())?;
-            for (index, (code, count)) in tally.sorted().into_iter().enumerate() {
-                let lead = if index == 0 { "  " } else { ", " };
-                write!(f, "{lead}{code} {count}")?;
-            }
+            tally.write_codes(f)?;
+        }
+        // Counted above by what became of them, so they are not part of the sum.
+        if rest.reported.sum() > 0 {
+            write!(f, "\nreported  {:>10}", rest.reported.sum())?;
+            rest.reported.write_codes(f)?;
+            f.write_str(" (sent all the same: report mode)")?;
         }
         let most_denied = rest.most_denied();
         if most_denied.is_empty() {
             return Ok(());
         }
-        write!(f, "\nmost denied origins")?;
+        f.write_str(match (rest.denied.sum(), rest.reported.sum()) {
+            (_, 0) => "\nmost denied origins",
+            (0, _) => "\nmost denied origins, had it been enforced",
+            _ => "\nmost denied origins, had all of it been enforced",
+        })?;
         for (origin, denials) in most_denied {
             write!(f, "\n{:>10}  {origin}  ", denials.count)?;
             if let Some((rule, _)) = denials.grounds.sorted().first() {
@@ -259,6 +299,42 @@ mod tests {
             "         1  http://other.example:8080  robots_unreachable",
         ];
         assert_eq!(summary.to_string().lines().collect::<Vec<_>>(), want);
+    }
+
+    #[test]
+    fn what_report_mode_lets_out_is_told_apart_and_counted_by_what_became_of_it() {
+        let summary = Summary::default();
+        let mut record = denial();
+        (record.mode, record.status) = ("report", Some(200));
+        summary.count(&record);
+        assert!(
+            summary.has_denials(),
+            "what would have been denied is worth a look"
+        );
+        record.error = Some("connection_refused");
+        summary.count(&record);
+        (record.verdict, record.reason, record.error) = ("defer", "paced", None);
+        summary.count(&record);
+        (record.verdict, record.reason) = ("allow", "no_rules");
+        summary.count(&record);
+        let want = [
+            "requests           4",
+            "forwarded          3",
+            "denied             0",
+            "deferred           0",
+            "failed             1  connection_refused 1",
+            "reported           3  robots_disallow 2, paced 1 (sent all the same: report mode)",
+            "most denied origins, had it been enforced",
+            "         2  https://site.example  Disallow: /private",
+        ];
+        assert_eq!(summary.to_string().lines().collect::<Vec<_>>(), want);
+
+        summary.count(&denial());
+        let text = summary.to_string();
+        assert!(
+            text.contains("most denied origins, had all of it been enforced"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,6 +1,17 @@
 //! The one thread that writes.
+//!
+//! Each outlet gets every batch: the store as a whole or not at all, a sink as far as it takes it. One may fail where
+//! another has not, so each remembers what it has of the batch at hand.
 
-use std::{io, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
+    time::Duration,
+};
 
 use tracing::{error, info, warn};
 
@@ -10,6 +21,7 @@ use super::{
     sink::Sink,
 };
 use crate::clock::Clock;
+use crate::store::Store;
 
 /// The writer's two delays.
 #[derive(Clone, Copy, Debug)]
@@ -20,22 +32,30 @@ pub(super) struct Pace {
     pub(super) retry: Duration,
 }
 
-/// A sink, and how much of the batch at hand it already has: one may fail where another has not.
-struct Outlet {
-    sink: Box<dyn Sink>,
-    written: usize,
+/// Where a batch goes, and what of it is there already.
+pub(super) enum Outlet {
+    /// The store.
+    Store {
+        /// The store.
+        store: Arc<dyn Store>,
+        /// The batch at hand is in it.
+        written: bool,
+    },
+    /// The lines alone.
+    Sink {
+        /// Where.
+        sink: Box<dyn Sink>,
+        /// Octets of the batch at hand that it has.
+        written: usize,
+    },
 }
 
-/// Writes what comes into `queue` to all of `sinks` until the queue is closed and empty, or closed and failing.
-pub(super) fn run(queue: &Queue, sinks: Vec<Box<dyn Sink>>, clock: &Clock, pace: Pace) {
+/// Writes what comes into `queue` to all of `outlets` until the queue is closed and empty, or closed and failing.
+pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, clock: &Clock, pace: Pace) {
     /// Buffers that had to grow far are not kept.
     const SPARE: usize = 1024 * 1024;
 
     let _end = End(queue);
-    let mut outlets: Vec<_> = sinks
-        .into_iter()
-        .map(|sink| Outlet { sink, written: 0 })
-        .collect();
     let mut spare = Vec::new();
     while let Some(batch) = queue.take(spare, pace.gather) {
         if !write_out(queue, &batch, &mut outlets, clock, pace.retry) {
@@ -46,13 +66,15 @@ pub(super) fn run(queue: &Queue, sinks: Vec<Box<dyn Sink>>, clock: &Clock, pace:
             Some(0) => info!("decisions are recorded again, and none was lost"),
             Some(lost) => warn!(lost, "decisions are recorded again; some were lost"),
         }
-        spare = batch.lines;
+        spare = batch.content.lines;
         spare.clear();
         spare.shrink_to(SPARE);
     }
     for outlet in &mut outlets {
-        if let Err(error) = outlet.sink.sync() {
-            warn!(log = outlet.sink.name(), %error, "the decision log may not outlive a power cut");
+        if let Outlet::Sink { sink, .. } = outlet
+            && let Err(error) = sink.sync()
+        {
+            warn!(log = sink.name(), %error, "the decision log may not outlive a power cut");
         }
     }
 }
@@ -66,7 +88,7 @@ fn write_out(
     retry: Duration,
 ) -> bool {
     while let Err((log, error)) = try_outlets(batch, outlets, clock) {
-        let is_news = queue.failed(LogFailed::new(&log, &error));
+        let is_news = queue.failed(LogFailed::new(&log, &*error));
         if queue.is_closing() {
             // Whoever closes it is told what is left, see `Log::close`.
             return false;
@@ -77,7 +99,10 @@ fn write_out(
         queue.pause(retry);
     }
     for outlet in outlets {
-        outlet.written = 0;
+        match outlet {
+            Outlet::Store { written, .. } => *written = false,
+            Outlet::Sink { written, .. } => *written = 0,
+        }
     }
     true
 }
@@ -87,24 +112,72 @@ fn try_outlets(
     batch: &Batch,
     outlets: &mut [Outlet],
     clock: &Clock,
-) -> Result<(), (String, io::Error)> {
+) -> Result<(), (String, Box<dyn fmt::Display>)> {
     let mut first = Ok(());
-    for Outlet { sink, written } in outlets {
-        let rest = batch.lines.get(*written..).unwrap_or_default();
-        if rest.is_empty() {
-            continue;
-        }
-        match sink.write(rest, clock.now()) {
-            Ok(()) => *written = batch.lines.len(),
-            Err(stopped) => {
-                *written += stopped.written;
-                if first.is_ok() {
-                    first = Err((sink.name(), stopped.error));
+    for outlet in outlets {
+        let done = outlet.attempt(batch, clock);
+        first = first.and(done);
+    }
+    first
+}
+
+impl Outlet {
+    /// Writes what is lacking.
+    fn attempt(
+        &mut self,
+        batch: &Batch,
+        clock: &Clock,
+    ) -> Result<(), (String, Box<dyn fmt::Display>)> {
+        match self {
+            Self::Store { written: true, .. } => Ok(()),
+            Self::Store { store, written } => match wait(store.write(batch.content.clone())) {
+                Ok(()) => {
+                    *written = true;
+                    Ok(())
+                }
+                Err(error) => Err(("the store".to_owned(), Box::new(error))),
+            },
+            Self::Sink { sink, written } => {
+                let lines = &batch.content.lines;
+                let rest = lines.get(*written..).unwrap_or_default();
+                if rest.is_empty() {
+                    return Ok(());
+                }
+                match sink.write(rest, clock.now()) {
+                    Ok(()) => {
+                        *written = lines.len();
+                        Ok(())
+                    }
+                    Err(stopped) => {
+                        *written += stopped.written;
+                        Err((sink.name(), Box::new(stopped.error)))
+                    }
                 }
             }
         }
     }
-    first
+}
+
+/// Waits for a future on this thread, which is not a runtime's: nothing needs one here, nor is there one in every
+/// program that keeps a log.
+fn wait<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
 }
 
 /// However the writer ends, nobody waits for it after.

@@ -19,15 +19,17 @@ pub use self::{
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::{FAILED, fail, serve, tell_on_stderr};
+use super::beside::Beside;
+use super::{FAILED, Reach, fail, serve, tell_on_stderr};
 use crate::audit::Log;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Mode};
 
 /// How long exchanges may go on once the command has ended.
 const GRACE: Duration = Duration::from_secs(2);
@@ -38,6 +40,11 @@ pub struct RunArgs {
     /// No summary at the end
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    reach: Reach,
+    /// Deny nothing: record and sum up what would have been denied
+    #[arg(long)]
+    report: bool,
     /// The command and its arguments; `{proxy}`, `{ca}` and `{spki}` in them are replaced
     ///
     /// The variables that make common clients use the proxy and trust its CA are set for it. Programs
@@ -48,8 +55,9 @@ pub struct RunArgs {
     ///     --proxy-server={proxy} --ignore-certificate-errors-spki-list={spki}
     ///     --dump-dom URL
     ///
-    /// Denials are kept in the decision log; beside another process that holds it, in one of their
-    /// own. Both are named at the end.
+    /// Denials are kept in the store, which a proxy that stays may share, and in the decision log if
+    /// there is one; beside another process that holds that, in one of their own. Where is said at the
+    /// end.
     #[arg(
         required = true,
         trailing_var_arg = true,
@@ -62,6 +70,7 @@ pub struct RunArgs {
 /// Runs the command; the exit code is its own.
 #[must_use]
 pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
+    args.reach.add_to(&mut config);
     // The command's output is not ours to clutter: what goes wrong is said, what goes on is not.
     let level = match config.log.level.as_str() {
         "info" => "warn",
@@ -74,6 +83,11 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
         Ok(listener) => listener,
         Err(error) => return fail(&format!("no free port on the loopback interface: {error}")),
     };
+    if args.report {
+        config.policy.mode = Mode::Report;
+    } else {
+        serve::tell_mode(&config.policy);
+    }
     // Standard output is the command's.
     config.log.stdout = false;
     let runtime = match tokio::runtime::Builder::new_multi_thread()
@@ -94,20 +108,22 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
 async fn supervised(args: &RunArgs, config: Config, listener: TcpListener) -> Result<u8, String> {
     let tls = config.tls.clone();
     let mut log_file = None;
-    let proxy = serve::build(config, |config, clock| {
-        let mut log = config.log.clone();
-        let opened = match (Log::open(&log, clock), &mut log.file) {
+    let proxy = serve::build(config, |config, store, clock| {
+        let mut config = config.clone();
+        let first = Log::open(&config, store.clone(), clock);
+        let opened = match (first, &mut config.log.file) {
             // Another run, or a proxy that stays, writes it: this one keeps its own beside it.
             (Err(error), Some(file)) if error.is_taken() => {
                 let name = format!("run-{}.jsonl", std::process::id());
                 *file = file.with_extension(name);
-                Log::open(&log, clock)
+                Log::open(&config, store, clock)
             }
             (opened, _) => opened,
         };
-        log_file = log.file;
+        log_file = config.log.file;
         opened
     })?;
+    let beside = Beside::start(&proxy).await?;
     let files = PrivateFiles::create(proxy.authority(), &tls, Clock::system().now())
         .map_err(|error| format!("the files for the command cannot be written: {error}"))?;
     let addresses = proxy
@@ -128,6 +144,7 @@ async fn supervised(args: &RunArgs, config: Config, listener: TcpListener) -> Re
     if let Err(error) = proxy.log().close() {
         let _ = writeln!(io::stderr(), "crawlgate: {error}");
     }
+    beside.end().await;
     if let Err(error) = files.remove() {
         let _ = writeln!(io::stderr(), "crawlgate: {error}");
     }
@@ -135,8 +152,8 @@ async fn supervised(args: &RunArgs, config: Config, listener: TcpListener) -> Re
         Ok(ended) => {
             if !args.quiet {
                 let _ = writeln!(io::stderr(), "{}", proxy.summary());
-                if let Some(file) = log_file.filter(|_| proxy.summary().has_denials()) {
-                    let _ = writeln!(io::stderr(), "the denials stand in {}", file.display());
+                if proxy.summary().has_denials() {
+                    tell_where_denials_stand(log_file.as_deref(), &proxy.settings());
                 }
             }
             Ok(ended.exit_code())
@@ -148,5 +165,20 @@ async fn supervised(args: &RunArgs, config: Config, listener: TcpListener) -> Re
                 code => code,
             })
         }
+    }
+}
+
+fn tell_where_denials_stand(log_file: Option<&Path>, config: &Config) {
+    let mut stderr = io::stderr();
+    // Nobody is left to tell.
+    if let Some(file) = log_file {
+        let _ = writeln!(stderr, "the denials stand in {}", file.display());
+    }
+    if let Some(store) = &config.store.path {
+        let _ = writeln!(
+            stderr,
+            "the denials stand in {}: `crawlgate log` lists them",
+            store.display()
+        );
     }
 }

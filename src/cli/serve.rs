@@ -12,13 +12,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
+use super::beside::{Beside, open_store};
 use super::{LevelHandle, fail, tell_on_stderr};
 use crate::audit::{Log, LogError};
 use crate::ca::Authority;
 use crate::clock::Clock;
-use crate::config::{Config, Listen};
+use crate::config::{Config, Listen, Mode, PolicyConfig};
 use crate::egress::Egress;
 use crate::proxy::Proxy;
+use crate::store::Store;
 
 /// Connections that wait to be accepted, per listener.
 const BACKLOG: u32 = 1024;
@@ -69,13 +71,14 @@ async fn serve(
         Signals::new().map_err(|error| format!("signals cannot be received: {error}"))?;
     raise_descriptor_limit();
     info!(configuration = %config.source, "crawlgate {}", env!("CARGO_PKG_VERSION"));
-    let proxy = build(config, |config, clock| Log::open(&config.log, clock))?;
+    let proxy = build(config, Log::open)?;
     let kept = proxy.settings();
     info!(file = %kept.tls.ca_cert.display(), "the local CA");
-    match &kept.log.file {
-        Some(file) => info!(file = %file.display(), "decisions are kept"),
-        None if kept.log.stdout => info!("decisions go to standard output"),
-        None => warn!("decisions are not kept: [log] file is empty"),
+    tell_where_decisions_go(&kept);
+    tell_mode(&kept.policy);
+    let mut beside = Beside::start(&proxy).await?;
+    if let Some(path) = &kept.admin.socket {
+        beside.listen(&proxy, path).await;
     }
     // Last: whoever connects finds everything in place.
     let listeners = listeners(&kept)?;
@@ -94,19 +97,53 @@ async fn serve(
         }
     }
     notify(&[sd_notify::NotifyState::Stopping]);
-    Ok(drain(&proxy, &mut signals).await)
+    let ended = drain(&proxy, &mut signals).await;
+    beside.end().await;
+    Ok(ended)
 }
 
-/// Puts a proxy together from its configuration: authority, way out, log.
+fn tell_where_decisions_go(config: &Config) {
+    if let Some(store) = &config.store.path {
+        info!(store = %store.display(), "decisions and what is known of origins are kept");
+    }
+    if let Some(file) = &config.log.file {
+        info!(file = %file.display(), "decisions are written");
+    }
+    if config.log.stdout {
+        info!("decisions go to standard output");
+    }
+    if config.store.path.is_none() {
+        if config.log.file.is_none() && !config.log.stdout {
+            warn!("decisions are not kept: [store] path and [log] file are empty");
+        }
+        warn!("what is known of origins ends with this process: [store] path is empty");
+    }
+}
+
+/// Nobody should take a gate that denies nothing for one that does.
+pub(super) fn tell_mode(policy: &PolicyConfig) {
+    if policy.mode == Mode::Report {
+        warn!("report mode: everything is decided and recorded, NOTHING IS DENIED ([policy] mode)");
+    } else if !policy.report_origins.is_empty() || !policy.report_clients.is_empty() {
+        warn!(
+            origins = ?policy.report_origins,
+            clients = ?policy.report_clients,
+            "report mode for some: nothing is denied there ([policy] report_origins, report_clients)"
+        );
+    }
+}
+
+/// Puts a proxy together from its configuration: authority, way out, store, log.
 pub(super) fn build(
     config: Config,
-    open: impl FnOnce(&Config, &Clock) -> Result<Log, LogError>,
+    open: impl FnOnce(&Config, Option<Arc<dyn Store>>, &Clock) -> Result<Log, LogError>,
 ) -> Result<Arc<Proxy>, String> {
     let clock = Clock::system();
     let authority =
         Authority::load_or_create(&config.tls, clock.clone()).map_err(|e| e.to_string())?;
     let egress = Egress::new(&config, clock.clone()).map_err(|error| error.to_string())?;
-    let log = open(&config, &clock).map_err(|error| error.to_string())?;
+    let store = open_store(&config)?;
+    let log = open(&config, store, &clock).map_err(|error| error.to_string())?;
     Proxy::new(config, egress, authority, log, clock).map_err(|error| error.to_string())
 }
 
@@ -182,6 +219,7 @@ fn reload(proxy: &Proxy, explicit: Option<&Path>, level: &LevelHandle) {
             if let Err(error) = level.set(&config.log.level) {
                 warn!("[log] level stays as it was: {error}");
             }
+            tell_mode(&config.policy);
             proxy.reconfigure(config);
             info!(applied = ?plan.applied, "the configuration was read again");
             if !plan.needs_restart.is_empty() {

@@ -7,9 +7,10 @@ use std::{
 };
 
 use super::{
-    AgentConfig, CacheConfig, Config, Finally, KIB, Limits, Listen, LogConfig, MIB, OnFailure,
-    PaceConfig, Places, ProfileName, ProfileRules, Recorded, RobotsConfig, Source, Timing,
-    TlsConfig, UpstreamConfig, days, hours, secs,
+    AdminConfig, AgentConfig, AuditConfig, CacheConfig, Config, Durability, EgressConfig, Finally,
+    GIB, KIB, Limits, Listen, LogConfig, MIB, Mode, OnFailure, PaceConfig, Places, PolicyConfig,
+    PortRange, ProfileName, ProfileRules, Recorded, RobotsConfig, Source, StoreConfig, Synchronous,
+    Timing, TlsConfig, UpstreamConfig, days, hours, secs,
 };
 
 impl Config {
@@ -17,6 +18,7 @@ impl Config {
     #[must_use]
     pub fn builtin(places: &Places) -> Self {
         let (ca_cert, ca_key) = places.ca();
+        let (store, socket) = places.store();
         Self {
             listen: Listen {
                 addresses: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8118))],
@@ -65,16 +67,22 @@ impl Config {
                 tunnel: Vec::new(),
                 extra_roots: Vec::new(),
             },
+            egress: EgressConfig {
+                allow: Vec::new(),
+                deny: Vec::new(),
+                connect_ports: vec![PortRange::one(443), PortRange::one(80)],
+            },
             upstream: UpstreamConfig {
                 connect_timeout: secs(10),
                 response_timeout: secs(60),
                 idle_timeout: secs(90),
                 idle_per_host: 64,
                 hosts: HashMap::new(),
+                routes: Vec::new(),
             },
             log: LogConfig {
                 decisions: Recorded::Denied,
-                file: Some(places.decision_log()),
+                file: None,
                 stdout: false,
                 rotate_bytes: 100 * MIB as u64,
                 rotate_daily: true,
@@ -82,6 +90,25 @@ impl Config {
                 on_failure: OnFailure::Deny,
                 redact_query: false,
                 level: "info".to_owned(),
+            },
+            store: StoreConfig {
+                path: Some(store),
+                synchronous: Synchronous::Normal,
+            },
+            audit: AuditConfig {
+                durability: Durability::Relaxed,
+                keep: Some(days(90)),
+                max_size: Some(10 * GIB),
+                seal_every: hours(1),
+            },
+            admin: AdminConfig {
+                socket: Some(socket),
+            },
+            policy: PolicyConfig {
+                mode: Mode::Enforce,
+                report_origins: Vec::new(),
+                report_clients: Vec::new(),
+                overrides: Vec::new(),
             },
             source: Source::BuiltIn,
         }

@@ -4,12 +4,17 @@
 //! the reader and the commented `config.toml` to it. The structs are taken apart field by field, so a new field does
 //! not compile until it stands here.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::Path};
 
 use super::{
-    AgentConfig, CacheConfig, Config, Limits, Listen, LogConfig, PaceConfig, ProfileRules,
-    RobotsConfig, Timing, TlsConfig, UpstreamConfig, format_bytes, format_duration,
-    keys::{FINALLY, FOREVER, ON_FAILURE, PROFILES, RECORDED, UNLIMITED},
+    AdminConfig, AgentConfig, AuditConfig, CacheConfig, Config, Credentials, EgressConfig, Limits,
+    Listen, LogConfig, PaceConfig, PolicyConfig, ProfileRules, RobotsConfig, Route, StoreConfig,
+    Timing, TlsConfig, UpstreamConfig, Via, format_bytes, format_duration,
+    keys::{
+        ACTIONS, DURABILITY, FINALLY, FOREVER, MODES, ON_FAILURE, PROFILES, RECORDED, SYNCHRONOUS,
+        UNLIMITED,
+    },
+    units::format_moment,
 };
 
 /// One key of the configuration with its value.
@@ -41,6 +46,7 @@ pub struct ReloadPlan {
     pub needs_restart: Vec<&'static str>,
 }
 
+use crate::policy::overrides::Override;
 use TakesEffect::{AtReload, AtRestart};
 
 impl Config {
@@ -54,19 +60,31 @@ impl Config {
             robots,
             pace,
             tls,
+            egress,
             upstream,
             log,
+            store,
+            audit,
+            admin,
+            policy,
             source: _,
         } = self;
         let mut to = Entries(Vec::new());
+        // A key of no section comes first: below one it would be that section's.
+        to.overrides(&policy.overrides);
         to.listen(listen);
         to.limits(limits);
         to.agent(agent);
         to.robots(robots);
         to.pace(pace);
         to.tls(tls);
+        to.egress(egress);
         to.upstream(upstream);
         to.log(log);
+        to.store(store);
+        to.audit(audit);
+        to.admin(admin);
+        to.policy(policy);
         to.0
     }
 
@@ -78,7 +96,7 @@ impl Config {
         for entry in self.entries() {
             let (section, key) = entry.key.rsplit_once('.').unwrap_or(("", entry.key));
             if section != current {
-                let gap = if current.is_empty() { "" } else { "\n" };
+                let gap = if toml.is_empty() { "" } else { "\n" };
                 let _ = writeln!(toml, "{gap}[{section}]");
                 current = section;
             }
@@ -125,6 +143,7 @@ impl Config {
                 tunnel: new.tls.tunnel,
                 ..old.tls
             },
+            egress: new.egress,
             upstream: old.upstream,
             log: LogConfig {
                 decisions: new.log.decisions,
@@ -133,6 +152,10 @@ impl Config {
                 level: new.log.level,
                 ..old.log
             },
+            store: old.store,
+            audit: new.audit,
+            admin: old.admin,
+            policy: new.policy,
             source: new.source,
         };
         (config, plan)
@@ -296,6 +319,21 @@ impl Entries {
         self.add("tls.extra_roots", AtRestart, roots);
     }
 
+    fn egress(&mut self, from: &EgressConfig) {
+        let EgressConfig {
+            allow,
+            deny,
+            connect_ports,
+        } = from;
+        self.add("egress.allow", AtReload, quoted_list(allow));
+        self.add("egress.deny", AtReload, quoted_list(deny));
+        let ports = connect_ports.iter().map(|range| match range.single() {
+            Some(port) => port.to_string(),
+            None => quoted(range),
+        });
+        self.add("egress.connect_ports", AtReload, array(ports));
+    }
+
     fn upstream(&mut self, from: &UpstreamConfig) {
         let UpstreamConfig {
             connect_timeout,
@@ -303,6 +341,7 @@ impl Entries {
             idle_timeout,
             idle_per_host,
             hosts,
+            routes,
         } = from;
         self.add(
             "upstream.connect_timeout",
@@ -330,6 +369,8 @@ impl Entries {
             names => format!("{{ {} }}", names.join(", ")),
         };
         self.add("upstream.hosts", AtRestart, table);
+        let routes = array(routes.iter().map(route));
+        self.add("upstream.proxy", AtRestart, routes);
     }
 
     fn log(&mut self, from: &LogConfig) {
@@ -345,8 +386,7 @@ impl Entries {
             level,
         } = from;
         self.add("log.decisions", AtReload, name(&RECORDED, *decisions));
-        let path = file.as_ref().map(|path| quoted(path.display()));
-        self.add("log.file", AtRestart, path.unwrap_or_else(|| quoted("")));
+        self.add("log.file", AtRestart, place(file.as_deref()));
         self.add("log.stdout", AtRestart, stdout.to_string());
         self.add("log.rotate_bytes", AtRestart, size(*rotate_bytes));
         self.add("log.rotate_daily", AtRestart, rotate_daily.to_string());
@@ -355,6 +395,95 @@ impl Entries {
         self.add("log.redact_query", AtReload, redact_query.to_string());
         self.add("log.level", AtReload, quoted(level));
     }
+
+    fn store(&mut self, from: &StoreConfig) {
+        let StoreConfig { path, synchronous } = from;
+        self.add("store.path", AtRestart, place(path.as_deref()));
+        let synchronous = name(&SYNCHRONOUS, *synchronous);
+        self.add("store.synchronous", AtRestart, synchronous);
+    }
+
+    fn audit(&mut self, from: &AuditConfig) {
+        let AuditConfig {
+            durability,
+            keep,
+            max_size,
+            seal_every,
+        } = from;
+        self.add("audit.durability", AtReload, name(&DURABILITY, *durability));
+        let keep = keep.map_or_else(|| quoted(FOREVER), span);
+        self.add("audit.keep", AtReload, keep);
+        let max_size = max_size.map_or_else(|| quoted(UNLIMITED), size);
+        self.add("audit.max_size", AtReload, max_size);
+        self.add("audit.seal_every", AtReload, span(*seal_every));
+    }
+
+    fn admin(&mut self, from: &AdminConfig) {
+        let AdminConfig { socket } = from;
+        self.add("admin.socket", AtRestart, place(socket.as_deref()));
+    }
+
+    fn policy(&mut self, from: &PolicyConfig) {
+        let PolicyConfig {
+            mode,
+            report_origins,
+            report_clients,
+            overrides: _,
+        } = from;
+        self.add("policy.mode", AtReload, name(&MODES, *mode));
+        let origins = quoted_list(report_origins);
+        self.add("policy.report_origins", AtReload, origins);
+        let clients = quoted_list(report_clients);
+        self.add("policy.report_clients", AtReload, clients);
+    }
+
+    fn overrides(&mut self, from: &[Override]) {
+        let tables = from.iter().map(|one| {
+            let Override {
+                id: _,
+                origin,
+                pattern,
+                action,
+                until,
+                by,
+                reason,
+                created: _,
+            } = one;
+            let until = until.map(|until| format!("until = {}, ", quoted(format_moment(until))));
+            format!(
+                "{{ origin = {}, pattern = {}, action = {}, {}by = {}, reason = {} }}",
+                quoted(origin),
+                quoted(pattern),
+                name(&ACTIONS, *action),
+                until.unwrap_or_default(),
+                quoted(by),
+                quoted(reason),
+            )
+        });
+        self.add("override", AtReload, array(tables));
+    }
+}
+
+/// One `[[upstream.proxy]]`; its password is not shown.
+fn route(route: &Route) -> String {
+    let Route { hosts, via } = route;
+    let hosts = quoted_list(hosts);
+    let proxy = match via {
+        Via::Direct => return format!("{{ hosts = {hosts}, direct = true }}"),
+        Via::Proxy(proxy) => proxy,
+    };
+    let file = match &proxy.credentials {
+        Credentials::File(file) => {
+            format!(", credentials_file = {}", quoted(file.display()))
+        }
+        Credentials::None | Credentials::Inline { .. } => String::new(),
+    };
+    format!("{{ hosts = {hosts}, url = {}{file} }}", quoted(proxy))
+}
+
+/// A path, or nothing in quotes for none.
+fn place(path: Option<&Path>) -> String {
+    path.map_or_else(|| quoted(""), |path| quoted(path.display()))
 }
 
 /// A text in TOML's quotes.

@@ -12,22 +12,26 @@ use std::{
 };
 
 use ipnet::IpNet;
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    AgentConfig, CacheConfig, Config, Finally, HostPattern, KIB, Limits, Listen, LogConfig, MIB,
-    OnFailure, PaceConfig, ProfileName, ProfileRules, Recorded, RobotsConfig, Timing, TlsConfig,
-    UpstreamConfig, days, format_bytes, format_duration,
+    AdminConfig, AgentConfig, AuditConfig, CacheConfig, Config, Credentials, Destination,
+    Durability, EgressConfig, Finally, HostPattern, KIB, Limits, Listen, LogConfig, MIB, Mode,
+    OnFailure, PaceConfig, PolicyConfig, PortRange, ProfileName, ProfileRules, Recorded,
+    RobotsConfig, Route, StoreConfig, Synchronous, Timing, TlsConfig, UpstreamConfig,
+    UpstreamProxy, Via, days, format_bytes, format_duration,
     host::canonical_host,
-    hours,
+    hours, parse_moment,
     read::{Read, Reader, Refusal, Section, Value},
     secs,
     values::{
         boolean, bytes, choice, duration, integer, list, number, one_or_list, path, text, unless,
     },
 };
-use crate::rep::ProductToken;
+use crate::clock::Moment;
+use crate::policy::overrides::{Action, Override, OverrideId, words};
+use crate::rep::{Origin, PathPattern, ProductToken};
 
 /// Names of the profiles, as the file writes them.
 pub(super) const PROFILES: [(&str, ProfileName); 3] = [
@@ -48,10 +52,26 @@ pub(super) const RECORDED: [(&str, Recorded); 2] =
 pub(super) const ON_FAILURE: [(&str, OnFailure); 2] =
     [("deny", OnFailure::Deny), ("continue", OnFailure::Continue)];
 
-/// For `pace.requests_per_second`: as many as come.
+/// Names of what a power cut may take.
+pub(super) const SYNCHRONOUS: [(&str, Synchronous); 2] =
+    [("normal", Synchronous::Normal), ("full", Synchronous::Full)];
+
+/// Names of when a denial must be in the store.
+pub(super) const DURABILITY: [(&str, Durability); 2] = [
+    ("relaxed", Durability::Relaxed),
+    ("strict", Durability::Strict),
+];
+
+/// Names of the modes.
+pub(super) const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("report", Mode::Report)];
+
+/// Names of what an override says.
+pub(super) const ACTIONS: [(&str, Action); 2] = [("allow", Action::Allow), ("deny", Action::Deny)];
+
+/// For `pace.requests_per_second` and `audit.max_size`: as many as come.
 pub(super) const UNLIMITED: &str = "unlimited";
 
-/// For `robots.last_good_until`: without end.
+/// For `robots.last_good_until` and `audit.keep`: without end.
 pub(super) const FOREVER: &str = "forever";
 
 /// The least that must be read of a robots.txt: 500 kibibytes (RFC 9309, section 2.5).
@@ -83,6 +103,10 @@ pub(super) fn apply<'t>(
         ["listen", "limits", "agent", "robots"].map(|name| top.subsection(name));
     let [pace_table, tls_table, upstream_table, log_table] =
         ["pace", "tls", "upstream", "log"].map(|name| top.subsection(name));
+    let egress_table = top.subsection("egress");
+    let [store_table, audit_table, admin_table, policy_table] =
+        ["store", "audit", "admin", "policy"].map(|name| top.subsection(name));
+    let override_tables = top.subsections("override");
     top.finish();
 
     listen(reader.section("listen", listen_table), &mut config.listen);
@@ -93,11 +117,35 @@ pub(super) fn apply<'t>(
     cache(cache_section, &mut config.robots.cache);
     pace(reader.section("pace", pace_table), &mut config.pace);
     tls(reader.section("tls", tls_table), base, &mut config.tls);
+    egress(reader.section("egress", egress_table), &mut config.egress);
     let upstream_section = reader.section("upstream", upstream_table);
-    let hosts_table = upstream(upstream_section, &mut config.upstream);
+    let (hosts_table, proxy_tables) = upstream(upstream_section, &mut config.upstream);
     let hosts_section = reader.section("upstream.hosts", hosts_table);
     hosts(hosts_section, &mut config.upstream.hosts);
+    for table in proxy_tables {
+        let section = reader.section("[upstream.proxy]", Some(table));
+        config.upstream.routes.extend(route(section, base));
+    }
     log(reader.section("log", log_table), base, &mut config.log);
+    let admin_section = reader.section("admin", admin_table);
+    let socket_is_named = admin_section.names("socket");
+    admin(admin_section, base, &mut config.admin);
+    let store_section = reader.section("store", store_table);
+    if store_section.names("path") && !socket_is_named {
+        config.admin.socket = None;
+    }
+    store(store_section, base, &mut config.store);
+    if config.admin.socket.is_none() && !socket_is_named {
+        // Beside the store, wherever the file puts that.
+        let store = config.store.path.as_ref();
+        config.admin.socket = store.map(|store| store.with_extension("sock"));
+    }
+    audit(reader.section("audit", audit_table), &mut config.audit);
+    policy(reader.section("policy", policy_table), &mut config.policy);
+    for (place, table) in (1..).zip(override_tables) {
+        let section = reader.section("[override]", Some(table));
+        config.policy.overrides.extend(override_(section, place));
+    }
 }
 
 fn listen(mut section: Section<'_, '_>, to: &mut Listen) {
@@ -293,7 +341,71 @@ fn tls(mut section: Section<'_, '_>, base: &Path, to: &mut TlsConfig) {
     section.finish();
 }
 
-fn upstream<'t>(mut section: Section<'_, 't>, to: &mut UpstreamConfig) -> Option<&'t DeTable<'t>> {
+fn egress(mut section: Section<'_, '_>, to: &mut EgressConfig) {
+    section.set("allow", &mut to.allow, one_or_list(text(Destination::new)));
+    section.set("deny", &mut to.deny, one_or_list(text(Destination::new)));
+    section.set("connect_ports", &mut to.connect_ports, list(port_range));
+    section.finish();
+}
+
+fn port_range(value: &Value<'_>) -> Read<PortRange> {
+    let range = match value.get_ref() {
+        DeValue::Integer(_) => integer(1..=65_535)(value).ok().map(PortRange::one),
+        DeValue::String(text) => PortRange::parse(text),
+        _ => None,
+    };
+    range.ok_or_else(|| {
+        Refusal::new(
+            value,
+            "expected a port, 8443, or a range of them, \"8000-8999\"",
+        )
+    })
+}
+
+/// One `[[upstream.proxy]]`.
+fn route(mut section: Section<'_, '_>, base: &Path) -> Option<Route> {
+    let mut named = Vec::new();
+    section.set("hosts", &mut named, one_or_list(text(HostPattern::new)));
+    let mut proxy = None;
+    section.set("url", &mut proxy, |value| {
+        let url = value.get_ref().as_str().ok_or("expected a text in quotes");
+        let proxy = url.and_then(UpstreamProxy::parse);
+        proxy.map(Some).map_err(|why| Refusal::secret(value, why))
+    });
+    let mut file = None;
+    let read = |value: &_| path(base)(value).map(Some);
+    section.set("credentials_file", &mut file, read);
+    let mut is_direct = false;
+    section.set("direct", &mut is_direct, boolean);
+    section.demand("hosts");
+    section.require(
+        section.names("url") != is_direct,
+        &["direct", "url", "hosts", "credentials_file"],
+        || "name either the url of a proxy or direct = true".to_owned(),
+    );
+    let has_inline = (proxy.as_ref())
+        .is_some_and(|proxy: &UpstreamProxy| proxy.credentials != Credentials::None);
+    section.require(
+        file.is_none() || (proxy.is_some() && !has_inline),
+        &["credentials_file"],
+        || "it goes with a url that holds no credentials itself".to_owned(),
+    );
+    section.finish();
+    let via = match (proxy, file) {
+        (None, _) => Via::Direct,
+        (Some(proxy), None) => Via::Proxy(proxy),
+        (Some(proxy), Some(file)) => Via::Proxy(UpstreamProxy {
+            credentials: Credentials::File(file),
+            ..proxy
+        }),
+    };
+    Some(Route { hosts: named, via })
+}
+
+fn upstream<'t>(
+    mut section: Section<'_, 't>,
+    to: &mut UpstreamConfig,
+) -> (Option<&'t DeTable<'t>>, Vec<&'t DeTable<'t>>) {
     section.set(
         "connect_timeout",
         &mut to.connect_timeout,
@@ -307,8 +419,9 @@ fn upstream<'t>(mut section: Section<'_, 't>, to: &mut UpstreamConfig) -> Option
     section.set("idle_timeout", &mut to.idle_timeout, duration(TIMEOUT));
     section.set("idle_per_host", &mut to.idle_per_host, integer(0..=65_536));
     let hosts = section.subsection("hosts");
+    let proxies = section.subsections("proxy");
     section.finish();
-    hosts
+    (hosts, proxies)
 }
 
 fn hosts(mut section: Section<'_, '_>, to: &mut HashMap<String, IpAddr>) {
@@ -343,6 +456,109 @@ fn log(mut section: Section<'_, '_>, base: &Path, to: &mut LogConfig) {
     section.set("redact_query", &mut to.redact_query, boolean);
     section.set("level", &mut to.level, text(level));
     section.finish();
+}
+
+fn store(mut section: Section<'_, '_>, base: &Path, to: &mut StoreConfig) {
+    section.set("path", &mut to.path, |value| {
+        // `false` is what people write who read the key as a switch.
+        if value.get_ref().as_bool() == Some(false) {
+            return Ok(None);
+        }
+        unless("", path(base))(value)
+    });
+    section.set("synchronous", &mut to.synchronous, choice(&SYNCHRONOUS));
+    section.finish();
+}
+
+fn audit(mut section: Section<'_, '_>, to: &mut AuditConfig) {
+    section.set("durability", &mut to.durability, choice(&DURABILITY));
+    let keep = hours(1)..=days(36_500);
+    section.set("keep", &mut to.keep, unless(FOREVER, duration(keep)));
+    let size = MIB as u64..=1 << 50;
+    section.set("max_size", &mut to.max_size, unless(UNLIMITED, bytes(size)));
+    let seal = secs(1)..=days(365);
+    section.set("seal_every", &mut to.seal_every, duration(seal));
+    section.finish();
+}
+
+fn admin(mut section: Section<'_, '_>, base: &Path, to: &mut AdminConfig) {
+    section.set("socket", &mut to.socket, |value| {
+        if value.get_ref().as_bool() == Some(false) {
+            return Ok(None);
+        }
+        unless("", path(base))(value)
+    });
+    section.finish();
+}
+
+fn policy(mut section: Section<'_, '_>, to: &mut PolicyConfig) {
+    section.set("mode", &mut to.mode, choice(&MODES));
+    section.set("report_origins", &mut to.report_origins, list(text(origin)));
+    section.set(
+        "report_clients",
+        &mut to.report_clients,
+        list(text(network)),
+    );
+    section.finish();
+}
+
+/// An origin as people write it: a URL without anything after its authority.
+fn origin(text: &str) -> Result<Origin, &'static str> {
+    match Origin::parse(text) {
+        Ok((origin, path)) if path == "/" => Ok(origin),
+        _ => Err("expected an origin: \"https://site.example\", \"http://site.example:8080\""),
+    }
+}
+
+/// One `[[override]]`, the `place`th. Who vouches for it and why stand in every record that it touches, so none may be
+/// without.
+fn override_(mut section: Section<'_, '_>, place: u32) -> Option<Override> {
+    let mut said = (None, None, None, None);
+    let (on, action, by, reason) = (&mut said.0, &mut said.1, &mut said.2, &mut said.3);
+    section.set("origin", on, |value| text(origin)(value).map(Some));
+    section.set("action", action, |value| choice(&ACTIONS)(value).map(Some));
+    section.set("by", by, |value| text(words)(value).map(Some));
+    section.set("reason", reason, |value| text(words)(value).map(Some));
+    let mut pattern = "/".to_owned();
+    section.set(
+        "pattern",
+        &mut pattern,
+        text(|text| PathPattern::new(text).map(|_| text.to_owned())),
+    );
+    let mut until = None;
+    section.set("until", &mut until, |value| moment(value).map(Some));
+    for key in ["origin", "action", "by", "reason"] {
+        section.demand(key);
+    }
+    section.finish();
+    let (Some(origin), Some(action), Some(by), Some(reason)) = said else {
+        return None;
+    };
+    Some(Override {
+        id: OverrideId::Configured(place),
+        origin,
+        pattern,
+        action,
+        until,
+        by,
+        reason,
+        created: Moment::default(),
+    })
+}
+
+/// A day or a moment, in quotes or as TOML's own.
+fn moment(value: &Value<'_>) -> Read<Moment> {
+    let written = match value.get_ref() {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Datetime(datetime) => Some(datetime.to_string()),
+        _ => None,
+    };
+    written
+        .and_then(|text| parse_moment(&text))
+        .ok_or_else(|| {
+            let why = "expected a day, \"2026-12-31\" (it ends with that day, UTC), or a time, \"2026-12-31T12:00:00Z\"";
+            Refusal::new(value, why)
+        })
 }
 
 /// A filter of messages. A word alone must be a level: `EnvFilter` would take any other for the name of a target, and

@@ -1,6 +1,6 @@
 //! Where files go when the configuration does not say.
 //!
-//! systemd's directories come first (systemd.exec(5), `StateDirectory=`, `LogsDirectory=`), then the `certs` directory
+//! systemd's directories come first (systemd.exec(5), `StateDirectory=`), then the `certs` directory
 //! of a working copy, then the XDG base directories, then those of a service without a home.
 //!
 //! Many projects have a `certs` directory, and `crawlgate run` is used inside of them: a private key must not turn up
@@ -17,7 +17,6 @@ use std::{
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     state_directory: Option<PathBuf>,
-    logs_directory: Option<PathBuf>,
     certs: Option<PathBuf>,
     data_home: Option<PathBuf>,
     state_home: Option<PathBuf>,
@@ -53,7 +52,6 @@ impl Places {
         let below_home = |path: &str| home.as_ref().map(|home| home.join(path));
         Self {
             state_directory: variable("STATE_DIRECTORY").and_then(first_of_list),
-            logs_directory: variable("LOGS_DIRECTORY").and_then(first_of_list),
             certs,
             data_home: directory("XDG_DATA_HOME").or_else(|| below_home(".local/share")),
             state_home: directory("XDG_STATE_HOME").or_else(|| below_home(".local/state")),
@@ -75,19 +73,20 @@ impl Places {
         (directory.join("ca.crt"), directory.join("ca.key"))
     }
 
-    /// The decision log.
+    /// The store, and the socket beside it by which commands reach the process that writes it.
     #[must_use]
-    pub fn decision_log(&self) -> PathBuf {
-        let directory = if let Some(logs) = &self.logs_directory {
-            logs.clone()
-        } else if let Some(state) = &self.state_directory {
+    pub fn store(&self) -> (PathBuf, PathBuf) {
+        let directory = if let Some(state) = &self.state_directory {
             state.clone()
         } else if let Some(state) = &self.state_home {
             state.join("crawlgate")
         } else {
-            Path::new("/var/log/crawlgate").to_owned()
+            Path::new("/var/lib/crawlgate").to_owned()
         };
-        directory.join("decisions.jsonl")
+        (
+            directory.join("crawlgate.db"),
+            directory.join("crawlgate.sock"),
+        )
     }
 }
 
@@ -257,41 +256,31 @@ mod tests {
     }
 
     #[test]
-    fn the_decision_log_goes_to_the_first_place_that_exists() {
+    fn the_store_goes_to_the_first_place_that_exists() {
         type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
-        let cases: [Case<'_>; 5] = [
+        let cases: [Case<'_>; 4] = [
             (
-                "systemd's logs directory comes first",
-                &[
-                    ("LOGS_DIRECTORY", "/var/log/gate"),
-                    ("STATE_DIRECTORY", "/var/lib/gate"),
-                ],
-                "/var/log/gate/decisions.jsonl",
-            ),
-            (
-                "then its state directory",
+                "systemd's state directory comes first",
                 &[("STATE_DIRECTORY", "/var/lib/gate"), ("HOME", "/home/a")],
-                "/var/lib/gate/decisions.jsonl",
+                "/var/lib/gate",
             ),
             (
                 "then XDG_STATE_HOME",
                 &[("XDG_STATE_HOME", "/state"), ("HOME", "/home/a")],
-                "/state/crawlgate/decisions.jsonl",
+                "/state/crawlgate",
             ),
             (
                 "then HOME",
                 &[("HOME", "/home/a")],
-                "/home/a/.local/state/crawlgate/decisions.jsonl",
+                "/home/a/.local/state/crawlgate",
             ),
-            (
-                "a service without a home",
-                &[],
-                "/var/log/crawlgate/decisions.jsonl",
-            ),
+            ("a service without a home", &[], "/var/lib/crawlgate"),
         ];
         for (name, variables, want) in cases {
-            let places = places(variables, Some("/src/certs"));
-            assert_eq!(places.decision_log(), Path::new(want), "{name}");
+            let (store, socket) = places(variables, Some("/src/certs")).store();
+            let want = Path::new(want);
+            assert_eq!(store, want.join("crawlgate.db"), "{name}");
+            assert_eq!(socket, want.join("crawlgate.sock"), "{name}");
         }
     }
 }

@@ -34,6 +34,15 @@ pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 pub(super) struct Refusal {
     span: Range<usize>,
     why: String,
+    shows: Shows,
+}
+
+/// Whether a fault shows the value.
+#[derive(Clone, Copy, Debug)]
+enum Shows {
+    AsWritten,
+    /// It may hold a password.
+    Nothing,
 }
 
 impl Refusal {
@@ -41,7 +50,17 @@ impl Refusal {
         vec![Self {
             span: value.span(),
             why: why.into(),
+            shows: Shows::AsWritten,
         }]
+    }
+
+    /// Refuses a value that may hold a password and is not repeated.
+    pub(super) fn secret(value: &Value<'_>, why: impl Into<String>) -> Vec<Self> {
+        let mut refusals = Self::new(value, why);
+        for refusal in &mut refusals {
+            refusal.shows = Shows::Nothing;
+        }
+        refusals
     }
 
     /// Adds an alternative to what is allowed.
@@ -161,9 +180,12 @@ impl<'t> Section<'_, 't> {
             Ok(value) => *target = value,
             Err(refusals) => {
                 self.refused.push(key);
-                for Refusal { span, why } in refusals {
+                for Refusal { span, why, shows } in refusals {
                     let line = self.reader.line(span.start);
-                    let shown = self.reader.shown(span);
+                    let shown = match shows {
+                        Shows::AsWritten => self.reader.shown(span),
+                        Shows::Nothing => "…".to_owned(),
+                    };
                     let message = format!("{} = {shown}: {why}", self.label(key));
                     self.reader.faults.push(Fault { line, message });
                 }
@@ -186,6 +208,40 @@ impl<'t> Section<'_, 't> {
             self.reader.faults.push(Fault { line, message });
         }
         table
+    }
+
+    /// The tables of an array of tables, each for [`Reader::section`]. A value of another type is a fault.
+    pub(super) fn subsections(&mut self, key: &'static str) -> Vec<&'t DeTable<'t>> {
+        self.known.push(key);
+        let Some(value) = self.value(key) else {
+            return Vec::new();
+        };
+        let tables = value
+            .get_ref()
+            .as_array()
+            .and_then(|array| array.iter().map(|item| item.get_ref().as_table()).collect());
+        tables.unwrap_or_else(|| {
+            let line = self.reader.line(value.span().start);
+            let name = match self.name {
+                "" => key.to_owned(),
+                name => format!("{name}.{key}"),
+            };
+            let message = format!("{}: each one is written [[{name}]]", self.label(key));
+            self.reader.faults.push(Fault { line, message });
+            Vec::new()
+        })
+    }
+
+    /// Faults the section where it does not name `key`, at the first key that it does name.
+    pub(super) fn demand(&mut self, key: &'static str) {
+        if self.names(key) {
+            return;
+        }
+        let named = self.table.into_iter().flat_map(|table| table.iter());
+        let first = named.map(|(name, _)| name.span().start).min();
+        let line = first.map_or(1, |start| self.reader.line(start));
+        let message = format!("{} is missing", self.label(key));
+        self.reader.faults.push(Fault { line, message });
     }
 
     /// Gives `read` every key of the section with its value, for a section whose keys are the file's own.

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fs, net::IpAddr, path::Path};
 
 use super::*;
+use crate::policy::overrides::Action;
 
 mod mistakes;
 
@@ -31,11 +32,13 @@ fn the_shipped_file_holds_the_defaults() {
 #[test]
 fn the_shipped_file_names_every_key() {
     let mut named = BTreeSet::new();
-    let mut section = "";
+    let mut section = String::new();
     for line in SHIPPED.lines() {
         let line = line.trim_start_matches("# ");
-        if let Some((name, _)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            section = name;
+        let line = line.replace("[[", "[");
+        let header = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        if let Some((name, _)) = header {
+            section = name.to_owned();
             named.insert(name.to_owned());
         } else if let Some((key, _)) = line.split_once(" = ") {
             named.insert(format!("{section}.{key}"));
@@ -124,6 +127,20 @@ response_timeout = "2s"
 idle_timeout = "3s"
 idle_per_host = 0
 hosts = { "Site.example" = "192.0.2.1", "other.example." = "2001:db8::1" }
+[[upstream.proxy]]
+hosts = ["*.intranet.example", "wiki.example"]
+direct = true
+[[upstream.proxy]]
+hosts = "*.onion"
+url = "socks5://127.0.0.1:9050"
+[[upstream.proxy]]
+hosts = ["*"]
+url = "http://proxy.example:3128"
+credentials_file = "proxy.pass"
+[egress]
+allow = ["127.0.0.0/8", "[::1]:8080", "*.Intranet.example:8443"]
+deny = "203.0.113.0/24"
+connect_ports = [443, "8000-8999"]
 [log]
 decisions = "all"
 file = "decisions.jsonl"
@@ -134,6 +151,32 @@ keep = 1
 on_failure = "continue"
 redact_query = true
 level = "warn,crawlgate::proxy=debug"
+[store]
+path = "store.db"
+synchronous = "full"
+[audit]
+durability = "strict"
+keep = "forever"
+max_size = "unlimited"
+seal_every = "1m"
+[admin]
+socket = "/run/gate.sock"
+[policy]
+mode = "report"
+report_origins = ["https://Site.example", "http://other.example:8080"]
+report_clients = ["10.0.0.0/8", "192.0.2.7"]
+[[override]]
+origin = "https://site.example"
+pattern = "/press/*.html$"
+action = "allow"
+until = "2026-12-31"
+by = "Ada \"the gate\" Example"
+reason = "written permission"
+[[override]]
+origin = "http://other.example"
+action = "deny"
+by = "Ada"
+reason = "asked to stay away"
 "#;
 
 #[test]
@@ -175,6 +218,31 @@ fn values_arrive_as_they_are_meant() {
         Some(&IpAddr::from([192, 0, 2, 1]))
     );
     assert!(other.upstream.hosts.contains_key("other.example"));
+    let [direct, socks, http] = other.upstream.routes.as_slice() else {
+        panic!("three ways")
+    };
+    assert_eq!((direct.hosts.len(), &direct.via), (2, &Via::Direct));
+    let Via::Proxy(socks) = &socks.via else {
+        panic!("a proxy")
+    };
+    assert_eq!((socks.protocol, socks.port), (ProxyProtocol::Socks5, 9050));
+    let Via::Proxy(http) = &http.via else {
+        panic!("a proxy")
+    };
+    let file = Path::new("/etc/crawlgate/proxy.pass").to_owned();
+    assert_eq!(http.credentials, Credentials::File(file));
+    assert_eq!(
+        other.store.path.as_deref(),
+        Some(Path::new("/etc/crawlgate/store.db"))
+    );
+    assert_eq!((other.audit.keep, other.audit.max_size), (None, None));
+    let [allowed, denied] = other.policy.overrides.as_slice() else {
+        panic!("two overrides")
+    };
+    assert_eq!(allowed.id.to_string(), "config-1");
+    assert_eq!(allowed.until, parse_moment("2027-01-01T00:00:00Z"));
+    assert_eq!(denied.pattern, "/");
+    assert_eq!((denied.action, denied.until), (Action::Deny, None));
     let single: IpNet = "192.0.2.7/32".parse().unwrap();
     assert_eq!(other.listen.allow.get(1), Some(&single));
 }
@@ -223,10 +291,65 @@ fn a_profile_brings_its_values_and_single_keys_change_them() {
 }
 
 #[test]
+fn the_password_of_an_upstream_proxy_is_not_shown() {
+    let table = "[[upstream.proxy]]\nhosts = ['*']\nurl = ";
+    let config = parse(&format!("{table}'http://u:sesame@proxy.example:3128'")).expect("right");
+    let [
+        Route {
+            via: Via::Proxy(proxy),
+            ..
+        },
+    ] = config.upstream.routes.as_slice()
+    else {
+        panic!("one proxy")
+    };
+    let Credentials::Inline { password, .. } = &proxy.credentials else {
+        panic!("credentials")
+    };
+    assert_eq!(password.reveal(), "sesame");
+    let wrong = parse(&format!("{table}'https://u:sesame@proxy.example'")).expect_err("https");
+    for shown in [config.to_toml(), format!("{config:?}"), wrong.to_string()] {
+        assert!(!shown.contains("sesame"), "{shown}");
+    }
+    assert!(config.to_toml().contains("http://u:***@proxy.example:3128"));
+}
+
+#[test]
 fn a_log_can_be_without_file() {
     for value in ["\"\"", "false"] {
         let config = parse(&format!("[log]\nfile = {value}")).expect(value);
         assert_eq!(config.log.file, None, "{value}");
+    }
+}
+
+#[test]
+fn the_socket_lies_beside_the_store() {
+    let cases = [
+        (
+            "a store elsewhere",
+            "[store]\npath = '/a/b.db'",
+            Some("/a/b.sock"),
+        ),
+        ("no store", "[store]\npath = ''", None),
+        (
+            "a place of its own",
+            "[store]\npath = '/a/b.db'\n[admin]\nsocket = '/c'",
+            Some("/c"),
+        ),
+        (
+            "no socket",
+            "[store]\npath = '/a/b.db'\n[admin]\nsocket = ''",
+            None,
+        ),
+        (
+            "a socket without a store",
+            "[store]\npath = ''\n[admin]\nsocket = '/c'",
+            Some("/c"),
+        ),
+    ];
+    for (name, text, want) in cases {
+        let socket = parse(text).expect(name).admin.socket;
+        assert_eq!(socket.as_deref(), want.map(Path::new), "{name}");
     }
 }
 

@@ -1,6 +1,10 @@
-//! Durations and sizes as people write them: `"1h30m"`, `"256MiB"`.
+//! Durations, sizes and days as people write them: `"1h30m"`, `"256MiB"`, `"2026-12-31"`.
 
 use std::{fmt::Write as _, time::Duration};
+
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
+
+use crate::clock::Moment;
 
 /// Longest duration that is read: a hundred years, so that adding it to any real moment means something.
 const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
@@ -95,6 +99,29 @@ pub fn format_bytes(bytes: u64) -> String {
     }
 }
 
+/// Reads the end of a span of time: a day such as `2026-12-31`, which is over at the midnight that ends it, UTC, or a
+/// time with its offset, `2026-12-31T12:00:00Z` (RFC 3339). None before 1970.
+#[must_use]
+pub fn parse_moment(text: &str) -> Option<Moment> {
+    let time: Timestamp = if text.len() == "2026-12-31".len() {
+        let next = text.parse::<Date>().ok()?.tomorrow().ok()?;
+        next.to_zoned(TimeZone::UTC).ok()?.timestamp()
+    } else {
+        text.parse().ok()?
+    };
+    let millis = u64::try_from(time.as_millisecond()).ok()?;
+    Some(Moment::from_millis(millis))
+}
+
+/// Writes a moment so that [`parse_moment`] reads the same: RFC 3339, UTC.
+#[must_use]
+pub fn format_moment(moment: Moment) -> String {
+    let millis = i64::try_from(moment.as_millis()).unwrap_or(i64::MAX);
+    // Only a broken clock yields what no calendar can write.
+    let time = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX);
+    time.to_string()
+}
+
 /// The number at the start of `text`, and what follows it.
 fn split_number(text: &str) -> Option<(u64, &str)> {
     let end = text
@@ -175,6 +202,39 @@ mod tests {
     fn sizes_are_written_as_they_are_read() {
         for text in ["0", "17", "500KiB", "256MiB", "3GiB", "1000000"] {
             assert_eq!(format_bytes(parse_bytes(text).unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn moments_are_days_or_times() {
+        let cases = [
+            (
+                "a day ends at midnight",
+                "2026-11-20",
+                Some(1_795_219_200_000),
+            ),
+            (
+                "the last day of a year",
+                "2026-12-31",
+                Some(1_798_761_600_000),
+            ),
+            ("a time", "2026-11-20T12:00:00Z", Some(1_795_176_000_000)),
+            (
+                "with an offset",
+                "2026-11-20T13:00:00.5+01:00",
+                Some(1_795_176_000_500),
+            ),
+            ("a time of nowhere", "2026-11-20T12:00:00", None),
+            ("no such day", "2026-02-30", None),
+            ("before 1970", "1969-01-01", None),
+            ("a word", "tomorrow", None),
+        ];
+        for (name, text, millis) in cases {
+            let moment = parse_moment(text);
+            assert_eq!(moment.map(Moment::as_millis), millis, "{name}");
+            if let Some(moment) = moment {
+                assert_eq!(parse_moment(&format_moment(moment)), Some(moment), "{name}");
+            }
         }
     }
 }

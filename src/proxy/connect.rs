@@ -22,13 +22,14 @@ use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
 use super::body::Answer;
-use super::exchange::{Connection, Refused, unread};
+use super::exchange::{Connection, Refused, unread, unsent};
 use super::ledger::Ledger;
 use super::respond::Refusal;
 use super::server::{self, Visitor};
 use super::target::{self, Scope, Unreadable};
+use crate::egress::Failure;
 use crate::gate::Kind;
-use crate::policy::{Decision, Reason, Target};
+use crate::policy::{Ruling, Target};
 use crate::rep::{Origin, Scheme};
 
 /// The content type of a TLS record that carries a handshake message.
@@ -50,6 +51,10 @@ pub async fn connect(
         (_, Err(unreadable)) => return Err(unread(unreadable, ledger)),
     };
     ledger.origin = Some(origin.clone());
+    let judged = connection.visitor.proxy.egress.judge_connect(&origin);
+    if let Err(wall) = judged {
+        return Err(unsent(Failure::Prohibited(wall), ledger));
+    }
     let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
         return Err(unread(Unreadable::Malformed, ledger));
     };
@@ -87,7 +92,7 @@ async fn intercept(
     connection: Connection,
     origin: Origin,
     upgraded: Upgraded,
-    mut ledger: Box<Ledger>,
+    ledger: Box<Ledger>,
     patience: Duration,
 ) {
     let mut io = TokioIo::new(upgraded);
@@ -132,10 +137,44 @@ async fn intercept(
                 server::serve(io, connection.visitor, scope).await;
             }
         }
-        _ => {
-            ledger.decision = Decision::bare(Reason::OpaqueTunnel);
+        _ => Box::pin(pass_opaque(&connection, origin, io, ledger)).await,
+    }
+}
+
+/// Records that neither TLS nor HTTP is spoken in a tunnel, and where that is only to be reported, lets it through.
+async fn pass_opaque(
+    connection: &Connection,
+    origin: Origin,
+    io: Peeked<TokioIo<Upgraded>>,
+    mut ledger: Box<Ledger>,
+) {
+    let proxy = &connection.visitor.proxy;
+    let target = whole(origin);
+    let client = connection.visitor.client.ip();
+    match proxy.gate.clear_opaque(target, client, ledger.time) {
+        Ruling::Refuse(decision) => {
+            ledger.decision = decision;
             ledger.failed("http_protocol_error");
         }
+        Ruling::Clear(permit, decision) => {
+            ledger.decision = decision;
+            ledger.opaque = true;
+            match proxy.egress.connect(permit).await {
+                Ok(upstream) => {
+                    ledger.upstream = upstream.peer_addr().ok();
+                    relay(io, upstream, ledger).await;
+                }
+                Err(failure) => ledger.failed(failure.error_type()),
+            }
+        }
+    }
+}
+
+/// All that a tunnel to `origin` may carry.
+fn whole(origin: Origin) -> Target {
+    Target {
+        origin,
+        path: http::uri::PathAndQuery::from_static("/"),
     }
 }
 
@@ -205,17 +244,16 @@ async fn open(
     mut ledger: Box<Ledger>,
 ) -> Result<Response<Answer>, Refused> {
     ledger.opaque = true;
-    let target = Target {
-        origin,
-        path: http::uri::PathAndQuery::from_static("/"),
-    };
-    let permit = match connection.clear(Kind::Tunnel, target, &mut ledger).await {
+    let permit = match connection
+        .clear(Kind::Tunnel, whole(origin), &mut ledger)
+        .await
+    {
         Some(permit) => permit,
         None => return Err((Refusal::Decided, ledger)),
     };
     let upstream = match connection.visitor.proxy.egress.connect(permit).await {
         Ok(upstream) => upstream,
-        Err(failure) => return Err((Refusal::Upstream(failure), ledger)),
+        Err(failure) => return Err(unsent(failure, ledger)),
     };
     ledger.upstream = upstream.peer_addr().ok();
     ledger.answered(StatusCode::OK.as_u16(), None);

@@ -16,9 +16,10 @@ use super::server::Visitor;
 use super::target::{self, Scope, Unreadable};
 use super::upstream::{self, Invitation, Received, Timer};
 use super::{connect, fields};
+use crate::config::OnFailure;
 use crate::egress::{Failure, Inbound};
-use crate::gate::Kind;
-use crate::policy::{Decision, Permit, Reason, Ruling, Target};
+use crate::gate::{Asker, Kind};
+use crate::policy::{Decision, Permit, Reason, Ruling, Target, Verdict};
 
 /// What all exchanges of a connection share.
 #[derive(Debug, Clone)]
@@ -59,8 +60,10 @@ impl Connection {
             && let Some(refused) = self.link.take_refused()
         {
             ledger.enter_excerpt(refused.excerpt);
-            ledger.decision = Decision::bare(Reason::BadRequest);
-            return self.refuse(&Refusal::Form(refused.violation), ledger, shape);
+            ledger.decision = Decision::bare(Reason::BadRequest, ledger.time);
+            return self
+                .refuse(&Refusal::Form(refused.violation), ledger, shape)
+                .await;
         }
         ledger.user_agent = request.headers().get(USER_AGENT).cloned();
         ledger.agent = self.visitor.proxy.gate.identify(request.headers());
@@ -76,14 +79,14 @@ impl Connection {
         if shape.is_connect {
             return match Box::pin(connect::connect(self, request, ledger)).await {
                 Ok(response) => response,
-                Err((refusal, ledger)) => self.refuse(&refusal, ledger, shape),
+                Err((refusal, ledger)) => self.refuse(&refusal, ledger, shape).await,
             };
         }
         // What the wire takes for a request to switch protocols; it waits for the answer.
         let may_switch = request.headers().contains_key(UPGRADE) && request.body().is_end_stream();
         let response = match self.forward(request, ledger, may_switch).await {
             Ok(response) => response,
-            Err((refusal, ledger)) => self.refuse(&refusal, ledger, shape),
+            Err((refusal, ledger)) => self.refuse(&refusal, ledger, shape).await,
         };
         if may_switch {
             self.link.decide(match response.status() {
@@ -141,7 +144,7 @@ impl Connection {
             timer,
         } = match received {
             Ok(received) => received,
-            Err(failure) => return Err((Refusal::Upstream(failure), ledger)),
+            Err(failure) => return Err(unsent(failure, ledger)),
         };
         ledger.upstream = Some(peer);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -161,10 +164,12 @@ impl Connection {
     /// Asks the gate, and enters what it decides.
     pub async fn clear(&self, kind: Kind, target: Target, ledger: &mut Ledger) -> Option<Permit> {
         let gate = &self.visitor.proxy.gate;
-        let user_agent = ledger.user_agent.as_ref();
-        let cleared = gate
-            .clear(kind, target, &ledger.agent, user_agent, ledger.time)
-            .await;
+        let asker = Asker {
+            client: self.visitor.client.ip(),
+            agent: &ledger.agent,
+            user_agent: ledger.user_agent.as_ref(),
+        };
+        let cleared = gate.clear(kind, target, &asker, ledger.time).await;
         ledger.hold = cleared.hold;
         let (permit, decision) = match cleared.ruling {
             Ruling::Clear(permit, decision) => (Some(permit), decision),
@@ -222,7 +227,12 @@ impl Connection {
         answer.map(|()| Answer::empty())
     }
 
-    fn refuse(&self, refusal: &Refusal, ledger: Box<Ledger>, shape: Shape) -> Response<Answer> {
+    async fn refuse(
+        &self,
+        refusal: &Refusal,
+        mut ledger: Box<Ledger>,
+        shape: Shape,
+    ) -> Response<Answer> {
         let asked = Asked {
             is_head: shape.is_head,
             is_connect: shape.is_connect,
@@ -234,7 +244,32 @@ impl Connection {
             Some(_) => self.visitor.proxy.clock.now(),
             None => ledger.time,
         };
-        respond::refuse(refusal, ledger, asked, now)
+        let mut response = respond::refuse(refusal, &mut ledger, asked, now);
+        if self.must_be_kept_first(&ledger.decision) {
+            ledger.settle(response.body().len() as u64);
+            // Boxed: a wait for the disk should not burden every request's future.
+            let kept = Box::pin(self.visitor.proxy.log.flush()).await;
+            if kept.is_err() && self.denies_unrecorded() {
+                // What was decided is not known to be kept, so it is not told.
+                ledger.decision = Decision::bare(Reason::LogFailed, now);
+                response = respond::refuse(&Refusal::Decided, &mut ledger, asked, now);
+            }
+        }
+        response.map(|body| Answer::own(body, ledger))
+    }
+
+    /// Whether nothing is told that cannot be recorded.
+    fn denies_unrecorded(&self) -> bool {
+        self.visitor.proxy.settings.load().log.on_failure == OnFailure::Deny
+    }
+
+    /// Whether an answer may leave only after its record is on disk.
+    fn must_be_kept_first(&self, decision: &Decision) -> bool {
+        decision.verdict() != Verdict::Allow
+            && !decision.is_only_reported()
+            // A log that fails cannot even keep that.
+            && decision.reason != Reason::LogFailed
+            && self.visitor.proxy.log.is_strict()
     }
 }
 
@@ -243,19 +278,31 @@ pub type Refused = (Refusal, Box<Ledger>);
 
 /// Refuses a request for its form.
 fn bad(refusal: Refusal, mut ledger: Box<Ledger>) -> Refused {
-    ledger.decision = Decision::bare(Reason::BadRequest);
+    ledger.decision = Decision::bare(Reason::BadRequest, ledger.time);
     (refusal, ledger)
+}
+
+/// Refuses a request that was cleared and got no answer. Where its name led behind a wall, that decides.
+pub fn unsent(failure: Failure, mut ledger: Box<Ledger>) -> Refused {
+    match failure {
+        Failure::Prohibited(wall) => {
+            ledger.decision = Decision::walled(wall, ledger.time);
+            (Refusal::Decided, ledger)
+        }
+        failure => (Refusal::Upstream(failure), ledger),
+    }
 }
 
 /// Refuses a request whose target cannot be judged.
 pub fn unread(unreadable: Unreadable, mut ledger: Box<Ledger>) -> Refused {
-    ledger.decision = Decision::bare(match &unreadable {
+    let reason = match &unreadable {
         Unreadable::Misdirected { found, .. } => {
             ledger.strayed(found);
             Reason::Misdirected
         }
         _ => Reason::BadRequest,
-    });
+    };
+    ledger.decision = Decision::bare(reason, ledger.time);
     (Refusal::Target(unreadable), ledger)
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A [`Ledger`] opens with the exchange and travels with it: into the response's body, into an upgraded
 //! connection. It writes its record when it is dropped, so an error, a crawler that hangs up and a
-//! cancelled task all leave the same kind of line. Until a decision is made the ledger says so.
+//! cancelled task all leave the same kind of line. Until a decision is made the ledger says so. One that must be on
+//! disk before its answer leaves is [settled](Ledger::settle) before that.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::target::Scope;
 use crate::agent::Agent;
 use crate::audit::{self, DecisionId, Record};
 use crate::clock::Moment;
+use crate::policy::overrides::Override;
 use crate::policy::{Decision, Reason, Verdict};
 use crate::rep::Origin;
 use crate::robots::access::{Absence, Cause};
@@ -70,6 +72,8 @@ enum Stage {
     Answered,
     /// The crawler went away, or broke off.
     Left,
+    /// Recorded already, whatever comes after.
+    Settled,
 }
 
 /// The URL as it came.
@@ -125,7 +129,7 @@ impl Ledger {
             },
             agent: Arc::default(),
             user_agent: None,
-            decision: Decision::bare(Reason::RobotsPending),
+            decision: Decision::bare(Reason::RobotsPending, time),
             hold: Duration::ZERO,
             upstream: None,
             status: None,
@@ -150,29 +154,43 @@ impl Ledger {
     pub fn answered(&mut self, status: u16, error: Option<&'static str>) {
         self.status = Some(status);
         self.error = error;
-        self.stage = Stage::Answered;
+        self.enter(Stage::Answered);
         self.link.answer();
+    }
+
+    /// Records the exchange now, before its answer leaves, which will have a body of `octets`. What becomes of the
+    /// answer then is not recorded.
+    pub fn settle(&mut self, octets: u64) {
+        self.bytes_out = octets;
+        self.record();
+        self.stage = Stage::Settled;
+    }
+
+    fn enter(&mut self, stage: Stage) {
+        if self.stage != Stage::Settled {
+            self.stage = stage;
+        }
     }
 
     /// Enters what went wrong.
     pub fn failed(&mut self, error: &'static str) {
         self.error = Some(error);
-        self.stage = Stage::Answered;
+        self.enter(Stage::Answered);
     }
 
     /// Both sides have said all they had to say.
     pub fn finished(&mut self) {
-        self.stage = Stage::Answered;
+        self.enter(Stage::Answered);
     }
 
     /// The crawler went away before it had the whole answer.
     pub fn hung_up(&mut self) {
-        self.stage = Stage::Left;
+        self.enter(Stage::Left);
     }
 
     /// Nothing is asked for until further notice.
     pub fn asks_nothing(&mut self) {
-        self.stage = Stage::Silent;
+        self.enter(Stage::Silent);
     }
 
     /// Enters the URL as the crawler named it, where that is not what its connection is for.
@@ -198,7 +216,7 @@ impl Ledger {
             Stage::Asked | Stage::Left if self.proxy.cut.is_cancelled() => Some(CUT_OFF),
             Stage::Asked => Some(HUNG_UP),
             Stage::Left => self.error.or(Some(HUNG_UP)),
-            Stage::Silent | Stage::Answered => self.error,
+            Stage::Silent | Stage::Answered | Stage::Settled => self.error,
         }
     }
 
@@ -220,12 +238,16 @@ impl Ledger {
             .as_ref()
             .map(Origin::robots_url)
             .unwrap_or_default();
+        let decision = &self.decision;
+        let cause = decision.cause().map(Cause::code);
         let record = Record {
             time: self.time,
             id: self.id,
-            mode: "enforce",
+            decided_at: decision.at,
+            mode: decision.mode.as_str(),
             verdict,
-            reason: self.decision.reason.as_str(),
+            reason: decision.reason.as_str(),
+            policy: decision.terms,
             client: audit::Client {
                 address: self.client,
                 name: None,
@@ -245,16 +267,16 @@ impl Ledger {
             port: self.origin.as_ref().map_or(0, Origin::port),
             via: self.via,
             opaque: self.opaque,
-            rule: self.decision.rule.as_ref().map(|rule| audit::RuleLine {
+            rule: decision.rule.as_ref().map(|rule| audit::RuleLine {
                 group: &rule.group,
                 text: &rule.text,
                 line: rule.line,
             }),
-            robots: self
-                .decision
+            overridden: decision.asserted.as_deref().map(assertion_of),
+            robots: decision
                 .basis
                 .as_deref()
-                .map(|state| copy_of(state, &robots_url)),
+                .map(|state| copy_of(state, &robots_url, cause.as_deref().unwrap_or_default())),
             hold: self.hold,
             upstream: self.upstream,
             status: self.status,
@@ -282,14 +304,26 @@ const CUT_OFF: &str = "proxy_stopped";
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        if self.stage != Stage::Silent {
+        if !matches!(self.stage, Stage::Silent | Stage::Settled) {
             self.record();
         }
         self.link.end();
     }
 }
 
-fn copy_of<'a>(state: &'a State, url: &'a str) -> audit::RobotsCopy<'a> {
+fn assertion_of(asserted: &Override) -> audit::Assertion<'_> {
+    audit::Assertion {
+        id: asserted.id,
+        origin: asserted.origin.as_str(),
+        pattern: &asserted.pattern,
+        action: asserted.action.as_str(),
+        by: &asserted.by,
+        reason: &asserted.reason,
+        until: asserted.until,
+    }
+}
+
+fn copy_of<'a>(state: &'a State, url: &'a str, cause: &'a str) -> audit::RobotsCopy<'a> {
     let snapshot = state.snapshot();
     let status = match state {
         State::Unreachable { outage, .. } => match outage.cause {
@@ -306,6 +340,17 @@ fn copy_of<'a>(state: &'a State, url: &'a str) -> audit::RobotsCopy<'a> {
         State::Unavailable { fetched, .. } => Some(*fetched),
         _ => snapshot.map(|snapshot| snapshot.fetched),
     };
+    let fresh_until = match state {
+        State::Successful { fresh, .. } | State::Unavailable { fresh, .. } => Some(fresh.until),
+        State::NeverFetched | State::Unreachable { .. } => None,
+    };
+    let unreachable = state.outage().map(|outage| audit::Outage {
+        since: outage.since,
+        cause,
+        answers: outage.cause.is_answer(),
+        attempts: outage.attempts,
+        next_attempt: outage.next_attempt,
+    });
     audit::RobotsCopy {
         url,
         final_url: snapshot.map(|snapshot| &*snapshot.final_url),
@@ -315,6 +360,8 @@ fn copy_of<'a>(state: &'a State, url: &'a str) -> audit::RobotsCopy<'a> {
         sha256: snapshot.map(|snapshot| snapshot.sha256),
         bytes: snapshot.map(|snapshot| snapshot.robots.text().len() as u64),
         truncated: snapshot.is_some_and(|snapshot| snapshot.robots.is_truncated()),
+        fresh_until,
+        unreachable,
     }
 }
 

@@ -10,13 +10,12 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
-use super::body::Answer;
 use super::framing::Violation;
 use super::ledger::Ledger;
 use super::target::Unreadable;
 use crate::audit::json::Object;
 use crate::clock::Moment;
-use crate::egress::Failure;
+use crate::egress::{Failure, Prohibited};
 use crate::policy::{Decision, Reason};
 use crate::rep::Origin;
 
@@ -70,13 +69,13 @@ pub fn wants_text(accept: &[HeaderValue]) -> bool {
     text
 }
 
-/// Builds the answer, and enters it in the ledger, which leaves with it.
+/// Builds the answer, and enters it in the ledger.
 pub fn refuse(
     refusal: &Refusal,
-    mut ledger: Box<Ledger>,
+    ledger: &mut Ledger,
     asked: Asked,
     now: Moment,
-) -> Response<Answer> {
+) -> Response<Bytes> {
     let Told {
         status,
         error,
@@ -84,14 +83,20 @@ pub fn refuse(
         detail,
         retry_after,
         close,
-    } = tell(refusal, &ledger, asked, now);
+    } = tell(refusal, ledger, asked, now);
     let id = ledger.id.to_string();
     let reason = ledger.decision.reason.as_str();
     // Without a decision, the answer is about the request or the way, not about a robots.txt.
-    let robots_url = match refusal {
-        Refusal::Decided => ledger.origin.as_ref().map(Origin::robots_url),
+    let robots_url = match (refusal, ledger.decision.reason) {
+        (Refusal::Decided, Reason::OperatorDeny | Reason::AddressProhibited) => None,
+        (Refusal::Decided, _) => ledger.origin.as_ref().map(Origin::robots_url),
         _ => None,
     };
+    let asserted = match refusal {
+        Refusal::Decided => ledger.decision.asserted.as_ref(),
+        _ => None,
+    };
+    let asserted = asserted.map(|asserted| asserted.id.to_string());
     let rule = match refusal {
         Refusal::Decided => ledger.decision.rule.as_ref(),
         _ => None,
@@ -107,6 +112,9 @@ pub fn refuse(
                 "rule: {} (line {}, group {})",
                 rule.text, rule.line, rule.group
             );
+        }
+        if let Some(id) = &asserted {
+            let _ = writeln!(text, "override: {id}");
         }
         if let Some(url) = &robots_url {
             let _ = writeln!(text, "robots.txt: {url}");
@@ -129,6 +137,7 @@ pub fn refuse(
         problem.text_or_null("rule", rule.map(|rule| rule.text.as_bytes()), MOST);
         problem.number_or_null("line", rule.map(|rule| u64::from(rule.line)));
         problem.text_or_null("group", rule.map(|rule| rule.group.as_bytes()), MOST);
+        problem.text_or_null("override", asserted.as_deref().map(str::as_bytes), MOST);
         problem.text_or_null("robots_url", robots_url.as_deref().map(str::as_bytes), MOST);
         problem.plain("id", id.as_bytes());
         problem.close();
@@ -142,7 +151,7 @@ pub fn refuse(
     } else {
         body.into()
     };
-    let mut response = Response::new(Answer::own(body, ledger));
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -313,11 +322,33 @@ fn decided(decision: &Decision, origin: &str, asked: Asked, now: Moment) -> Told
             "Decisions cannot be recorded",
             "The decision log cannot be written, so nothing is forwarded; the operator must make room for it.".to_owned(),
         ),
+        Reason::OperatorDeny => (
+            StatusCode::FORBIDDEN,
+            "http_request_denied",
+            "Denied by the operator of this proxy",
+            match &decision.asserted {
+                // Who asserted it is between the operator and the log.
+                Some(asserted) => format!(
+                    "Override {} denies this URL to crawlers that use this proxy ({}); do not request it.",
+                    asserted.id, asserted.reason
+                ),
+                None => format!("The operator of this proxy denies this URL of {origin}; do not request it."),
+            },
+        ),
         Reason::PathGuard => (
             StatusCode::FORBIDDEN,
             "http_request_denied",
             "Disallowed by robots.txt in another reading of the path",
             format!("An origin may read this path as one that the robots.txt of {origin} disallows; write it without dot segments and doubled slashes."),
+        ),
+        Reason::AddressProhibited => (
+            StatusCode::FORBIDDEN,
+            decision.wall.map_or("destination_ip_prohibited", Prohibited::error_type),
+            "The destination may not be reached from here",
+            match decision.wall {
+                Some(wall) => format!("{origin} {wall}."),
+                None => format!("{origin} may not be reached; see [egress] in the configuration."),
+            },
         ),
         // The others are answered from their own refusals, or forwarded.
         Reason::RobotsDisallow
@@ -325,6 +356,7 @@ fn decided(decision: &Decision, origin: &str, asked: Asked, now: Moment) -> Told
         | Reason::NoRules
         | Reason::RobotsUnavailable
         | Reason::RobotsTxt
+        | Reason::OperatorAllow
         | Reason::Misdirected
         | Reason::BadRequest => (
             StatusCode::FORBIDDEN,

@@ -75,8 +75,10 @@ pub enum Cause {
     Redirect(u16),
     /// No connection can be made to such an origin: `ftp`, or a name that fits no request.
     Unaddressable,
-    /// A public origin redirected to an internal network.
+    /// The origin lies behind a wall of [`crate::egress::walls`].
     Prohibited,
+    /// It redirected to what lies behind one.
+    ProhibitedHop,
     /// The fetch itself failed inside crawlgate; never the origin's doing.
     Internal,
 }
@@ -168,7 +170,112 @@ impl Freshness {
     }
 }
 
+impl AccessResult {
+    /// The result's name in records.
+    pub fn name(&self) -> &'static str {
+        match self {
+            AccessResult::Successful { .. } => "successful",
+            AccessResult::Unavailable { .. } => "unavailable",
+            AccessResult::Unreachable { .. } => "unreachable",
+        }
+    }
+}
+
+impl Absence {
+    /// One stable word, for records and the store; [`Absence::from_code`] reads it.
+    pub fn code(self) -> String {
+        match self {
+            Absence::Status(status) => format!("status_{status}"),
+            Absence::NotFoundBehind(status) => format!("not_found_behind_{status}"),
+            Absence::TooManyRedirects => "too_many_redirects".to_owned(),
+            Absence::RedirectLoop => "redirect_loop".to_owned(),
+        }
+    }
+
+    /// What [`Absence::code`] wrote.
+    pub fn from_code(code: &str) -> Option<Absence> {
+        if let Some(status) = numbered(code, "status_") {
+            return Some(Absence::Status(status));
+        }
+        if let Some(status) = numbered(code, "not_found_behind_") {
+            return Some(Absence::NotFoundBehind(status));
+        }
+        match code {
+            "too_many_redirects" => Some(Absence::TooManyRedirects),
+            "redirect_loop" => Some(Absence::RedirectLoop),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Absence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Absence::Status(status) => write!(f, "it answered {status}"),
+            Absence::NotFoundBehind(status) => {
+                write!(
+                    f,
+                    "it answered {status} with a page that says \"not found\""
+                )
+            }
+            Absence::TooManyRedirects => f.write_str("it redirected too often"),
+            Absence::RedirectLoop => f.write_str("it redirected in a circle"),
+        }
+    }
+}
+
+/// The number after `prefix`.
+fn numbered(code: &str, prefix: &str) -> Option<u16> {
+    code.strip_prefix(prefix)?.parse().ok()
+}
+
 impl Cause {
+    /// One stable word, for records and the store; [`Cause::from_code`] reads it.
+    pub fn code(self) -> String {
+        let name = match self {
+            Cause::Status(status) => return format!("status_{status}"),
+            Cause::Redirect(status) => return format!("redirect_{status}"),
+            Cause::Dns => "dns",
+            Cause::Connect => "connect",
+            Cause::Certificate => "certificate",
+            Cause::Tls => "tls",
+            Cause::Timeout => "timeout",
+            Cause::Incomplete => "incomplete",
+            Cause::Protocol => "protocol",
+            Cause::Encoding => "encoding",
+            Cause::Unaddressable => "unaddressable",
+            Cause::Prohibited => "prohibited",
+            Cause::ProhibitedHop => "prohibited_hop",
+            Cause::Internal => "internal",
+        };
+        name.to_owned()
+    }
+
+    /// What [`Cause::code`] wrote.
+    pub fn from_code(code: &str) -> Option<Cause> {
+        if let Some(status) = numbered(code, "status_") {
+            return Some(Cause::Status(status));
+        }
+        if let Some(status) = numbered(code, "redirect_") {
+            return Some(Cause::Redirect(status));
+        }
+        Some(match code {
+            "dns" => Cause::Dns,
+            "connect" => Cause::Connect,
+            "certificate" => Cause::Certificate,
+            "tls" => Cause::Tls,
+            "timeout" => Cause::Timeout,
+            "incomplete" => Cause::Incomplete,
+            "protocol" => Cause::Protocol,
+            "encoding" => Cause::Encoding,
+            "unaddressable" => Cause::Unaddressable,
+            "prohibited" => Cause::Prohibited,
+            "prohibited_hop" => Cause::ProhibitedHop,
+            "internal" => Cause::Internal,
+            _ => return None,
+        })
+    }
+
     /// Whether the origin's server answered at all, if not as it should.
     pub fn is_answer(self) -> bool {
         matches!(
@@ -193,7 +300,10 @@ impl fmt::Display for Cause {
             Cause::Protocol => f.write_str("the answer was not valid HTTP"),
             Cause::Encoding => f.write_str("the Content-Encoding could not be decoded"),
             Cause::Redirect(status) => write!(f, "it answered {status} without a usable Location"),
-            Cause::Prohibited => f.write_str("it redirected to an internal network"),
+            Cause::Prohibited => f.write_str("it may not be reached from here ([egress] allow)"),
+            Cause::ProhibitedHop => {
+                f.write_str("it redirected to what may not be reached from here ([egress] allow)")
+            }
             Cause::Unaddressable => f.write_str("no connection can be made to such an origin"),
             Cause::Internal => f.write_str("the fetch failed inside crawlgate"),
         }
@@ -269,6 +379,42 @@ mod tests {
         ] {
             let read = Freshness::from_cache_control(values.iter().copied());
             assert_eq!(read, expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn codes_are_read_back() {
+        let causes = [
+            Cause::Status(503),
+            Cause::Redirect(304),
+            Cause::Dns,
+            Cause::Connect,
+            Cause::Certificate,
+            Cause::Tls,
+            Cause::Timeout,
+            Cause::Incomplete,
+            Cause::Protocol,
+            Cause::Encoding,
+            Cause::Unaddressable,
+            Cause::Prohibited,
+            Cause::ProhibitedHop,
+            Cause::Internal,
+        ];
+        for cause in causes {
+            assert_eq!(Cause::from_code(&cause.code()), Some(cause));
+        }
+        let absences = [
+            Absence::Status(404),
+            Absence::NotFoundBehind(500),
+            Absence::TooManyRedirects,
+            Absence::RedirectLoop,
+        ];
+        for absence in absences {
+            assert_eq!(Absence::from_code(&absence.code()), Some(absence));
+        }
+        for wrong in ["", "status_", "status_x", "status_99999", "DNS"] {
+            assert_eq!(Cause::from_code(wrong), None, "{wrong:?}");
+            assert_eq!(Absence::from_code(wrong), None, "{wrong:?}");
         }
     }
 

@@ -5,8 +5,8 @@
 //! has a deadline, and every failure becomes an [`AccessResult`]: this module never fails, it tells.
 
 mod content;
+mod trace;
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use http::header::{
@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use tokio::time::timeout;
 
 use self::content::{ACCEPTED, read};
+use self::trace::Trace;
 use super::access::{
     Absence, AccessResult, Cause, Freshness, Reading, read_status, says_not_found,
 };
@@ -25,6 +26,7 @@ use crate::clock::Clock;
 use crate::config::RobotsConfig;
 use crate::egress::{Egress, Errand, Inbound, Outgoing, Received};
 use crate::rep::{Origin, ParseOptions, Robots};
+use crate::store;
 
 /// What is sent where the crawler sends no User-Agent.
 const FALLBACK_AGENT: HeaderValue =
@@ -40,16 +42,6 @@ pub struct RobotsErrand {
     path: PathAndQuery,
     connect_timeout: Duration,
     first_byte_timeout: Duration,
-    reach: Reach,
-}
-
-/// Where a fetch may lead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    /// Anywhere: the crawler named the origin.
-    Anywhere,
-    /// Not into internal networks: a public origin named it.
-    PublicOnly,
 }
 
 impl RobotsErrand {
@@ -63,25 +55,24 @@ impl RobotsErrand {
     pub fn patience(&self) -> (Duration, Duration) {
         (self.connect_timeout, self.first_byte_timeout)
     }
-
-    /// Whether it may be run at this address.
-    pub fn may_reach(&self, address: IpAddr) -> bool {
-        self.reach == Reach::Anywhere || !is_internal(address)
-    }
 }
 
-/// Fetches the robots.txt of `origin`, speaking as `user_agent`.
+/// Fetches the robots.txt of `origin`, speaking as `user_agent`: what that means, and how it went.
 pub async fn fetch(
     egress: &Egress,
     origin: &Origin,
     user_agent: Option<&HeaderValue>,
     config: &RobotsConfig,
     clock: &Clock,
-) -> AccessResult {
-    let walk = walk(egress, origin, user_agent, config, clock);
-    timeout(config.fetch_timeout, walk)
+) -> (AccessResult, store::Fetch) {
+    // Out here, so that a fetch that is cut off leaves what it came to.
+    let mut trace = Trace::start(clock.now());
+    let walk = walk(egress, origin, user_agent, config, clock, &mut trace);
+    let result = timeout(config.fetch_timeout, walk)
         .await
-        .unwrap_or_else(|_| unreachable(Cause::Timeout))
+        .unwrap_or_else(|_| unreachable(Cause::Timeout));
+    let fetch = trace.end(&result, clock.now());
+    (result, fetch)
 }
 
 fn unreachable(cause: Cause) -> AccessResult {
@@ -97,21 +88,22 @@ async fn walk(
     user_agent: Option<&HeaderValue>,
     config: &RobotsConfig,
     clock: &Clock,
+    trace: &mut Trace,
 ) -> AccessResult {
     let mut url = origin.robots_url();
     let mut visited: Vec<String> = Vec::new();
-    let mut reach = Reach::Anywhere;
     loop {
-        let Received { response, peer } =
-            match request(egress, &url, user_agent, config, reach).await {
-                Ok(received) => received,
-                Err(cause) => return unreachable(cause),
-            };
-        // A public origin must not send us into networks that only we can see.
-        if !is_internal(peer.ip()) {
-            reach = Reach::PublicOnly;
-        }
+        trace.asks(&url);
+        let Received { response, .. } = match request(egress, &url, user_agent, config).await {
+            Ok(received) => received,
+            // It is the hop that may not be asked, not the origin.
+            Err(Cause::Prohibited) if !visited.is_empty() => {
+                return unreachable(Cause::ProhibitedHop);
+            }
+            Err(cause) => return unreachable(cause),
+        };
         let status = response.status().as_u16();
+        trace.answered(status, response.headers());
         match read_status(status, &config.deny_statuses, config.soft_404) {
             Reading::Body => return successful(response, &url, config, clock).await,
             Reading::Absent => {
@@ -161,7 +153,6 @@ async fn request(
     url: &str,
     user_agent: Option<&HeaderValue>,
     config: &RobotsConfig,
-    reach: Reach,
 ) -> Result<Received, Cause> {
     let (origin, path) = Origin::parse(url).map_err(|_| Cause::Unaddressable)?;
     let path = PathAndQuery::try_from(path).map_err(|_| Cause::Unaddressable)?;
@@ -177,34 +168,11 @@ async fn request(
         path,
         connect_timeout: config.connect_timeout,
         first_byte_timeout: config.first_byte_timeout,
-        reach,
     });
     egress
         .send(errand, request)
         .await
         .map_err(|failure| failure.cause())
-}
-
-/// Whether an address lies in a network that is not everybody's: loopback, private, link-local, shared (RFC 6598),
-/// unique local, or none at all; also written as IPv6.
-fn is_internal(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => {
-            let [a, b, ..] = v4.octets();
-            let is_shared = a == 100 && (64..128).contains(&b);
-            v4.is_loopback()
-                || v4.is_private()
-                || v4.is_link_local()
-                || v4.is_unspecified()
-                || is_shared
-        }
-        IpAddr::V6(v6) => {
-            v6.is_loopback()
-                || v6.is_unspecified()
-                || v6.is_unique_local()
-                || v6.is_unicast_link_local()
-        }
-    }
 }
 
 /// The next URL, without its fragment; none where `Location` cannot be followed.
@@ -275,41 +243,6 @@ fn freshness(headers: &HeaderMap) -> Freshness {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_public_origin_leads_nowhere_internal() {
-        let errand = |reach| RobotsErrand {
-            origin: Origin::parse("http://a.test/").unwrap().0,
-            path: PathAndQuery::from_static("/robots.txt"),
-            connect_timeout: Duration::ZERO,
-            first_byte_timeout: Duration::ZERO,
-            reach,
-        };
-        for (address, is_public) in [
-            ("192.0.2.1", true),
-            ("2001:db8::1", true),
-            ("100.63.255.255", true),
-            ("127.0.0.1", false),
-            ("10.1.2.3", false),
-            ("172.16.0.1", false),
-            ("192.168.1.1", false),
-            ("169.254.169.254", false),
-            ("100.64.0.1", false),
-            ("0.0.0.0", false),
-            ("::1", false),
-            ("::", false),
-            ("fd00::1", false),
-            ("fe80::1", false),
-            ("::ffff:127.0.0.1", false),
-        ] {
-            let address = address.parse().unwrap();
-            assert!(errand(Reach::Anywhere).may_reach(address), "{address}");
-            assert_eq!(
-                errand(Reach::PublicOnly).may_reach(address),
-                is_public,
-                "{address}"
-            );
-        }
-    }
     use crate::clock::Moment;
 
     fn with(name: http::HeaderName, values: &[&str]) -> HeaderMap {

@@ -2,10 +2,20 @@
 //!
 //! Promises: however many requests ask about an origin at once, one fetch runs (*single flight*); it
 //! runs in a task of its own, so a crawler that hangs up cancels nothing; a fetch that panics or is
-//! dropped still ends, as [`Cause::Internal`], and wakes its waiters; what is held is bounded by count
+//! dropped still ends, as [`Cause::Internal`](super::access::Cause::Internal), and wakes its waiters; what is held is bounded by count
 //! and by octets, and what goes first is what was asked for least recently and is not being fetched.
 //!
+//! With a [`Memory`], what is known outlives the process: the first request to an origin asks the store inside the
+//! flight, which fetches only what is due then; every fetch that ends is handed to the log before anybody sees what
+//! it changed; and what is evicted is found again. Starting up reads nothing. While the store cannot be read, nobody
+//! guesses: requests to origins that are not in memory are deferred.
+//!
 //! Locks are held for a few instructions and never across an await.
+
+mod flight;
+mod recall;
+
+pub use self::recall::Memory;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,15 +28,17 @@ use http::HeaderValue;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tracing::{debug, info};
+use tracing::debug;
 
-use super::access::{AccessResult, Cause};
+use self::flight::Purpose;
+use super::access::AccessResult;
 use super::fetch;
 use super::state::{Due, Stance, State};
 use crate::clock::{Clock, Moment};
 use crate::config::{CacheConfig, RobotsConfig};
 use crate::egress::Egress;
 use crate::rep::Origin;
+use crate::store::{self, StoreError};
 
 /// What an entry costs beside its snapshot, in octets, roughly.
 const ENTRY_BYTES: usize = 512;
@@ -53,7 +65,7 @@ pub struct Registry {
 /// How a robots.txt is had: over the network, or from a test's hand.
 type Fetch = Box<dyn Fn(Origin, Option<HeaderValue>, Arc<RobotsConfig>) -> Fetching + Send + Sync>;
 
-type Fetching = Pin<Box<dyn Future<Output = AccessResult> + Send>>;
+type Fetching = Pin<Box<dyn Future<Output = (AccessResult, store::Fetch)> + Send>>;
 
 struct Shared {
     entries: DashMap<Origin, Arc<Entry>, ahash::RandomState>,
@@ -62,6 +74,8 @@ struct Shared {
     config: ArcSwap<RobotsConfig>,
     fetch: Fetch,
     clock: Clock,
+    /// None where nothing outlives the process.
+    memory: Option<Memory>,
     /// Only one task evicts at a time.
     evicting: Mutex<()>,
 }
@@ -73,13 +87,39 @@ struct Entry {
 
 struct Slot {
     state: Arc<State>,
+    recall: Recall,
     flight: Option<watch::Receiver<()>>,
     bytes: usize,
 }
 
+/// Whether the store was asked what is known of the origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Recall {
+    /// Not yet.
+    Due,
+    /// In vain.
+    Failed {
+        /// Not again before this.
+        until: Moment,
+        error: StoreError,
+    },
+    /// It was, or there is none.
+    Done,
+}
+
 impl Registry {
-    /// An empty registry that fetches through `egress`.
+    /// An empty registry that fetches through `egress`. What it knows ends with it.
     pub fn new(config: RobotsConfig, egress: Egress, clock: Clock) -> Registry {
+        Registry::with_memory(config, egress, None, clock)
+    }
+
+    /// A registry that fetches through `egress` and knows what `memory` keeps.
+    pub fn with_memory(
+        config: RobotsConfig,
+        egress: Egress,
+        memory: Option<Memory>,
+        clock: Clock,
+    ) -> Registry {
         let fetch: Fetch = {
             let clock = clock.clone();
             Box::new(move |origin, user_agent, config| {
@@ -89,10 +129,15 @@ impl Registry {
                 })
             })
         };
-        Registry::fetching(config, clock, fetch)
+        Registry::fetching(config, clock, memory, fetch)
     }
 
-    fn fetching(config: RobotsConfig, clock: Clock, fetch: Fetch) -> Registry {
+    fn fetching(
+        config: RobotsConfig,
+        clock: Clock,
+        memory: Option<Memory>,
+        fetch: Fetch,
+    ) -> Registry {
         Registry {
             shared: Arc::new(Shared {
                 entries: DashMap::default(),
@@ -101,6 +146,7 @@ impl Registry {
                 config: ArcSwap::from_pointee(config),
                 fetch,
                 clock,
+                memory,
                 evicting: Mutex::new(()),
             }),
         }
@@ -120,6 +166,98 @@ impl Registry {
             None => view,
             // Boxed: a rare wait should not burden every request's future.
             Some(flight) => Box::pin(self.shared.wait(&entry, flight)).await,
+        }
+    }
+
+    /// Fetches the robots.txt of `origin` although that is not due, for a request that has reason to doubt the state it
+    /// has `seen`. One fetch serves all who doubt the same state; waits for it as [`Registry::view`] does.
+    pub async fn doubt(
+        &self,
+        origin: &Origin,
+        seen: &Arc<State>,
+        user_agent: Option<&HeaderValue>,
+    ) -> View {
+        let shared = &self.shared;
+        let entry = shared.entry(origin);
+        let flight = {
+            let mut slot = entry.slot.lock();
+            let stands = Arc::ptr_eq(&slot.state, seen);
+            if stands && slot.flight.is_none() {
+                let flight = shared.take_off(&entry, origin, user_agent, Purpose::Refresh);
+                slot.flight = Some(flight);
+            }
+            slot.flight.clone().filter(|_| stands)
+        };
+        match flight {
+            Some(flight) => Box::pin(shared.wait(&entry, flight)).await,
+            None => self.view(origin, user_agent).await,
+        }
+    }
+
+    /// Fetches the robots.txt of `origin` now, whatever is known of it and when the next attempt is due, and tells
+    /// what is known then. A fetch under way began before this was asked: it is waited for, and another follows. Waits
+    /// without a bound of its own: a fetch has one.
+    ///
+    /// # Errors
+    /// When the store cannot tell what was known before. Nothing is fetched then: what came of it could not be added
+    /// to that.
+    pub async fn refresh(&self, origin: &Origin) -> Result<Arc<State>, StoreError> {
+        let shared = &self.shared;
+        let entry = shared.entry(origin);
+        loop {
+            let (mut flight, is_ours) = {
+                let mut slot = entry.slot.lock();
+                match &slot.flight {
+                    Some(flight) => (flight.clone(), false),
+                    None => {
+                        let flight = shared.take_off(&entry, origin, None, Purpose::Refresh);
+                        slot.flight = Some(flight.clone());
+                        (flight, true)
+                    }
+                }
+            };
+            // The sender is never used, only dropped, when the slot has its new state.
+            let _ = flight.changed().await;
+            if is_ours {
+                let slot = entry.slot.lock();
+                return match &slot.recall {
+                    Recall::Failed { error, .. } => Err(error.clone()),
+                    Recall::Due | Recall::Done => Ok(Arc::clone(&slot.state)),
+                };
+            }
+        }
+    }
+
+    /// Drops what is known of `origin`, here and in the store; the next request finds it as one never heard of. Tells
+    /// whether anything was known. A fetch under way goes on and is the first thing known then.
+    ///
+    /// # Errors
+    /// When the store cannot drop it. Nothing is forgotten then.
+    pub async fn forget(&self, origin: &Origin) -> Result<bool, StoreError> {
+        let entry = self.shared.entry(origin);
+        // First, so that a flight that lands meanwhile lands on nothing.
+        let (before, recall) = {
+            let mut slot = entry.slot.lock();
+            let before = std::mem::take(&mut slot.state);
+            let recall = std::mem::replace(&mut slot.recall, Recall::Done);
+            self.shared.weigh(&mut slot);
+            (before, recall)
+        };
+        let was_known = !matches!(*before, State::NeverFetched);
+        let Some(memory) = &self.shared.memory else {
+            return Ok(was_known);
+        };
+        match memory.forget(origin).await {
+            Ok(was_kept) => Ok(was_known || was_kept),
+            Err(error) => {
+                let mut slot = entry.slot.lock();
+                if let State::NeverFetched = *slot.state {
+                    slot.state = before;
+                    slot.recall = recall;
+                    self.shared.weigh(&mut slot);
+                }
+                Err(error)
+            }
         }
     }
 
@@ -156,6 +294,10 @@ impl Shared {
             Arc::new(Entry {
                 slot: Mutex::new(Slot {
                     state: Arc::default(),
+                    recall: match self.memory {
+                        Some(_) => Recall::Due,
+                        None => Recall::Done,
+                    },
                     flight: None,
                     bytes: ENTRY_BYTES,
                 }),
@@ -179,9 +321,13 @@ impl Shared {
         let state = Arc::clone(&slot.state);
         let grown = self.weigh(&mut slot);
         let stance = state.stance(now, &self.config.load().timing.profile);
-        let due = state.due(now);
+        let due = match slot.recall {
+            // The store has just failed: this request is not held for the next attempt.
+            Recall::Failed { until, .. } if now < until => Due::No,
+            Recall::Failed { .. } | Recall::Due | Recall::Done => state.due(now),
+        };
         if due != Due::No && slot.flight.is_none() {
-            slot.flight = Some(self.take_off(entry, origin, user_agent));
+            slot.flight = Some(self.take_off(entry, origin, user_agent, Purpose::Learn));
         }
         // A flight that is up is worth waiting for only where nothing usable is known: a complete
         // disallow whose next attempt is not due yet has none.
@@ -208,25 +354,6 @@ impl Shared {
             Stance::Unknown
         };
         View { state, stance, now }
-    }
-
-    fn take_off(
-        self: &Arc<Self>,
-        entry: &Arc<Entry>,
-        origin: &Origin,
-        user_agent: Option<&HeaderValue>,
-    ) -> watch::Receiver<()> {
-        let (landing, flight) = watch::channel(());
-        let flight_of = Flight {
-            shared: Arc::clone(self),
-            entry: Arc::clone(entry),
-            origin: origin.clone(),
-            landed: false,
-            _landing: landing,
-        };
-        let user_agent = user_agent.cloned();
-        tokio::spawn(flight_of.fly(user_agent));
-        flight
     }
 
     /// Brings the sum up to what the slot holds now, rules compiled since included; tells whether
@@ -283,70 +410,6 @@ impl Shared {
             "forgot the origins used least recently"
         );
     }
-}
-
-/// A fetch under way. Lands exactly once, also when its task panics or is dropped.
-struct Flight {
-    shared: Arc<Shared>,
-    entry: Arc<Entry>,
-    origin: Origin,
-    landed: bool,
-    /// Dropped last: waiters then find the new state.
-    _landing: watch::Sender<()>,
-}
-
-impl Flight {
-    async fn fly(mut self, user_agent: Option<HeaderValue>) {
-        let shared = Arc::clone(&self.shared);
-        let config = shared.config.load_full();
-        let result = (shared.fetch)(self.origin.clone(), user_agent, config).await;
-        self.land(result);
-        drop(self);
-        shared.bound();
-    }
-
-    fn land(&mut self, result: AccessResult) {
-        self.landed = true;
-        let now = self.shared.clock.now();
-        tell(&self.origin, &result);
-        let timing = &self.shared.config.load().timing;
-        let mut slot = self.entry.slot.lock();
-        // First, so that whatever goes wrong below cannot leave a flight up that never lands.
-        slot.flight = None;
-        let state = State::clone(&slot.state).after(result, now, timing, luck(&self.origin, now));
-        slot.state = Arc::new(state);
-        self.shared.weigh(&mut slot);
-    }
-}
-
-impl Drop for Flight {
-    fn drop(&mut self) {
-        if !self.landed {
-            self.land(AccessResult::Unreachable {
-                cause: Cause::Internal,
-                retry_after: None,
-            });
-        }
-    }
-}
-
-fn tell(origin: &Origin, result: &AccessResult) {
-    match result {
-        AccessResult::Successful { snapshot, .. } => {
-            debug!(%origin, status = snapshot.status, from = %snapshot.final_url, "robots.txt fetched");
-        }
-        AccessResult::Unavailable { why, .. } => debug!(%origin, ?why, "no robots.txt"),
-        AccessResult::Unreachable { cause, .. } => {
-            info!(%origin, "robots.txt cannot be had: {cause}");
-        }
-    }
-}
-
-/// A number in `0.0..1.0` that differs between origins and attempts: enough to spread retries.
-fn luck(origin: &Origin, now: Moment) -> f64 {
-    use std::hash::{BuildHasher, RandomState};
-    let hash = RandomState::new().hash_one((origin, now.as_millis()));
-    (hash >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 impl std::fmt::Debug for Registry {

@@ -95,6 +95,20 @@ pub enum Stance {
     },
 }
 
+impl Stance {
+    /// Whether the origin itself lies behind a wall of [`crate::egress::walls`], as far as is known.
+    #[must_use]
+    pub fn is_walled(&self) -> bool {
+        matches!(
+            self,
+            Stance::DisallowAll {
+                cause: Cause::Prohibited,
+                ..
+            }
+        )
+    }
+}
+
 /// Whether a fetch should start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {

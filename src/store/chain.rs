@@ -1,7 +1,39 @@
 //! The chain of records, and its seals.
+//!
+//! A record's link is the SHA-256 of the link before it and its own text, so the last link stands for every record up
+//! to it, in their order. Whoever may write to the store could forge the whole chain anew. Hence the seals: at intervals
+//! the head of the chain is signed with a key that lies outside the store, and a chain that was forged later does not
+//! pass through the heads that were signed before.
+//!
+//! What this shows: that no record from before a seal was altered, taken out or put in since, by anybody who does not
+//! have the key. What it does not: that the records were true when they were written, or that nothing was cut off
+//! after the last seal, unless somebody keeps that elsewhere.
 
-use super::Sha256;
+use std::fmt;
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::digest::{Context, SHA256};
+use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+use super::{Sha256, StoreError, StoreErrorKind};
 use crate::clock::Moment;
+
+/// The link before the first record.
+pub const GENESIS: Sha256 = [0; 32];
+
+/// The link of `record`, the text of a record without its line feed, after `previous`.
+#[must_use]
+pub fn link(previous: &Sha256, record: &[u8]) -> Sha256 {
+    let mut context = Context::new(&SHA256);
+    context.update(previous);
+    context.update(record);
+    array(context.finish().as_ref())
+}
 
 /// The head of the chain at some time, signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +53,257 @@ pub struct Seal {
     pub key: [u8; 32],
 }
 
+impl Seal {
+    /// Whether the signature is the key's, over what the seal says. Whose key it is remains to be asked.
+    #[must_use]
+    pub fn is_genuine(&self) -> bool {
+        let message = message(self.seq, &self.hash, self.time, &self.start);
+        UnparsedPublicKey::new(&ED25519, &self.key)
+            .verify(&message, &self.signature)
+            .is_ok()
+    }
+}
+
+/// What is signed: a name for what it is, then every number in network order.
+fn message(seq: u64, hash: &Sha256, time: Moment, start: &(u64, Sha256)) -> Vec<u8> {
+    let mut message = b"crawlgate seal 1\0".to_vec();
+    message.extend_from_slice(&seq.to_be_bytes());
+    message.extend_from_slice(hash);
+    message.extend_from_slice(&time.as_millis().to_be_bytes());
+    message.extend_from_slice(&start.0.to_be_bytes());
+    message.extend_from_slice(&start.1);
+    message
+}
+
 /// The key that seals, kept outside the store.
-#[derive(Debug)]
-pub struct SealingKey;
+pub struct SealingKey {
+    pair: Ed25519KeyPair,
+}
+
+impl SealingKey {
+    /// A new key.
+    ///
+    /// # Errors
+    /// When the system gives no randomness.
+    pub fn generate() -> Result<Self, StoreError> {
+        let pair = Ed25519KeyPair::generate().map_err(|_| no_key("no randomness for a new key"))?;
+        Ok(Self { pair })
+    }
+
+    /// The key in the file at `path` (PEM, PKCS #8), made if there is none.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, is open to others, or holds no such key.
+    pub fn load_or_create(path: &Path) -> Result<Self, StoreError> {
+        match Self::load(path) {
+            Err(error) if error.kind == StoreErrorKind::Missing => {}
+            done => return done,
+        }
+        let key = Self::generate()?;
+        let failed = |error: &dyn fmt::Display| {
+            no_key(&format!(
+                "{}: {error}; the key that seals the records is kept there, beside the store: \
+                 let this user write there, or set [store] path to another place",
+                path.display()
+            ))
+        };
+        let pkcs8 = key.pair.to_pkcs8v1().map_err(|error| failed(&error))?;
+        let made = fs::File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .and_then(|mut file| io::Write::write_all(&mut file, pem(pkcs8.as_ref()).as_bytes()));
+        match made {
+            Ok(()) => Ok(key),
+            // Another process was faster: its key is the store's.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::load(path),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    /// The key in the file at `path`.
+    ///
+    /// # Errors
+    /// When the file is missing, cannot be read, is open to others, or holds no such key.
+    pub fn load(path: &Path) -> Result<Self, StoreError> {
+        let told = |kind, what: &dyn fmt::Display, advice: &str| StoreError {
+            kind,
+            message: format!("{}: {what}; {advice}", path.display()),
+        };
+        let unreadable = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => told(
+                StoreErrorKind::Missing,
+                &"there is no key that seals the records",
+                "it is made when the store is first written",
+            ),
+            _ => told(
+                StoreErrorKind::Denied,
+                &error,
+                "the key that seals the records is kept there: let this user read it",
+            ),
+        };
+        let file = fs::File::open(path).map_err(unreadable)?;
+        let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(told(
+                StoreErrorKind::Denied,
+                &format!("the key that seals the records is open to others (mode {mode:o})"),
+                "chmod 600 it",
+            ));
+        }
+        let mut text = String::new();
+        file.take(1 << 16)
+            .read_to_string(&mut text)
+            .map_err(unreadable)?;
+        let pair = unpem(&text).and_then(|der| Ed25519KeyPair::from_pkcs8(&der).ok());
+        let pair = pair.ok_or_else(|| {
+            told(
+                StoreErrorKind::Corrupt,
+                &"this is no Ed25519 key in PEM",
+                "restore it, or move it away: a new one is made then, and seals from then on",
+            )
+        })?;
+        Ok(Self { pair })
+    }
+
+    /// The public key: what others need to check a seal.
+    #[must_use]
+    pub fn public(&self) -> [u8; 32] {
+        array(self.pair.public_key().as_ref())
+    }
+
+    /// Seals the chain whose head is the link `hash` of record `seq`, and which begins at `start`.
+    #[must_use]
+    pub fn seal(&self, seq: u64, hash: Sha256, start: (u64, Sha256), now: Moment) -> Seal {
+        let signature = self.pair.sign(&message(seq, &hash, now, &start));
+        Seal {
+            seq,
+            hash,
+            time: now,
+            start,
+            signature: array(signature.as_ref()),
+            key: self.public(),
+        }
+    }
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealingKey").finish_non_exhaustive()
+    }
+}
+
+/// Where the key of the store at `store` lies: beside it, `crawlgate.seal.key` for `crawlgate.db`.
+#[must_use]
+pub fn key_file(store: &Path) -> PathBuf {
+    store.with_extension("seal.key")
+}
+
+fn no_key(what: &str) -> StoreError {
+    StoreError {
+        kind: StoreErrorKind::Denied,
+        message: what.to_owned(),
+    }
+}
+
+const BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
+const END: &str = "-----END PRIVATE KEY-----";
+
+/// RFC 7468. So short a key is one line.
+fn pem(der: &[u8]) -> String {
+    let body = BASE64_STANDARD.encode(der);
+    format!("{BEGIN}\n{body}\n{END}\n")
+}
+
+fn unpem(text: &str) -> Option<Vec<u8>> {
+    let (_, after) = text.split_once(BEGIN)?;
+    let (body, _) = after.split_once(END)?;
+    let body: String = body.split_ascii_whitespace().collect();
+    BASE64_STANDARD.decode(body).ok()
+}
+
+/// The octets of something whose length is given by what it is; cut or filled with zeros where it is not.
+fn array<const N: usize>(octets: &[u8]) -> [u8; N] {
+    let mut array = [0; N];
+    for (to, from) in array.iter_mut().zip(octets) {
+        *to = *from;
+    }
+    array
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_link_depends_on_all_before_it() {
+        let chain = |records: &[&str]| {
+            records
+                .iter()
+                .fold(GENESIS, |head, record| link(&head, record.as_bytes()))
+        };
+        let head = chain(&["a", "b", "c"]);
+        for (name, other) in [
+            ("a changed one", chain(&["a", "B", "c"])),
+            ("one taken out", chain(&["a", "c"])),
+            ("one put in", chain(&["a", "b", "b", "c"])),
+            ("another order", chain(&["b", "a", "c"])),
+        ] {
+            assert_ne!(head, other, "{name}");
+        }
+        let hex = |hash: Sha256| hash.map(|octet| format!("{octet:02x}")).concat();
+        let of_32_zero_octets = "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925";
+        assert_eq!(hex(link(&GENESIS, b"")), of_32_zero_octets);
+    }
+
+    #[test]
+    fn a_seal_holds_for_what_was_sealed_and_for_nothing_else() {
+        let key = SealingKey::generate().unwrap();
+        let seal = key.seal(7, [1; 32], (3, [2; 32]), Moment::from_millis(5));
+        assert!(seal.is_genuine());
+        type Forgery = fn(&mut Seal);
+        let forgeries: [(&str, Forgery); 7] = [
+            ("another head", |seal| seal.seq += 1),
+            ("another link", |seal| seal.hash[0] ^= 1),
+            ("another time", |seal| seal.time = Moment::from_millis(6)),
+            ("another start", |seal| seal.start.0 += 1),
+            ("another link before it", |seal| seal.start.1[31] ^= 1),
+            ("another signature", |seal| seal.signature[0] ^= 1),
+            ("another key", |seal| {
+                seal.key = SealingKey::generate().unwrap().public();
+            }),
+        ];
+        for (name, forge) in forgeries {
+            let mut forged = seal.clone();
+            forge(&mut forged);
+            assert!(!forged.is_genuine(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_read_again_and_never_open_to_others() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = key_file(&folder.path().join("crawlgate.db"));
+        assert!(path.ends_with("crawlgate.seal.key"));
+        let missing = SealingKey::load(&path).unwrap_err();
+        assert_eq!(missing.kind, StoreErrorKind::Missing);
+
+        let made = SealingKey::load_or_create(&path).unwrap();
+        let read = SealingKey::load_or_create(&path).unwrap();
+        assert_eq!(made.public(), read.public());
+        let mode = fs::metadata(&path).unwrap().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let exposed = SealingKey::load_or_create(&path).unwrap_err();
+        assert!(exposed.message.contains("chmod 600"), "{exposed}");
+
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "nonsense").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let nonsense = SealingKey::load_or_create(&path).unwrap_err();
+        assert_eq!(nonsense.kind, StoreErrorKind::Corrupt, "{nonsense}");
+    }
+}

@@ -50,9 +50,13 @@ impl Setup {
         setup.set("listen", "address", "\"127.0.0.1:0\"");
         setup.set("log", "file", "\"decisions.jsonl\"");
         setup.set("log", "decisions", "\"all\"");
+        setup.set("store", "path", "\"crawlgate.db\"");
         setup.set("tls", "ca_cert", "\"ca.crt\"");
         setup.set("tls", "ca_key", "\"ca.key\"");
         setup.set("tls", "extra_roots", "[\"origin-ca.pem\"]");
+        // Origins under test are on loopback, at ports that the kernel picks.
+        setup.set("egress", "allow", "[\"127.0.0.0/8\", \"::1\"]");
+        setup.set("egress", "connect_ports", "[\"1-65535\"]");
         for host in HOSTS {
             setup.set("upstream.hosts", &format!("\"{host}\""), "\"127.0.0.1\"");
         }
@@ -203,6 +207,28 @@ impl Gate {
     pub(crate) fn signal(&self, signal: Signal) {
         let id = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(id, signal).unwrap();
+    }
+
+    /// Ends it with a signal, and starts it again in the same directory.
+    #[track_caller]
+    pub(crate) fn restart(&mut self, signal: Signal) {
+        self.signal(signal);
+        self.wait();
+        let setup = std::mem::replace(&mut self.setup, Setup::new());
+        let command = setup.command("serve");
+        *self = Self::spawn(setup, command);
+    }
+
+    /// `crawlgate SUBCOMMAND --config FILE WORDS…` beside it: its exit code and what it wrote to standard output and error.
+    #[track_caller]
+    pub(crate) fn beside(&self, subcommand: &str, words: &[&str]) -> (Option<i32>, String, String) {
+        let output = self.setup.command(subcommand).args(words).output().unwrap();
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
     }
 
     /// Waits for its end.

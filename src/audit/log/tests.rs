@@ -6,6 +6,7 @@ use super::*;
 use crate::{
     audit::{record::tests::denial, sink::Stopped},
     clock::Moment,
+    config::LogConfig,
 };
 
 /// A sink in a test's hand: what it holds, and how much more it takes before it fails.
@@ -86,8 +87,9 @@ impl Sink for Valve {
     }
 }
 
-fn config(on_failure: OnFailure) -> LogConfig {
-    LogConfig {
+fn config(on_failure: OnFailure) -> Config {
+    let mut config = Config::builtin(&crate::config::Places::default());
+    config.log = LogConfig {
         decisions: Recorded::Denied,
         file: None,
         stdout: false,
@@ -97,7 +99,8 @@ fn config(on_failure: OnFailure) -> LogConfig {
         on_failure,
         redact_query: false,
         level: String::new(),
-    }
+    };
+    config
 }
 
 fn start(on_failure: OnFailure, bounds: Bounds, sinks: Vec<Box<dyn Sink>>) -> Log {
@@ -106,7 +109,7 @@ fn start(on_failure: OnFailure, bounds: Bounds, sinks: Vec<Box<dyn Sink>>) -> Lo
         retry: Duration::from_millis(1),
     };
     let clock = Clock::manual(Moment::from_millis(1_795_176_000_000));
-    Log::start(&config(on_failure), sinks, &clock, bounds, pace).unwrap()
+    Log::start(&config(on_failure), None, sinks, &clock, bounds, pace).unwrap()
 }
 
 fn record(log: &Log, reason: &str) {
@@ -332,11 +335,10 @@ async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
     };
     assert!(log.wants("deny") && log.wants("defer") && !log.wants("allow"));
     log.record(&allowed);
-    log.adopt(&LogConfig {
-        decisions: Recorded::All,
-        redact_query: true,
-        ..config(OnFailure::Deny)
-    });
+    let mut other = config(OnFailure::Deny);
+    other.log.decisions = Recorded::All;
+    other.log.redact_query = true;
+    log.adopt(&other);
     assert!(log.wants("allow"));
     log.record(&allowed);
     log.flush().await.unwrap();
@@ -383,7 +385,7 @@ async fn a_writer_that_dies_leaves_nobody_waiting_and_nothing_unrecorded_goes_ou
 
 #[tokio::test]
 async fn a_log_without_a_place_wants_nothing_and_stops_nobody() {
-    let log = Log::open(&config(OnFailure::Deny), &Clock::system()).unwrap();
+    let log = Log::open(&config(OnFailure::Deny), None, &Clock::system()).unwrap();
     assert!(!log.wants("deny"));
     record(&log, "a");
     log.ready().await.unwrap();
@@ -393,11 +395,9 @@ async fn a_log_without_a_place_wants_nothing_and_stops_nobody() {
 
 #[tokio::test]
 async fn a_full_device_is_a_failure_that_names_it() {
-    let config = LogConfig {
-        file: Some("/dev/full".into()),
-        ..config(OnFailure::Deny)
-    };
-    let log = Log::open(&config, &Clock::system()).unwrap();
+    let mut config = config(OnFailure::Deny);
+    config.log.file = Some("/dev/full".into());
+    let log = Log::open(&config, None, &Clock::system()).unwrap();
     record(&log, "a");
     log.flush().await.unwrap_err();
     let failure = log.ready().await.unwrap_err().to_string();
@@ -408,22 +408,111 @@ async fn a_full_device_is_a_failure_that_names_it() {
 fn a_log_that_cannot_be_opened_names_the_file_and_the_key() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("decisions.jsonl");
-    let at = |path: PathBuf| LogConfig {
-        file: Some(path),
-        ..config(OnFailure::Deny)
+    let open = |path: PathBuf| {
+        let mut config = config(OnFailure::Deny);
+        config.log.file = Some(path);
+        Log::open(&config, None, &Clock::system())
     };
-    let _first = Log::open(&at(path.clone()), &Clock::system()).unwrap();
+    let _first = open(path.clone()).unwrap();
     let cases = [
         (path, "another process writes to it; end that process"),
         (folder.path().to_owned(), "name another file"),
     ];
     for (path, want) in cases {
         let name = path.display().to_string();
-        let error = Log::open(&at(path), &Clock::system())
-            .unwrap_err()
-            .to_string();
+        let error = open(path).unwrap_err().to_string();
         for part in [name.as_str(), want, "[log] file"] {
             assert!(error.contains(part), "{error}");
         }
     }
+}
+
+/// What became known of an origin that has no robots.txt.
+fn landing() -> Landing {
+    let now = Moment::from_millis(1_795_176_000_000);
+    let state = State::Unavailable {
+        why: crate::robots::access::Absence::Status(404),
+        fetched: now,
+        fresh: crate::robots::state::Fresh {
+            refresh_from: now,
+            until: now,
+        },
+        outage: None,
+    };
+    Landing {
+        origin: Origin::parse("https://site.example").unwrap().0,
+        fetch: crate::store::Fetch {
+            time: now,
+            duration: Duration::ZERO,
+            result: state.name().to_owned(),
+            cause: None,
+            status: Some(404),
+            hops: Vec::new(),
+            sha256: None,
+            fields: Vec::new(),
+        },
+        state: Arc::new(state),
+    }
+}
+
+#[tokio::test]
+async fn what_records_rest_on_is_kept_with_them_and_found_until_it_is() {
+    let store = Arc::new(crate::store::memory::Memory::new());
+    let shared: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
+    // A sink that fails beside it does not make the store keep anything twice.
+    let tank = Tank::default();
+    let pace = Pace {
+        gather: Duration::from_millis(1),
+        retry: Duration::from_millis(1),
+    };
+    let clock = Clock::system();
+    let config = config(OnFailure::Deny);
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(tank.clone())];
+    let log = Log::start(&config, Some(shared), sinks, &clock, BOUNDS, pace).unwrap();
+    log.policy("digest".into(), "settings".into());
+    log.landed(landing());
+    record(&log, "a");
+    log.flush().await.unwrap_err();
+    let origin = landing().origin;
+    assert!(
+        log.unwritten(&origin).is_some(),
+        "not everything is written"
+    );
+    tank.make_room(100);
+    recovered(&log).await;
+    assert!(log.unwritten(&origin).is_none());
+    assert_eq!(store.links(0, 10).await.unwrap().len(), 1, "each once");
+    assert!(store.origin(&origin).await.unwrap().is_some());
+    let policy = store.policy("digest").await.unwrap();
+    assert_eq!(policy.as_deref(), Some("settings"));
+    log.landed(landing());
+    log.flush().await.unwrap();
+    assert_eq!(
+        store.fetches(&origin, 10).await.unwrap().len(),
+        2,
+        "a landing alone, too"
+    );
+    assert_eq!(tank.reasons(), ["a"]);
+}
+
+#[tokio::test]
+async fn without_a_store_nothing_gathers_that_nobody_would_keep() {
+    let tank = Tank::with_room(100);
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank)]);
+    log.landed(landing());
+    log.policy("digest".into(), "settings".into());
+    assert!(log.unwritten(&landing().origin).is_none());
+    log.flush().await.unwrap();
+}
+
+#[test]
+fn durability_is_strict_where_it_is_asked_for_and_something_is_kept() {
+    let mut strict = config(OnFailure::Deny);
+    strict.audit.durability = Durability::Strict;
+    let nowhere = Log::open(&strict, None, &Clock::system()).unwrap();
+    assert!(!nowhere.is_strict());
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(Tank::with_room(1))]);
+    assert!(!log.is_strict());
+    log.adopt(&strict);
+    assert!(log.is_strict());
 }

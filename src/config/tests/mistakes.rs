@@ -52,6 +52,49 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
             "config.toml:1: robots: a section is written [robots]",
         ),
         (
+            "no place to allow",
+            "[egress]\nallow = ['127.0.0.1', 'http://site.example']",
+            "config.toml:2: [egress] allow = 'http://site.example': expected a network (\"10.0.0.0/8\", \"192.0.2.7\", \"::1\") \
+             or a host (\"site.example\", \"*.site.example\"), alone or with a port (\"10.0.0.0/8:8080\", \"[::1]:8080\", \
+             \"site.example:8080\")",
+        ),
+        (
+            "no port",
+            "[egress]\nconnect_ports = [0]",
+            "config.toml:2: [egress] connect_ports = 0: expected a port, 8443, or a range of them, \"8000-8999\"",
+        ),
+        (
+            "an upstream proxy of another kind, not repeated",
+            "[[upstream.proxy]]\nhosts = '*'\nurl = 'https://u:p@proxy.example'",
+            "config.toml:3: [[upstream.proxy]] url = …: expected the URL of a proxy: \"http://proxy.example:3128\", \
+             \"socks5://proxy.example:1080\"",
+        ),
+        (
+            "no way at all",
+            "[[upstream.proxy]]\nhosts = '*'",
+            "config.toml:2: [[upstream.proxy]] hosts = '*': name either the url of a proxy or direct = true",
+        ),
+        (
+            "both ways at once",
+            "[[upstream.proxy]]\nhosts = '*'\nurl = 'http://proxy.example'\ndirect = true",
+            "config.toml:4: [[upstream.proxy]] direct = true: name either the url of a proxy or direct = true",
+        ),
+        (
+            "hosts of no way",
+            "[[upstream.proxy]]\nurl = 'http://proxy.example'",
+            "config.toml:2: [[upstream.proxy]] hosts is missing",
+        ),
+        (
+            "credentials twice",
+            "[[upstream.proxy]]\nhosts = '*'\nurl = 'http://u:p@proxy.example'\ncredentials_file = 'f'",
+            "config.toml:4: [[upstream.proxy]] credentials_file = 'f': it goes with a url that holds no credentials itself",
+        ),
+        (
+            "one table where there may be several",
+            "[upstream]\nproxy = 'http://proxy.example'",
+            "config.toml:2: [upstream] proxy: each one is written [[upstream.proxy]]",
+        ),
+        (
             "a duration without unit",
             "[limits]\ndrain = 30",
             "config.toml:2: [limits] drain = 30: expected a duration such as \"30s\" or \"1h30m\", from \"0s\" to \"24h\"",
@@ -161,6 +204,34 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
             "[log]\nlevel = 'inof'",
             "config.toml:2: [log] level = 'inof': expected \"error\", \"warn\", \"info\", \"debug\", \"trace\" or \"off\", \
              and target=level after commas, as in \"info,crawlgate::proxy=debug\"",
+        ),
+        (
+            "an override that nobody vouches for",
+            "[[override]]\norigin = 'https://a.example'\naction = 'allow'\nreason = 'because'",
+            "config.toml:2: [[override]] by is missing",
+        ),
+        (
+            "an override of more than an origin",
+            "[[override]]\norigin = 'https://a.example/x'\naction = 'allow'\nby = 'a'\nreason = 'b'",
+            "config.toml:2: [[override]] origin = 'https://a.example/x': expected an origin: \"https://site.example\", \
+             \"http://site.example:8080\"",
+        ),
+        (
+            "one override, as a section",
+            "[override]\norigin = 'https://a.example'",
+            "config.toml:1: override: each one is written [[override]]",
+        ),
+        (
+            "a day that does not exist",
+            "[[override]]\norigin = 'https://a.example'\naction = 'deny'\nby = 'a'\nreason = 'b'\nuntil = '2026-02-30'",
+            "config.toml:6: [[override]] until = '2026-02-30': expected a day, \"2026-12-31\" (it ends with that day, \
+             UTC), or a time, \"2026-12-31T12:00:00Z\"",
+        ),
+        (
+            "a store that keeps next to nothing",
+            "[audit]\nmax_size = '10KiB'",
+            "config.toml:2: [audit] max_size = '10KiB': expected a number of octets or a size such as \"64KiB\", from \
+             \"1MiB\" to \"1048576GiB\", or \"unlimited\"",
         ),
     ];
     for (name, text, want) in cases {

@@ -1,5 +1,7 @@
 //! Who fetches, who waits, who goes: with a fetch that ends when the test says so.
 
+mod restart;
+
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use tokio::sync::{Barrier, mpsc};
 use super::*;
 use crate::config::{Config, Places, ProfileName, ProfileRules};
 use crate::rep::{ParseOptions, Robots};
+use crate::robots::access::Cause;
 use crate::robots::access::{Absence, Freshness};
 use crate::robots::snapshot::Snapshot;
 
@@ -37,6 +40,14 @@ impl Laboratory {
     }
 
     fn with(change: impl FnOnce(&mut RobotsConfig)) -> Laboratory {
+        Laboratory::on(Clock::manual(START), None, change)
+    }
+
+    fn on(
+        clock: Clock,
+        memory: Option<Memory>,
+        change: impl FnOnce(&mut RobotsConfig),
+    ) -> Laboratory {
         let (ends, to_come) = mpsc::unbounded_channel();
         let to_come = Arc::new(tokio::sync::Mutex::new(to_come));
         let fetches = Arc::<Mutex<Vec<Asked>>>::default();
@@ -46,7 +57,10 @@ impl Laboratory {
             let to_come = Arc::clone(&to_come);
             Box::pin(async move {
                 match to_come.lock().await.recv().await {
-                    Some(End::With(result)) => result,
+                    Some(End::With(result)) => {
+                        let fetch = fetch_of(&result);
+                        (result, fetch)
+                    }
                     Some(End::InPanic) => panic!("as the test asked"),
                     None => std::future::pending().await,
                 }
@@ -54,9 +68,8 @@ impl Laboratory {
         });
         let mut config = config();
         change(&mut config);
-        let clock = Clock::manual(START);
         Laboratory {
-            registry: Registry::fetching(config, clock.clone(), fetch),
+            registry: Registry::fetching(config, clock.clone(), memory, fetch),
             clock,
             fetches,
             ends,
@@ -121,6 +134,20 @@ fn file(number: u16) -> AccessResult {
     AccessResult::Successful {
         snapshot: Snapshot::new(robots, START, number, "").into(),
         freshness: Freshness::Unsaid,
+    }
+}
+
+/// What the store is told of a fetch that ended so.
+fn fetch_of(result: &AccessResult) -> store::Fetch {
+    store::Fetch {
+        time: START,
+        duration: Duration::from_millis(20),
+        result: result.name().to_owned(),
+        cause: None,
+        status: None,
+        hops: Vec::new(),
+        sha256: None,
+        fields: Vec::new(),
     }
 }
 
@@ -327,6 +354,28 @@ async fn an_outage_is_answered_at_once_until_its_next_attempt() {
         freshness: Freshness::Unsaid,
     });
     assert!(matches!(view.await, Stance::AllowAll));
+    assert_eq!(lab.fetches(), 2);
+}
+
+#[tokio::test]
+async fn a_thousand_who_doubt_the_same_wait_for_one_fetch() {
+    let lab = Laboratory::new();
+    let a = origin("a");
+    lab.end(down());
+    let seen = lab.registry.view(&a, None).await.state;
+    let mut views: Vec<_> = (0..1000)
+        .map(|_| Box::pin(lab.registry.doubt(&a, &seen, None)))
+        .collect();
+    for view in &mut views {
+        assert!(poll(view).is_pending());
+    }
+    lab.end(file(1));
+    for view in views {
+        assert_eq!(file_of(&view.await.stance), Some(1));
+    }
+    // Who comes later has seen what does not stand any more.
+    let late = lab.registry.doubt(&a, &seen, None).await;
+    assert_eq!(file_of(&late.stance), Some(1));
     assert_eq!(lab.fetches(), 2);
 }
 

@@ -1,0 +1,112 @@
+//! A command's end of the socket.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use super::{Answer, LONGEST_ANSWER, Request};
+
+/// Asks the process that listens at `path`, which has `patience` to answer.
+///
+/// # Errors
+/// When nobody listens there, or no answer comes.
+pub async fn ask(path: &Path, request: &Request, patience: Duration) -> Result<Answer, AskError> {
+    let failed = |error| AskError::Failed {
+        path: path.to_owned(),
+        error,
+    };
+    let asking = async {
+        let mut stream = UnixStream::connect(path).await.map_err(|error| {
+            if nobody(&error) {
+                AskError::Nobody(path.to_owned())
+            } else {
+                failed(error)
+            }
+        })?;
+        if !may_answer(&stream).map_err(failed)? {
+            return Err(AskError::Stranger(path.to_owned()));
+        }
+        converse(&mut stream, request).await.map_err(failed)
+    };
+    timeout(patience, asking)
+        .await
+        .unwrap_or_else(|_| Err(failed(io::ErrorKind::TimedOut.into())))
+}
+
+/// Whether an error says that no process listens.
+fn nobody(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+    )
+}
+
+async fn converse(stream: &mut UnixStream, request: &Request) -> io::Result<Answer> {
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    stream.write_all(&line).await?;
+    let mut answer = Vec::new();
+    let mut lines = BufReader::new(stream.take(LONGEST_ANSWER));
+    lines.read_until(b'\n', &mut answer).await?;
+    if answer.is_empty() {
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "it is too busy to answer; try again",
+        ));
+    }
+    Ok(serde_json::from_slice(&answer)?)
+}
+
+/// Root may ask whom it likes; everybody else listens to themselves and to root.
+fn may_answer(stream: &UnixStream) -> io::Result<bool> {
+    let us = rustix::process::geteuid().as_raw();
+    let them = stream.peer_cred()?.uid();
+    Ok(us == 0 || them == 0 || them == us)
+}
+
+/// No answer.
+#[derive(Debug)]
+pub enum AskError {
+    /// No process listens there.
+    Nobody(PathBuf),
+    /// Somebody else's process listens there.
+    Stranger(PathBuf),
+    /// It cannot be reached, or does not answer as it should.
+    Failed {
+        /// Where.
+        path: PathBuf,
+        /// What happened.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nobody(path) => {
+                write!(f, "no crawlgate listens at {}", path.display())
+            }
+            Self::Stranger(path) => write!(
+                f,
+                "{}: this belongs to another user; run the command as that user",
+                path.display()
+            ),
+            Self::Failed { path, error } => {
+                write!(f, "admin socket {}: {error}", path.display())?;
+                match error.kind() {
+                    io::ErrorKind::PermissionDenied => {
+                        f.write_str("; run the command as the user that crawlgate runs as")
+                    }
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for AskError {}

@@ -1,0 +1,241 @@
+//! The process's end of the socket.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, Permissions};
+use std::future::Future;
+use std::io;
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
+};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tracing::{debug, warn};
+
+use super::{Answer, LONGEST_REQUEST, Request};
+
+/// Questions that are open at once.
+const OPEN: usize = 16;
+
+/// How long a question may take to arrive, and its answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long whoever may listen already has to show that.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// Pause after a connection could not be accepted, as when descriptors run out.
+const BREATHER: Duration = Duration::from_millis(200);
+
+/// What a process does when it is asked.
+pub trait Service: Send + Sync + 'static {
+    /// Does it, and answers.
+    fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>>;
+}
+
+/// A socket that belongs to this process. Its file goes when it is dropped.
+#[derive(Debug)]
+pub struct Socket {
+    listener: UnixListener,
+    file: SocketFile,
+}
+
+/// The socket cannot be had.
+#[derive(Debug)]
+pub enum BindError {
+    /// Another process listens there.
+    Taken(PathBuf),
+    /// It cannot be made.
+    Failed {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl Socket {
+    /// Listens at `path`, in the place of a process that has crashed if need be. Its folder is made if there is none.
+    ///
+    /// # Errors
+    /// When another process listens there, or none can.
+    pub async fn bind(path: &Path) -> Result<Socket, BindError> {
+        let failed = |error| BindError::Failed {
+            path: path.to_owned(),
+            error,
+        };
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        if !folder.exists() {
+            let mut builder = DirBuilder::new();
+            builder.recursive(true).mode(0o700);
+            builder.create(folder).map_err(failed)?;
+        }
+        // Held until this one listens: of two that start at once, the second would take away the first one's file.
+        let lock = fs::File::open(folder).map_err(failed)?;
+        // A file system without locks leaves it to the operator not to start two at once.
+        if let Err(Errno::WOULDBLOCK) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            return Err(BindError::Taken(path.to_owned()));
+        }
+        clear(path).await?;
+        let listener = UnixListener::bind(path).map_err(failed)?;
+        let file = SocketFile::of(path).map_err(failed)?;
+        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
+        Ok(Socket { listener, file })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// Answers whoever asks, until this future is dropped.
+    pub async fn serve(self, service: Arc<dyn Service>) {
+        let open = Arc::new(Semaphore::new(OPEN));
+        loop {
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    debug!(%error, "a connection to the admin socket cannot be accepted");
+                    sleep(BREATHER).await;
+                    continue;
+                }
+            };
+            // Whoever finds it busy is not kept waiting.
+            if let Ok(slot) = Arc::clone(&open).try_acquire_owned() {
+                let service = Arc::clone(&service);
+                tokio::spawn(async move {
+                    if let Err(error) = attend(stream, &*service).await {
+                        debug!(%error, "a question on the admin socket was given up");
+                    }
+                    drop(slot);
+                });
+            }
+        }
+    }
+}
+
+/// Makes room at `path`: takes away what a process that is gone has left, and nothing else.
+async fn clear(path: &Path) -> Result<(), BindError> {
+    let failed = |error| BindError::Failed {
+        path: path.to_owned(),
+        error,
+    };
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(failed(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "there is a file that is no socket",
+            )));
+        }
+        Ok(_) => {}
+    }
+    match timeout(PROBE, UnixStream::connect(path)).await {
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(failed)
+        }
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(Err(error)) if error.kind() != io::ErrorKind::WouldBlock => Err(failed(error)),
+        // It answers, or is too busy to.
+        Ok(_) | Err(_) => Err(BindError::Taken(path.to_owned())),
+    }
+}
+
+/// One question and its answer.
+async fn attend(mut stream: UnixStream, service: &dyn Service) -> io::Result<()> {
+    let answer = if may_ask(&stream)? {
+        let mut line = Vec::new();
+        let mut question = BufReader::new((&mut stream).take(LONGEST_REQUEST));
+        timeout(PATIENCE, question.read_until(b'\n', &mut line)).await??;
+        match serde_json::from_slice(&line) {
+            Ok(request) => service.answer(request).await,
+            Err(error) => Answer::Failed {
+                error: format!("not a question: {error}"),
+            },
+        }
+    } else {
+        warn!("somebody else's process has asked something on the admin socket, and was refused");
+        Answer::Failed {
+            error: "only the user that crawlgate runs as, and root, may ask".to_owned(),
+        }
+    };
+    let mut line = serde_json::to_vec(&answer)?;
+    line.push(b'\n');
+    timeout(PATIENCE, stream.write_all(&line)).await??;
+    Ok(())
+}
+
+fn may_ask(stream: &UnixStream) -> io::Result<bool> {
+    let them = stream.peer_cred()?.uid();
+    Ok(them == 0 || them == rustix::process::geteuid().as_raw())
+}
+
+/// The file of a socket, and which one it is: a later process may have put another there.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> io::Result<SocketFile> {
+        Ok(SocketFile {
+            path: path.to_owned(),
+            identity: identity(path)?,
+        })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+            // What stays is taken away by the next process.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Device and inode.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Taken(path) => write!(
+                f,
+                "admin socket {}: another crawlgate listens there; give this one a place of its own with [admin] \
+                 socket, or \"\" for none",
+                path.display()
+            ),
+            Self::Failed { path, error } => {
+                write!(f, "admin socket {}: {error}; ", path.display())?;
+                f.write_str(match error.kind() {
+                    io::ErrorKind::InvalidInput => {
+                        "the system allows about a hundred octets for it: name a shorter path with [admin] socket"
+                    }
+                    io::ErrorKind::AlreadyExists => {
+                        "move that away, or name another path with [admin] socket"
+                    }
+                    _ => "name another path with [admin] socket, or \"\" for none",
+                })
+            }
+        }
+    }
+}
+
+impl std::error::Error for BindError {}

@@ -1,0 +1,170 @@
+//! Both ends, in one process.
+
+use std::fs;
+use std::future::Future;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Answers with what it was asked.
+struct Echo;
+
+impl Service for Echo {
+    fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+        Box::pin(async move {
+            match request {
+                Request::Forget { origin } => Answer::Failed { error: origin },
+                Request::Status => std::future::pending().await,
+                _ => Answer::Noted,
+            }
+        })
+    }
+}
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new/crawlgate.sock");
+    (folder, path)
+}
+
+async fn serving(path: &Path) -> tokio::task::JoinHandle<()> {
+    let socket = Socket::bind(path).await.unwrap();
+    tokio::spawn(socket.serve(Arc::new(Echo)))
+}
+
+async fn forget(path: &Path, origin: &str) -> Result<Answer, AskError> {
+    let origin = origin.to_owned();
+    ask(path, &Request::Forget { origin }, PATIENCE).await
+}
+
+/// Sends octets as they are.
+async fn raw(path: &Path, octets: &[u8]) -> std::io::Result<Answer> {
+    let mut stream = UnixStream::connect(path).await?;
+    stream.write_all(octets).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(serde_json::from_slice(&answer)?)
+}
+
+#[tokio::test]
+async fn a_question_is_answered_and_the_file_is_the_owners() {
+    let (_folder, path) = place();
+    let server = serving(&path).await;
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+    let answer = ask(&path, &Request::OverridesChanged, PATIENCE)
+        .await
+        .unwrap();
+    assert_eq!(answer, Answer::Noted);
+    let error = "http://a.example".to_owned();
+    assert_eq!(
+        forget(&path, &error).await.unwrap(),
+        Answer::Failed { error }
+    );
+    server.abort();
+    assert!(server.await.is_err());
+    assert!(!path.exists(), "the file goes with its socket");
+}
+
+#[tokio::test]
+async fn what_is_no_question_is_told_so() {
+    let (_folder, path) = place();
+    let _server = serving(&path).await;
+    let endless = [b' '; 2 * LONGEST_REQUEST as usize];
+    for (name, octets) in [
+        ("nothing", &b"\n"[..]),
+        ("no JSON", b"refresh http://a.example\n"),
+        ("another command", b"{\"command\":\"stop\"}\n"),
+        ("nothing to refresh", b"{\"command\":\"refresh\"}\n"),
+        (
+            "more than there is to say",
+            b"{\"command\":\"forget\",\"origin\":\"\",\"now\":1}\n",
+        ),
+        ("not UTF-8", b"\xff\n"),
+    ] {
+        let answer = raw(&path, octets).await.unwrap();
+        assert!(
+            matches!(answer, Answer::Failed { .. }),
+            "{name}: {answer:?}"
+        );
+    }
+    // It is not read to its end, so the answer may not arrive; the end of it does.
+    if let Ok(answer) = raw(&path, &endless).await {
+        assert!(matches!(answer, Answer::Failed { .. }), "{answer:?}");
+    }
+    assert!(forget(&path, "still there").await.is_ok());
+}
+
+#[tokio::test]
+async fn those_who_say_nothing_or_take_nothing_keep_nobody_waiting() {
+    let (_folder, path) = place();
+    let _server = serving(&path).await;
+    let mut silent = Vec::new();
+    for _ in 0..8 {
+        silent.push(UnixStream::connect(&path).await.unwrap());
+        let mut asked = UnixStream::connect(&path).await.unwrap();
+        asked
+            .write_all(b"{\"command\":\"status\"}\n")
+            .await
+            .unwrap();
+        silent.push(asked);
+    }
+    // All places are taken now, or are about to be: whoever comes is answered or sent away, at once.
+    let late = tokio::time::timeout(Duration::from_secs(4), forget(&path, "x"));
+    assert!(late.await.is_ok());
+    drop(silent);
+}
+
+#[tokio::test]
+async fn what_a_crash_has_left_is_replaced_and_a_second_process_is_sent_away() {
+    let (_folder, path) = place();
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    // A listener that is closed leaves its file, as a process that was killed does.
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    let nobody = forget(&path, "x").await.unwrap_err();
+    assert!(matches!(nobody, AskError::Nobody(_)), "{nobody}");
+    let _server = serving(&path).await;
+    let taken = Socket::bind(&path).await.unwrap_err();
+    assert!(matches!(taken, BindError::Taken(_)), "{taken}");
+    assert!(forget(&path, "x").await.is_ok(), "the first one stays");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_socket_is_left_alone() {
+    let (_folder, path) = place();
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    fs::write(&path, "precious").unwrap();
+    let error = Socket::bind(&path).await.unwrap_err().to_string();
+    assert!(error.contains("no socket"), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[tokio::test]
+async fn a_path_that_is_too_long_is_told_so() {
+    let (folder, _) = place();
+    let path = folder.path().join("x".repeat(120));
+    let error = Socket::bind(&path).await.unwrap_err().to_string();
+    assert!(
+        error.contains("shorter path with [admin] socket"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn nobody_there_is_an_answer_of_its_own() {
+    let (_folder, path) = place();
+    let error = forget(&path, "x").await.unwrap_err();
+    assert!(matches!(error, AskError::Nobody(_)), "{error}");
+}

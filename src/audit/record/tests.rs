@@ -1,0 +1,268 @@
+use std::net::{IpAddr, Ipv4Addr};
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::audit::lines::PIECE;
+
+pub(in crate::audit) const NOON: Moment = Moment::from_millis(1_795_176_000_123);
+
+/// A denial with every field filled in.
+pub(in crate::audit) fn denial() -> Record<'static> {
+    Record {
+        time: NOON,
+        id: DecisionId::mint(NOON),
+        decided_at: NOON + Duration::from_millis(1),
+        mode: "enforce",
+        verdict: "deny",
+        reason: "robots_disallow",
+        policy: Some(TermsDigest([0x5a; 16])),
+        client: Client {
+            address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000),
+            name: Some("crawler-7"),
+        },
+        agent: Agent {
+            chain: &["ExampleBot-Image", "ExampleBot"],
+            source: "user_agent",
+        },
+        user_agent: Some(b"ExampleBot-Image/1.0 (+https://bot.example/)"),
+        method: "GET",
+        url: b"https://site.example/private/x?q=1",
+        scheme: "https",
+        host: "site.example",
+        port: 443,
+        via: "intercepted",
+        opaque: false,
+        rule: Some(RuleLine {
+            group: "*",
+            text: "Disallow: /private",
+            line: 3,
+        }),
+        overridden: Some(Assertion {
+            id: OverrideId::Stored(12),
+            origin: "https://site.example",
+            pattern: "/private/",
+            action: "deny",
+            by: "Ada Example",
+            reason: "a letter of 2026-11-02",
+            until: Some(NOON + Duration::from_secs(86_400)),
+        }),
+        robots: Some(RobotsCopy {
+            url: "https://site.example/robots.txt",
+            final_url: Some("https://www.site.example/robots.txt"),
+            state: "successful",
+            status: Some(200),
+            fetched_at: Some(NOON - Duration::from_secs(90)),
+            sha256: Some([0xa5; 32]),
+            bytes: Some(40),
+            truncated: false,
+            fresh_until: Some(NOON + Duration::from_secs(60)),
+            unreachable: Some(Outage {
+                since: NOON - Duration::from_secs(30),
+                cause: "status_503",
+                answers: true,
+                attempts: 2,
+                next_attempt: NOON + Duration::from_secs(10),
+            }),
+        }),
+        hold: Duration::from_micros(1_500),
+        upstream: None,
+        status: Some(403),
+        bytes_in: 0,
+        bytes_out: 512,
+        duration: Duration::from_micros(42),
+        error: None,
+    }
+}
+
+fn line(record: &Record<'_>, redact_query: bool) -> String {
+    let mut out = Vec::new();
+    record.write_line(&mut out, redact_query);
+    String::from_utf8(out).unwrap()
+}
+
+fn parsed(record: &Record<'_>) -> Value {
+    serde_json::from_str(&line(record, false)).unwrap()
+}
+
+#[test]
+fn a_record_is_one_line_with_all_its_fields() {
+    let record = denial();
+    let text = line(&record, false);
+    assert_eq!(text.find('\n'), Some(text.len() - 1));
+    let want = json!({
+        "time": "2026-11-20T12:00:00.123Z",
+        "id": record.id.to_string(),
+        "decided_at": "2026-11-20T12:00:00.124Z",
+        "mode": "enforce",
+        "verdict": "deny",
+        "reason": "robots_disallow",
+        "policy": "5a".repeat(16),
+        "client": {"address": "127.0.0.1:40000", "name": "crawler-7"},
+        "agent": {"chain": ["ExampleBot-Image", "ExampleBot"], "source": "user_agent"},
+        "user_agent": "ExampleBot-Image/1.0 (+https://bot.example/)",
+        "method": "GET",
+        "url": "https://site.example/private/x?q=1",
+        "scheme": "https",
+        "host": "site.example",
+        "port": 443,
+        "via": "intercepted",
+        "opaque": false,
+        "rule": {"group": "*", "text": "Disallow: /private", "line": 3},
+        "override": {
+            "id": "12",
+            "origin": "https://site.example",
+            "pattern": "/private/",
+            "action": "deny",
+            "by": "Ada Example",
+            "reason": "a letter of 2026-11-02",
+            "until": "2026-11-21T12:00:00.123Z",
+        },
+        "robots": {
+            "url": "https://site.example/robots.txt",
+            "final_url": "https://www.site.example/robots.txt",
+            "state": "successful",
+            "status": 200,
+            "fetched_at": "2026-11-20T11:58:30.123Z",
+            "age_s": 90,
+            "sha256": "a5".repeat(32),
+            "bytes": 40,
+            "truncated": false,
+            "fresh_until": "2026-11-20T12:01:00.123Z",
+            "unreachable": {
+                "since": "2026-11-20T11:59:30.123Z",
+                "cause": "status_503",
+                "answers": true,
+                "attempts": 2,
+                "next_attempt": "2026-11-20T12:00:10.123Z",
+            },
+        },
+        "hold_ms": 1.5,
+        "upstream": null,
+        "status": 403,
+        "bytes_in": 0,
+        "bytes_out": 512,
+        "duration_ms": 0.042,
+        "error": null,
+    });
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), want);
+}
+
+#[test]
+fn what_is_not_known_is_null() {
+    let mut record = denial();
+    record.client.name = None;
+    record.agent.chain = &[];
+    record.user_agent = None;
+    record.policy = None;
+    record.rule = None;
+    record.overridden = None;
+    record.robots = None;
+    record.status = None;
+    let value = parsed(&record);
+    for field in [
+        &value["client"]["name"],
+        &value["user_agent"],
+        &value["policy"],
+        &value["rule"],
+        &value["override"],
+        &value["robots"],
+        &value["status"],
+    ] {
+        assert_eq!(*field, Value::Null);
+    }
+    assert_eq!(value["agent"]["chain"], json!([]));
+
+    let robots = RobotsCopy {
+        url: "https://site.example/robots.txt",
+        final_url: None,
+        state: "unreachable",
+        status: None,
+        fetched_at: None,
+        sha256: None,
+        bytes: None,
+        truncated: false,
+        fresh_until: None,
+        unreachable: None,
+    };
+    record.robots = Some(robots);
+    let value = parsed(&record);
+    for name in [
+        "final_url",
+        "status",
+        "fetched_at",
+        "age_s",
+        "sha256",
+        "bytes",
+        "fresh_until",
+        "unreachable",
+    ] {
+        assert_eq!(value["robots"][name], Value::Null, "{name}");
+    }
+}
+
+#[test]
+fn what_urls_hold_in_confidence_stays_out() {
+    let mut record = denial();
+    record.url = b"https://user:secret@site.example/x?token=secret";
+    let mut robots = record.robots.unwrap();
+    robots.final_url = Some("https://user:secret@www.site.example/robots.txt");
+    record.robots = Some(robots);
+    assert_eq!(
+        parsed(&record)["url"],
+        "https://site.example/x?token=secret"
+    );
+    let text = line(&record, true);
+    assert!(!text.contains("secret"), "{text}");
+    assert!(
+        text.contains("\"https://site.example/x?…redacted\""),
+        "{text}"
+    );
+    assert!(
+        text.contains("\"https://www.site.example/robots.txt\""),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_most_hostile_exchange_is_one_valid_line_of_bounded_length() {
+    let octets: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    let text = String::from_utf8_lossy(&octets);
+    let chain = vec![&*text; 100];
+    let mut record = denial();
+    record.client.name = Some(&text);
+    record.agent.chain = &chain;
+    record.user_agent = Some(&octets);
+    record.method = &text;
+    record.url = &octets;
+    record.host = &text;
+    record.rule = Some(RuleLine {
+        group: &text,
+        text: &text,
+        line: u32::MAX,
+    });
+    let mut robots = record.robots.unwrap();
+    robots.url = &text;
+    robots.final_url = Some(&text);
+    record.overridden = Some(Assertion {
+        id: OverrideId::Stored(u64::MAX),
+        origin: &text,
+        pattern: &text,
+        action: &text,
+        by: &text,
+        reason: &text,
+        until: None,
+    });
+    record.robots = Some(robots);
+    record.error = Some(&text);
+
+    let line = line(&record, false);
+    assert_eq!(line.find('\n'), Some(line.len() - 1));
+    assert!(line.len() <= PIECE, "{}", line.len());
+    let value: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(
+        value["agent"]["chain"].as_array().unwrap().len(),
+        most::TOKENS + 1
+    );
+    assert_eq!(value["agent"]["chain"][most::TOKENS], "…[+68]");
+}

@@ -1,0 +1,360 @@
+//! A decision made again, from nothing but its record and what that refers to.
+//!
+//! A record holds what went into a decision as well as what came out: who asked for what, when, what was known of the
+//! origin's robots.txt, under which settings, which override held. [`replay`] puts the first half back together, asks
+//! the very functions that decided then ([`State::stance`], [`policy::decide`]), and compares what they answer with the
+//! second half. Nothing of the rules is written down twice, and nothing of the world is asked: no clock, no network.
+//!
+//! # What a replay proves, and what it takes on trust
+//!
+//! It proves that verdict, reason, rule, line and group follow from the robots.txt, the state, the settings and the
+//! override that the record names. It takes on trust what those were: that the site did answer so, that the crawler did
+//! ask so, and that no other override was in force. That the record still says what it said then is not proven here but
+//! by the chain (see [`super::verify`]).
+//!
+//! Some decisions rest on nothing that could be kept. They are [attested](Attested), not proven.
+
+pub mod evidence;
+mod premises;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use self::evidence::{Evidence, Unreadable};
+use self::premises::{Gap, agent, asserted, contradiction, cut, mode, state, target, time};
+use crate::clock::Moment;
+use crate::config::Mode;
+use crate::policy::overrides::{Action, Overrides};
+use crate::policy::terms::{Terms, TermsDigest};
+use crate::policy::{self, Decision, Reason, Ruling, Target};
+use crate::rep::{ComparisonPath, PathPattern, Robots};
+use crate::robots::snapshot::Snapshot;
+use crate::robots::state::Stance;
+
+/// What came of a replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The same decision.
+    Same,
+    /// Another decision, or a record that contradicts itself.
+    Differs(Vec<Difference>),
+    /// What the record refers to is not there.
+    Missing(Missing),
+    /// There is nothing to replay.
+    Attested(Attested),
+}
+
+/// Something that the record says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Of what: a field of the record.
+    pub what: &'static str,
+    /// What the record says.
+    pub recorded: String,
+    /// What it should say.
+    pub replayed: String,
+}
+
+/// Evidence that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The text of robots.txt.
+    Snapshot,
+    /// The settings that it was made under.
+    Terms,
+}
+
+/// Why a decision cannot be made again. The record alone tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Attested {
+    /// The request was malformed or at odds with itself, and was refused before anything was judged.
+    Unjudged,
+    /// robots.txt did not come in time.
+    Pending,
+    /// The origin's turn had not come.
+    Paced,
+    /// Decisions could not be recorded.
+    Unrecorded,
+    /// What came through the tunnel was neither TLS nor HTTP.
+    NotHttp,
+    /// An override speaks of the path as it is written; of its other readings, other overrides must have spoken.
+    Readings,
+    /// The query was left out of the record, as configured.
+    Redacted,
+    /// The URL or the chain of product tokens was too long to be recorded whole.
+    Cut,
+    /// The record is of a crawlgate that did not keep all that a replay needs.
+    Older,
+    /// The reason is one that this crawlgate does not know.
+    Unknown,
+}
+
+impl Attested {
+    /// A name for summaries.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unjudged => "unjudged",
+            Self::Pending => "pending",
+            Self::Paced => "paced",
+            Self::Unrecorded => "unrecorded",
+            Self::NotHttp => "not_http",
+            Self::Readings => "readings",
+            Self::Redacted => "redacted",
+            Self::Cut => "cut",
+            Self::Older => "older",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Attested {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unjudged => "the request was refused before anything was judged",
+            Self::Pending => "it was deferred because robots.txt had not come, which leaves nothing to replay",
+            Self::Paced => "it was deferred because the origin's turn had not come, which leaves nothing to replay",
+            Self::Unrecorded => "decisions could not be recorded",
+            Self::NotHttp => "what came through the tunnel was neither TLS nor HTTP, and was not kept",
+            Self::Readings => "the override that it names does not speak of all readings of the path: others did",
+            Self::Redacted => "the URL's query was left out of the record ([log] redact_query)",
+            Self::Cut => "the request was too long to be recorded whole",
+            Self::Older => "an earlier crawlgate recorded it, without all that a replay needs",
+            Self::Unknown => "its reason is unknown to this crawlgate; a newer one may know it",
+        })
+    }
+}
+
+/// A robots.txt put back together, for as many replays as there are decisions that rest on it. None of its fetch is
+/// known; a replay does not ask for that.
+pub fn snapshot(text: &[u8], terms: &Terms) -> Arc<Snapshot> {
+    let robots = Robots::parse(text, terms.parse_options());
+    Arc::new(Snapshot::new(robots, Moment::default(), 200, ""))
+}
+
+/// Makes a decision again. `terms` are those that the record's `policy` names and `snapshot` is the file that its
+/// `robots.sha256` names: that they are is for the caller to see to.
+pub fn replay(
+    evidence: &Evidence<'_>,
+    terms: Option<&Terms>,
+    snapshot: Option<&Arc<Snapshot>>,
+) -> Outcome {
+    let Some(reason) = Reason::from_name(&evidence.reason) else {
+        return Outcome::Attested(Attested::Unknown);
+    };
+    let mut differences = Vec::new();
+    compare(
+        &mut differences,
+        "verdict",
+        &evidence.verdict,
+        reason.verdict().as_str(),
+    );
+    let replayed = decide(evidence, reason, terms, snapshot);
+    let decision = match replayed {
+        Ok(decision) => decision,
+        Err(_) if !differences.is_empty() => return Outcome::Differs(differences),
+        Err(gap) => return gap.into(),
+    };
+    compare(
+        &mut differences,
+        "reason",
+        &evidence.reason,
+        decision.reason.as_str(),
+    );
+    compare_rule(&mut differences, evidence, &decision);
+    if differences.is_empty() {
+        Outcome::Same
+    } else {
+        Outcome::Differs(differences)
+    }
+}
+
+fn decide(
+    evidence: &Evidence<'_>,
+    reason: Reason,
+    terms: Option<&Terms>,
+    snapshot: Option<&Arc<Snapshot>>,
+) -> Result<Decision, Gap> {
+    if let Some(why) = unproven(reason, evidence.opaque) {
+        return Err(Gap::Attested(why));
+    }
+    let target = target(evidence)?;
+    let mode = mode(evidence)?;
+    let decided = match &evidence.decided_at {
+        Some(text) => time("decided_at", text)?,
+        None => return Err(Gap::Attested(Attested::Older)),
+    };
+    let target = match by_path_or_override(target, evidence, mode, decided)? {
+        Ok(ruling) => return Ok(concluded(ruling)),
+        Err(target) => target,
+    };
+    let digest = evidence.policy.as_ref();
+    let digest = digest.ok_or_else(|| contradiction("policy", "null", "a digest".to_owned()))?;
+    let terms = terms.ok_or(Gap::Missing(Missing::Terms))?;
+    let agent = agent(evidence)?;
+    let robots = evidence.robots.as_ref();
+    let robots = robots
+        .ok_or_else(|| contradiction("robots", "null", "what the decision rests on".to_owned()))?;
+    let state = Arc::new(state(robots, snapshot)?);
+    let stance = state.stance(decided, &terms.profile());
+    let settings = policy::Settings {
+        mode,
+        path_guard: terms.path_guard,
+        terms: TermsDigest::of(digest), // never looked at
+    };
+    Ok(concluded(if let Stance::Unknown = stance {
+        policy::await_robots(target, state, decided, settings, decided)
+    } else if evidence.opaque {
+        policy::decide_tunnel(target, &agent, &state, &stance, settings, decided)
+    } else {
+        policy::decide(target, &agent, &state, &stance, settings, decided)
+    }))
+}
+
+/// What is decided without robots.txt: by the path alone (RFC 9309 2.2.2), or by the override that the record names.
+fn by_path_or_override(
+    target: Target,
+    evidence: &Evidence<'_>,
+    mode: Mode,
+    decided: Moment,
+) -> Result<Result<Ruling, Target>, Gap> {
+    let target = if evidence.opaque {
+        target
+    } else {
+        match policy::clear_robots_txt(target, mode, decided) {
+            Ok(ruling) => return Ok(Ok(ruling)),
+            Err(target) => target,
+        }
+    };
+    let Some(named) = &evidence.overridden else {
+        return Ok(Err(target));
+    };
+    let asserted = asserted(named)?;
+    let pattern = PathPattern::new(&asserted.pattern)
+        .map_err(|error| contradiction("override.pattern", &named.pattern, error.to_string()))?;
+    let is_allow = asserted.action == Action::Allow;
+    let overrides = Overrides::new([asserted]);
+    let ruling = if evidence.opaque {
+        policy::decide_tunnel_by_override(target, &overrides, mode, decided)
+    } else {
+        policy::decide_by_override(target, &overrides, mode, decided)
+    };
+    match ruling {
+        Err(target) if is_allow && !evidence.opaque => {
+            let written = ComparisonPath::new(target.path.as_str().as_bytes());
+            if pattern.matches(&written) && evidence.reason == Reason::OperatorAllow.as_str() {
+                return Err(Gap::Attested(Attested::Readings));
+            }
+            Ok(Err(target))
+        }
+        ruling => Ok(ruling),
+    }
+}
+
+/// Why a decision for this reason rests on nothing that could be kept; `None` where it can be made again.
+fn unproven(reason: Reason, opaque: bool) -> Option<Attested> {
+    match reason {
+        Reason::BadRequest | Reason::Misdirected | Reason::AddressProhibited => {
+            Some(Attested::Unjudged)
+        }
+        Reason::RobotsPending => Some(Attested::Pending),
+        Reason::Paced => Some(Attested::Paced),
+        Reason::LogFailed => Some(Attested::Unrecorded),
+        Reason::OpaqueTunnel if !opaque => Some(Attested::NotHttp),
+        Reason::RobotsAllow
+        | Reason::NoRules
+        | Reason::RobotsUnavailable
+        | Reason::RobotsTxt
+        | Reason::OperatorAllow
+        | Reason::OperatorDeny
+        | Reason::RobotsDisallow
+        | Reason::PathGuard
+        | Reason::RobotsUnreachable
+        | Reason::OpaqueTunnel => None,
+    }
+}
+
+fn concluded(ruling: Ruling) -> Decision {
+    match ruling {
+        Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
+    }
+}
+
+fn compare_rule(differences: &mut Vec<Difference>, evidence: &Evidence<'_>, decision: &Decision) {
+    match (&evidence.rule, &decision.rule) {
+        (None, None) => {}
+        (Some(recorded), Some(rule)) => {
+            compare(differences, "rule.text", &recorded.text, &rule.text);
+            compare(differences, "rule.group", &recorded.group, &rule.group);
+            let line = |line: u32| line.to_string();
+            compare(
+                differences,
+                "rule.line",
+                &line(recorded.line),
+                &line(rule.line),
+            );
+        }
+        (recorded, rule) => {
+            let recorded = recorded.as_ref();
+            let recorded = recorded.map(|rule| format!("{} (line {})", rule.text, rule.line));
+            let replayed = rule.as_ref();
+            let replayed = replayed.map(|rule| format!("{} (line {})", rule.text, rule.line));
+            differences.push(Difference {
+                what: "rule",
+                recorded: recorded.unwrap_or_else(|| "none".to_owned()),
+                replayed: replayed.unwrap_or_else(|| "none".to_owned()),
+            });
+        }
+    }
+}
+
+fn compare(differences: &mut Vec<Difference>, what: &'static str, recorded: &str, replayed: &str) {
+    let agree = recorded == replayed
+        || cut(recorded).is_some_and(|(kept, left_out)| {
+            replayed.len() == kept.len() + left_out && replayed.starts_with(kept)
+        });
+    if !agree {
+        differences.push(Difference {
+            what,
+            recorded: recorded.to_owned(),
+            replayed: replayed.to_owned(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_too_long_for_a_record_agrees_with_what_it_was() {
+        let cases = [
+            ("the same", "Disallow: /x", "Disallow: /x", true),
+            ("another", "Disallow: /x", "Disallow: /y", false),
+            ("cut", "Disallow: /a…[+3 bytes]", "Disallow: /abcd", true),
+            (
+                "cut, of another length",
+                "Disallow: /a…[+3 bytes]",
+                "Disallow: /abc",
+                false,
+            ),
+            (
+                "cut, of another beginning",
+                "Disallow: /a…[+3 bytes]",
+                "Disallow: /bbcd",
+                false,
+            ),
+            (
+                "what only looks cut",
+                "Disallow: /a…[+3 bytes]",
+                "Disallow: /a…[+3 bytes]",
+                true,
+            ),
+            ("a mark without a number", "/a…[+x bytes]", "/a", false),
+        ];
+        for (name, recorded, replayed, agree) in cases {
+            let mut differences = Vec::new();
+            compare(&mut differences, "rule.text", recorded, replayed);
+            assert_eq!(differences.is_empty(), agree, "{name}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! A record read back: what it says a decision rests on.
+
+use std::borrow::Cow;
+use std::str::FromStr as _;
+
+use serde::Deserialize;
+
+use crate::clock::Moment;
+use crate::store::Sha256;
+
+/// The fields of a [`Record`](crate::audit::Record), as text has them.
+///
+/// Fields that this crawlgate does not know are passed over, those that an earlier one did not write are `None`. A
+/// field of the wrong type is an error: crawlgate never wrote it.
+#[derive(Clone, Debug, Deserialize)]
+#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+pub struct Evidence<'a> {
+    #[serde(borrow)]
+    pub time: Cow<'a, str>,
+    #[serde(borrow)]
+    pub id: Cow<'a, str>,
+    #[serde(borrow)]
+    pub mode: Cow<'a, str>,
+    #[serde(borrow)]
+    pub verdict: Cow<'a, str>,
+    #[serde(borrow)]
+    pub reason: Cow<'a, str>,
+    #[serde(borrow)]
+    pub client: Client<'a>,
+    pub agent: Agent,
+    #[serde(borrow)]
+    pub user_agent: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub method: Cow<'a, str>,
+    #[serde(borrow)]
+    pub url: Cow<'a, str>,
+    #[serde(borrow)]
+    pub scheme: Cow<'a, str>,
+    #[serde(borrow)]
+    pub host: Cow<'a, str>,
+    pub port: u16,
+    #[serde(borrow)]
+    pub via: Cow<'a, str>,
+    pub opaque: bool,
+    #[serde(borrow)]
+    pub rule: Option<Rule<'a>>,
+    #[serde(borrow)]
+    pub robots: Option<Robots<'a>>,
+    #[serde(borrow, default)]
+    pub decided_at: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub policy: Option<Cow<'a, str>>,
+    #[serde(default, rename = "override")]
+    pub overridden: Option<Overridden>,
+    pub status: Option<u16>,
+    pub error: Option<String>,
+}
+
+/// Who asked.
+#[derive(Clone, Debug, Deserialize)]
+#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+pub struct Client<'a> {
+    #[serde(borrow)]
+    pub address: Cow<'a, str>,
+    pub name: Option<String>,
+}
+
+/// As whom the crawler was judged.
+#[derive(Clone, Debug, Deserialize)]
+#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+pub struct Agent {
+    pub chain: Vec<String>,
+    pub source: String,
+}
+
+/// The rule that decided.
+#[derive(Clone, Debug, Deserialize)]
+#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+pub struct Rule<'a> {
+    #[serde(borrow)]
+    pub group: Cow<'a, str>,
+    #[serde(borrow)]
+    pub text: Cow<'a, str>,
+    pub line: u32,
+}
+
+/// The copy of robots.txt that was in force.
+#[derive(Clone, Debug, Deserialize)]
+#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+pub struct Robots<'a> {
+    #[serde(borrow)]
+    pub url: Cow<'a, str>,
+    #[serde(borrow)]
+    pub final_url: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub state: Cow<'a, str>,
+    pub status: Option<u16>,
+    #[serde(borrow)]
+    pub fetched_at: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub sha256: Option<Cow<'a, str>>,
+    pub bytes: Option<u64>,
+    pub truncated: bool,
+    #[serde(borrow, default)]
+    pub fresh_until: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub unreachable: Option<Unreachable>,
+}
+
+/// The outage that was going on.
+#[derive(Clone, Debug, Deserialize)]
+#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+pub struct Unreachable {
+    pub since: String,
+    pub cause: String,
+    pub answers: bool,
+    pub attempts: u32,
+    pub next_attempt: String,
+}
+
+/// The override that decided.
+#[derive(Clone, Debug, Deserialize)]
+#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+pub struct Overridden {
+    pub id: String,
+    pub origin: String,
+    pub pattern: String,
+    pub action: String,
+    pub by: String,
+    pub reason: String,
+    pub until: Option<String>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// When it is not one.
+    pub fn read(record: &'a str) -> Result<Self, Unreadable> {
+        serde_json::from_str(record).map_err(|error| Unreadable(error.to_string()))
+    }
+
+    /// The digest of the robots.txt that it rests on, if it rests on one.
+    ///
+    /// # Errors
+    /// When what stands there is no digest.
+    pub fn snapshot(&self) -> Result<Option<Sha256>, Unreadable> {
+        let Some(text) = self
+            .robots
+            .as_ref()
+            .and_then(|robots| robots.sha256.as_ref())
+        else {
+            return Ok(None);
+        };
+        match digest(text) {
+            Some(digest) => Ok(Some(digest)),
+            None => Err(Unreadable(format!(
+                "robots.sha256: \"{text}\" is no digest"
+            ))),
+        }
+    }
+}
+
+/// A record that crawlgate did not write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable(pub(super) String);
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+/// A moment as a record writes it.
+pub fn moment(text: &str) -> Option<Moment> {
+    let millis = jiff::Timestamp::from_str(text).ok()?.as_millisecond();
+    u64::try_from(millis).ok().map(Moment::from_millis)
+}
+
+/// A SHA-256 in 64 hexadecimal digits.
+pub fn digest(hex: &str) -> Option<Sha256> {
+    let mut digest = [0; 32];
+    if hex.len() != 64 {
+        return None;
+    }
+    for (octet, pair) in digest.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
+        let &[high, low] = pair else { return None };
+        let digit = |c: u8| char::from(c).to_digit(16);
+        *octet = u8::try_from(digit(high)? << 4 | digit(low)?).ok()?;
+    }
+    Some(digest)
+}

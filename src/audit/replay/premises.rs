@@ -1,0 +1,205 @@
+//! The first half of a record put back together: what went into its decision.
+//!
+//! Only what a decision asks for is filled in. What contradicts itself on the way, or is not there, ends the replay.
+
+use std::sync::Arc;
+
+use http::uri::PathAndQuery;
+
+use super::evidence::{self, Evidence};
+use super::{Attested, Difference, Missing, Outcome};
+use crate::agent::{Agent, Source};
+use crate::clock::Moment;
+use crate::config::Mode;
+use crate::policy::Target;
+use crate::policy::overrides::{Action, Override, OverrideId};
+use crate::rep::{Origin, ProductToken};
+use crate::robots::access::{Absence, Cause};
+use crate::robots::snapshot::Snapshot;
+use crate::robots::state::{Fresh, Outage, State};
+
+/// Why nothing was decided.
+pub(super) enum Gap {
+    Missing(Missing),
+    Attested(Attested),
+    Contradiction(Difference),
+}
+
+impl From<Gap> for Outcome {
+    fn from(gap: Gap) -> Self {
+        match gap {
+            Gap::Missing(missing) => Self::Missing(missing),
+            Gap::Attested(why) => Self::Attested(why),
+            Gap::Contradiction(difference) => Self::Differs(vec![difference]),
+        }
+    }
+}
+
+/// What was asked for: the origin as it was judged, the path as it stands in the URL.
+pub(super) fn target(evidence: &Evidence<'_>) -> Result<Target, Gap> {
+    let url = &*evidence.url;
+    let named = format!("{}://{}:{}", evidence.scheme, evidence.host, evidence.port);
+    let (origin, _) =
+        Origin::parse(&named).map_err(|_| contradiction("host", &named, "an origin".to_owned()))?;
+    if evidence.opaque {
+        let path = PathAndQuery::from_static("/");
+        return Ok(Target { origin, path });
+    }
+    if url.ends_with(REDACTED) {
+        return Err(Gap::Attested(Attested::Redacted));
+    }
+    if cut(url).is_some() {
+        return Err(Gap::Attested(Attested::Cut));
+    }
+    let (found, path) =
+        Origin::parse(url).map_err(|_| contradiction("url", url, format!("a URL of {origin}")))?;
+    if found != origin {
+        return Err(contradiction("url", url, format!("a URL of {origin}")));
+    }
+    let path = PathAndQuery::try_from(path)
+        .map_err(|_| contradiction("url", url, "a URL that can be sent".to_owned()))?;
+    Ok(Target { origin, path })
+}
+
+pub(super) fn agent(evidence: &Evidence<'_>) -> Result<Agent, Gap> {
+    let token = |name: &String| match ProductToken::new(name) {
+        Ok(token) => Ok(token),
+        Err(_) if name.starts_with("…[+") => Err(Gap::Attested(Attested::Cut)),
+        Err(error) => Err(contradiction("agent.chain", name, error.to_string())),
+    };
+    Ok(Agent {
+        tokens: evidence
+            .agent
+            .chain
+            .iter()
+            .map(token)
+            .collect::<Result<_, _>>()?,
+        source: Source::Nothing,
+    })
+}
+
+/// The origin's state, as far as a decision asks for it.
+pub(super) fn state(
+    robots: &evidence::Robots<'_>,
+    snapshot: Option<&Arc<Snapshot>>,
+) -> Result<State, Gap> {
+    let snapshot = match (&robots.sha256, snapshot) {
+        (None, _) => None,
+        (Some(_), None) => return Err(Gap::Missing(Missing::Snapshot)),
+        (Some(_), Some(snapshot)) => Some(Arc::clone(snapshot)),
+    };
+    if let (Some(snapshot), Some(bytes)) = (&snapshot, robots.bytes)
+        && snapshot.robots.text().len() as u64 != bytes
+    {
+        let octets = snapshot.robots.text().len().to_string();
+        return Err(contradiction("robots.bytes", &bytes.to_string(), octets));
+    }
+    let lacks = |what| contradiction(what, "null", format!("what a {} state has", robots.state));
+    let fresh = || {
+        let until = robots.fresh_until.as_ref();
+        let until = until.ok_or_else(|| lacks("robots.fresh_until"))?;
+        let until = time("robots.fresh_until", until)?;
+        // A decision does not ask when the next fetch is due.
+        let refresh_from = until;
+        Ok(Fresh {
+            refresh_from,
+            until,
+        })
+    };
+    let outage = robots.unreachable.as_ref().map(outage_of);
+    let outage = outage.transpose()?;
+    match &*robots.state {
+        "successful" => Ok(State::Successful {
+            snapshot: snapshot.ok_or_else(|| lacks("robots.sha256"))?,
+            fresh: fresh()?,
+            outage,
+        }),
+        "unavailable" => Ok(State::Unavailable {
+            why: Absence::Status(robots.status.unwrap_or_default()),
+            fetched: Moment::default(),
+            fresh: fresh()?,
+            outage,
+        }),
+        "unreachable" => Ok(State::Unreachable {
+            outage: outage.ok_or_else(|| lacks("robots.unreachable"))?,
+            last_good: snapshot,
+        }),
+        "never_fetched" => Ok(State::NeverFetched),
+        other => Err(contradiction("robots.state", other, "a state".to_owned())),
+    }
+}
+
+fn outage_of(outage: &evidence::Unreachable) -> Result<Outage, Gap> {
+    let cause = Cause::from_code(&outage.cause).ok_or_else(|| {
+        contradiction(
+            "robots.unreachable.cause",
+            &outage.cause,
+            "a cause".to_owned(),
+        )
+    })?;
+    if cause.is_answer() != outage.answers {
+        let (recorded, replayed) = (outage.answers.to_string(), cause.is_answer().to_string());
+        return Err(contradiction(
+            "robots.unreachable.answers",
+            &recorded,
+            replayed,
+        ));
+    }
+    Ok(Outage {
+        cause,
+        since: time("robots.unreachable.since", &outage.since)?,
+        attempts: outage.attempts,
+        next_attempt: time("robots.unreachable.next_attempt", &outage.next_attempt)?,
+    })
+}
+
+pub(super) fn time(what: &'static str, text: &str) -> Result<Moment, Gap> {
+    evidence::moment(text).ok_or_else(|| contradiction(what, text, "a time".to_owned()))
+}
+
+pub(super) fn contradiction(what: &'static str, recorded: &str, replayed: String) -> Gap {
+    Gap::Contradiction(Difference {
+        what,
+        recorded: recorded.to_owned(),
+        replayed,
+    })
+}
+
+pub(super) fn asserted(named: &evidence::Overridden) -> Result<Override, Gap> {
+    let (origin, _) = Origin::parse(&named.origin)
+        .map_err(|error| contradiction("override.origin", &named.origin, error.to_string()))?;
+    let action = [Action::Allow, Action::Deny]
+        .into_iter()
+        .find(|action| action.as_str() == named.action);
+    let until = named.until.as_ref();
+    Ok(Override {
+        id: OverrideId::Stored(0), // one alone needs no number
+        origin,
+        pattern: named.pattern.clone(),
+        action: action.ok_or_else(|| {
+            contradiction("override.action", &named.action, "allow or deny".to_owned())
+        })?,
+        until: until
+            .map(|until| time("override.until", until))
+            .transpose()?,
+        by: named.by.clone(),
+        reason: named.reason.clone(),
+        created: Moment::default(),
+    })
+}
+
+pub(super) fn mode(evidence: &Evidence<'_>) -> Result<Mode, Gap> {
+    [Mode::Enforce, Mode::Report]
+        .into_iter()
+        .find(|mode| mode.as_str() == evidence.mode)
+        .ok_or_else(|| contradiction("mode", &evidence.mode, "enforce or report".to_owned()))
+}
+
+/// What stands where a query was: see `public_url`.
+const REDACTED: &str = "?…redacted";
+
+/// What a record has kept of a text that was too long for it, and how many octets it has left out.
+pub(super) fn cut(text: &str) -> Option<(&str, usize)> {
+    let (kept, mark) = text.strip_suffix(" bytes]")?.rsplit_once("…[+")?;
+    Some((kept, mark.parse().ok()?))
+}

@@ -1,0 +1,387 @@
+//! Whether the store still says what it said: the chain of records walked from end to end.
+//!
+//! Each record is kept with a link, the SHA-256 of its predecessor's link and its own text, and from time to time the
+//! last link is sealed with a key that lies outside the store (see [`crate::store::chain`]). [`Walk`] is shown the
+//! records in their order and tells what does not fit.
+//!
+//! # What is found
+//!
+//! - a record that was altered: its link does not follow from its text;
+//! - a record that was taken out, or put elsewhere: the numbering has a gap, or the links do not follow;
+//! - both, with all later links made anew so that they follow again: the links are not those that were sealed, and
+//!   without the key nobody seals others;
+//! - records taken off the end, back to before a seal: the seal speaks of a record that is not there;
+//! - records taken off the front: no seal says that retention has dropped them;
+//! - a robots.txt or settings that were altered or taken out: records name both by their digests.
+//!
+//! # What is not found
+//!
+//! - Records taken off the end that no seal speaks of yet, or together with the seals that do. Who keeps a [`Head`]
+//!   elsewhere (`crawlgate audit head`) finds that, too.
+//! - What somebody does who holds the sealing key, or was crawlgate at the time: seals say that nothing was changed
+//!   since, not that it was true.
+//! - Notes that people have made on decisions, what is known of origins at present, and the history of fetches. None of
+//!   these is evidence of a decision, and none is chained.
+
+pub mod review;
+
+use std::fmt;
+
+use crate::clock::Moment;
+use crate::store::chain::{self, Seal};
+use crate::store::{Sha256, StoredDecision};
+
+/// The end of the chain at some time: whoever keeps it elsewhere can tell later that nothing before it was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The last record.
+    pub seq: u64,
+    /// Its link.
+    pub hash: Sha256,
+}
+
+/// Something that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The link of a record does not follow from its predecessor's and its text: one of the three was altered.
+    Link {
+        /// The record.
+        seq: u64,
+    },
+    /// Records are missing.
+    Gap {
+        /// The first.
+        from: u64,
+        /// The last.
+        to: u64,
+    },
+    /// Records are missing at the front, and no seal says that retention has dropped them.
+    Front {
+        /// The first that is there.
+        first: u64,
+    },
+    /// Records are missing at the end: a seal, or a head that was kept, speaks of later ones.
+    Tail {
+        /// The last that is there.
+        last: u64,
+        /// The last that was.
+        sealed: u64,
+        /// Who says so.
+        by: Witness,
+    },
+    /// The chain is not what it was when it was sealed, or when its head was noted.
+    Witness {
+        /// The record whose link is another one.
+        seq: u64,
+        /// The last record before it that a witness agrees with.
+        good: u64,
+        /// Who says so.
+        by: Witness,
+    },
+    /// The signature of a seal is not of its key, over what it says.
+    Signature {
+        /// The record that it seals.
+        seq: u64,
+    },
+    /// A seal is of another key than the one that is trusted.
+    Key {
+        /// The record that it seals.
+        seq: u64,
+        /// Its key.
+        key: [u8; 32],
+    },
+}
+
+/// Who knows what the chain was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Witness {
+    /// A seal of this time.
+    Seal(Moment),
+    /// A head that was kept elsewhere.
+    Kept,
+}
+
+/// The chain as it was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// The first record that is there; the one that would come next where there is none.
+    pub first: u64,
+    /// Where it ends; record 0 where nothing was ever written.
+    pub head: Head,
+    /// The last record that a trusted seal vouches for.
+    pub sealed: Option<u64>,
+    /// The head that was kept lies before all records that are there: retention has dropped them.
+    pub kept_is_dropped: bool,
+}
+
+/// A walk along the chain, record by record.
+#[derive(Debug)]
+pub struct Walk {
+    /// What vouches for links, the next one last.
+    witnesses: Vec<(Head, Witness)>,
+    /// Where retention says that the chain begins, last word last.
+    starts: Vec<(u64, Sha256)>,
+    trusted: Option<[u8; 32]>,
+    /// Where it says so since the walk began.
+    dropped: Vec<(u64, Sha256)>,
+    place: Place,
+    first: Option<u64>,
+    /// The last record that a witness agrees with.
+    good: u64,
+    sealed: Option<u64>,
+    kept: Option<Head>,
+}
+
+/// How far a walk has come.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// No record was seen yet.
+    Start,
+    /// After this record.
+    After(Head),
+}
+
+impl Walk {
+    /// A walk that believes the seals of `trusted`; where that is not known, those of the key that each names. `kept` is
+    /// a head that was kept elsewhere.
+    pub fn new(
+        seals: &[Seal],
+        trusted: Option<&[u8; 32]>,
+        kept: Option<Head>,
+        faults: &mut Vec<Fault>,
+    ) -> Walk {
+        let mut witnesses = Vec::with_capacity(seals.len() + 1);
+        let mut starts = vec![(1, chain::GENESIS)];
+        for seal in seals {
+            let seq = seal.seq;
+            if !seal.is_genuine() {
+                faults.push(Fault::Signature { seq });
+            } else if trusted.is_some_and(|key| *key != seal.key) {
+                faults.push(Fault::Key { seq, key: seal.key });
+            } else {
+                let hash = seal.hash;
+                witnesses.push((Head { seq, hash }, Witness::Seal(seal.time)));
+                starts.push(seal.start);
+            }
+        }
+        witnesses.extend(kept.map(|head| (head, Witness::Kept)));
+        witnesses.sort_by_key(|(head, _)| std::cmp::Reverse(head.seq));
+        Walk {
+            witnesses,
+            starts,
+            trusted: trusted.copied(),
+            dropped: Vec::new(),
+            place: Place::Start,
+            first: None,
+            good: 0,
+            sealed: None,
+            kept,
+        }
+    }
+
+    /// Hears of seals that were made since the walk began: what retention drops meanwhile is no gap.
+    pub fn learn(&mut self, seals: &[Seal]) {
+        let known = self.starts.last().map_or(1, |(start, _)| *start);
+        let is_new = |seal: &&Seal| {
+            let is_trusted = self.trusted.is_none_or(|key| key == seal.key);
+            seal.start.0 > known && is_trusted && seal.is_genuine()
+        };
+        self.dropped = seals.iter().filter(is_new).map(|seal| seal.start).collect();
+    }
+
+    /// Goes on after a record that was walked past elsewhere.
+    pub fn resume(&mut self, head: Head) {
+        self.place = Place::After(head);
+    }
+
+    /// The last record that a trusted seal vouches for, so far.
+    pub fn sealed(&self) -> Option<u64> {
+        self.sealed
+    }
+
+    /// The next record.
+    pub fn step(&mut self, decision: &StoredDecision, faults: &mut Vec<Fault>) {
+        let seq = decision.seq;
+        let before = match self.place {
+            Place::Start => self.start(seq, faults),
+            Place::After(head) if head.seq.checked_add(1) == Some(seq) => Some(head.hash),
+            Place::After(head) => {
+                let dropped = self.dropped.iter().find(|(start, _)| *start == seq);
+                if dropped.is_none() {
+                    faults.push(Fault::Gap {
+                        from: head.seq.saturating_add(1),
+                        to: seq.saturating_sub(1),
+                    });
+                }
+                dropped.map(|(_, before)| *before)
+            }
+        };
+        let follows = |before| chain::link(&before, decision.record.as_bytes()) == decision.hash;
+        if !before.is_none_or(follows) {
+            faults.push(Fault::Link { seq });
+        }
+        let head = Head {
+            seq,
+            hash: decision.hash,
+        };
+        self.place = Place::After(head);
+        self.ask(head, faults);
+    }
+
+    /// The link before the first record, where that can be told.
+    fn start(&mut self, first: u64, faults: &mut Vec<Fault>) -> Option<Sha256> {
+        self.first = Some(first);
+        let mut known = self.starts.iter().chain(&self.dropped).rev();
+        let start = known.find(|(seq, _)| *seq == first);
+        match start.copied() {
+            Some((_, hash)) => {
+                let seq = first.saturating_sub(1);
+                self.ask(Head { seq, hash }, faults);
+                Some(hash)
+            }
+            None => {
+                faults.push(Fault::Front { first });
+                self.witnesses.retain(|(head, _)| head.seq >= first);
+                None
+            }
+        }
+    }
+
+    /// Asks those who know of this place, and drops those who knew of earlier ones: their records are not there.
+    fn ask(&mut self, here: Head, faults: &mut Vec<Fault>) {
+        while let Some((known, by)) = self.witnesses.pop_if(|(head, _)| head.seq <= here.seq) {
+            if known.seq < here.seq {
+                continue;
+            }
+            if known.hash != here.hash {
+                let (seq, good) = (here.seq, self.good);
+                faults.push(Fault::Witness { seq, good, by });
+                continue;
+            }
+            self.good = here.seq;
+            if let Witness::Seal(_) = by {
+                self.sealed = Some(here.seq);
+            }
+        }
+    }
+
+    /// The chain as far as it was walked.
+    pub fn so_far(&self) -> Chain {
+        let head = match self.place {
+            Place::After(head) => head,
+            Place::Start => self.before_all(),
+        };
+        let first = self.first.unwrap_or(head.seq.saturating_add(1));
+        Chain {
+            first,
+            head,
+            sealed: self.sealed,
+            kept_is_dropped: self
+                .kept
+                .is_some_and(|kept| kept.seq.saturating_add(1) < first),
+        }
+    }
+
+    /// The last record that was dropped.
+    fn before_all(&self) -> Head {
+        let (next, hash) = self.starts.last().copied().unwrap_or((1, chain::GENESIS));
+        let seq = next.saturating_sub(1);
+        Head { seq, hash }
+    }
+
+    /// The end of the chain.
+    pub fn end(mut self, faults: &mut Vec<Fault>) -> Chain {
+        if let Place::Start = self.place {
+            // Nothing is there: all that ever was must have been dropped.
+            self.ask(self.before_all(), faults);
+        }
+        let chain = self.so_far();
+        // The one that speaks of the latest record comes first.
+        if let Some((known, by)) = self.witnesses.first() {
+            faults.push(Fault::Tail {
+                last: chain.head.seq,
+                sealed: known.seq,
+                by: *by,
+            });
+        }
+        chain
+    }
+}
+
+impl fmt::Display for Head {
+    /// `1234:9f86…`, as [`str::parse`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.seq)?;
+        self.hash
+            .iter()
+            .try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+impl std::str::FromStr for Head {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let read = || {
+            let (seq, hash) = text.split_once(':')?;
+            Some(Head {
+                seq: seq.parse().ok()?,
+                hash: super::replay::evidence::digest(hash)?,
+            })
+        };
+        read().ok_or_else(|| {
+            "a head is a number, a colon and 64 hexadecimal digits, as `crawlgate audit head` prints it"
+                .to_owned()
+        })
+    }
+}
+
+impl fmt::Display for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Seal(time) => write!(f, "the seal of {}", super::time_text(*time)),
+            Self::Kept => f.write_str("the head that was kept"),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Link { seq } => write!(
+                f,
+                "record {seq} does not follow from the one before: its text, its link or its place was altered"
+            ),
+            Self::Gap { from, to } if from == to => write!(f, "record {from} is missing"),
+            Self::Gap { from, to } => write!(f, "records {from} to {to} are missing"),
+            Self::Front { first } => write!(
+                f,
+                "records before {first} are missing, and no seal says that retention has dropped them"
+            ),
+            Self::Tail { last, sealed, by } => write!(
+                f,
+                "records {} to {sealed} are missing: {by} speaks of record {sealed}",
+                last.saturating_add(1)
+            ),
+            Self::Witness { seq, good, by } => write!(
+                f,
+                "at record {seq} the chain is not what {by} says: something from record {} on was altered, and the \
+                 links after it made anew",
+                good.saturating_add(1)
+            ),
+            Self::Signature { seq } => {
+                write!(
+                    f,
+                    "the signature of the seal of record {seq} is not valid: the seal was altered"
+                )
+            }
+            Self::Key { seq, key } => {
+                write!(f, "the seal of record {seq} is of another key, ")?;
+                key.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! Decisions replayed out of the store: what each rests on is looked up once and kept for the others.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use serde::Deserialize;
+
+use crate::audit::replay::{self, Evidence, Missing, Outcome, Unreadable};
+use crate::policy::terms::{Terms, TermsDigest};
+use crate::robots::snapshot::Snapshot;
+use crate::store::{Sha256, Store, StoreError, StoredDecision};
+
+/// Octets of robots.txt files that are kept, about. A walk in the order of writing meets few at a time.
+const KEPT: usize = 64 << 20;
+
+/// Replays decisions, one after the other.
+#[derive(Debug)]
+pub struct Review<'s> {
+    store: &'s dyn Store,
+    policies: HashMap<String, Held<Arc<Terms>>>,
+    files: HashMap<(Sha256, bool, u64), Held<Arc<Snapshot>>>,
+    bytes: usize,
+}
+
+/// What the store has under a digest.
+#[derive(Debug)]
+enum Held<T> {
+    /// What the digest names.
+    Whole(T),
+    /// Something else: it was altered.
+    Altered,
+    /// Nothing.
+    Missing,
+}
+
+/// What a look at one decision gave.
+#[derive(Debug)]
+pub enum Finding {
+    /// It was replayed, or why it was not.
+    Replayed(Outcome),
+    /// What it rests on is not what its record names.
+    Altered(Missing),
+    /// It is no decision but a line about the log itself, such as `records_lost`.
+    Event(String),
+    /// Retention has dropped it meanwhile.
+    Dropped,
+    /// The store finds it by another time than its own: who asks for that time does not see it.
+    Misfiled,
+    /// The record is none that crawlgate writes.
+    Unreadable(Unreadable),
+}
+
+impl Finding {
+    /// A name for summaries.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Replayed(Outcome::Same) => "proven",
+            Self::Replayed(Outcome::Differs(_)) => "differs",
+            Self::Replayed(Outcome::Missing(_)) => "missing",
+            Self::Replayed(Outcome::Attested(_)) => "attested",
+            Self::Altered(_) => "altered",
+            Self::Event(_) => "event",
+            Self::Dropped => "dropped",
+            Self::Misfiled => "misfiled",
+            Self::Unreadable(_) => "unreadable",
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Replayed(Outcome::Same) => {
+                f.write_str("the same decision follows from what was kept")
+            }
+            Self::Replayed(Outcome::Differs(differences)) => {
+                f.write_str("another decision follows from what was kept")?;
+                let mut gap = ": ";
+                for one in differences {
+                    write!(
+                        f,
+                        "{gap}{} is \"{}\", not \"{}\"",
+                        one.what, one.replayed, one.recorded
+                    )?;
+                    gap = ", ";
+                }
+                Ok(())
+            }
+            Self::Replayed(Outcome::Missing(Missing::Snapshot)) => {
+                f.write_str("the robots.txt that it rests on is not in the store")
+            }
+            Self::Replayed(Outcome::Missing(Missing::Terms)) => {
+                f.write_str("the settings that it rests on are not in the store")
+            }
+            Self::Replayed(Outcome::Attested(why)) => write!(f, "{why}"),
+            Self::Altered(Missing::Snapshot) => {
+                f.write_str("the robots.txt that it rests on was altered")
+            }
+            Self::Altered(Missing::Terms) => {
+                f.write_str("the settings that it rests on were altered")
+            }
+            Self::Event(event) => write!(f, "a line about the log itself: {event}"),
+            Self::Dropped => f.write_str("retention has dropped it meanwhile"),
+            Self::Misfiled => f.write_str("the store finds it by another time than its own"),
+            Self::Unreadable(error) => write!(f, "the record cannot be read: {error}"),
+        }
+    }
+}
+
+/// A line that is no decision.
+#[derive(Deserialize)]
+struct Event {
+    event: String,
+}
+
+impl<'s> Review<'s> {
+    /// Of decisions of `store`.
+    pub fn new(store: &'s dyn Store) -> Self {
+        Self {
+            store,
+            policies: HashMap::new(),
+            files: HashMap::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Looks at one decision; `evidence` is what was read from its record.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn look(
+        &mut self,
+        decision: &StoredDecision,
+        evidence: &Result<Evidence<'_>, Unreadable>,
+    ) -> Result<Finding, StoreError> {
+        let evidence = match evidence {
+            Ok(evidence) => evidence,
+            Err(error) => {
+                return Ok(match serde_json::from_str::<Event>(&decision.record) {
+                    Ok(event) => Finding::Event(event.event),
+                    Err(_) => Finding::Unreadable(error.clone()),
+                });
+            }
+        };
+        if replay::evidence::moment(&evidence.time) != Some(decision.time) {
+            return Ok(Finding::Misfiled);
+        }
+        let finding = self.replay(evidence).await?;
+        if let Finding::Replayed(Outcome::Missing(_)) = finding {
+            // Retention may have dropped both since the record was read.
+            let page = self.store.links(decision.seq.saturating_sub(1), 1).await?;
+            if page.first().is_none_or(|found| found.seq != decision.seq) {
+                return Ok(Finding::Dropped);
+            }
+        }
+        Ok(finding)
+    }
+
+    async fn replay(&mut self, evidence: &Evidence<'_>) -> Result<Finding, StoreError> {
+        let sha256 = match evidence.snapshot() {
+            Ok(sha256) => sha256,
+            Err(error) => return Ok(Finding::Unreadable(error)),
+        };
+        if let Some(digest) = &evidence.policy {
+            self.fetch_policy(digest).await?;
+        }
+        let policy = evidence.policy.as_ref();
+        let terms = match policy.and_then(|digest| self.policies.get(&**digest)) {
+            Some(Held::Altered) => return Ok(Finding::Altered(Missing::Terms)),
+            Some(Held::Whole(terms)) => Some(Arc::clone(terms)),
+            Some(Held::Missing) | None => None,
+        };
+        let mut snapshot = None;
+        if let (Some(sha256), Some(terms)) = (sha256, &terms) {
+            self.fetch_file(sha256, terms).await?;
+            let key = (sha256, terms.lenient, terms.size_limit);
+            snapshot = match self.files.get(&key) {
+                Some(Held::Altered) => return Ok(Finding::Altered(Missing::Snapshot)),
+                Some(Held::Whole(snapshot)) => Some(snapshot),
+                Some(Held::Missing) | None => None,
+            };
+        }
+        Ok(Finding::Replayed(replay::replay(
+            evidence,
+            terms.as_deref(),
+            snapshot,
+        )))
+    }
+
+    async fn fetch_policy(&mut self, digest: &str) -> Result<(), StoreError> {
+        if self.policies.contains_key(digest) {
+            return Ok(());
+        }
+        let held = match self.store.policy(digest).await? {
+            None => Held::Missing,
+            Some(text) if TermsDigest::of(&text).to_string() != digest => Held::Altered,
+            Some(text) => {
+                Terms::read(&text).map_or(Held::Altered, |terms| Held::Whole(Arc::new(terms)))
+            }
+        };
+        self.policies.insert(digest.to_owned(), held);
+        Ok(())
+    }
+
+    async fn fetch_file(&mut self, sha256: Sha256, terms: &Terms) -> Result<(), StoreError> {
+        if self.bytes > KEPT {
+            self.files.clear();
+            self.bytes = 0;
+        }
+        let key = (sha256, terms.lenient, terms.size_limit);
+        if let Entry::Vacant(place) = self.files.entry(key) {
+            place.insert(match self.store.snapshot(sha256).await? {
+                None => Held::Missing,
+                Some(text) if digest::digest(&digest::SHA256, &text).as_ref() != sha256 => {
+                    Held::Altered
+                }
+                Some(text) => {
+                    let snapshot = replay::snapshot(&text, terms);
+                    self.bytes += snapshot.bytes() + text.len(); // and about as much for compiled rules
+                    Held::Whole(snapshot)
+                }
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! `crawlgate audit`: is what the store says still what it said, and do its decisions follow from it?
+
+mod all;
+pub(super) mod evidence;
+mod excerpt;
+mod one;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+
+use super::fail;
+use crate::audit::replay::evidence::digest;
+use crate::audit::verify::Head;
+use crate::config::Config;
+use crate::store::chain::{self, SealingKey};
+use crate::store::{self, Access, Store, StoreErrorKind};
+
+/// Exit code where something does not fit.
+const WRONG: u8 = 1;
+
+/// Arguments of `crawlgate audit`.
+#[derive(Args, Clone, Debug)]
+pub struct AuditArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum Command {
+    /// Prove a decision, or all of them, from what was kept
+    ///
+    /// Replays the decision from its record and the robots.txt of that time, and checks that neither was altered since:
+    /// records are chained, and the chain is sealed.
+    #[command(after_help = VERIFY_HELP)]
+    Verify(VerifyArgs),
+    /// Print the end of the chain, to be kept where nobody can change it
+    ///
+    /// `audit verify --all --head` tells later whether anything up to it was altered or taken out, even by somebody who
+    /// holds the sealing key.
+    Head {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the public key that seals are checked with, in hexadecimal
+    Key,
+}
+
+const VERIFY_HELP: &str = "\
+Exit codes: 0 nothing is wrong; 1 a decision does not follow from its evidence, or something was altered
+or taken out; 2 crawlgate itself failed.
+
+Examples:
+  crawlgate audit verify 01KB7W3Y5E000000000VY7H1Q2
+  crawlgate audit verify --all --key auditor/crawlgate.pub
+  crawlgate audit verify --all --head \"$(cat safe/head)\"";
+
+#[derive(Args, Clone, Debug)]
+struct VerifyArgs {
+    /// The decision's id, as answers and records have it
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    id: Option<String>,
+    /// The whole chain, and every decision
+    #[arg(long)]
+    all: bool,
+    /// Replay only decisions from then on; the chain is checked whole
+    #[arg(long, value_name = "TIME", requires = "all")]
+    since: Option<String>,
+    /// Replay only decisions up to then
+    #[arg(long, value_name = "TIME", requires = "all")]
+    until: Option<String>,
+    /// The sealing key that is trusted: a file, or the public key in hexadecimal [default: the key beside the store]
+    #[arg(long, value_name = "FILE|HEX")]
+    key: Option<String>,
+    /// The end of the chain as it was noted earlier (`crawlgate audit head`)
+    #[arg(long, value_name = "SEQ:HASH", requires = "all")]
+    head: Option<Head>,
+    /// Show the whole robots.txt, not only the lines around the one that decided
+    #[arg(long, conflicts_with = "all")]
+    full: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `crawlgate audit`; exits 0, 1 where something is wrong with what the store holds, or 2.
+#[must_use]
+pub fn run(args: &AuditArgs, config: &Config) -> ExitCode {
+    match told(args, config) {
+        Ok(Found::Nothing) => ExitCode::SUCCESS,
+        Ok(Found::Faults) => ExitCode::from(WRONG),
+        Err(error) => fail(&error),
+    }
+}
+
+/// Whether anything was found that does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Faults,
+}
+
+fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
+    if let Command::Key = args.command {
+        let trusted = Trusted::of(None, config)?;
+        let key = trusted
+            .key
+            .ok_or("there is no key yet: it is made when the store is first written")?;
+        super::screen::say(format!("{}\n", hex(&key)).as_bytes())?;
+        return Ok(Found::Nothing);
+    }
+    let store = store::open(config, Access::Read).map_err(|error| error.to_string())?;
+    let runtime = super::small_runtime()?;
+    runtime.block_on(async {
+        match &args.command {
+            Command::Verify(args) => {
+                let trusted = Trusted::of(args.key.as_deref(), config)?;
+                match &args.id {
+                    Some(id) => one::verify(id, args, &store, &trusted).await,
+                    None => all::verify(args, store, &trusted).await,
+                }
+            }
+            Command::Head { json } => head(&store, *json).await,
+            Command::Key => Ok(Found::Nothing),
+        }
+    })
+}
+
+/// Whose seals are believed.
+#[derive(Clone, Debug)]
+struct Trusted {
+    /// The public key; `None` where there is none, so that each seal is believed to be of the key that it names.
+    key: Option<[u8; 32]>,
+    /// Where it was found.
+    from: String,
+}
+
+impl Trusted {
+    /// The key that the command line names, or else the one beside the store.
+    fn of(named: Option<&str>, config: &Config) -> Result<Trusted, String> {
+        let Some(named) = named else {
+            let store = config.store.path.as_deref().unwrap_or(Path::new(""));
+            let file = chain::key_file(store);
+            return match SealingKey::load(&file) {
+                Ok(key) => Ok(Trusted {
+                    key: Some(key.public()),
+                    from: file.display().to_string(),
+                }),
+                Err(error) if error.kind == StoreErrorKind::Missing => Ok(Trusted {
+                    key: None,
+                    from: format!("{}, which is not there", file.display()),
+                }),
+                Err(error) => Err(error.to_string()),
+            };
+        };
+        if let Some(key) = digest(named) {
+            let from = "the command line".to_owned();
+            return Ok(Trusted {
+                key: Some(key),
+                from,
+            });
+        }
+        let file = PathBuf::from(named);
+        let text =
+            std::fs::read_to_string(&file).map_err(|error| format!("--key {named}: {error}"))?;
+        let key = match digest(text.trim()) {
+            Some(key) => key,
+            None => SealingKey::load(&file)
+                .map_err(|error| format!("--key {error}"))?
+                .public(),
+        };
+        Ok(Trusted {
+            key: Some(key),
+            from: named.to_owned(),
+        })
+    }
+
+    /// In a sentence.
+    fn told(&self) -> String {
+        match &self.key {
+            Some(key) => format!("key {} ({})", hex(key), self.from),
+            None => format!(
+                "whatever key each seal names: there is none in {}",
+                self.from
+            ),
+        }
+    }
+}
+
+async fn head(store: &Arc<dyn Store>, json: bool) -> Result<Found, String> {
+    let failed = |error: store::StoreError| error.to_string();
+    let newest = store::DecisionQuery {
+        newest_first: true,
+        limit: 1,
+        ..store::DecisionQuery::default()
+    };
+    let seals = store.seals().await.map_err(failed)?;
+    // Decisions are not all that is chained; what follows the newest is little.
+    let newest = store.decisions(newest).await.map_err(failed)?;
+    let sealed = seals.last();
+    let mut head = sealed.map_or(
+        Head {
+            seq: 0,
+            hash: chain::GENESIS,
+        },
+        |seal| Head {
+            seq: seal.seq,
+            hash: seal.hash,
+        },
+    );
+    if let Some(newest) = newest.first().filter(|newest| newest.seq > head.seq) {
+        (head.seq, head.hash) = (newest.seq, newest.hash);
+    }
+    loop {
+        let page = store.links(head.seq, 1_000).await.map_err(failed)?;
+        let Some(last) = page.last() else { break };
+        (head.seq, head.hash) = (last.seq, last.hash);
+    }
+    let text = if json {
+        let seal = sealed.map(|seal| {
+            serde_json::json!({
+                "seq": seal.seq,
+                "hash": hex(&seal.hash),
+                "time": crate::audit::time_text(seal.time),
+                "key": hex(&seal.key),
+            })
+        });
+        format!(
+            "{}\n",
+            serde_json::json!({"head": head.to_string(), "seal": seal})
+        )
+    } else {
+        format!("{head}\n")
+    };
+    super::screen::say(text.as_bytes())?;
+    Ok(Found::Nothing)
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}

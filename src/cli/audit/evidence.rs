@@ -1,0 +1,130 @@
+//! What a record says, for people.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use crate::audit::replay::Evidence;
+use crate::audit::time_text;
+use crate::cli::screen::printable;
+use crate::store::StoredDecision;
+
+/// The record's essentials, a line each, and who has acknowledged it.
+pub(in crate::cli) fn told(evidence: &Evidence<'_>, decision: &StoredDecision) -> String {
+    let mut text = format!("{}\n", printable(&evidence.id));
+    essentials(&mut text, evidence);
+    line(
+        &mut text,
+        "record",
+        &format!("{} in the chain", decision.seq),
+    );
+    if let Some(seen) = &decision.acknowledged {
+        let seen = format!("{} at {}: {}", seen.by, time_text(seen.time), seen.note);
+        line(&mut text, "seen by", &seen);
+    }
+    text
+}
+
+/// One fact, with its name in front; without a name, one that goes with the fact above.
+pub(super) fn line(text: &mut String, name: &str, fact: &str) {
+    let _ = writeln!(text, "  {name:<9} {}", printable(fact)); // a String takes all
+}
+
+/// What was asked, decided, and why.
+pub(super) fn essentials(text: &mut String, evidence: &Evidence<'_>) {
+    decided(text, evidence);
+    let asked = format!("{} {} ({})", evidence.method, evidence.url, evidence.via);
+    line(text, "asked", &asked);
+    let chain = match evidence.agent.chain.as_slice() {
+        [] => "nobody in particular".to_owned(),
+        chain => chain.join(", "),
+    };
+    let name = evidence
+        .client
+        .name
+        .as_ref()
+        .map(|name| format!(" ({name})"));
+    let client = format!("{}{}", evidence.client.address, name.unwrap_or_default());
+    line(text, "by", &format!("{chain}, from {client}"));
+    if let Some(user_agent) = &evidence.user_agent {
+        line(text, "", user_agent);
+    }
+    if let Some(rule) = &evidence.rule {
+        let rule = format!(
+            "{} (line {}, of the group {})",
+            rule.text, rule.line, rule.group
+        );
+        line(text, "rule", &rule);
+    }
+    if let Some(one) = &evidence.overridden {
+        let until = one.until.as_deref().unwrap_or("it is removed");
+        let what = format!("{} {}{} until {until}", one.action, one.origin, one.pattern);
+        line(text, "override", &format!("{}: {what}", one.id));
+        line(text, "", &format!("asserted by {}: {}", one.by, one.reason));
+    }
+    robots(text, evidence);
+    if let Some(policy) = &evidence.policy {
+        line(text, "settings", policy);
+    }
+}
+
+fn decided(text: &mut String, evidence: &Evidence<'_>) {
+    let mode = match &*evidence.mode {
+        "enforce" => String::new(),
+        mode => format!(", in {mode} mode: nothing was denied"),
+    };
+    let at = evidence.decided_at.as_ref().unwrap_or(&evidence.time);
+    let (verdict, reason) = (&evidence.verdict, &evidence.reason);
+    line(
+        text,
+        "decided",
+        &format!("{verdict}, {reason}, at {at}{mode}"),
+    );
+    let answer = match (evidence.status, &evidence.error) {
+        (Some(status), None) => format!("{status}"),
+        (Some(status), Some(error)) => format!("{status}, {error}"),
+        (None, Some(error)) => error.clone(),
+        (None, None) => return,
+    };
+    line(text, "answered", &answer);
+}
+
+fn robots(text: &mut String, evidence: &Evidence<'_>) {
+    let Some(robots) = &evidence.robots else {
+        return;
+    };
+    let status = robots
+        .status
+        .map(|status| format!(", {status}"))
+        .unwrap_or_default();
+    line(
+        text,
+        "robots",
+        &format!("{}: {}{status}", robots.url, robots.state),
+    );
+    if let Some(fetched) = &robots.fetched_at {
+        let until = robots.fresh_until.as_ref();
+        let until = until
+            .map(|until| format!(", fresh until {until}"))
+            .unwrap_or_default();
+        line(text, "", &format!("fetched {fetched}{until}"));
+    }
+    if let Some(url) = robots.final_url.as_ref().filter(|url| **url != robots.url) {
+        line(text, "", &format!("from {url}"));
+    }
+    if let (Some(sha256), Some(bytes)) = (&robots.sha256, robots.bytes) {
+        let cut: Cow<'_, str> = match robots.truncated {
+            true => ", cut at the size limit".into(),
+            false => "".into(),
+        };
+        line(text, "", &format!("SHA-256 {sha256}, {bytes} octets{cut}"));
+    }
+    if let Some(outage) = &robots.unreachable {
+        let (cause, since) = (&outage.cause, &outage.since);
+        let attempts = outage.attempts;
+        line(
+            text,
+            "outage",
+            &format!("since {since}: {cause}, {attempts} failed fetches"),
+        );
+    }
+}

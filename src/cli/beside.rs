@@ -1,0 +1,233 @@
+//! What runs beside the proxy while it serves: the store opened, overrides taken over as they change, the chain sealed
+//! and old decisions dropped, questions answered on the admin socket.
+//!
+//! Nothing here is on a request's way. What fails here is said and tried again.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tracing::{error, info, warn};
+
+use crate::admin::{Answer, Request, Service, Socket, Status};
+use crate::audit::time_text;
+use crate::clock::{Clock, Moment};
+use crate::config::Config;
+use crate::proxy::Proxy;
+use crate::rep::Origin;
+use crate::robots::state::State;
+use crate::store::chain::SealingKey;
+use crate::store::{self, Access, Store, StoreError};
+
+/// How often the store is asked whether somebody has changed an override.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long the last seal may take: the end of a process is waited for.
+const LAST_SEAL: Duration = Duration::from_secs(5);
+
+/// Opens the store that is configured, if one is.
+pub(super) fn open_store(config: &Config) -> Result<Option<Arc<dyn Store>>, String> {
+    if config.store.path.is_none() {
+        return Ok(None);
+    }
+    let store = store::open(config, Access::Write).map_err(|error| error.to_string())?;
+    Ok(Some(store))
+}
+
+/// The tasks beside a proxy. They end with it.
+pub(super) struct Beside {
+    tasks: JoinSet<()>,
+    overrides_changed: Arc<Notify>,
+    /// The store, and the key that seals it.
+    sealed: Option<(Arc<dyn Store>, Arc<SealingKey>)>,
+    clock: Clock,
+}
+
+impl Beside {
+    /// Puts the overrides of the store in force and starts what keeps the store in order. Comes before the first
+    /// request.
+    ///
+    /// # Errors
+    /// When the key cannot be had, or the overrides cannot be read: nobody knows what may be forwarded then.
+    pub(super) async fn start(proxy: &Arc<Proxy>) -> Result<Beside, String> {
+        let mut beside = Beside {
+            tasks: JoinSet::new(),
+            overrides_changed: Arc::default(),
+            sealed: None,
+            clock: Clock::system(),
+        };
+        if let Some(store) = proxy.log().store() {
+            beside.care_for(proxy, store).await?;
+        }
+        Ok(beside)
+    }
+
+    async fn care_for(&mut self, proxy: &Arc<Proxy>, store: &Arc<dyn Store>) -> Result<(), String> {
+        let key = store::sealing_key(&proxy.settings()).map_err(|error| error.to_string())?;
+        self.sealed = Some((Arc::clone(store), Arc::clone(&key)));
+        let seen = take_over(proxy, &**store)
+            .await
+            .map_err(|error| format!("the overrides cannot be read: {error}"))?;
+        let changed = Arc::clone(&self.overrides_changed);
+        let following = follow_overrides(Arc::clone(proxy), Arc::clone(store), seen, changed);
+        self.tasks.spawn(following);
+        let settings = {
+            let proxy = Arc::clone(proxy);
+            move || proxy.settings().audit.clone()
+        };
+        let keeping = store::keep(Arc::clone(store), key, settings, self.clock.clone());
+        self.tasks.spawn(keeping);
+        Ok(())
+    }
+
+    /// Answers questions at `path`, unless another process does.
+    pub(super) async fn listen(&mut self, proxy: &Arc<Proxy>, path: &Path) {
+        match Socket::bind(path).await {
+            Ok(socket) => {
+                info!(socket = %path.display(), "other commands reach this process here");
+                let desk = Desk {
+                    proxy: Arc::clone(proxy),
+                    overrides_changed: Arc::clone(&self.overrides_changed),
+                    started: self.clock.now(),
+                };
+                self.tasks.spawn(socket.serve(Arc::new(desk)));
+            }
+            Err(error) => {
+                warn!("other commands cannot reach this process: {error}");
+            }
+        }
+    }
+
+    /// Ends the tasks and seals the chain. Comes after the last record is written: what is sealed then is sealed whole.
+    pub(super) async fn end(mut self) {
+        self.tasks.shutdown().await;
+        let Some((store, key)) = self.sealed else {
+            return;
+        };
+        match timeout(LAST_SEAL, store.seal(key, self.clock.now())).await {
+            Ok(Ok(_)) => {}
+            // The next process begins with a seal.
+            Ok(Err(error)) => warn!("the last records are not sealed yet: {error}"),
+            Err(_) => warn!("the last records are not sealed yet: the store takes too long"),
+        }
+    }
+}
+
+/// Puts the overrides that the store has in force; tells its version from before they were read.
+async fn take_over(proxy: &Proxy, store: &dyn Store) -> Result<u64, StoreError> {
+    let version = store.version().await?;
+    let overrides = store.overrides().await?;
+    proxy.gate().set_overrides(overrides);
+    Ok(version)
+}
+
+async fn follow_overrides(
+    proxy: Arc<Proxy>,
+    store: Arc<dyn Store>,
+    mut seen: u64,
+    changed: Arc<Notify>,
+) {
+    let mut fails = false;
+    loop {
+        let is_told = tokio::select! {
+            () = sleep(LOOK) => false,
+            () = changed.notified() => true,
+        };
+        let outcome = match store.version().await {
+            Ok(version) if version == seen && !is_told => Ok(seen),
+            Ok(_) => take_over(&proxy, &*store).await,
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(version) => {
+                seen = version;
+                if std::mem::take(&mut fails) {
+                    info!("the overrides can be read again");
+                }
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut fails, true) {
+                    error!("the overrides cannot be read and stay as they were: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// Answers for a running proxy.
+struct Desk {
+    proxy: Arc<Proxy>,
+    overrides_changed: Arc<Notify>,
+    started: Moment,
+}
+
+impl Service for Desk {
+    fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+        Box::pin(async move {
+            let answer = match request {
+                Request::Refresh { origin } => self.refresh(&origin).await,
+                Request::Forget { origin } => self.forget(&origin).await,
+                Request::OverridesChanged => {
+                    self.overrides_changed.notify_one();
+                    Ok(Answer::Noted)
+                }
+                Request::Status => Ok(Answer::Status(self.status())),
+            };
+            answer.unwrap_or_else(|error| Answer::Failed { error })
+        })
+    }
+}
+
+impl Desk {
+    async fn refresh(&self, url: &str) -> Result<Answer, String> {
+        let origin = origin(url)?;
+        let refreshed = self.proxy.gate().registry().refresh(&origin).await;
+        let state = refreshed.map_err(|error| error.to_string())?;
+        // Whoever asked reads the store next.
+        self.proxy
+            .log()
+            .flush()
+            .await
+            .map_err(|error| format!("it was fetched and cannot be kept yet: {error}"))?;
+        let absence = match &*state {
+            State::Unavailable { why, .. } => Some(why.to_string()),
+            _ => None,
+        };
+        Ok(Answer::Refreshed {
+            state: state.name().to_owned(),
+            absence,
+            failure: state.outage().map(|outage| outage.cause.to_string()),
+        })
+    }
+
+    async fn forget(&self, url: &str) -> Result<Answer, String> {
+        let origin = origin(url)?;
+        let forgotten = self.proxy.gate().registry().forget(&origin).await;
+        let was_known = forgotten.map_err(|error| error.to_string())?;
+        Ok(Answer::Forgotten { was_known })
+    }
+
+    fn status(&self) -> Status {
+        let registry = self.proxy.gate().registry();
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            started: time_text(self.started),
+            mode: self.proxy.settings().policy.mode.as_str().to_owned(),
+            origins: registry.len(),
+            bytes: registry.bytes(),
+        }
+    }
+}
+
+fn origin(url: &str) -> Result<Origin, String> {
+    match Origin::parse(url) {
+        Ok((origin, _)) => Ok(origin),
+        Err(error) => Err(format!("{url}: {error}")),
+    }
+}

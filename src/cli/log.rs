@@ -1,0 +1,215 @@
+//! `crawlgate log`: what was decided, page by page, and what people have said of it.
+
+mod filter;
+mod list;
+mod sheet;
+mod summary;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use self::filter::FilterArgs;
+use super::{fail, screen};
+use crate::audit::replay::Evidence;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::store::{self, Access, Acknowledgement, Store, StoredDecision, TallyKey};
+
+/// Arguments of `crawlgate log`.
+#[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
+pub struct LogArgs {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// The latest so many; of a summary, the most frequent so many
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 50)]
+    limit: usize,
+    /// All there are, page by page, oldest first
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+    /// Go on with new ones as they come
+    #[arg(long, short, conflicts_with_all = ["all", "summary", "until"])]
+    follow: bool,
+    /// Count by this instead of listing, with first and last
+    #[arg(long, value_name = "KEY", num_args = 0..=1, default_missing_value = "reason")]
+    summary: Option<Key>,
+    /// How to write it
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+}
+
+const AFTER_HELP: &str = "\
+Times are UTC: 2026-11-20, 2026-11-20T12:00, or how long ago: 2h, 7d.
+
+Formats: table fits the terminal; jsonl gives each record octet for octet as it is kept; csv is for
+spreadsheets: a cell that one could take for a formula gets a ' in front.
+
+Examples:
+  crawlgate log --follow
+  crawlgate log --since 24h --verdict deny --origin https://example.com --path '/private*'
+  crawlgate log --since 7d --summary origin
+  crawlgate log --all --format jsonl > decisions.jsonl
+  crawlgate log ack 01KB7W3Y5E000000000VY7H1Q2 --note \"site owner informed\"";
+
+#[derive(Subcommand, Clone, Debug)]
+enum Command {
+    /// All that is known of a decision
+    Show {
+        /// The decision's id, as answers and records have it
+        #[arg(required = true)]
+        id: Vec<String>,
+        /// The record as it is kept
+        #[arg(long)]
+        json: bool,
+    },
+    /// Note that somebody has seen a decision
+    Ack {
+        /// The decisions' ids
+        #[arg(required = true)]
+        id: Vec<String>,
+        /// What there is to say of them
+        #[arg(long, value_name = "TEXT")]
+        note: String,
+        /// Who says so [default: $USER]
+        #[arg(long, value_name = "NAME")]
+        by: Option<String>,
+    },
+}
+
+/// What a summary counts by.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum Key {
+    /// Origin
+    Origin,
+    /// Reason code
+    Reason,
+    /// Origin and rule
+    Rule,
+}
+
+impl Key {
+    fn of_store(self) -> TallyKey {
+        match self {
+            Key::Origin => TallyKey::Origin,
+            Key::Reason => TallyKey::Reason,
+            Key::Rule => TallyKey::Rule,
+        }
+    }
+}
+
+/// How lists are written.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// For people
+    Table,
+    /// Records as they are kept, one per line
+    Jsonl,
+    /// For spreadsheets
+    Csv,
+}
+
+/// Runs `crawlgate log`; exits 0, or 2 when it cannot.
+#[must_use]
+pub fn run(args: &LogArgs, config: &Config) -> ExitCode {
+    match told(args, config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn told(args: &LogArgs, config: &Config) -> Result<(), String> {
+    let open = |access| store::open(config, access).map_err(|error| error.to_string());
+    let mut store = open(Access::Read)?;
+    if let Some(Command::Ack { .. }) = args.command {
+        // Only now: a store that is not there is not to be made by a note on it.
+        store = open(Access::Write)?;
+    }
+    let runtime = super::small_runtime()?;
+    runtime.block_on(async {
+        match &args.command {
+            None => list::list(args, &store).await,
+            Some(Command::Show { id, json }) => show(&store, id, *json).await,
+            Some(Command::Ack { id, note, by }) => {
+                acknowledge(&store, id, note, by.as_deref()).await
+            }
+        }
+    })
+}
+
+async fn show(store: &Arc<dyn Store>, ids: &[String], json: bool) -> Result<(), String> {
+    for (index, id) in ids.iter().enumerate() {
+        let decision = find(store, id).await?;
+        let text = if json {
+            decision.record + "\n"
+        } else {
+            let gap = if index > 0 { "\n" } else { "" };
+            format!("{gap}{}", shown(&decision)?)
+        };
+        if !screen::say(text.as_bytes())? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn shown(decision: &StoredDecision) -> Result<String, String> {
+    let evidence = Evidence::read(&decision.record)
+        .map_err(|error| format!("record {}: {error}", decision.seq))?;
+    Ok(super::audit::evidence::told(&evidence, decision))
+}
+
+async fn find(store: &Arc<dyn Store>, id: &str) -> Result<StoredDecision, String> {
+    let found = store.decision(&id.to_ascii_uppercase()).await;
+    found
+        .map_err(|error| error.to_string())?
+        .ok_or_else(|| unknown(id))
+}
+
+/// What to say of a decision that is not there.
+pub(super) fn unknown(id: &str) -> String {
+    format!(
+        "{id}: no such decision in the store; it was never kept ([log] decisions says which are), or is older than \
+         [audit] keep"
+    )
+}
+
+async fn acknowledge(
+    store: &Arc<dyn Store>,
+    ids: &[String],
+    note: &str,
+    by: Option<&str>,
+) -> Result<(), String> {
+    let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
+    let by = by
+        .map(str::to_owned)
+        .or_else(|| name("USER"))
+        .or_else(|| name("LOGNAME"));
+    let by = by.ok_or("say who has seen it: --by NAME")?;
+    let mut missing = String::new();
+    for id in ids {
+        let note = Acknowledgement {
+            time: Clock::system().now(),
+            by: by.clone(),
+            note: note.to_owned(),
+        };
+        let done = store.acknowledge(&id.to_ascii_uppercase(), note).await;
+        if !done.map_err(|error| error.to_string())? {
+            let gap = if missing.is_empty() {
+                ""
+            } else {
+                "\ncrawlgate: "
+            };
+            missing.push_str(gap);
+            missing.push_str(&unknown(id));
+        }
+    }
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(missing)
+    }
+}

@@ -1,0 +1,256 @@
+//! Decisions as rows: a table for people, records as they are, cells for spreadsheets.
+
+use std::fmt::Write as _;
+
+use super::Format;
+use crate::audit::replay::Evidence;
+use crate::audit::time_text;
+use crate::cli::check::shown::{Paint, Tone};
+use crate::cli::screen::{fitted, printable};
+use crate::store::StoredDecision;
+
+/// Writes rows, one page after the other.
+#[derive(Debug)]
+pub(super) struct Sheet {
+    format: Format,
+    layout: Layout,
+    paint: Paint,
+}
+
+/// What a table has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// No terminal: nothing is cut.
+    Free,
+    /// So many columns: what comes last is cut, and left out where it is worth little.
+    Columns(usize),
+}
+
+/// Below this width a table does without the year, the scheme, the agent and the rule.
+const ROOMY: usize = 150;
+
+const TIME: usize = 19;
+const SHORT_TIME: usize = 14;
+const ID: usize = 26;
+const REASON: usize = 18;
+const AGENT: usize = 18;
+
+impl Sheet {
+    /// For standard output of this width, `None` where it is no terminal.
+    pub(super) fn new(format: Format, width: Option<usize>, is_terminal: bool) -> Sheet {
+        Sheet {
+            format,
+            layout: width.map_or(Layout::Free, Layout::Columns),
+            paint: Paint::on(is_terminal),
+        }
+    }
+
+    /// What stands above the first row.
+    pub(super) fn heading(&self) -> Result<Vec<u8>, String> {
+        match self.format {
+            Format::Jsonl => Ok(Vec::new()),
+            Format::Csv => cells([HEADING.map(str::to_owned)].into_iter()),
+            Format::Table => {
+                let cells = ["time", "id", "reason", "agent", "url", "rule"].map(str::to_owned);
+                let mut line = self.line(cells, None);
+                line.make_ascii_uppercase();
+                Ok(line.into_bytes())
+            }
+        }
+    }
+
+    /// The rows of a page.
+    pub(super) fn rows(&self, page: &[StoredDecision]) -> Result<Vec<u8>, String> {
+        match self.format {
+            Format::Jsonl => {
+                let lines = page.iter().flat_map(|decision| [&*decision.record, "\n"]);
+                Ok(lines.collect::<String>().into_bytes())
+            }
+            Format::Csv => cells(page.iter().map(row)),
+            Format::Table => {
+                let lines = page.iter().map(|decision| self.row(decision));
+                Ok(lines.collect::<String>().into_bytes())
+            }
+        }
+    }
+
+    fn row(&self, decision: &StoredDecision) -> String {
+        let evidence = match Evidence::read(&decision.record) {
+            Ok(evidence) => evidence,
+            Err(error) => return format!("record {} cannot be read: {error}\n", decision.seq),
+        };
+        let mut rule = match (&evidence.rule, &evidence.overridden) {
+            (Some(rule), _) => format!("{} (line {})", rule.text, rule.line),
+            (None, Some(overridden)) => {
+                format!("override {}: {}", overridden.id, overridden.reason)
+            }
+            (None, None) => "-".to_owned(),
+        };
+        if let Some(seen) = &decision.acknowledged {
+            let _ = write!(rule, " · seen by {}: {}", seen.by, seen.note); // a String takes all
+        }
+        let agent = evidence.agent.chain.first();
+        let reason = match &*evidence.mode {
+            "report" => format!("{} (report)", evidence.reason),
+            _ => evidence.reason.to_string(),
+        };
+        let cells = [
+            day_and_time(&evidence.time),
+            evidence.id.to_string(),
+            reason,
+            agent.map_or("*", String::as_str).to_owned(),
+            evidence.url.to_string(),
+            rule,
+        ];
+        let tone = match &*evidence.verdict {
+            "allow" => Tone::Good,
+            "deny" => Tone::Bad,
+            _ => Tone::Remark,
+        };
+        self.line(cells, Some(tone))
+    }
+
+    fn line(&self, cells: [String; 6], tone: Option<Tone>) -> String {
+        let [time, id, reason, agent, url, rule] = cells.each_ref().map(|cell| printable(cell));
+        let colour = |reason: &str, width: usize| {
+            let padded = format!("{reason:width$}");
+            match tone {
+                Some(tone) => self.paint.tone(tone, padded).to_string(),
+                None => padded,
+            }
+        };
+        match self.layout {
+            Layout::Free => format!(
+                "{time:TIME$}  {id:ID$}  {}  {agent:AGENT$}  {url}  {rule}\n",
+                colour(&reason, REASON)
+            ),
+            Layout::Columns(width) if width < ROOMY => {
+                let time = time.get(TIME - SHORT_TIME..).unwrap_or(&time);
+                let used = SHORT_TIME + ID + REASON + 6;
+                let url = url.split_once("://").map_or(&*url, |(_, rest)| rest);
+                let url = fitted(url, width.saturating_sub(used + 1).max(8));
+                let reason = fitted(&reason, REASON);
+                format!(
+                    "{time:SHORT_TIME$}  {id:ID$}  {}  {url}\n",
+                    colour(&reason, REASON)
+                )
+            }
+            Layout::Columns(width) => {
+                let used = TIME + ID + REASON + AGENT + 10;
+                let rest = width.saturating_sub(used + 1);
+                let (reason, agent) = (fitted(&reason, REASON), fitted(&agent, AGENT));
+                let of_url = rest - rest / 3;
+                let (url, rule) = (fitted(&url, of_url), fitted(&rule, rest / 3));
+                let reason = colour(&reason, REASON);
+                format!("{time:TIME$}  {id:ID$}  {reason}  {agent:AGENT$}  {url:of_url$}  {rule}\n")
+            }
+        }
+    }
+}
+
+/// `2026-11-20 12:00:00` of a record's time.
+fn day_and_time(time: &str) -> String {
+    time.get(..TIME).unwrap_or(time).replace('T', " ")
+}
+
+const HEADING: [&str; 24] = [
+    "seq",
+    "time",
+    "id",
+    "mode",
+    "verdict",
+    "reason",
+    "client",
+    "client_name",
+    "agent",
+    "user_agent",
+    "method",
+    "url",
+    "status",
+    "group",
+    "rule",
+    "line",
+    "robots_url",
+    "robots_state",
+    "robots_fetched_at",
+    "robots_sha256",
+    "override",
+    "acknowledged_at",
+    "acknowledged_by",
+    "note",
+];
+
+fn row(decision: &StoredDecision) -> [String; HEADING.len()] {
+    let Ok(evidence) = Evidence::read(&decision.record) else {
+        let mut row = [const { String::new() }; HEADING.len()];
+        let [seq, ..] = &mut row;
+        *seq = decision.seq.to_string();
+        return row;
+    };
+    let robots = evidence.robots.as_ref();
+    let rule = evidence.rule.as_ref();
+    let seen = decision.acknowledged.as_ref();
+    let text = |cell: Option<&str>| cell.unwrap_or_default().to_owned();
+    [
+        decision.seq.to_string(),
+        evidence.time.to_string(),
+        evidence.id.to_string(),
+        evidence.mode.to_string(),
+        evidence.verdict.to_string(),
+        evidence.reason.to_string(),
+        evidence.client.address.to_string(),
+        text(evidence.client.name.as_deref()),
+        evidence.agent.chain.join(" "),
+        text(evidence.user_agent.as_deref()),
+        evidence.method.to_string(),
+        evidence.url.to_string(),
+        evidence
+            .status
+            .map(|status| status.to_string())
+            .unwrap_or_default(),
+        text(rule.map(|rule| &*rule.group)),
+        text(rule.map(|rule| &*rule.text)),
+        rule.map(|rule| rule.line.to_string()).unwrap_or_default(),
+        text(robots.map(|robots| &*robots.url)),
+        text(robots.map(|robots| &*robots.state)),
+        text(robots.and_then(|robots| robots.fetched_at.as_deref())),
+        text(robots.and_then(|robots| robots.sha256.as_deref())),
+        text(
+            evidence
+                .overridden
+                .as_ref()
+                .map(|overridden| &*overridden.id),
+        ),
+        seen.map(|seen| time_text(seen.time)).unwrap_or_default(),
+        text(seen.map(|seen| &*seen.by)),
+        text(seen.map(|seen| &*seen.note)),
+    ]
+}
+
+/// Rows of cells as CSV (RFC 4180), each cell harmless to a spreadsheet.
+pub(super) fn cells<R: IntoIterator<Item = String>>(
+    rows: impl Iterator<Item = R>,
+) -> Result<Vec<u8>, String> {
+    let mut writer = csv::WriterBuilder::new()
+        .terminator(csv::Terminator::CRLF)
+        .from_writer(Vec::new());
+    for row in rows {
+        let row = row.into_iter().map(harmless);
+        writer
+            .write_record(row.map(String::into_bytes))
+            .map_err(|error| error.to_string())?;
+    }
+    writer.into_inner().map_err(|error| error.to_string())
+}
+
+/// A cell that a spreadsheet does not take for a formula. What crawlers and sites send stands in these: a User-Agent of
+/// `=HYPERLINK(…)` must not become one on the desk of whoever opens the file.
+fn harmless(cell: String) -> String {
+    match cell.bytes().next() {
+        Some(b'=' | b'+' | b'-' | b'@' | b'\t' | b'\r') => format!("'{cell}"),
+        _ => cell,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+use super::*;
+use crate::clock::Moment;
+
+/// A record with the fields that a row shows.
+fn decision(mode: &str, rule: &str) -> StoredDecision {
+    let record = format!(
+        "{{\"time\":\"2026-11-20T12:00:00.123Z\",\"id\":\"01KB7W3Y5E000000000VY7H1Q2\",\"mode\":\"{mode}\",\
+         \"verdict\":\"deny\",\"reason\":\"robots_disallow\",\"client\":{{\"address\":\"127.0.0.1:1\",\"name\":null}},\
+         \"agent\":{{\"chain\":[\"ExampleBot\"],\"source\":\"user_agent\"}},\"user_agent\":null,\"method\":\"GET\",\
+         \"url\":\"https://site.example/a/rather/long/path\",\"scheme\":\"https\",\"host\":\"site.example\",\
+         \"port\":443,\"via\":\"plain\",\"opaque\":false,\"rule\":{rule},\"robots\":null,\"status\":403,\"error\":null}}"
+    );
+    StoredDecision {
+        seq: 1,
+        time: Moment::default(),
+        record,
+        hash: [0; 32],
+        acknowledged: None,
+    }
+}
+
+const RULE: &str = "{\"group\":\"*\",\"text\":\"Disallow: /a\",\"line\":3}";
+
+fn table(width: Option<usize>) -> Sheet {
+    Sheet::new(Format::Table, width, false)
+}
+
+fn rows(width: Option<usize>, decision: &StoredDecision) -> String {
+    let rows = table(width).rows(std::slice::from_ref(decision)).unwrap();
+    String::from_utf8(rows).unwrap()
+}
+
+#[test]
+fn a_row_is_no_wider_than_the_terminal() {
+    for width in 80..300 {
+        for decision in [decision("enforce", RULE), decision("report", "null")] {
+            let heading = String::from_utf8(table(Some(width)).heading().unwrap()).unwrap();
+            for line in [heading, rows(Some(width), &decision)] {
+                let line = line.strip_suffix('\n').unwrap();
+                assert!(line.chars().count() < width, "{width}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_there_is_room_for_is_shown() {
+    let decision = decision("enforce", RULE);
+    assert_eq!(
+        rows(Some(100), &decision),
+        "11-20 12:00:00  01KB7W3Y5E000000000VY7H1Q2  robots_disallow     site.example/a/rather/long/path\n"
+    );
+    assert_eq!(
+        rows(None, &decision),
+        "2026-11-20 12:00:00  01KB7W3Y5E000000000VY7H1Q2  robots_disallow     ExampleBot          \
+         https://site.example/a/rather/long/path  Disallow: /a (line 3)\n"
+    );
+    assert!(rows(Some(80), &decision).ends_with("  site.example/a…\n"));
+}
+
+#[test]
+fn who_has_seen_it_is_told() {
+    let mut decision = decision("report", "null");
+    decision.acknowledged = Some(crate::store::Acknowledgement {
+        time: Moment::default(),
+        by: "Ada".to_owned(),
+        note: "known".to_owned(),
+    });
+    let row = rows(None, &decision);
+    assert!(row.ends_with("  - · seen by Ada: known\n"), "{row}");
+    assert!(row.contains("  robots_disallow (report)  "), "{row}");
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_told() {
+    let mut decision = decision("enforce", RULE);
+    decision.record = "{}".to_owned();
+    assert!(rows(None, &decision).starts_with("record 1 cannot be read: "));
+    let sheet = Sheet::new(Format::Csv, None, false);
+    let row = sheet.rows(&[decision]).unwrap();
+    assert!(row.starts_with(b"1,,"), "{row:?}");
+}
+
+#[test]
+fn no_cell_is_a_formula() {
+    let cases = [
+        ("plain", "abc", "abc"),
+        ("empty", "", ""),
+        ("a formula", "=1+1", "'=1+1"),
+        ("a sum", "+1", "'+1"),
+        ("a difference", "-1", "'-1"),
+        ("a function of old", "@SUM(A1)", "'@SUM(A1)"),
+        ("behind a tab", "\t=1", "'\t=1"),
+        ("behind a line end", "\r=1", "'\r=1"),
+        ("inside", "a=1", "a=1"),
+    ];
+    for (name, cell, want) in cases {
+        assert_eq!(harmless(cell.to_owned()), want, "{name}");
+    }
+}

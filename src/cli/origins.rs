@@ -1,0 +1,132 @@
+//! `crawlgate origins`: what is known of origins, how their robots.txt has changed, and how to learn it anew.
+//!
+//! All of it stands in the store. Only what a running process must do (`refresh`) or should know of (`forget`) goes
+//! through its admin socket.
+
+mod change;
+mod diff;
+mod list;
+mod show;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use self::list::ListArgs;
+use self::show::ShowArgs;
+use super::{fail, small_runtime, tell_on_stderr};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::rep::Origin;
+use crate::store::{self, Access, Store};
+
+/// Exit code where nothing is known of what was asked about, or its robots.txt could not be had.
+const NOTHING: u8 = 1;
+
+/// Arguments of `crawlgate origins`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct OriginsArgs {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  crawlgate origins --state unreachable
+  crawlgate origins show https://example.com --robots
+  crawlgate origins show https://example.com --diff
+  crawlgate origins show https://example.com --diff 2026-11-01 2026-11-20
+  crawlgate origins refresh https://example.com
+
+Exit codes: 0 done, 1 nothing is known (show, forget) or no robots.txt could be had (refresh),
+2 crawlgate itself failed.";
+
+#[derive(Subcommand, Clone, Debug)]
+enum Command {
+    /// Tell what is known of one origin
+    Show(ShowArgs),
+    /// Have the running process fetch robots.txt now, whatever is known and whenever it is due
+    Refresh {
+        /// The origins, such as https://example.com
+        #[arg(required = true, value_name = "ORIGIN", value_parser = origin)]
+        origins: Vec<Origin>,
+    },
+    /// Drop what is known of an origin, the time since when it is unreachable too
+    ///
+    /// The next request finds it as one never heard of. Decisions, and the robots.txt that they rest on, stay.
+    Forget {
+        /// The origins, such as https://example.com
+        #[arg(required = true, value_name = "ORIGIN", value_parser = origin)]
+        origins: Vec<Origin>,
+    },
+}
+
+/// States to look for.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum StateName {
+    /// It has a robots.txt
+    Successful,
+    /// It has none
+    Unavailable,
+    /// Nobody knows
+    Unreachable,
+}
+
+impl StateName {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Successful => "successful",
+            Self::Unavailable => "unavailable",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
+/// Runs `crawlgate origins`; exits 0, 1 where nothing is known, or 2 when it cannot.
+#[must_use]
+pub fn run(args: &OriginsArgs, config: &Config) -> ExitCode {
+    if let Err(error) = tell_on_stderr("warn") {
+        return fail(&error);
+    }
+    match told(args, config) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => fail(&error),
+    }
+}
+
+fn told(args: &OriginsArgs, config: &Config) -> Result<u8, String> {
+    // Not clap's to refuse: it would refuse --config before a command, too.
+    if args.command.is_some() && args.list != ListArgs::default() {
+        return Err("the options of the list stand without a command".to_owned());
+    }
+    let now = Clock::system().now();
+    small_runtime()?.block_on(async {
+        match &args.command {
+            None => list::list(&args.list, &*open(config, Access::Read)?, now).await,
+            Some(Command::Show(args)) => {
+                show::show(args, &*open(config, Access::Read)?, config, now).await
+            }
+            Some(Command::Refresh { origins }) => change::refresh(origins, config).await,
+            Some(Command::Forget { origins }) => change::forget(origins, config).await,
+        }
+    })
+}
+
+fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, String> {
+    store::open(config, access).map_err(|error| error.to_string())
+}
+
+/// Reads an origin from the command line. Whatever follows it in a URL is of no account.
+fn origin(text: &str) -> Result<Origin, String> {
+    match Origin::parse(text) {
+        Ok((origin, _)) => Ok(origin),
+        Err(error) if !text.contains("://") => Err(format!(
+            "{error}; an origin has a scheme: https://{text}, or http://{text}"
+        )),
+        Err(error) => Err(error.to_string()),
+    }
+}

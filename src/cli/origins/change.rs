@@ -1,0 +1,107 @@
+//! What is asked of the running process: to fetch, to forget.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::{NOTHING, open};
+use crate::admin::{self, Answer, AskError, Request};
+use crate::cli::screen::{printable, say};
+use crate::config::Config;
+use crate::rep::Origin;
+use crate::store::Access;
+
+/// What a process may take beside the fetches.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Has robots.txt fetched.
+pub(super) async fn refresh(origins: &[Origin], config: &Config) -> Result<u8, String> {
+    let socket = config.admin.socket.as_deref().ok_or(
+        "no process can be reached: [admin] socket is empty; name a path there and restart crawlgate",
+    )?;
+    // One may be under way that began before.
+    let patience = config.robots.fetch_timeout * 2 + GRACE;
+    let mut code = 0;
+    for origin in origins {
+        let asked = Request::Refresh {
+            origin: origin.to_string(),
+        };
+        match ask(socket, &asked, patience).await? {
+            Some(Answer::Refreshed {
+                state,
+                absence,
+                failure,
+            }) => {
+                if failure.is_some() {
+                    code = NOTHING;
+                }
+                let why = match (failure, absence) {
+                    (Some(failure), _) => format!(", the fetch failed: {failure}"),
+                    (None, Some(absence)) => format!(": {absence}"),
+                    (None, None) => String::new(),
+                };
+                say(format!("{origin}: {state}{}\n", printable(&why)).as_bytes())?;
+            }
+            Some(other) => return Err(unexpected(&other)),
+            None => {
+                return Err(format!(
+                    "nobody can fetch it: no crawlgate listens at {}; start `crawlgate serve`, or let the next \
+                     request fetch it when that is due; `crawlgate origins forget {origin}` makes it due at once",
+                    socket.display()
+                ));
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// Has what is known dropped: by the process that listens, else from the store.
+pub(super) async fn forget(origins: &[Origin], config: &Config) -> Result<u8, String> {
+    let mut code = 0;
+    for origin in origins {
+        let asked = Request::Forget {
+            origin: origin.to_string(),
+        };
+        let answer = match config.admin.socket.as_deref() {
+            Some(socket) => ask(socket, &asked, GRACE).await?,
+            None => None,
+        };
+        let (was_known, by) = match answer {
+            Some(Answer::Forgotten { was_known }) => (was_known, "the running process"),
+            Some(other) => return Err(unexpected(&other)),
+            None => {
+                // Only what is there already: nothing is to be made by forgetting.
+                open(config, Access::Read)?;
+                let store = open(config, Access::Write)?;
+                let forgotten = store.forget(origin).await;
+                let was_known = forgotten.map_err(|error| error.to_string())?;
+                (was_known, "the store; no running process was told")
+            }
+        };
+        let text = if was_known {
+            format!("{origin}: forgotten by {by}\n")
+        } else {
+            code = NOTHING;
+            format!("{origin}: nothing was known of it\n")
+        };
+        say(text.as_bytes())?;
+    }
+    Ok(code)
+}
+
+/// The answer, or none where no process listens.
+async fn ask(
+    socket: &Path,
+    request: &Request,
+    patience: Duration,
+) -> Result<Option<Answer>, String> {
+    match admin::ask(socket, request, patience).await {
+        Ok(Answer::Failed { error }) => Err(error),
+        Ok(answer) => Ok(Some(answer)),
+        Err(AskError::Nobody(_)) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn unexpected(answer: &Answer) -> String {
+    format!("the running process answers something else, {answer:?}: is it of the same version?")
+}

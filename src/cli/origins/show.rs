@@ -1,0 +1,362 @@
+//! One origin: its state, what requests meet, its robots.txt, how the last fetches went.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::diff::{self, Point};
+use super::list::{Entry, about, ago, lives, to_come};
+use super::{NOTHING, origin};
+use crate::audit::time_text;
+use crate::cli::screen::{printable, say};
+use crate::clock::Moment;
+use crate::config::Config;
+use crate::rep::{Field, Origin, ParseOptions};
+use crate::robots::access::{Absence, Cause};
+use crate::robots::memory::{awake, hex};
+use crate::robots::snapshot::Snapshot;
+use crate::robots::state::{Stance, State};
+use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, Remembered, Store};
+
+/// Which origin, and what of it.
+#[derive(Args, Clone, Debug)]
+pub(super) struct ShowArgs {
+    /// The origin, such as https://example.com
+    #[arg(value_parser = origin)]
+    origin: Origin,
+    /// Print the robots.txt that is held, and nothing else
+    #[arg(long, conflicts_with_all = ["diff", "json"])]
+    robots: bool,
+    /// Print what has changed from one robots.txt to another: digests or the first digits of them, or times
+    ///
+    /// Without A and B: the latest change. With A alone: from then to now.
+    #[arg(long, num_args = 0..=2, value_names = ["A", "B"], conflicts_with = "json")]
+    diff: Option<Vec<Point>>,
+    /// All of it as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Fetches shown
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    history: usize,
+}
+
+/// Shows it.
+pub(super) async fn show(
+    args: &ShowArgs,
+    store: &dyn Store,
+    config: &Config,
+    now: Moment,
+) -> Result<u8, String> {
+    let origin = &args.origin;
+    let told = |error: crate::store::StoreError| error.to_string();
+    let Some(found) = store.origin(origin).await.map_err(told)? else {
+        say(format!("{origin}: nothing is known of it\n").as_bytes())?;
+        return Ok(NOTHING);
+    };
+    let fetches = store.fetches(origin, FETCHES_KEPT).await.map_err(told)?;
+    if let Some(points) = &args.diff {
+        return diff::diff(points, &found, &fetches, store, now).await;
+    }
+    let text = match found.state.copy() {
+        Some(copy) => store.snapshot(copy.sha256).await.map_err(told)?,
+        None => None,
+    };
+    if args.robots {
+        return robots(&found, text);
+    }
+    let options = ParseOptions {
+        lenient: config.robots.lenient,
+        limit: config.robots.size_limit,
+    };
+    let state = awake(&found.state, text.as_deref(), options)
+        .map_err(|broken| format!("{origin}: {broken}; `crawlgate store check` tells more"))?;
+    let file = File::of(state.snapshot().map(|snapshot| &**snapshot));
+    let shown = fetches.get(..args.history).unwrap_or(&fetches);
+    let text = if args.json {
+        let entry = Report {
+            entry: Entry::of(&found),
+            stance: stance(&state, config, now).0,
+            file,
+            history: shown.iter().map(FetchEntry::of).collect(),
+        };
+        serde_json::to_string(&entry).map_err(|error| error.to_string())? + "\n"
+    } else {
+        sheet(&found, &state, &file, shown, config, now)
+    };
+    say(text.as_bytes())?;
+    Ok(0)
+}
+
+fn robots(found: &OriginMemory, text: Option<Vec<u8>>) -> Result<u8, String> {
+    match (found.state.copy(), text) {
+        (None, _) => {
+            let about = about(&found.state);
+            let said = format!("{}: there is no robots.txt: {about}", found.origin);
+            Err(said)
+        }
+        (Some(copy), None) => Err(format!(
+            "{}: its robots.txt {} is not in the store; `crawlgate store check` tells more",
+            found.origin,
+            hex(&copy.sha256)
+        )),
+        (Some(_), Some(text)) => {
+            say(&as_seen(&text))?;
+            Ok(0)
+        }
+    }
+}
+
+/// A text by others, octet for octet; on a terminal, what would drive it is spelt out.
+pub(super) fn as_seen(text: &[u8]) -> Vec<u8> {
+    if !std::io::stdout().is_terminal() {
+        return text.to_vec();
+    }
+    let text = String::from_utf8_lossy(text);
+    let lines = text.lines().map(|line| {
+        let tabbed = line.split('\t').map(printable).collect::<Vec<_>>();
+        tabbed.join("\t") + "\n"
+    });
+    lines.collect::<String>().into_bytes()
+}
+
+/// What requests meet now: a name, and what there is to say of it.
+fn stance(state: &State, config: &Config, now: Moment) -> (&'static str, String) {
+    let profile = &config.robots.timing.profile;
+    let since = state.outage().map(|outage| outage.since);
+    match state.stance(now, profile) {
+        Stance::Unknown => ("unknown", "the next request fetches it first".to_owned()),
+        Stance::Rules(_) if matches!(state, State::Unreachable { .. }) => {
+            ("rules", "the last good copy decides".to_owned())
+        }
+        Stance::Rules(_) => ("rules", "its rules decide".to_owned()),
+        Stance::AllowAll => ("allow_all", "no restrictions".to_owned()),
+        Stance::DisallowAll { .. } => {
+            let mut text = "complete disallow".to_owned();
+            if let Some(end) = since.map(|since| since + profile.disallow_for)
+                && end > now
+            {
+                let _ = write!(text, " until {} ({})", time_text(end), to_come(end, now));
+            }
+            ("disallow_all", text)
+        }
+    }
+}
+
+/// What stands in a robots.txt beside its rules.
+#[derive(Debug, Default, Serialize)]
+struct File {
+    groups: Vec<GroupEntry>,
+    sitemaps: Vec<String>,
+    /// Fields that are shown and not enforced.
+    others: Vec<OtherEntry>,
+}
+
+#[derive(Debug, Serialize)]
+struct GroupEntry {
+    line: u32,
+    user_agents: Vec<String>,
+    rules: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct OtherEntry {
+    line: u32,
+    field: &'static str,
+    value: String,
+}
+
+impl File {
+    fn of(snapshot: Option<&Snapshot>) -> File {
+        let Some(snapshot) = snapshot else {
+            return File::default();
+        };
+        let robots = &snapshot.robots;
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        let groups = robots.groups().map(|group| GroupEntry {
+            line: group.user_agents().next().map_or(0, |(_, line)| line),
+            user_agents: group.user_agents().map(|(value, _)| text(value)).collect(),
+            rules: group.rules().count(),
+        });
+        let mut file = File {
+            groups: groups.collect(),
+            ..File::default()
+        };
+        for other in robots.others() {
+            match other.field {
+                Field::Sitemap => file.sitemaps.push(text(other.value)),
+                field => file.others.push(OtherEntry {
+                    line: other.line,
+                    field: field.as_str(),
+                    value: text(other.value),
+                }),
+            }
+        }
+        file
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    entry: Entry,
+    stance: &'static str,
+    #[serde(flatten)]
+    file: File,
+    history: Vec<FetchEntry<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct FetchEntry<'a> {
+    time: String,
+    duration_ms: u64,
+    result: &'a str,
+    cause: Option<&'a str>,
+    status: Option<u16>,
+    hops: &'a [String],
+    sha256: Option<String>,
+    fields: serde_json::Map<String, serde_json::Value>,
+}
+
+impl FetchEntry<'_> {
+    fn of(fetch: &Fetch) -> FetchEntry<'_> {
+        let fields = fetch.fields.iter();
+        FetchEntry {
+            time: time_text(fetch.time),
+            duration_ms: u64::try_from(fetch.duration.as_millis()).unwrap_or(u64::MAX),
+            result: &fetch.result,
+            cause: fetch.cause.as_deref(),
+            status: fetch.status,
+            hops: &fetch.hops,
+            sha256: fetch.sha256.as_ref().map(hex),
+            fields: fields
+                .map(|(name, value)| (name.clone(), value.as_str().into()))
+                .collect(),
+        }
+    }
+}
+
+/// Names in a list; more than these are counted.
+const NAMED: usize = 20;
+
+/// The whole of it, for people.
+fn sheet(
+    found: &OriginMemory,
+    state: &State,
+    file: &File,
+    fetches: &[Fetch],
+    config: &Config,
+    now: Moment,
+) -> String {
+    let mut sheet = Sheet(format!("{}\n", found.origin));
+    let when = |then: Moment| format!("{} ({} ago)", time_text(then), ago(then, now));
+    let to_be = |then: Moment| format!("{} ({})", time_text(then), to_come(then, now));
+    let (fresh, outage) = lives(&found.state);
+    sheet.line(
+        "state",
+        &format!("{}: {}", state.name(), about(&found.state)),
+    );
+    sheet.line("requests", &stance(state, config, now).1);
+    if let Some(copy) = found.state.copy() {
+        sheet.line(
+            "robots",
+            &format!("{} from {}", copy.status, copy.final_url),
+        );
+        sheet.line("sha256", &hex(&copy.sha256));
+        sheet.line("fetched", &when(copy.fetched));
+    }
+    if let Remembered::Unavailable { fetched, .. } = &found.state {
+        sheet.line("fetched", &when(*fetched));
+    }
+    if let Some(fresh) = fresh {
+        sheet.line("fresh until", &to_be(fresh.until));
+        sheet.line(
+            "refreshed",
+            &format!("on demand from {}", to_be(fresh.refresh_from)),
+        );
+    }
+    if let Some(outage) = outage {
+        sheet.line("failing since", &when(outage.since));
+        sheet.line("next attempt", &to_be(outage.next_attempt));
+    }
+    sheet.file(file);
+    sheet.history(fetches);
+    sheet.0
+}
+
+/// Lines with a label each; what others have written drives no terminal.
+struct Sheet(String);
+
+impl Sheet {
+    fn line(&mut self, label: &str, text: &str) {
+        let text = printable(text);
+        let _ = writeln!(self.0, "  {label:<14} {text}"); // a String takes all
+    }
+
+    fn file(&mut self, file: &File) {
+        for group in file.groups.iter().take(NAMED) {
+            let names = group.user_agents.join(", ");
+            let rules = match group.rules {
+                1 => "1 rule".to_owned(),
+                rules => format!("{rules} rules"),
+            };
+            self.line("group", &format!("{names} (line {}): {rules}", group.line));
+        }
+        self.left_out("group", file.groups.len());
+        for sitemap in file.sitemaps.iter().take(NAMED) {
+            self.line("sitemap", sitemap);
+        }
+        self.left_out("sitemap", file.sitemaps.len());
+        for other in file.others.iter().take(NAMED) {
+            self.line(
+                other.field,
+                &format!("{} (line {})", other.value, other.line),
+            );
+        }
+        self.left_out("others", file.others.len());
+    }
+
+    fn left_out(&mut self, label: &str, count: usize) {
+        if let Some(more) = count.checked_sub(NAMED).filter(|more| *more > 0) {
+            self.line(label, &format!("… and {more} more, see --robots or --json"));
+        }
+    }
+
+    fn history(&mut self, fetches: &[Fetch]) {
+        if !fetches.is_empty() {
+            self.0.push_str("  fetches, newest first\n");
+        }
+        for fetch in fetches {
+            let cause = fetch
+                .cause
+                .as_deref()
+                .map(|code| cause(code, &fetch.result));
+            let what = match (&fetch.sha256, &cause) {
+                (Some(sha256), _) => hex(sha256).get(..12).unwrap_or_default().to_owned(),
+                (None, Some(cause)) => cause.clone(),
+                (None, None) => String::new(),
+            };
+            let hops = match fetch.hops.as_slice() {
+                [] | [_] => String::new(),
+                hops => format!(", by way of {}", hops.join(" → ")),
+            };
+            let text = format!(
+                "{}  {:<11} {} ms  {what}{hops}",
+                time_text(fetch.time),
+                fetch.result,
+                fetch.duration.as_millis(),
+            );
+            let _ = writeln!(self.0, "    {}", printable(&text)); // a String takes all
+        }
+    }
+}
+
+/// A cause's code in words.
+fn cause(code: &str, result: &str) -> String {
+    let words = match result {
+        "unavailable" => Absence::from_code(code).map(|why| why.to_string()),
+        _ => Cause::from_code(code).map(|cause| cause.to_string()),
+    };
+    words.unwrap_or_else(|| code.to_owned())
+}

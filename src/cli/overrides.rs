@@ -1,0 +1,475 @@
+//! `crawlgate override`: what a person asserts over a robots.txt, by name and for a time.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{fail, screen};
+use crate::admin::{self, AskError, Request};
+use crate::audit::json::Object;
+use crate::audit::time_text;
+use crate::clock::{Clock, Moment};
+use crate::config::{Config, parse_duration, parse_moment};
+use crate::policy::overrides::{self, Override, OverrideId};
+use crate::rep::{Origin, PathPattern, Scheme};
+use crate::store::{self, Access, Store, StoreErrorKind};
+
+/// How far ahead an override may end: what nobody has looked at for a year should not hold for another one.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+/// How long a running process may take to say that it has heard.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Octets of one text in JSON: more than any that is taken in.
+const MOST: usize = 64 * 1024;
+
+/// Arguments of `crawlgate override`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct OverrideArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+An override comes before robots.txt, which is not even fetched where one decides. The most specific pattern
+decides, a deny on a tie. /robots.txt itself is always allowed. Each decision that rests on an override
+names it in its record, with who asserted it and why; a denial tells the crawler its number and the reason.
+
+An origin may read /a/../b as /b: a deny that matches any such reading denies, an allow must match all of them.
+A tunnel that is not looked into is denied by any deny, and allowed by an allow of the whole origin.
+
+Overrides without an end stand in the configuration, as [[override]].
+
+Examples:
+  crawlgate override add https://site.example /press/ allow --until 2026-12-31 \\
+    --by 'Ada Example' --reason 'written permission of 2026-11-02'
+  crawlgate override add https://site.example deny --until 30d --by Ada --reason 'complaint 4711'
+  crawlgate override list
+  crawlgate override remove 12 --by Ada";
+
+#[derive(Subcommand, Clone, Debug)]
+enum Command {
+    /// Assert something about the paths of an origin
+    #[command(allow_missing_positional = true)]
+    Add(AddArgs),
+    /// Those in force, those of the configuration included
+    List {
+        /// Those that have expired, too
+        #[arg(long)]
+        all: bool,
+        /// One JSON object per line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take one out of force
+    Remove {
+        /// Its number
+        #[arg(value_name = "ID")]
+        id: String,
+        /// Who takes it out
+        #[arg(long, value_name = "NAME")]
+        by: String,
+    },
+}
+
+#[derive(Args, Clone, Debug)]
+struct AddArgs {
+    /// The origin: https://site.example, http://site.example:8080
+    #[arg(value_name = "ORIGIN")]
+    origin: String,
+    /// A path pattern as in robots.txt [default: /, the whole origin]
+    #[arg(value_name = "PATTERN")]
+    pattern: Option<String>,
+    /// What holds for these paths
+    #[arg(value_name = "ACTION")]
+    action: Action,
+    /// When it ends: with a day (2026-12-31, UTC), at a time (2026-12-31T12:00:00Z), or after a span (30d); at most a year
+    /// ahead
+    #[arg(long, value_name = "DATE")]
+    until: String,
+    /// Who vouches for it
+    #[arg(long, value_name = "NAME")]
+    by: String,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
+/// What an override says.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum Action {
+    /// Forward, whatever robots.txt says
+    Allow,
+    /// Refuse, whatever robots.txt says
+    Deny,
+}
+
+impl From<Action> for overrides::Action {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Allow => Self::Allow,
+            Action::Deny => Self::Deny,
+        }
+    }
+}
+
+/// Runs `crawlgate override`; exits 0, or 2 when it cannot.
+#[must_use]
+pub fn run(args: &OverrideArgs, config: &Config) -> ExitCode {
+    let now = Clock::system().now();
+    let done = super::small_runtime().and_then(|runtime| {
+        runtime.block_on(async {
+            match &args.command {
+                Command::Add(args) => add(args, config, now).await,
+                Command::List { all, json } => list(*all, *json, config, now).await,
+                Command::Remove { id, by } => remove(id, by, config, now).await,
+            }
+        })
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String> {
+    let new = new(args, now)?;
+    let store = open(config, Access::Write)?;
+    let told = new.clone();
+    let number = store.add_override(new).await.map_err(|e| e.to_string())?;
+    let told = Override {
+        id: OverrideId::Stored(number),
+        ..told
+    };
+    screen::say(format!("override {}\n", sentence(&told)).as_bytes())?;
+    tell(config).await
+}
+
+/// The override that the arguments describe.
+fn new(args: &AddArgs, now: Moment) -> Result<Override, String> {
+    let pattern = args.pattern.as_deref().unwrap_or("/");
+    PathPattern::new(pattern).map_err(|error| format!("{pattern}: {error}"))?;
+    Ok(Override {
+        id: OverrideId::Stored(0), // the store numbers it
+        origin: origin(&args.origin)?,
+        pattern: pattern.to_owned(),
+        action: args.action.into(),
+        until: Some(until(&args.until, now)?),
+        by: overrides::words(&args.by).map_err(|error| format!("--by: {error}"))?,
+        reason: overrides::words(&args.reason).map_err(|error| format!("--reason: {error}"))?,
+        created: now,
+    })
+}
+
+fn origin(text: &str) -> Result<Origin, String> {
+    let (origin, path) = Origin::parse(text)
+        .map_err(|error| format!("{text}: {error}; write an origin: https://site.example"))?;
+    if origin.scheme() == Scheme::Ftp {
+        return Err(format!("{text}: only http and https are forwarded"));
+    }
+    if path != "/" {
+        return Err(format!(
+            "{text}: this is more than an origin; write {origin} and {path} apart"
+        ));
+    }
+    Ok(origin)
+}
+
+fn until(text: &str, now: Moment) -> Result<Moment, String> {
+    let until = parse_duration(text).map(|span| now + span);
+    let until = until.or_else(|| parse_moment(text)).ok_or_else(|| {
+        format!("--until {text}: write a day (2026-12-31), a time (2026-12-31T12:00:00Z) or a span (30d)")
+    })?;
+    if until <= now {
+        return Err(format!("--until {text}: this has passed already"));
+    }
+    if until.since(now) > LONGEST {
+        return Err(format!(
+            "--until {text}: this is more than a year ahead; say it again next year, or put it into the configuration as [[override]]"
+        ));
+    }
+    Ok(until)
+}
+
+async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(), String> {
+    let mut shown = known(config).await?;
+    shown.retain(|one| all || one.holds(now));
+    let text = if json {
+        lines(&shown)
+    } else if shown.is_empty() {
+        "no overrides are in force\n".to_owned().into_bytes()
+    } else {
+        table(&shown, now, screen::width()).into_bytes()
+    };
+    screen::say(&text).map(drop)
+}
+
+/// All overrides: those of the configuration, and those of the store, if there is one.
+///
+/// # Errors
+/// When the store cannot be read.
+pub(super) async fn known(config: &Config) -> Result<Vec<Override>, String> {
+    let stored = match store::open(config, Access::Read) {
+        Ok(store) => store.overrides().await.map_err(|error| error.to_string())?,
+        // Nothing was asserted yet but what stands in the configuration.
+        Err(error) if error.kind == StoreErrorKind::Missing => Vec::new(),
+        Err(error) => return Err(error.to_string()),
+    };
+    let configured = config.policy.overrides.iter().cloned();
+    Ok(configured.chain(stored).collect())
+}
+
+async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), String> {
+    let by = overrides::words(by).map_err(|error| format!("--by: {error}"))?;
+    if id.starts_with("config-") {
+        return Err(format!(
+            "override {id} stands in the configuration: take it out of {} and have that read again (SIGHUP)",
+            config.source
+        ));
+    }
+    let unknown = || format!("{id}: no such override; see `crawlgate override list --all`");
+    let number: u64 = id.parse().map_err(|_| unknown())?;
+    let store = open(config, Access::Write)?;
+    let removed = store.remove_override(number, by, now).await;
+    if !removed.map_err(|error| error.to_string())? {
+        return Err(unknown());
+    }
+    screen::say(format!("override {number} removed\n").as_bytes())?;
+    tell(config).await
+}
+
+fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, String> {
+    store::open(config, access).map_err(|error| error.to_string())
+}
+
+/// Tells the running process, if there is one, that it need not wait for its next look.
+async fn tell(config: &Config) -> Result<(), String> {
+    let answer = match &config.admin.socket {
+        Some(socket) => Some(admin::ask(socket, &Request::OverridesChanged, PATIENCE).await),
+        None => None,
+    };
+    let said = match answer {
+        Some(Ok(_)) => "the running process takes it over now\n",
+        None | Some(Err(AskError::Nobody(_))) => {
+            "a process that uses this store takes it over within a second\n"
+        }
+        Some(Err(error)) => {
+            let _ = writeln!(io::stderr(), "crawlgate: {error}"); // nobody is left to tell
+            "a process that uses this store takes it over within a second\n"
+        }
+    };
+    screen::say(said.as_bytes()).map(drop)
+}
+
+/// `12: deny /private/ of https://site.example until 2026-12-31T00:00:00.000Z, by Ada Example: a letter`
+pub(super) fn sentence(asserted: &Override) -> String {
+    let until = asserted.until.map_or_else(
+        || "while it stands in the configuration".to_owned(),
+        |until| format!("until {}", time_text(until)),
+    );
+    let text = format!(
+        "{}: {} {} of {} {until}, by {}: {}",
+        asserted.id,
+        asserted.action.as_str(),
+        asserted.pattern,
+        asserted.origin,
+        asserted.by,
+        asserted.reason,
+    );
+    screen::printable(&text).into_owned()
+}
+
+fn table(shown: &[Override], now: Moment, width: Option<usize>) -> String {
+    const HEADING: [&str; 7] = ["ID", "ACTION", "ORIGIN", "PATTERN", "UNTIL", "BY", "REASON"];
+    let rows: Vec<[String; 7]> = shown
+        .iter()
+        .map(|one| {
+            let until = match one.until {
+                None => "-".to_owned(),
+                Some(until) if one.holds(now) => time_text(until),
+                Some(until) => format!("expired {}", time_text(until)),
+            };
+            [
+                one.id.to_string(),
+                one.action.as_str().to_owned(),
+                one.origin.to_string(),
+                one.pattern.clone(),
+                until,
+                one.by.clone(),
+                one.reason.clone(),
+            ]
+            .map(|cell| screen::printable(&cell).into_owned())
+        })
+        .collect();
+    let rows = std::iter::once(HEADING.map(str::to_owned)).chain(rows);
+    let rows: Vec<[String; 7]> = rows.collect();
+    let mut widths = [0; 7];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            let _ = write!(line, "{cell:<width$}  "); // writing to a String cannot fail
+        }
+        let line = line.trim_end();
+        text.push_str(&screen::fitted(line, width.unwrap_or(usize::MAX)));
+        text.push('\n');
+    }
+    text
+}
+
+fn lines(shown: &[Override]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for one in shown {
+        let mut object = Object::open(&mut out);
+        object.plain("id", one.id.to_string().as_bytes());
+        object.text("origin", one.origin.as_str().as_bytes(), MOST);
+        object.text("pattern", one.pattern.as_bytes(), MOST);
+        object.text("action", one.action.as_str().as_bytes(), MOST);
+        let until = one.until.map(time_text);
+        object.text_or_null("until", until.as_deref().map(str::as_bytes), MOST);
+        object.text("by", one.by.as_bytes(), MOST);
+        object.text("reason", one.reason.as_bytes(), MOST);
+        // One in the configuration was asserted whenever somebody wrote it there.
+        let created = match one.id {
+            OverrideId::Stored(_) => Some(time_text(one.created)),
+            OverrideId::Configured(_) => None,
+        };
+        object.text_or_null("created", created.as_deref().map(str::as_bytes), MOST);
+        object.close();
+        out.push(b'\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    const NOW: Moment = Moment::from_millis(1_795_176_000_123); // 2026-11-20T12:00:00.123Z
+
+    fn parsed(words: &[&str]) -> Option<Override> {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: OverrideArgs,
+        }
+        let rest = [
+            "--until",
+            "2026-12-31",
+            "--by",
+            "Ada",
+            "--reason",
+            "a letter",
+        ];
+        let words = ["crawlgate", "add"].iter().chain(words).chain(&rest);
+        match Line::try_parse_from(words).ok()?.args.command {
+            Command::Add(args) => new(&args, NOW).ok(),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_pattern_may_be_left_out() {
+        let found = |words: &[&str]| {
+            let one = parsed(words)?;
+            Some((one.origin.to_string(), one.pattern, one.action))
+        };
+        let expected = |origin: &str, pattern: &str, action| {
+            Some((origin.to_owned(), pattern.to_owned(), action))
+        };
+        use overrides::Action::{Allow, Deny};
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("the whole origin", &["https://a.example", "deny"][..], expected("https://a.example", "/", Deny)),
+            ("some paths", &["https://a.example", "/p*.html$", "allow"], expected("https://a.example", "/p*.html$", Allow)),
+            ("an origin in another spelling", &["HTTPS://A.example:443/", "deny"], expected("https://a.example", "/", Deny)),
+            ("no action", &["https://a.example", "/p"], None),
+            ("no scheme", &["a.example", "deny"], None),
+            ("a URL", &["https://a.example/p", "deny"], None),
+            ("a scheme that is not forwarded", &["ftp://a.example", "deny"], None),
+            ("a pattern that matches nothing", &["https://a.example", "p", "deny"], None),
+        ];
+        for (name, words, expected) in cases {
+            assert_eq!(found(words), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_end_is_ahead_and_not_too_far() {
+        for (name, text, expected) in [
+            (
+                "a day counts whole",
+                "2026-11-20",
+                Some("2026-11-21T00:00:00.000Z"),
+            ),
+            (
+                "a time",
+                "2026-11-20T13:00:00Z",
+                Some("2026-11-20T13:00:00.000Z"),
+            ),
+            ("a span", "30d", Some("2026-12-20T12:00:00.123Z")),
+            ("a year", "366d", Some("2027-11-21T12:00:00.123Z")),
+            ("more than a year", "367d", None),
+            ("yesterday", "2026-11-19", None),
+            ("now", "0s", None),
+            ("a word", "soon", None),
+            ("for ever", "forever", None),
+        ] {
+            let got = until(text, NOW).ok().map(time_text);
+            assert_eq!(got.as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn lists_are_for_people_and_for_programs() {
+        let one = Override {
+            id: OverrideId::Stored(12),
+            ..parsed(&["https://a.example", "/p", "deny"]).expect("valid")
+        };
+        let expired = Override {
+            id: OverrideId::Configured(1),
+            until: Some(NOW),
+            reason: "\u{1b}[2J".to_owned(),
+            ..one.clone()
+        };
+        let text = table(&[one.clone(), expired.clone()], NOW, None);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(
+            lines[1].starts_with("12        deny    https://a.example  /p       2027-01-01T"),
+            "{text}"
+        );
+        assert!(
+            lines[2].contains("expired 2026-11-20T12:00:00.123Z"),
+            "{text}"
+        );
+        assert!(lines[2].contains("\\u{1b}[2J"), "{text}");
+        let narrow = table(std::slice::from_ref(&one), NOW, Some(20));
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 20),
+            "{narrow}"
+        );
+
+        let text = String::from_utf8(super::lines(&[one, expired])).expect("UTF-8");
+        let objects: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        assert_eq!(objects[0]["id"], "12");
+        assert_eq!(objects[0]["created"], "2026-11-20T12:00:00.123Z");
+        assert_eq!(objects[1]["id"], "config-1");
+        assert!(objects[1]["created"].is_null());
+    }
+}

@@ -1,0 +1,106 @@
+//! `crawlgate store`: is the store in order, what is in it, and what to do when it is damaged.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::{fail, screen, small_runtime};
+use crate::clock::Clock;
+use crate::config::{Config, format_bytes};
+use crate::store::sqlite::care;
+use crate::store::{self, Access};
+
+/// Exit code of `store check` for a store that is damaged.
+const DAMAGED: u8 = 1;
+
+/// Arguments of `crawlgate store`.
+#[derive(Args, Clone, Debug)]
+pub struct StoreArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Clone, Copy, Debug)]
+enum Command {
+    /// Look the store over
+    ///
+    /// Its structure, what refers to what, the seals and the end of the chain of records, and every robots.txt
+    /// against its digest. Exits 0 if all is right, 1 if not. `crawlgate audit verify --all` proves every record.
+    Check,
+    /// Save what can be read of a damaged store into a new one
+    ///
+    /// The new one takes its place, and the damaged one is kept beside it. No process may have it open.
+    Rebuild,
+    /// How much is in it
+    Size,
+}
+
+/// Runs `crawlgate store`.
+#[must_use]
+pub fn run(args: &StoreArgs, config: &Config) -> ExitCode {
+    let done = match args.command {
+        Command::Check => check(config),
+        Command::Rebuild => rebuild(config),
+        Command::Size => size(config),
+    };
+    done.unwrap_or_else(|error| fail(&error))
+}
+
+fn check(config: &Config) -> Result<ExitCode, String> {
+    let path = store::named(config).map_err(|error| error.to_string())?;
+    let faults = care::check(path).map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    for fault in &faults {
+        let _ = writeln!(text, "{fault}");
+    }
+    let path = path.display();
+    let code = if faults.is_empty() {
+        let _ = writeln!(text, "{path}: in order");
+        ExitCode::SUCCESS
+    } else {
+        let _ = writeln!(
+            text,
+            "{path}: damaged; `crawlgate store rebuild` saves what can be read into a new one"
+        );
+        ExitCode::from(DAMAGED)
+    };
+    screen::say(text.as_bytes())?;
+    Ok(code)
+}
+
+fn rebuild(config: &Config) -> Result<ExitCode, String> {
+    let path = store::named(config).map_err(|error| error.to_string())?;
+    let now = Clock::system().now();
+    let rebuilt = care::rebuild(path, now).map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    for saved in &rebuilt.tables {
+        let lost = match saved.lost {
+            Some(0) => String::new(),
+            Some(lost) => format!(", {lost} lost"),
+            None => ", some lost: the damage does not let them be counted".to_owned(),
+        };
+        let _ = writeln!(text, "{}: {} saved{lost}", saved.table, saved.rows);
+    }
+    let (path, aside) = (path.display(), rebuilt.aside.display());
+    let _ = writeln!(text, "{path}: rebuilt; the damaged one is kept as {aside}");
+    screen::say(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn size(config: &Config) -> Result<ExitCode, String> {
+    let store = store::open(config, Access::Read).map_err(|error| error.to_string())?;
+    let size = small_runtime()?
+        .block_on(store.size())
+        .map_err(|error| error.to_string())?;
+    let most = config.audit.max_size.map_or_else(
+        || "no limit".to_owned(),
+        |most| format!("at most {}", format_bytes(most)),
+    );
+    let text = format!(
+        "decisions  {}\norigins    {}\nrobots.txt {}\noctets     {} ({most})\n",
+        size.decisions, size.origins, size.snapshots, size.bytes
+    );
+    screen::say(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,212 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: Moment = Moment::from_millis(1_790_000_000_000);
+
+fn origin(url: &str) -> Origin {
+    Origin::parse(url).expect("a URL").0
+}
+
+fn assertion(id: u64, pattern: &str, action: Action) -> Override {
+    Override {
+        id: OverrideId::Stored(id),
+        origin: origin("https://a.example"),
+        pattern: pattern.to_owned(),
+        action,
+        until: Some(NOW + std::time::Duration::from_secs(60)),
+        by: "Ada Example".to_owned(),
+        reason: "a letter".to_owned(),
+        created: NOW,
+    }
+}
+
+/// Written `+/pattern` for an allow, `-/pattern` for a deny; numbered from 1 in their order.
+fn overrides(texts: &[&str]) -> Overrides {
+    Overrides::new((1..).zip(texts).map(|(id, text)| {
+        let action = if text.starts_with('+') {
+            Action::Allow
+        } else {
+            Action::Deny
+        };
+        assertion(id, &text[1..], action)
+    }))
+}
+
+fn number(found: Option<&Arc<Override>>) -> Option<OverrideId> {
+    found.map(|asserted| asserted.id)
+}
+
+#[test]
+fn the_most_specific_one_decides_about_a_path_in_all_its_readings() {
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, &[&str], &str, Option<u64>)] = &[
+        ("none", &[], "/a", None),
+        ("one that matches", &["-/a"], "/ab", Some(1)),
+        ("one that does not", &["-/a"], "/b", None),
+        ("more octets win over their order", &["+/", "-/a/", "+/a/b"], "/a/x", Some(2)),
+        ("an allow inside a deny", &["-/a/", "+/a/b"], "/a/b/c", Some(2)),
+        ("a deny on a tie", &["+/a*", "-/*a"], "/a", Some(2)),
+        ("of two that say the same, the older", &["-/a", "-/a"], "/a", Some(1)),
+        ("another spelling of the path", &["-/~a"], "/%7ea", Some(1)),
+        ("the query takes part", &["-/*?q"], "/x?q=1", Some(1)),
+        ("a deny of what the path may be read as", &["-/private"], "/a/../private", Some(1)),
+        ("a deny behind doubled slashes", &["-/private"], "//private", Some(1)),
+        ("either order of resolving counts", &["-/a/b/c"], "/a//../b/c", Some(1)),
+        ("an allow of the written path does not lift that", &["+/open/", "-/private"], "/open/../private", Some(2)),
+        ("an allow of one reading only does not count", &["+/open/"], "/open/../private", None),
+        ("an allow of all readings does", &["+/"], "/open/../private", Some(1)),
+        ("an allow that only a reading meets does not count", &["+/private"], "/open/../private", None),
+        ("another allow of the reading does not help", &["+/open/", "+/private"], "/open/../private", None),
+        ("a more specific allow takes the reading from a deny", &["+/", "-/p", "+/private"], "/open/../private", Some(1)),
+    ];
+    for (name, texts, path, expected) in cases {
+        let overrides = overrides(texts);
+        let found = overrides.about(&origin("https://a.example"), path.as_bytes(), NOW);
+        assert_eq!(number(found), expected.map(OverrideId::Stored), "{name}");
+    }
+}
+
+#[test]
+fn a_tunnel_is_decided_by_any_deny_and_by_an_allow_of_everything() {
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, &[&str], Option<u64>)] = &[
+        ("none", &[], None),
+        ("an allow of some paths", &["+/a"], None),
+        ("an allow of the whole origin", &["+/"], Some(1)),
+        ("in another spelling", &["+*"], Some(1)),
+        ("a deny of some paths", &["-/a"], Some(1)),
+        ("a deny beside an allow of everything", &["+/", "-/a"], Some(2)),
+        ("a deny inside which something is allowed", &["-/a", "+/a/b"], Some(1)),
+    ];
+    for (name, texts, expected) in cases {
+        let overrides = overrides(texts);
+        let found = overrides.about_all(&origin("https://a.example"), NOW);
+        assert_eq!(number(found), expected.map(OverrideId::Stored), "{name}");
+    }
+}
+
+#[test]
+fn one_speaks_of_its_origin_only_and_only_for_its_time() {
+    let overrides = overrides(&["-/"]);
+    let until = NOW + std::time::Duration::from_secs(60);
+    let just_before = Moment::from_millis(until.as_millis() - 1);
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("its origin", "https://a.example", NOW, true),
+        ("the last millisecond", "https://a.example", just_before, true),
+        ("its end", "https://a.example", until, false),
+        ("another scheme", "http://a.example", NOW, false),
+        ("another port", "https://a.example:8443", NOW, false),
+        ("a sub-domain", "https://www.a.example", NOW, false),
+    ];
+    for (name, asked, now, decides) in cases {
+        let asked = origin(asked);
+        assert_eq!(
+            overrides.about(&asked, b"/", now).is_some(),
+            decides,
+            "{name}"
+        );
+        assert_eq!(
+            overrides.about_all(&asked, now).is_some(),
+            decides,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn an_expired_one_gives_way_to_a_less_specific_one() {
+    let mut expired = assertion(1, "/a/b", Action::Deny);
+    expired.until = Some(NOW);
+    let mut endless = assertion(2, "/a", Action::Allow);
+    endless.until = None;
+    let overrides = Overrides::new([expired, endless]);
+    let found = overrides.about(&origin("https://a.example"), b"/a/b", NOW);
+    assert_eq!(number(found), Some(OverrideId::Stored(2)));
+}
+
+#[test]
+fn words_are_one_line_and_fit_a_record() {
+    let long = "x".repeat(MOST_WORDS);
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("a name", "Ada Example", Some("Ada Example")),
+        ("white space around it", " Ada\n", Some("Ada")),
+        ("any script", "契約書", Some("契約書")),
+        ("as long as it may be", &*long, Some(&*long)),
+        ("longer", &format!("{long}x"), None),
+        ("nothing", "  ", None),
+        ("two lines", "a\nb", None),
+        ("what drives a terminal", "a\u{1b}[2J", None),
+    ];
+    for (name, text, expected) in cases {
+        assert_eq!(words(text).ok().as_deref(), expected, "{name}");
+    }
+}
+
+fn paths() -> impl Strategy<Value = String> {
+    "/([ab./]|%2e|//){0,8}(\\?[ab]{0,2})?"
+}
+
+fn patterns() -> impl Strategy<Value = String> {
+    "[/*][ab/.*]{0,4}\\$?"
+}
+
+proptest! {
+    #[test]
+    fn the_one_that_decides_would_decide_alone(
+        path in paths(),
+        said in proptest::collection::vec((patterns(), any::<bool>()), 1..5),
+    ) {
+        let all: Vec<_> = (1..)
+            .zip(&said)
+            .map(|(id, (pattern, allows))| {
+                assertion(id, pattern, if *allows { Action::Allow } else { Action::Deny })
+            })
+            .collect();
+        let (origin, path) = (origin("https://a.example"), path.as_bytes());
+        let overrides = Overrides::new(all);
+        if let Some(found) = overrides.about(&origin, path, NOW) {
+            let alone = Overrides::new([Override::clone(found)]);
+            prop_assert_eq!(number(alone.about(&origin, path, NOW)), Some(found.id));
+        }
+        if let Some(found) = overrides.about_all(&origin, NOW) {
+            let alone = Overrides::new([Override::clone(found)]);
+            prop_assert_eq!(number(alone.about_all(&origin, NOW)), Some(found.id));
+        }
+    }
+
+    #[test]
+    fn nothing_asserted_decides_nothing(path in paths()) {
+        let none = Overrides::default();
+        prop_assert!(none.about(&origin("https://a.example"), path.as_bytes(), NOW).is_none());
+    }
+
+    #[test]
+    fn one_deny_decides_whatever_it_matches_as_written_or_read(
+        path in paths(),
+        pattern in patterns(),
+        allows in proptest::collection::vec(patterns(), 0..3),
+    ) {
+        let deny = PathPattern::new(&pattern).expect("a pattern");
+        let matched = |pattern: &PathPattern, path: &[u8]| pattern.matches(&ComparisonPath::new(path));
+        let allowed: Vec<_> = allows
+            .iter()
+            .map(|allow| PathPattern::new(allow).expect("a pattern"))
+            .collect();
+        // Where the deny is the most specific one that matches, in any reading, it decides.
+        let decides = |path: &[u8]| {
+            matched(&deny, path)
+                && !allowed.iter().any(|allow| matched(allow, path) && allow.length() > deny.length())
+        };
+        let expected = decides(path.as_bytes()) || readings(path.as_bytes()).any(|reading| decides(&reading));
+        let all = std::iter::once(assertion(1, &pattern, Action::Deny)).chain(
+            (2..).zip(&allows).map(|(id, allow)| assertion(id, allow, Action::Allow)),
+        );
+        let overrides = Overrides::new(all);
+        let found = overrides.about(&origin("https://a.example"), path.as_bytes(), NOW);
+        let denies = found.is_some_and(|asserted| asserted.action == Action::Deny);
+        prop_assert_eq!(denies, expected);
+    }
+}

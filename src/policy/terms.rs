@@ -1,0 +1,204 @@
+//! The settings that verdicts follow from, as a text that can be kept and a digest that a record can name.
+//!
+//! Whoever wants to know later whether a decision was right needs the robots.txt, the state, and these: with other
+//! spans or another limit the same file may say something else. What only delays a decision, or changes the answer that
+//! tells of it, takes no part.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Finally, ProfileName, ProfileRules, RobotsConfig};
+use crate::rep::ParseOptions;
+
+/// What of `[robots]` can change a verdict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Frequent misspellings and lines that lack their colon count.
+    pub lenient: bool,
+    /// Octets of a file that count.
+    pub size_limit: u64,
+    /// Paths with dot segments or doubled slashes are judged resolved, too.
+    pub path_guard: bool,
+    /// A 5xx whose body says "page not found" means that there is no file.
+    pub soft_404: bool,
+    /// 4xx statuses that mean complete disallow, in ascending order.
+    pub deny_statuses: Vec<u16>,
+    /// What holds while a file is unreachable.
+    pub unreachable: Unreachable,
+}
+
+/// [`ProfileRules`] as text has them; spans in milliseconds from the first failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreachable {
+    /// How long an unreachable file means complete disallow.
+    pub disallow_for_ms: u64,
+    /// Until when the last good copy counts; `None`: for ever.
+    pub last_good_until_ms: Option<u64>,
+    /// What holds after that.
+    #[serde(with = "FinallyText")]
+    pub finally: Finally,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Finally", rename_all = "snake_case")]
+enum FinallyText {
+    Allow,
+    Reachable,
+}
+
+impl Terms {
+    /// What of `config` can change a verdict.
+    pub fn of(config: &RobotsConfig) -> Terms {
+        let mut deny_statuses = config.deny_statuses.clone();
+        deny_statuses.sort_unstable();
+        deny_statuses.dedup();
+        let profile = &config.timing.profile;
+        Terms {
+            lenient: config.lenient,
+            size_limit: config.size_limit as u64,
+            path_guard: config.path_guard,
+            soft_404: config.soft_404,
+            deny_statuses,
+            unreachable: Unreachable {
+                disallow_for_ms: millis(profile.disallow_for),
+                last_good_until_ms: profile.last_good_until.map(millis),
+                finally: profile.finally,
+            },
+        }
+    }
+
+    /// Reads what [`Terms::text`] wrote.
+    ///
+    /// # Errors
+    /// When it did not write this.
+    pub fn read(text: &str) -> Result<Terms, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// One JSON object, the same for the same terms.
+    pub fn text(&self) -> String {
+        // Nothing in it can fail to be written.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// What a record names them by.
+    pub fn digest(&self) -> TermsDigest {
+        TermsDigest::of(&self.text())
+    }
+
+    /// How a file is read under them.
+    pub fn parse_options(&self) -> ParseOptions {
+        ParseOptions {
+            lenient: self.lenient,
+            limit: usize::try_from(self.size_limit).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// What an outage means under them. The name of the profile that the spans were taken from is not kept, since it
+    /// changes nothing: this says `standard`.
+    pub fn profile(&self) -> ProfileRules {
+        ProfileRules {
+            name: ProfileName::Standard,
+            disallow_for: Duration::from_millis(self.unreachable.disallow_for_ms),
+            last_good_until: self
+                .unreachable
+                .last_good_until_ms
+                .map(Duration::from_millis),
+            finally: self.unreachable.finally,
+        }
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The first half of the SHA-256 of a [`Terms::text`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TermsDigest(pub [u8; 16]);
+
+impl TermsDigest {
+    /// The digest of a text.
+    pub fn of(text: &str) -> TermsDigest {
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
+        let mut half = [0; 16];
+        for (octet, of_digest) in half.iter_mut().zip(digest.as_ref()) {
+            *octet = *of_digest;
+        }
+        TermsDigest(half)
+    }
+}
+
+impl fmt::Display for TermsDigest {
+    /// 32 hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn the_text_is_read_back_and_says_all_that_counts() {
+        let mut config = Config::default().robots;
+        config.deny_statuses = vec![403, 401, 403];
+        config.timing.profile.last_good_until = Some(Duration::from_millis(1_500));
+        config.timing.profile.finally = Finally::Reachable;
+        let terms = Terms::of(&config);
+        assert_eq!(
+            terms.text(),
+            "{\"lenient\":true,\"size_limit\":512000,\"path_guard\":true,\"soft_404\":true,\
+             \"deny_statuses\":[401,403],\"unreachable\":{\"disallow_for_ms\":2592000000,\
+             \"last_good_until_ms\":1500,\"finally\":\"reachable\"}}"
+        );
+        assert_eq!(Terms::read(&terms.text()).expect("our own"), terms);
+        let profile = terms.profile();
+        assert_eq!(profile.disallow_for, config.timing.profile.disallow_for);
+        assert_eq!(
+            profile.last_good_until,
+            config.timing.profile.last_good_until
+        );
+        assert_eq!(profile.finally, Finally::Reachable);
+        assert_eq!(terms.parse_options().limit, config.size_limit);
+    }
+
+    #[test]
+    fn the_digest_tells_terms_apart_and_nothing_else() {
+        type Change = fn(&mut RobotsConfig);
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, Change, bool)] = &[
+            ("nothing", |_| {}, true),
+            ("misspellings", |c| c.lenient = false, false),
+            ("the limit", |c| c.size_limit += 1, false),
+            ("the guard", |c| c.path_guard = false, false),
+            ("soft 404", |c| c.soft_404 = false, false),
+            ("statuses", |c| c.deny_statuses.push(403), false),
+            ("the first span", |c| c.timing.profile.disallow_for += Duration::from_millis(1), false),
+            ("the second span", |c| c.timing.profile.last_good_until = Some(Duration::ZERO), false),
+            ("the end", |c| c.timing.profile.finally = Finally::Reachable, false),
+            ("how long a request waits", |c| c.hold += Duration::from_secs(1), true),
+            ("the answer's status", |c| c.unreachable_status = 503, true),
+            ("what is kept in memory", |c| c.cache.origins += 1, true),
+        ];
+        let config = Config::default().robots;
+        for (name, change, same) in cases {
+            let mut changed = config.clone();
+            change(&mut changed);
+            let digests = (Terms::of(&config).digest(), Terms::of(&changed).digest());
+            assert_eq!(digests.0 == digests.1, *same, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_digest_is_32_digits() {
+        assert_eq!(
+            TermsDigest::of("").to_string(),
+            "e3b0c44298fc1c149afbf4c8996fb924"
+        );
+    }
+}

@@ -1,0 +1,365 @@
+use std::time::Duration;
+
+use super::overrides::OverrideId;
+use super::*;
+use crate::agent;
+use crate::rep::{ParseOptions, ProductToken, Robots};
+use crate::robots::snapshot::Snapshot;
+
+const NOW: Moment = Moment::from_millis(1_790_000_000_000);
+
+fn target(path: &'static str) -> Target {
+    let (origin, _) = Origin::parse("https://a.example/").expect("a URL");
+    Target {
+        origin,
+        path: PathAndQuery::from_static(path),
+    }
+}
+
+fn example_bot() -> Agent {
+    Agent {
+        tokens: vec![ProductToken::new("ExampleBot").expect("a valid token")],
+        source: agent::Source::UserAgent,
+    }
+}
+
+fn rules(text: &str) -> Stance {
+    let robots = Robots::parse(text.as_bytes(), ParseOptions::default());
+    Stance::Rules(Arc::new(Snapshot::new(robots, NOW, 200, "")))
+}
+
+fn outage(next_attempt: Moment) -> Stance {
+    Stance::DisallowAll {
+        cause: Cause::Dns,
+        next_attempt,
+    }
+}
+
+fn settings(mode: Mode, path_guard: bool) -> Settings {
+    Settings {
+        mode,
+        path_guard,
+        terms: TermsDigest([7; 16]),
+    }
+}
+
+fn judge(path: &'static str, stance: &Stance, path_guard: bool) -> Ruling {
+    let state = Arc::default();
+    decide(
+        target(path),
+        &example_bot(),
+        &state,
+        stance,
+        settings(Mode::Enforce, path_guard),
+        NOW,
+    )
+}
+
+/// The decision; a permit must be there exactly where it allows, and for what was asked.
+fn decision(ruling: Ruling, path: &str) -> Decision {
+    match ruling {
+        Ruling::Clear(permit, decision) => {
+            assert_eq!(decision.verdict(), Verdict::Allow);
+            assert_eq!(permit.target().path.as_str(), path);
+            decision
+        }
+        Ruling::Refuse(decision) => {
+            assert_ne!(decision.verdict(), Verdict::Allow);
+            decision
+        }
+    }
+}
+
+#[test]
+fn the_rules_decide_and_the_one_that_did_is_named() {
+    use Reason::{NoRules, RobotsAllow, RobotsDisallow};
+    const FILE: &str = "User-agent: *\nDisallow: /\n\n\
+                        User-agent: ExampleBot\nDisallow: /p\nAllow: /p/open\nDisallow: /*?q\n";
+    const EMPTY_GROUP: &str = "User-agent: *\nDisallow: /\n\nUser-agent: ExampleBot\nDisallow:\n";
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, &str, &'static str, Reason, Option<u32>)] = &[
+        ("a rule disallows", FILE, "/p/x", RobotsDisallow, Some(5)),
+        ("a more specific rule allows", FILE, "/p/open/x", RobotsAllow, Some(6)),
+        ("the query takes part", FILE, "/x?q", RobotsDisallow, Some(7)),
+        ("no rule matches", FILE, "/x", RobotsAllow, None),
+        ("another spelling of a disallowed path", FILE, "/%70/x", RobotsDisallow, Some(5)),
+        ("another path that only looks alike", FILE, "/P/x", RobotsAllow, None),
+        ("its own group is empty", EMPTY_GROUP, "/x", NoRules, None),
+        ("no group at all", "Sitemap: https://a.example/s\n", "/x", NoRules, None),
+        ("an empty file", "", "/x", NoRules, None),
+        ("only others are named", "User-agent: Other\nDisallow: /\n", "/x", NoRules, None),
+    ];
+    for (name, text, path, reason, line) in cases {
+        for path_guard in [true, false] {
+            let decision = decision(judge(path, &rules(text), path_guard), path);
+            assert_eq!(decision.reason, *reason, "{name}");
+            assert_eq!(decision.rule.map(|rule| rule.line), *line, "{name}");
+            assert_eq!(decision.retry_at, None, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_path_guard_judges_what_the_origin_may_make_of_a_path() {
+    use Reason::{PathGuard, RobotsAllow, RobotsDisallow};
+    const FILE: &str = "User-agent: *\nDisallow: /private\nAllow: /a/\nDisallow: /a/b/c\n";
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, &'static str, Reason, Option<u32>, Reason)] = &[
+        ("a dot segment leads to it", "/a/../private", PathGuard, Some(2), RobotsAllow),
+        ("an encoded one does", "/a/%2e%2E/private/x", PathGuard, Some(2), RobotsAllow),
+        ("doubled slashes hide it", "//private", PathGuard, Some(2), RobotsAllow),
+        ("either order of resolving counts", "/a//../b/c", PathGuard, Some(4), RobotsAllow),
+        ("a dot segment leads elsewhere", "/a/../b", RobotsAllow, Some(3), RobotsAllow),
+        ("the path as written is judged first", "/private/../a/", RobotsDisallow, Some(2), RobotsDisallow),
+        ("dots in the query lead nowhere", "/x?/../private", RobotsAllow, None, RobotsAllow),
+        ("an encoded slash is none", "/%2Fprivate", RobotsAllow, None, RobotsAllow),
+    ];
+    for (name, path, guarded, line, unguarded) in cases {
+        let with = decision(judge(path, &rules(FILE), true), path);
+        assert_eq!(with.reason, *guarded, "{name}");
+        assert_eq!(with.rule.map(|rule| rule.line), *line, "{name}");
+        let without = decision(judge(path, &rules(FILE), false), path);
+        assert_eq!(without.reason, *unguarded, "{name}, switched off");
+    }
+}
+
+#[test]
+fn without_rules_the_stance_decides() {
+    use Reason::{RobotsPending, RobotsUnavailable, RobotsUnreachable};
+    let later = NOW + Duration::from_secs(60);
+    let earlier = NOW - Duration::from_secs(60);
+    for (name, stance, reason, retry_at) in [
+        ("no robots.txt", Stance::AllowAll, RobotsUnavailable, None),
+        ("an outage", outage(later), RobotsUnreachable, Some(later)),
+        (
+            "an outage, a fetch overdue",
+            outage(earlier),
+            RobotsUnreachable,
+            Some(NOW),
+        ),
+        ("nothing known", Stance::Unknown, RobotsPending, None),
+    ] {
+        let state = Arc::default();
+        let tunnel = decide_tunnel(
+            target("/"),
+            &example_bot(),
+            &state,
+            &stance,
+            settings(Mode::Enforce, true),
+            NOW,
+        );
+        for ruling in [judge("/", &stance, true), tunnel] {
+            let decision = decision(ruling, "/");
+            assert_eq!(decision.reason, reason, "{name}");
+            assert_eq!(decision.retry_at, retry_at, "{name}");
+            assert!(decision.rule.is_none(), "{name}");
+            assert!(decision.basis.is_some(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_tunnel_passes_only_where_nothing_is_disallowed() {
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("no rules", "", Reason::NoRules),
+        ("an empty disallow", "User-agent: *\nDisallow:\n", Reason::NoRules),
+        ("nothing but allow", "User-agent: *\nAllow: /\n", Reason::RobotsAllow),
+        ("anything disallowed", "User-agent: *\nDisallow: /x\n", Reason::OpaqueTunnel),
+        ("disallowed to others", "User-agent: Other\nDisallow: /\n", Reason::NoRules),
+        ("its own group decides", "User-agent: *\nDisallow: /\n\nUser-agent: ExampleBot\nAllow: /\n", Reason::RobotsAllow),
+    ];
+    for (name, text, reason) in cases {
+        let state = Arc::default();
+        let ruling = decide_tunnel(
+            target("/"),
+            &example_bot(),
+            &state,
+            &rules(text),
+            settings(Mode::Enforce, true),
+            NOW,
+        );
+        assert_eq!(decision(ruling, "/").reason, reason, "{name}");
+    }
+}
+
+#[test]
+fn robots_txt_itself_needs_no_rules() {
+    for (path, is_cleared) in [
+        ("/robots.txt", true),
+        ("/%72obots.txt", true),
+        ("/robots.txt?x", false),
+        ("//robots.txt", false),
+        ("/a/../robots.txt", false),
+        ("/Robots.txt", false),
+        ("/a/robots.txt", false),
+    ] {
+        match clear_robots_txt(target(path), Mode::Enforce, NOW) {
+            Ok(ruling) => {
+                assert!(is_cleared, "{path}");
+                assert_eq!(decision(ruling, path).reason, Reason::RobotsTxt);
+            }
+            Err(target) => {
+                assert!(!is_cleared, "{path}");
+                assert_eq!(target.path.as_str(), path);
+            }
+        }
+    }
+}
+
+/// What was decided, and whether it goes out.
+fn outcome(ruling: Ruling) -> (Decision, bool) {
+    match ruling {
+        Ruling::Clear(_, decision) => (decision, true),
+        Ruling::Refuse(decision) => (decision, false),
+    }
+}
+
+#[test]
+fn report_mode_decides_the_same_and_lets_everything_out() {
+    const FILE: &str = "User-agent: *\nDisallow: /private\n";
+    let overrides = Overrides::new([Override {
+        id: OverrideId::Stored(1),
+        origin: target("/").origin,
+        pattern: "/denied".to_owned(),
+        action: Action::Deny,
+        until: None,
+        by: "Ada Example".to_owned(),
+        reason: "a letter".to_owned(),
+        created: NOW,
+    }]);
+    let state = Arc::default();
+    let judged = |path, stance: Stance, mode| {
+        let settings = settings(mode, true);
+        decide(target(path), &example_bot(), &state, &stance, settings, NOW)
+    };
+    let tunnel = |stance: Stance, mode| {
+        let settings = settings(mode, true);
+        decide_tunnel(target("/"), &example_bot(), &state, &stance, settings, NOW)
+    };
+    let paced = |mode| match judged("/", rules(""), mode) {
+        Ruling::Clear(permit, allowed) => await_turn(permit, allowed, NOW),
+        refused => refused,
+    };
+    let pending = |mode| {
+        await_robots(
+            target("/"),
+            Arc::clone(&state),
+            NOW,
+            settings(mode, true),
+            NOW,
+        )
+    };
+    let by_hand = |mode| decide_by_override(target("/denied"), &overrides, mode, NOW);
+    type Case<'a> = (Reason, Box<dyn Fn(Mode) -> Ruling + 'a>);
+    let cases: [Case<'_>; 9] = [
+        (
+            Reason::NoRules,
+            Box::new(|mode| judged("/", rules(""), mode)),
+        ),
+        (
+            Reason::RobotsDisallow,
+            Box::new(|mode| judged("/private", rules(FILE), mode)),
+        ),
+        (
+            Reason::PathGuard,
+            Box::new(|mode| judged("/a/../private", rules(FILE), mode)),
+        ),
+        (
+            Reason::RobotsUnreachable,
+            Box::new(|mode| judged("/", outage(NOW), mode)),
+        ),
+        (
+            Reason::OpaqueTunnel,
+            Box::new(|mode| tunnel(rules(FILE), mode)),
+        ),
+        (
+            Reason::OpaqueTunnel,
+            Box::new(|mode| decide_opaque(target("/"), mode, NOW)),
+        ),
+        (Reason::RobotsPending, Box::new(pending)),
+        (Reason::Paced, Box::new(paced)),
+        (
+            Reason::OperatorDeny,
+            Box::new(|mode| by_hand(mode).expect("an override")),
+        ),
+    ];
+    for (reason, decide) in cases {
+        let (enforced, goes_out) = outcome(decide(Mode::Enforce));
+        assert_eq!((enforced.reason, enforced.mode), (reason, Mode::Enforce));
+        assert_eq!(goes_out, reason.verdict() == Verdict::Allow, "{reason:?}");
+        assert!(!enforced.is_only_reported(), "{reason:?}");
+        let (reported, goes_out) = outcome(decide(Mode::Report));
+        assert_eq!((reported.reason, reported.mode), (reason, Mode::Report));
+        assert!(goes_out, "{reason:?}");
+        let allows = reason.verdict() == Verdict::Allow;
+        assert_eq!(reported.is_only_reported(), !allows, "{reason:?}");
+        assert_eq!(reported.at, NOW, "{reason:?}");
+    }
+}
+
+#[test]
+fn walls_hold_in_report_mode() {
+    for reason in Reason::ALL {
+        let decision = Decision {
+            mode: Mode::Report,
+            ..Decision::bare(reason, NOW)
+        };
+        let goes_out = outcome(Ruling::of(target("/"), decision)).1;
+        assert_eq!(goes_out, !reason.is_wall(), "{reason:?}");
+    }
+}
+
+#[test]
+fn an_override_decides_before_robots_txt_and_robots_txt_itself_before_that() {
+    let overrides = |pattern: &str, action| {
+        Overrides::new([Override {
+            id: OverrideId::Configured(2),
+            origin: target("/").origin,
+            pattern: pattern.to_owned(),
+            action,
+            until: Some(NOW + Duration::from_millis(1)),
+            by: "Ada Example".to_owned(),
+            reason: "a letter".to_owned(),
+            created: NOW,
+        }])
+    };
+    let deny_all = overrides("/", Action::Deny);
+    let ruling = clear_robots_txt(target("/robots.txt"), Mode::Enforce, NOW)
+        .or_else(|target| decide_by_override(target, &deny_all, Mode::Enforce, NOW));
+    assert_eq!(
+        outcome(ruling.expect("decided")).0.reason,
+        Reason::RobotsTxt
+    );
+
+    for (action, reason) in [
+        (Action::Allow, Reason::OperatorAllow),
+        (Action::Deny, Reason::OperatorDeny),
+    ] {
+        let overrides = overrides("/", action);
+        for decided in [
+            decide_by_override(target("/x"), &overrides, Mode::Enforce, NOW),
+            decide_tunnel_by_override(target("/"), &overrides, Mode::Enforce, NOW),
+        ] {
+            let (decision, goes_out) = outcome(decided.expect("an override"));
+            assert_eq!(
+                (decision.reason, goes_out),
+                (reason, action == Action::Allow)
+            );
+            let id = decision.asserted.as_ref().map(|asserted| asserted.id);
+            assert_eq!(id, Some(OverrideId::Configured(2)));
+            assert!(decision.basis.is_none() && decision.terms.is_none());
+        }
+        let over = NOW + Duration::from_millis(1);
+        let expired = decide_by_override(target("/x"), &overrides, Mode::Enforce, over);
+        assert!(expired.is_err(), "it has expired");
+    }
+}
+
+#[test]
+fn codes_are_read_back_and_told_apart() {
+    for reason in Reason::ALL {
+        assert_eq!(Reason::from_name(reason.as_str()), Some(reason));
+    }
+    assert_eq!(Reason::from_name("Robots_Allow"), None);
+}

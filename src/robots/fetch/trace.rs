@@ -1,0 +1,188 @@
+//! What a fetch was like, beside what it meant: where it led, what came back, how long it took.
+
+use http::HeaderMap;
+use http::header::{
+    AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, DATE, ETAG, EXPIRES, HeaderName,
+    LAST_MODIFIED, LOCATION, RETRY_AFTER,
+};
+
+use crate::clock::Moment;
+use crate::robots::access::AccessResult;
+use crate::store;
+
+/// Fields of the last answer that are kept: what tells a file, its age and its next fetch.
+const KEPT: [HeaderName; 10] = [
+    CONTENT_TYPE,
+    CONTENT_ENCODING,
+    CACHE_CONTROL,
+    ETAG,
+    LAST_MODIFIED,
+    DATE,
+    AGE,
+    EXPIRES,
+    RETRY_AFTER,
+    LOCATION,
+];
+
+/// Octets of a field's value or a URL that are kept: an origin chooses how long they are.
+const LONGEST: usize = 1024;
+
+/// A fetch under way, as far as it got.
+#[derive(Debug)]
+pub(super) struct Trace {
+    started: Moment,
+    hops: Vec<String>,
+    status: Option<u16>,
+    fields: Vec<(String, String)>,
+}
+
+impl Trace {
+    pub(super) fn start(now: Moment) -> Trace {
+        Trace {
+            started: now,
+            hops: Vec::new(),
+            status: None,
+            fields: Vec::new(),
+        }
+    }
+
+    /// A URL is asked; whatever an earlier one answered was not the end.
+    pub(super) fn asks(&mut self, url: &str) {
+        self.hops.push(bounded(url));
+        self.status = None;
+        self.fields.clear();
+    }
+
+    /// It answers.
+    pub(super) fn answered(&mut self, status: u16, headers: &HeaderMap) {
+        self.status = Some(status);
+        self.fields = KEPT
+            .iter()
+            .filter_map(|name| Some((name.as_str().to_owned(), value(headers, name)?)))
+            .collect();
+    }
+
+    /// The fetch has ended with `result`.
+    pub(super) fn end(self, result: &AccessResult, now: Moment) -> store::Fetch {
+        let (cause, sha256) = match result {
+            AccessResult::Successful { snapshot, .. } => (None, Some(snapshot.sha256)),
+            AccessResult::Unavailable { why, .. } => (Some(why.code()), None),
+            AccessResult::Unreachable { cause, .. } => (Some(cause.code()), None),
+        };
+        store::Fetch {
+            time: now,
+            duration: now.since(self.started),
+            result: result.name().to_owned(),
+            cause,
+            status: self.status,
+            hops: self.hops,
+            sha256,
+            fields: self.fields,
+        }
+    }
+}
+
+/// All lines of a field as one value, as RFC 9110 section 5.3 joins them.
+fn value(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let mut lines = headers.get_all(name).iter();
+    let mut value = String::from_utf8_lossy(lines.next()?.as_bytes()).into_owned();
+    for line in lines {
+        if value.len() > LONGEST {
+            break;
+        }
+        value.push_str(", ");
+        value.push_str(&String::from_utf8_lossy(line.as_bytes()));
+    }
+    Some(bounded(&value))
+}
+
+fn bounded(text: &str) -> String {
+    if text.len() <= LONGEST {
+        return text.to_owned();
+    }
+    let mut end = LONGEST;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", text.get(..end).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::HeaderValue;
+
+    use super::*;
+    use crate::robots::access::{Absence, Cause, Freshness};
+
+    const START: Moment = Moment::from_millis(1_790_000_000_000);
+
+    fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+        lines
+            .iter()
+            .map(|(name, value)| {
+                let value = HeaderValue::from_bytes(value.as_bytes()).expect("a field value");
+                (HeaderName::from_static(name), value)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_last_answer_counts_and_every_hop_is_named() {
+        let mut trace = Trace::start(START);
+        trace.asks("http://a.example/robots.txt");
+        trace.answered(302, &headers(&[("location", "http://b.example/")]));
+        trace.asks("http://b.example/");
+        let lines = [("etag", "\"1\""), ("x-other", "no"), ("age", "3")];
+        trace.answered(404, &headers(&lines));
+        let result = AccessResult::Unavailable {
+            why: Absence::Status(404),
+            freshness: Freshness::Unsaid,
+        };
+        let fetch = trace.end(&result, START + Duration::from_millis(250));
+        assert_eq!(
+            fetch.hops,
+            ["http://a.example/robots.txt", "http://b.example/"]
+        );
+        assert_eq!(fetch.duration, Duration::from_millis(250));
+        assert_eq!(
+            (fetch.status, fetch.cause.as_deref()),
+            (Some(404), Some("status_404"))
+        );
+        let fields = [("etag", "\"1\""), ("age", "3")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+        assert_eq!(fetch.fields, fields);
+    }
+
+    #[test]
+    fn a_hop_without_an_answer_has_no_status() {
+        let mut trace = Trace::start(START);
+        trace.asks("http://a.example/robots.txt");
+        trace.answered(302, &headers(&[("location", "http://b.example/")]));
+        trace.asks("http://b.example/");
+        let result = AccessResult::Unreachable {
+            cause: Cause::Connect,
+            retry_after: None,
+        };
+        let fetch = trace.end(&result, START);
+        assert_eq!(
+            (fetch.status, fetch.fields.len(), fetch.hops.len()),
+            (None, 0, 2)
+        );
+    }
+
+    #[test]
+    fn what_an_origin_sends_is_bounded() {
+        let long = "ü".repeat(4000);
+        let mut trace = Trace::start(START);
+        trace.asks(&long);
+        let lines = [("cache-control", &*long), ("cache-control", &*long)];
+        trace.answered(200, &headers(&lines));
+        let bound = LONGEST + "…".len();
+        assert!(trace.hops[0].len() <= bound);
+        assert!(trace.fields[0].1.len() <= bound);
+        let short = headers(&[("cache-control", "a"), ("cache-control", "b")]);
+        trace.answered(200, &short);
+        assert_eq!(trace.fields[0].1, "a, b");
+    }
+}

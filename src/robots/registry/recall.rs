@@ -1,0 +1,130 @@
+//! What carries a registry's knowledge over restarts: read from the store, written through the log.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tracing::{error, info, warn};
+
+use crate::audit::Log;
+use crate::config::RobotsConfig;
+use crate::rep::{Origin, ParseOptions};
+use crate::robots::memory::{BrokenCopy, awake};
+use crate::robots::state::State;
+use crate::store::{Landing, Store, StoreError, StoreErrorKind};
+
+/// A store to read from, and the log that writes to it: landings take the same way as records, so that none of these
+/// is written before the robots.txt that it rests on.
+#[derive(Clone)]
+pub struct Memory {
+    store: Arc<dyn Store>,
+    log: Arc<Log>,
+    /// The latest reading failed, and that was said.
+    fails: Arc<AtomicBool>,
+}
+
+impl Memory {
+    /// The memory behind `log`: its store, if it has one.
+    #[must_use]
+    pub fn of(log: &Arc<Log>) -> Option<Memory> {
+        Some(Memory {
+            store: Arc::clone(log.store()?),
+            log: Arc::clone(log),
+            fails: Arc::default(),
+        })
+    }
+
+    /// What is known of an origin from before. An error has been said when this resolves.
+    pub(super) async fn recall(
+        &self,
+        origin: &Origin,
+        config: &RobotsConfig,
+    ) -> Result<Option<State>, StoreError> {
+        let recalled = match self.read(origin, config).await {
+            // Between the state and its file, another process may have written a new state and dropped the file.
+            Err(Unread::Broken(_)) => self.read(origin, config).await,
+            recalled => recalled,
+        };
+        match recalled {
+            Ok(state) => {
+                if self.fails.swap(false, Ordering::Relaxed) {
+                    info!("the store can be read again");
+                }
+                Ok(state)
+            }
+            Err(Unread::Failed(failure)) => {
+                if !self.fails.swap(true, Ordering::Relaxed) {
+                    warn!(
+                        %origin,
+                        "what is known of origins cannot be read from the store, and requests to those that are not \
+                         in memory are deferred until it can: {failure}"
+                    );
+                }
+                Err(failure)
+            }
+            Err(Unread::Broken(broken)) => {
+                let failure = StoreError {
+                    kind: StoreErrorKind::Corrupt,
+                    message: format!(
+                        "{broken}; `crawlgate store check` tells what else is damaged, `crawlgate origins forget \
+                         {origin}` lets this origin be learnt anew"
+                    ),
+                };
+                error!(%origin, "requests to this origin are deferred: {failure}");
+                Err(failure)
+            }
+        }
+    }
+
+    async fn read(&self, origin: &Origin, config: &RobotsConfig) -> Result<Option<State>, Unread> {
+        // What was evicted before it was written is on its way to the store, which has an older state or none.
+        if let Some(state) = self.log.unwritten(origin) {
+            return Ok(Some(State::clone(&state)));
+        }
+        let Some(found) = self.store.origin(origin).await.map_err(Unread::Failed)? else {
+            return Ok(None);
+        };
+        let text = match found.state.copy() {
+            Some(copy) => {
+                let text = self.store.snapshot(copy.sha256).await;
+                text.map_err(Unread::Failed)?
+            }
+            None => None,
+        };
+        let options = ParseOptions {
+            lenient: config.lenient,
+            limit: config.size_limit,
+        };
+        awake(&found.state, text.as_deref(), options)
+            .map(Some)
+            .map_err(Unread::Broken)
+    }
+
+    /// Hands over what has become known. Never waits.
+    pub(super) fn keep(&self, landing: Landing) {
+        self.log.landed(landing);
+    }
+
+    /// Drops what the store knows of an origin, also what is on its way there.
+    pub(super) async fn forget(&self, origin: &Origin) -> Result<bool, StoreError> {
+        self.log.flush().await.map_err(|failure| StoreError {
+            kind: StoreErrorKind::Failed,
+            message: failure.to_string(),
+        })?;
+        self.store.forget(origin).await
+    }
+}
+
+/// Why a state cannot be had from the store.
+enum Unread {
+    Failed(StoreError),
+    Broken(BrokenCopy),
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory")
+            .field("store", &self.store)
+            .finish_non_exhaustive()
+    }
+}

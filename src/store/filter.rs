@@ -1,0 +1,316 @@
+//! Which records a question is about.
+//!
+//! An engine may narrow down by what it has an index for; what decides is here, so that every engine gives the same
+//! answer. A record is read as the JSON that it is.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::{
+    Acknowledgement, DecisionQuery, Sha256, StoreError, StoreErrorKind, Tally, TallyKey, failed,
+};
+use crate::clock::Moment;
+use crate::rep::{ComparisonPath, PathPattern};
+
+/// What questions are about, of a record's JSON.
+#[derive(Deserialize)]
+pub(super) struct Facts<'r> {
+    /// None of a line that is no decision, such as one about records lost.
+    id: Option<Cow<'r, str>>,
+    #[serde(borrow, default)]
+    time: Cow<'r, str>,
+    #[serde(borrow, default)]
+    mode: Cow<'r, str>,
+    #[serde(borrow, default)]
+    verdict: Cow<'r, str>,
+    #[serde(borrow, default)]
+    reason: Cow<'r, str>,
+    #[serde(borrow)]
+    client: Option<Client<'r>>,
+    #[serde(borrow)]
+    agent: Option<Agent<'r>>,
+    #[serde(borrow, default)]
+    url: Cow<'r, str>,
+    #[serde(borrow, default)]
+    scheme: Cow<'r, str>,
+    #[serde(borrow, default)]
+    host: Cow<'r, str>,
+    #[serde(default)]
+    port: u16,
+    #[serde(borrow)]
+    rule: Option<Rule<'r>>,
+}
+
+#[derive(Deserialize)]
+struct Client<'r> {
+    #[serde(borrow, default)]
+    address: Cow<'r, str>,
+    name: Option<Cow<'r, str>>,
+}
+
+#[derive(Deserialize)]
+struct Agent<'r> {
+    #[serde(borrow, default)]
+    chain: Vec<Cow<'r, str>>,
+}
+
+#[derive(Deserialize)]
+struct Rule<'r> {
+    #[serde(borrow, default)]
+    text: Cow<'r, str>,
+}
+
+/// What an engine needs of a record to put it away.
+#[derive(Deserialize)]
+pub(super) struct Head<'r> {
+    #[serde(borrow, default)]
+    time: Cow<'r, str>,
+    #[serde(borrow)]
+    robots: Option<Robots<'r>>,
+}
+
+#[derive(Deserialize)]
+struct Robots<'r> {
+    #[serde(borrow, default)]
+    sha256: Option<Cow<'r, str>>,
+}
+
+impl<'r> Head<'r> {
+    /// Reads a record.
+    pub(super) fn of(record: &'r str) -> Result<Self, StoreError> {
+        serde_json::from_str(record).map_err(|error| failed(format!("a record: {error}")))
+    }
+
+    pub(super) fn time(&self) -> Moment {
+        moment(&self.time)
+    }
+
+    /// Digest of the robots.txt that it rests on.
+    pub(super) fn sha256(&self) -> Option<Sha256> {
+        from_hex(self.robots.as_ref()?.sha256.as_ref()?)
+    }
+}
+
+/// A [`DecisionQuery`]'s conditions, ready to be asked of many records.
+pub(super) struct Filter<'q> {
+    query: &'q DecisionQuery,
+    path: Option<PathPattern>,
+    /// The host alone is asked for, whatever the scheme and the port.
+    any_scheme: bool,
+}
+
+impl<'q> Filter<'q> {
+    pub(super) fn new(query: &'q DecisionQuery) -> Result<Self, StoreError> {
+        let path = query.path.as_deref().map(PathPattern::new).transpose();
+        let path = path.map_err(|error| StoreError {
+            kind: StoreErrorKind::Failed,
+            message: format!("{}: {error}", query.path.as_deref().unwrap_or_default()),
+        })?;
+        let origin = query.origin.as_deref();
+        Ok(Self {
+            query,
+            path,
+            any_scheme: origin.is_some_and(|origin| !origin.contains("://")),
+        })
+    }
+
+    /// The host that every record in question has.
+    pub(super) fn host(&self) -> Option<&'q str> {
+        let origin = self.query.origin.as_deref()?;
+        if self.any_scheme {
+            return Some(origin);
+        }
+        let (_, authority) = origin.split_once("://")?;
+        let host = match authority.rsplit_once(':') {
+            // The colons of an IPv6 address are inside its brackets.
+            Some((host, port)) if !port.ends_with(']') => host,
+            _ => authority,
+        };
+        Some(host)
+    }
+
+    /// The facts of a record that is in question.
+    pub(super) fn facts<'r>(
+        &self,
+        record: &'r str,
+        acknowledged: Option<&Acknowledgement>,
+    ) -> Option<Facts<'r>> {
+        let facts: Facts<'r> = serde_json::from_str(record).ok()?;
+        self.holds(&facts, acknowledged.is_some()).then_some(facts)
+    }
+
+    fn holds(&self, facts: &Facts<'_>, acknowledged: bool) -> bool {
+        let query = self.query;
+        let is = |wanted: &Option<String>, value: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == value)
+        };
+        facts.id.is_some()
+            && query
+                .acknowledged
+                .is_none_or(|wanted| wanted == acknowledged)
+            && is(&query.verdict, &facts.verdict)
+            && is(&query.reason, &facts.reason)
+            && is(&query.mode, &facts.mode)
+            && self.holds_time(facts)
+            && self.holds_origin(facts)
+            && self.holds_client(facts)
+            && self.holds_agent(facts)
+            && self.holds_path(facts)
+    }
+
+    fn holds_time(&self, facts: &Facts<'_>) -> bool {
+        if self.query.since.is_none() && self.query.until.is_none() {
+            return true;
+        }
+        let time = facts.time();
+        self.query.since.is_none_or(|since| time >= since)
+            && self.query.until.is_none_or(|until| time < until)
+    }
+
+    fn holds_origin(&self, facts: &Facts<'_>) -> bool {
+        match self.query.origin.as_deref() {
+            None => true,
+            Some(host) if self.any_scheme => facts.host.eq_ignore_ascii_case(host),
+            Some(origin) => facts.origin().eq_ignore_ascii_case(origin),
+        }
+    }
+
+    fn holds_client(&self, facts: &Facts<'_>) -> bool {
+        let Some(wanted) = self.query.client.as_deref() else {
+            return true;
+        };
+        facts.client.as_ref().is_some_and(|client| {
+            client.name.as_deref() == Some(wanted)
+                || without_port(&client.address) == wanted
+                || client.address == wanted
+        })
+    }
+
+    fn holds_agent(&self, facts: &Facts<'_>) -> bool {
+        let Some(wanted) = self.query.agent.as_deref() else {
+            return true;
+        };
+        facts.agent.as_ref().is_some_and(|agent| {
+            let mut chain = agent.chain.iter();
+            chain.any(|token| token.eq_ignore_ascii_case(wanted))
+        })
+    }
+
+    fn holds_path(&self, facts: &Facts<'_>) -> bool {
+        self.path
+            .as_ref()
+            .is_none_or(|pattern| pattern.matches(&ComparisonPath::new(facts.path().as_bytes())))
+    }
+}
+
+impl Facts<'_> {
+    pub(super) fn time(&self) -> Moment {
+        moment(&self.time)
+    }
+
+    /// As [`crate::rep::Origin`] writes it; empty where the target could not be read.
+    fn origin(&self) -> String {
+        let (scheme, host, port) = (&self.scheme, &self.host, self.port);
+        if host.is_empty() {
+            return String::new();
+        }
+        match (scheme.as_ref(), port) {
+            ("http", 80) | ("https", 443) | ("ftp", 21) => format!("{scheme}://{host}"),
+            _ => format!("{scheme}://{host}:{port}"),
+        }
+    }
+
+    /// The path with its query; `/` where the URL has none.
+    fn path(&self) -> &str {
+        let after = self
+            .url
+            .split_once("://")
+            .map_or(&*self.url, |(_, rest)| rest);
+        let start = after.find(['/', '?']);
+        start.and_then(|start| after.get(start..)).unwrap_or("/")
+    }
+
+    fn key(&self, key: TallyKey) -> Vec<String> {
+        match key {
+            TallyKey::Origin => vec![self.origin()],
+            TallyKey::Reason => vec![self.reason.clone().into_owned()],
+            TallyKey::Rule => {
+                let rule = self
+                    .rule
+                    .as_ref()
+                    .map(|rule| rule.text.clone().into_owned());
+                vec![self.origin(), rule.unwrap_or_default()]
+            }
+        }
+    }
+}
+
+/// Counts records by key as they come.
+pub(super) struct Tallies {
+    key: TallyKey,
+    counts: HashMap<Vec<String>, Tally>,
+}
+
+impl Tallies {
+    pub(super) fn new(key: TallyKey) -> Self {
+        let counts = HashMap::new();
+        Self { key, counts }
+    }
+
+    pub(super) fn count(&mut self, facts: &Facts<'_>) {
+        let (key, time) = (facts.key(self.key), facts.time());
+        let tally = self.counts.entry(key).or_insert_with_key(|key| Tally {
+            key: key.clone(),
+            count: 0,
+            first: time,
+            last: time,
+        });
+        tally.count += 1;
+        tally.first = tally.first.min(time);
+        tally.last = tally.last.max(time);
+    }
+
+    /// The most frequent ones first; of equals, by name.
+    pub(super) fn into_most_frequent(self, limit: usize) -> Vec<Tally> {
+        let mut tallies: Vec<_> = self.counts.into_values().collect();
+        tallies.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.key.cmp(&b.key)));
+        tallies.truncate(limit);
+        tallies
+    }
+}
+
+/// Of RFC 3339; the epoch where it is none.
+fn moment(text: &str) -> Moment {
+    let time = text
+        .parse::<Timestamp>()
+        .map_or(0, |time| time.as_millisecond());
+    Moment::from_millis(u64::try_from(time).unwrap_or_default())
+}
+
+/// `127.0.0.1` of `127.0.0.1:40000`, `::1` of `[::1]:40000`.
+fn without_port(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
+/// The records of a batch, without their line feeds.
+pub(super) fn records_of(lines: &[u8]) -> Result<impl Iterator<Item = &str>, StoreError> {
+    let lines = std::str::from_utf8(lines).map_err(|error| failed(format!("a record: {error}")))?;
+    Ok(lines.split_terminator('\n'))
+}
+
+/// A digest of 64 hex digits.
+fn from_hex(text: &str) -> Option<Sha256> {
+    let mut digest = [0; 32];
+    if text.len() != 64 {
+        return None;
+    }
+    for (octet, digits) in digest.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        let digits = std::str::from_utf8(digits).ok()?;
+        *octet = u8::from_str_radix(digits, 16).ok()?;
+    }
+    Some(digest)
+}

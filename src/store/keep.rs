@@ -1,0 +1,168 @@
+//! What keeps a store in order while a process serves: seals at intervals, and dropping what has had its time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use super::{Pruned, Retention, Store, StoreError, chain};
+use crate::clock::{Clock, Moment};
+use crate::config::AuditConfig;
+
+/// How often it is looked whether something is due.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// A pause between two steps, in which others write.
+const BREATH: Duration = Duration::from_millis(20);
+
+/// Keeps a store in order until it is dropped; `settings` gives those in force. Begins with a seal: what a process that
+/// was killed has left is unsealed.
+///
+/// Whoever ends it seals once more, when the last record is written ([`Store::seal`]).
+pub async fn keep(
+    store: Arc<dyn Store>,
+    key: Arc<chain::SealingKey>,
+    settings: impl Fn() -> AuditConfig + Send,
+    clock: Clock,
+) {
+    let mut keeper = Keeper::new(store, key);
+    loop {
+        keeper.look(&settings(), clock.now()).await;
+        sleep(LOOK).await;
+    }
+}
+
+struct Keeper {
+    store: Arc<dyn Store>,
+    key: Arc<chain::SealingKey>,
+    /// When it last was, by this process.
+    sealed: Option<Moment>,
+    sealing: Trouble,
+    pruning: Trouble,
+}
+
+impl Keeper {
+    fn new(store: Arc<dyn Store>, key: Arc<chain::SealingKey>) -> Self {
+        Self {
+            store,
+            key,
+            sealed: None,
+            sealing: Trouble::default(),
+            pruning: Trouble::default(),
+        }
+    }
+
+    /// Does what is due.
+    async fn look(&mut self, config: &AuditConfig, now: Moment) {
+        let is_due = |last| now.since(last) >= config.seal_every || now < last;
+        if self.sealed.is_none_or(is_due) {
+            let outcome = self.store.seal(Arc::clone(&self.key), now).await;
+            let what = "the records cannot be sealed";
+            if self.sealing.is_over(&outcome, what) {
+                self.sealed = Some(now);
+            }
+        }
+        let retention = Retention {
+            keep: config.keep,
+            max_size: config.max_size,
+        };
+        let outcome = prune(&*self.store, retention, &self.key, now).await;
+        let what = "old decisions cannot be dropped";
+        if self.pruning.is_over(&outcome, what)
+            && let Ok(gone) = outcome
+            && gone.decisions + gone.snapshots > 0
+        {
+            let (decisions, robots) = (gone.decisions, gone.snapshots);
+            info!(
+                decisions,
+                robots, "what had its time was dropped from the store"
+            );
+        }
+    }
+}
+
+/// Drops what has had its time, step by step; how much.
+async fn prune(
+    store: &dyn Store,
+    retention: Retention,
+    key: &Arc<chain::SealingKey>,
+    now: Moment,
+) -> Result<Pruned, StoreError> {
+    let mut all = Pruned::default();
+    loop {
+        let step = store.prune(retention, Arc::clone(key), now).await?;
+        all.decisions += step.decisions;
+        all.snapshots += step.snapshots;
+        if !step.more {
+            return Ok(all);
+        }
+        sleep(BREATH).await;
+    }
+}
+
+/// Whether something fails, so that it is said once.
+#[derive(Default)]
+enum Trouble {
+    #[default]
+    None,
+    Told,
+}
+
+impl Trouble {
+    fn is_over<T>(&mut self, outcome: &Result<T, StoreError>, what: &str) -> bool {
+        match (&*self, outcome) {
+            (_, Ok(_)) => *self = Self::None,
+            (Self::Told, Err(_)) => {}
+            (Self::None, Err(error)) => {
+                warn!("{what}: {error}");
+                *self = Self::Told;
+            }
+        }
+        outcome.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Places, format_moment};
+    use crate::store::{Batch, memory::Memory};
+
+    #[tokio::test]
+    async fn the_chain_is_sealed_at_intervals_and_old_records_go() {
+        const DAY: Duration = Duration::from_secs(86_400);
+        let noon = Moment::from_millis(1_795_176_000_000);
+        let store = Arc::new(Memory::new());
+        let config = AuditConfig {
+            keep: Some(DAY),
+            seal_every: Duration::from_secs(600),
+            ..Config::builtin(&Places::default()).audit
+        };
+        let write = async |now| {
+            let time = format_moment(now);
+            let batch = Batch {
+                lines: format!("{{\"time\":\"{time}\"}}\n").into_bytes(),
+                ..Batch::default()
+            };
+            store.write(batch).await.unwrap();
+        };
+        let key = Arc::new(chain::SealingKey::generate().unwrap());
+        let mut keeper = Keeper::new(Arc::clone(&store) as Arc<dyn Store>, key);
+        let cases = [
+            ("what was left is sealed at once", Duration::ZERO, 1, 1),
+            ("not yet", Duration::from_secs(599), 1, 1),
+            ("it is time", Duration::from_secs(600), 3, 1),
+            ("a day later all but the last is old", DAY * 2, 4, 4),
+        ];
+        for (name, after, sealed, first) in cases {
+            let now = noon + after;
+            write(now).await;
+            keeper.look(&config, now).await;
+            let seals = store.seals().await.unwrap();
+            assert_eq!(seals.last().unwrap().seq, sealed, "{name}");
+            let left = store.links(0, 100).await.unwrap();
+            assert_eq!(left[0].seq, first, "{name}");
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! A store that is gone with its process: for tests, and a model of what an engine has to do.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::future;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::filter::{Filter, Head, Tallies, records_of};
+use super::{
+    Acknowledgement, Batch, DecisionQuery, FETCHES_KEPT, Fetch, Landing, OriginMemory, OriginQuery,
+    Pending, Pruned, Retention, Sha256, Size, Store, StoreError, StoredDecision, Tally, TallyKey,
+    chain,
+};
+use crate::clock::Moment;
+use crate::policy::overrides::{Override, OverrideId};
+use crate::rep::Origin;
+use crate::robots::memory::at_rest;
+
+/// A store in memory.
+#[derive(Debug, Default)]
+pub struct Memory(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    origins: BTreeMap<String, (OriginMemory, Vec<Fetch>)>,
+    snapshots: HashMap<Sha256, Text>,
+    policies: HashMap<String, String>,
+    /// The first one's number is one more than those that were dropped.
+    decisions: Vec<StoredDecision>,
+    dropped: u64,
+    /// The link before the first.
+    before: Sha256,
+    seals: Vec<chain::Seal>,
+    overrides: Vec<Override>,
+    next_override: u64,
+    version: u64,
+}
+
+/// A robots.txt.
+#[derive(Debug)]
+struct Text {
+    text: Vec<u8>,
+    used: Moment,
+}
+
+impl Memory {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The answer is there at once.
+    fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Kept) -> Result<T, StoreError>,
+    ) -> Pending<'static, T> {
+        Box::pin(future::ready(work(&mut self.0.lock())))
+    }
+}
+
+impl Store for Memory {
+    fn write(&self, batch: Batch) -> Pending<'_, ()> {
+        self.with(|kept| kept.write(batch))
+    }
+
+    fn origin(&self, origin: &Origin) -> Pending<'_, Option<OriginMemory>> {
+        self.with(|kept| {
+            let known = kept.origins.get(origin.as_str());
+            Ok(known.map(|(memory, _)| memory.clone()))
+        })
+    }
+
+    fn origins(&self, query: OriginQuery) -> Pending<'_, Vec<OriginMemory>> {
+        self.with(|kept| {
+            let wanted = kept.origins.iter().filter(|(name, (memory, _))| {
+                query.after.as_ref().is_none_or(|after| *name > after)
+                    && query
+                        .containing
+                        .as_deref()
+                        .is_none_or(|part| name.contains(part))
+                    && query
+                        .state
+                        .as_deref()
+                        .is_none_or(|state| memory.state.name() == state)
+            });
+            let page = wanted.take(query.limit);
+            Ok(page.map(|(_, (memory, _))| memory.clone()).collect())
+        })
+    }
+
+    fn fetches(&self, origin: &Origin, limit: usize) -> Pending<'_, Vec<Fetch>> {
+        self.with(|kept| {
+            let known = kept.origins.get(origin.as_str());
+            let fetches = known.into_iter().flat_map(|(_, fetches)| fetches);
+            Ok(fetches.rev().take(limit).cloned().collect())
+        })
+    }
+
+    fn forget(&self, origin: &Origin) -> Pending<'_, bool> {
+        self.with(|kept| Ok(kept.origins.remove(origin.as_str()).is_some()))
+    }
+
+    fn snapshot(&self, sha256: Sha256) -> Pending<'_, Option<Vec<u8>>> {
+        self.with(|kept| Ok(kept.snapshots.get(&sha256).map(|kept| kept.text.clone())))
+    }
+
+    fn policy(&self, digest: &str) -> Pending<'_, Option<String>> {
+        self.with(|kept| Ok(kept.policies.get(digest).cloned()))
+    }
+
+    fn decisions(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>> {
+        self.with(|kept| {
+            let filter = Filter::new(&query)?;
+            let wanted = |decision: &&StoredDecision| {
+                let seen = decision.acknowledged.as_ref();
+                filter.facts(&decision.record, seen).is_some()
+            };
+            let all = kept.decisions.iter();
+            Ok(if query.newest_first {
+                let page = all
+                    .rev()
+                    .filter(|one| query.after.is_none_or(|after| one.seq < after));
+                page.filter(wanted).take(query.limit).cloned().collect()
+            } else {
+                let page = all.filter(|one| query.after.is_none_or(|after| one.seq > after));
+                page.filter(wanted).take(query.limit).cloned().collect()
+            })
+        })
+    }
+
+    fn decision(&self, id: &str) -> Pending<'_, Option<StoredDecision>> {
+        self.with(|kept| Ok(kept.find(id).cloned()))
+    }
+
+    fn tally(&self, query: DecisionQuery, key: TallyKey, limit: usize) -> Pending<'_, Vec<Tally>> {
+        self.with(|kept| {
+            let filter = Filter::new(&query)?;
+            let mut tallies = Tallies::new(key);
+            for one in &kept.decisions {
+                if let Some(facts) = filter.facts(&one.record, one.acknowledged.as_ref()) {
+                    tallies.count(&facts);
+                }
+            }
+            Ok(tallies.into_most_frequent(limit))
+        })
+    }
+
+    fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool> {
+        self.with(|kept| {
+            let found = kept.find(id);
+            Ok(found.map(|one| one.acknowledged = Some(note)).is_some())
+        })
+    }
+
+    fn links(&self, after: u64, limit: usize) -> Pending<'_, Vec<StoredDecision>> {
+        self.with(|kept| {
+            let page = kept.decisions.iter().filter(|one| one.seq > after);
+            Ok(page.take(limit).cloned().collect())
+        })
+    }
+
+    fn seals(&self) -> Pending<'_, Vec<chain::Seal>> {
+        self.with(|kept| Ok(kept.seals.clone()))
+    }
+
+    fn seal(&self, key: Arc<chain::SealingKey>, now: Moment) -> Pending<'_, Option<chain::Seal>> {
+        self.with(|kept| {
+            let is_sealed = kept
+                .seals
+                .last()
+                .is_some_and(|seal| seal.seq == kept.head().0);
+            Ok(if is_sealed {
+                None
+            } else {
+                kept.seal(&key, now)
+            })
+        })
+    }
+
+    fn overrides(&self) -> Pending<'_, Vec<Override>> {
+        self.with(|kept| Ok(kept.overrides.clone()))
+    }
+
+    fn add_override(&self, new: Override) -> Pending<'_, u64> {
+        self.with(|kept| {
+            kept.next_override += 1;
+            kept.version += 1;
+            let id = OverrideId::Stored(kept.next_override);
+            kept.overrides.push(Override { id, ..new });
+            Ok(kept.next_override)
+        })
+    }
+
+    fn remove_override(&self, number: u64, _by: String, _now: Moment) -> Pending<'_, bool> {
+        self.with(|kept| {
+            let before = kept.overrides.len();
+            kept.overrides
+                .retain(|one| one.id != OverrideId::Stored(number));
+            let removed = kept.overrides.len() < before;
+            kept.version += u64::from(removed);
+            Ok(removed)
+        })
+    }
+
+    fn version(&self) -> Pending<'_, u64> {
+        self.with(|kept| Ok(kept.version))
+    }
+
+    fn prune(
+        &self,
+        retention: Retention,
+        key: Arc<chain::SealingKey>,
+        now: Moment,
+    ) -> Pending<'_, Pruned> {
+        self.with(|kept| kept.prune(retention, &key, now))
+    }
+
+    fn size(&self) -> Pending<'_, Size> {
+        self.with(|kept| {
+            Ok(Size {
+                bytes: kept.bytes(),
+                origins: kept.origins.len() as u64,
+                snapshots: kept.snapshots.len() as u64,
+                decisions: kept.decisions.len() as u64,
+            })
+        })
+    }
+}
+
+impl Kept {
+    fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
+        // Read first: of a batch that cannot be kept, nothing is.
+        let mut records = Vec::new();
+        for record in records_of(&batch.lines)? {
+            records.push((record.to_owned(), Head::of(record)?.time()));
+        }
+        for Landing {
+            origin,
+            state,
+            fetch,
+        } in batch.landings
+        {
+            let Some(remembered) = at_rest(&state) else {
+                continue;
+            };
+            let updated = fetch.time;
+            if let Some(snapshot) = state.snapshot() {
+                let kept = self.snapshots.entry(snapshot.sha256);
+                let text = || snapshot.robots.text().to_vec();
+                kept.or_insert_with(|| Text {
+                    text: text(),
+                    used: updated,
+                })
+                .used = updated;
+            }
+            let memory = OriginMemory {
+                origin: origin.clone(),
+                state: remembered,
+                updated,
+            };
+            let name = origin.as_str().to_owned();
+            let known = self.origins.entry(name);
+            let (last, fetches) = known.or_insert_with(|| (memory.clone(), Vec::new()));
+            *last = memory;
+            fetches.push(fetch);
+            let surplus = fetches.len().saturating_sub(FETCHES_KEPT);
+            fetches.drain(..surplus);
+        }
+        for (digest, text) in batch.policies {
+            let known = self.policies.entry(digest.to_string());
+            known.or_insert_with(|| text.to_string());
+        }
+        for (record, time) in records {
+            let (seq, head) = self.head();
+            self.decisions.push(StoredDecision {
+                seq: seq + 1,
+                time,
+                hash: chain::link(&head, record.as_bytes()),
+                record,
+                acknowledged: None,
+            });
+        }
+        Ok(())
+    }
+
+    fn head(&self) -> (u64, Sha256) {
+        let last = self.decisions.last();
+        last.map_or((self.dropped, self.before), |last| (last.seq, last.hash))
+    }
+
+    fn find(&mut self, id: &str) -> Option<&mut StoredDecision> {
+        self.decisions.iter_mut().find(|one| {
+            let record = serde_json::from_str::<serde_json::Value>(&one.record);
+            record.is_ok_and(|record| record.get("id").and_then(|id| id.as_str()) == Some(id))
+        })
+    }
+
+    fn seal(&mut self, key: &chain::SealingKey, now: Moment) -> Option<chain::Seal> {
+        let (seq, hash) = self.head();
+        if seq == 0 {
+            return None;
+        }
+        let start = (self.dropped + 1, self.before);
+        let seal = key.seal(seq, hash, start, now);
+        self.seals.push(seal.clone());
+        Some(seal)
+    }
+
+    fn bytes(&self) -> u64 {
+        let decisions = self.decisions.iter().map(|one| one.record.len() + 100);
+        let snapshots = self.snapshots.values().map(|one| one.text.len());
+        (decisions.sum::<usize>() + snapshots.sum::<usize>() + self.origins.len() * 500) as u64
+    }
+
+    fn prune(
+        &mut self,
+        retention: Retention,
+        key: &chain::SealingKey,
+        now: Moment,
+    ) -> Result<Pruned, StoreError> {
+        const STEP: usize = 500;
+        let oldest_kept = retention.keep.map_or(Moment::default(), |keep| now - keep);
+        let mut octets = self.bytes();
+        let mut count = 0;
+        // The head stays: the chain goes on from it.
+        for one in self.decisions.iter().rev().skip(1).rev().take(STEP) {
+            let is_old = Head::of(&one.record)?.time() < oldest_kept;
+            let is_too_much = retention.max_size.is_some_and(|most| octets > most);
+            if !is_old && !is_too_much {
+                break;
+            }
+            octets = octets.saturating_sub(one.record.len() as u64 + 100);
+            count += 1;
+        }
+        let gone: Vec<_> = self.decisions.drain(..count).collect();
+        if let Some(last) = gone.last() {
+            (self.dropped, self.before) = (last.seq, last.hash);
+            self.seals.retain(|seal| seal.seq >= last.seq);
+            self.seal(key, now);
+        }
+        let mut used: HashSet<Sha256> = HashSet::new();
+        for (memory, fetches) in self.origins.values() {
+            used.extend(memory.state.copy().map(|copy| copy.sha256));
+            used.extend(fetches.iter().filter_map(|fetch| fetch.sha256));
+        }
+        for one in &self.decisions {
+            used.extend(Head::of(&one.record)?.sha256());
+        }
+        let before = self.snapshots.len();
+        self.snapshots
+            .retain(|sha256, kept| used.contains(sha256) || kept.used >= oldest_kept);
+        Ok(Pruned {
+            decisions: count as u64,
+            snapshots: (before - self.snapshots.len()) as u64,
+            more: count == STEP,
+        })
+    }
+}

@@ -1,0 +1,211 @@
+//! The embedded engine: one SQLite file.
+//!
+//! It is written by one thread and read by a few ([`worker`]), through a write-ahead log, so that readers and the
+//! writer, in this process and in others, do not wait for each other. A write that has been answered is in the file's
+//! log: a kill of the process takes nothing of it, a power cut what the disk had not taken yet (`[store] synchronous`).
+//!
+//! - `schema`: tables, and views for people with the `sqlite3` shell
+//! - `open`: what may be found in the file's place
+//! - `rows`: values as columns; `error`: failures as sentences
+//! - `write`, `read`, `prune`: what is done with it
+//! - [`care`]: what to do when it is damaged
+
+pub mod care;
+mod error;
+mod open;
+mod prune;
+mod read;
+mod rows;
+mod schema;
+mod worker;
+mod write;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use self::read::Hints;
+use self::worker::Workers;
+use super::{
+    Access, Acknowledgement, Batch, DecisionQuery, Fetch, OriginMemory, OriginQuery, Pending,
+    Pruned, Retention, Sha256, Size, Store, StoreError, StoreErrorKind, StoredDecision, Tally,
+    TallyKey, chain,
+};
+use crate::clock::Moment;
+use crate::config::Synchronous;
+use crate::policy::overrides::Override;
+use crate::rep::Origin;
+
+/// Threads that read beside the one that writes.
+const READERS: usize = 2;
+
+/// A store in an SQLite file.
+#[derive(Debug)]
+pub struct Sqlite {
+    path: Arc<Path>,
+    readers: Workers,
+    hints: Arc<Mutex<Hints>>,
+    /// None where it was opened to be read. Dropped last: the last connection that writes carries the log over.
+    writer: Option<Workers>,
+}
+
+impl Sqlite {
+    /// Opens the store at `path`; with [`Access::Write`] it is made if it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be opened, is damaged, is another program's or a newer crawlgate's.
+    pub fn open(path: &Path, access: Access, synchronous: Synchronous) -> Result<Self, StoreError> {
+        open::require(path, access)?;
+        let path: Arc<Path> = path.into();
+        let writer = match access {
+            Access::Read => None,
+            Access::Write => {
+                let connection = open::writer(&path, synchronous)?;
+                Some(Workers::start("store-writer", &path, vec![connection])?)
+            }
+        };
+        let readers = (0..READERS).map(|_| open::reader(&path));
+        let readers = readers.collect::<Result<_, _>>()?;
+        Ok(Self {
+            readers: Workers::start("store-reader", &path, readers)?,
+            hints: Arc::default(),
+            writer,
+            path,
+        })
+    }
+
+    /// Has the writer do something.
+    fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut rusqlite::Connection) -> Result<T, error::Failure> + Send + 'static,
+    ) -> Pending<'static, T> {
+        match &self.writer {
+            Some(writer) => writer.ask(work),
+            None => {
+                let error = StoreError {
+                    kind: StoreErrorKind::Denied,
+                    message: format!("{}: the store was opened to be read", self.path.display()),
+                };
+                Box::pin(std::future::ready(Err(error)))
+            }
+        }
+    }
+}
+
+impl Store for Sqlite {
+    fn write(&self, batch: Batch) -> Pending<'_, ()> {
+        self.write(move |connection| write::batch(connection, &batch))
+    }
+
+    fn origin(&self, origin: &Origin) -> Pending<'_, Option<OriginMemory>> {
+        let origin = origin.clone();
+        self.readers
+            .ask(move |connection| read::origin(connection, origin.as_str()))
+    }
+
+    fn origins(&self, query: OriginQuery) -> Pending<'_, Vec<OriginMemory>> {
+        self.readers
+            .ask(move |connection| read::origins(connection, &query))
+    }
+
+    fn fetches(&self, origin: &Origin, limit: usize) -> Pending<'_, Vec<Fetch>> {
+        let origin = origin.clone();
+        self.readers
+            .ask(move |connection| read::fetches(connection, origin.as_str(), limit))
+    }
+
+    fn forget(&self, origin: &Origin) -> Pending<'_, bool> {
+        let origin = origin.clone();
+        self.write(move |connection| write::forget(connection, origin.as_str()))
+    }
+
+    fn snapshot(&self, sha256: Sha256) -> Pending<'_, Option<Vec<u8>>> {
+        self.readers
+            .ask(move |connection| read::snapshot(connection, sha256))
+    }
+
+    fn policy(&self, digest: &str) -> Pending<'_, Option<String>> {
+        let digest = digest.to_owned();
+        self.readers
+            .ask(move |connection| read::policy(connection, &digest))
+    }
+
+    fn decisions(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>> {
+        let hints = Arc::clone(&self.hints);
+        self.readers.ask(move |connection| {
+            let mut known = hints.lock().clone();
+            let page = read::decisions(connection, &query, &mut known);
+            *hints.lock() = known;
+            page
+        })
+    }
+
+    fn decision(&self, id: &str) -> Pending<'_, Option<StoredDecision>> {
+        let id = id.to_owned();
+        self.readers
+            .ask(move |connection| read::decision(connection, &id))
+    }
+
+    fn tally(&self, query: DecisionQuery, key: TallyKey, limit: usize) -> Pending<'_, Vec<Tally>> {
+        self.readers.ask(move |connection| {
+            read::tally(connection, &query, key, limit, &mut Hints::default())
+        })
+    }
+
+    fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool> {
+        let id = id.to_owned();
+        self.write(move |connection| write::acknowledge(connection, &id, &note))
+    }
+
+    fn links(&self, after: u64, limit: usize) -> Pending<'_, Vec<StoredDecision>> {
+        self.readers
+            .ask(move |connection| read::links(connection, after, limit))
+    }
+
+    fn seals(&self) -> Pending<'_, Vec<chain::Seal>> {
+        self.readers.ask(|connection| read::seals(connection))
+    }
+
+    fn seal(&self, key: Arc<chain::SealingKey>, now: Moment) -> Pending<'_, Option<chain::Seal>> {
+        self.write(move |connection| write::seal(connection, &key, now))
+    }
+
+    fn overrides(&self) -> Pending<'_, Vec<Override>> {
+        self.readers.ask(|connection| read::overrides(connection))
+    }
+
+    fn add_override(&self, new: Override) -> Pending<'_, u64> {
+        self.write(move |connection| write::add_override(connection, &new))
+    }
+
+    fn remove_override(&self, number: u64, by: String, now: Moment) -> Pending<'_, bool> {
+        self.write(move |connection| write::remove_override(connection, number, &by, now))
+    }
+
+    fn version(&self) -> Pending<'_, u64> {
+        self.readers.ask(|connection| read::version(connection))
+    }
+
+    fn prune(
+        &self,
+        retention: Retention,
+        key: Arc<chain::SealingKey>,
+        now: Moment,
+    ) -> Pending<'_, Pruned> {
+        let path = Arc::clone(&self.path);
+        self.write(move |connection| prune::step(connection, &path, retention, &key, now))
+    }
+
+    fn size(&self) -> Pending<'_, Size> {
+        let path = Arc::clone(&self.path);
+        self.readers.ask(move |connection| {
+            let size = read::size(connection)?;
+            let bytes = prune::on_disk(connection, &path)?;
+            Ok(Size { bytes, ..size })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+//! Everything that is asked of the database.
+//!
+//! An index narrows down, [`Filter`] decides. Long ways are gone in steps, each a statement of its own: whoever reads
+//! all of it for minutes must not keep the engine from carrying over its log meanwhile.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
+
+use super::error::Failure;
+use super::rows::{self, integer, number, time};
+use crate::audit::DecisionId;
+use crate::clock::Moment;
+use crate::policy::overrides::Override;
+use crate::store::filter::{Filter, Tallies};
+use crate::store::{
+    DecisionQuery, Fetch, OriginMemory, OriginQuery, Sha256, Size, StoredDecision, Tally, TallyKey,
+    chain,
+};
+
+/// Records read by one statement on a long way.
+const STEP: usize = 2_000;
+
+/// A decision's columns, with who has seen it.
+const DECISION: &str = "SELECT decision.seq, decision.time AS time, record, hash, acknowledgement.time AS seen, person, note \
+     FROM decision LEFT JOIN acknowledgement USING (seq)";
+
+/// What a reader has found out and need not look for again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hints {
+    /// The moment that was last asked for, and the first record from then on.
+    since: Option<(Moment, u64)>,
+    /// The moment that was last asked for, and the last record before it then.
+    until: Option<(Moment, u64)>,
+}
+
+pub(super) fn origin(connection: &Connection, name: &str) -> Result<Option<OriginMemory>, Failure> {
+    let mut statement = connection.prepare_cached("SELECT * FROM origin WHERE origin = ?1")?;
+    first(statement.query([name])?, rows::origin)
+}
+
+pub(super) fn origins(
+    connection: &Connection,
+    query: &OriginQuery,
+) -> Result<Vec<OriginMemory>, Failure> {
+    let mut statement = connection.prepare_cached(
+        "SELECT * FROM origin WHERE origin > :after AND (:state IS NULL OR state = :state) \
+         AND (:containing IS NULL OR instr(origin, :containing) > 0) ORDER BY origin LIMIT :limit",
+    )?;
+    let rows = statement.query(named_params! {
+        ":after": query.after.as_deref().unwrap_or_default(),
+        ":state": query.state,
+        ":containing": query.containing,
+        ":limit": limit(query.limit),
+    })?;
+    all(rows, rows::origin)
+}
+
+pub(super) fn fetches(
+    connection: &Connection,
+    origin: &str,
+    most: usize,
+) -> Result<Vec<Fetch>, Failure> {
+    let mut statement = connection
+        .prepare_cached("SELECT * FROM fetch WHERE origin = ?1 ORDER BY number DESC LIMIT ?2")?;
+    all(statement.query(params![origin, limit(most)])?, rows::fetch)
+}
+
+pub(super) fn snapshot(
+    connection: &Connection,
+    sha256: Sha256,
+) -> Result<Option<Vec<u8>>, Failure> {
+    let mut statement =
+        connection.prepare_cached("SELECT bytes, body FROM snapshot WHERE sha256 = ?1")?;
+    first(statement.query([sha256])?, |row| {
+        let bytes = usize::try_from(row.get::<_, i64>(0)?).unwrap_or_default();
+        let text = zstd::bulk::decompress(row.get_ref(1)?.as_blob().unwrap_or_default(), bytes);
+        text.map_err(|error| Failure::Damaged(format!("the text of a robots.txt: {error}")))
+    })
+}
+
+pub(super) fn policy(connection: &Connection, digest: &str) -> Result<Option<String>, Failure> {
+    let mut statement = connection.prepare_cached("SELECT text FROM policy WHERE digest = ?1")?;
+    Ok(statement.query_row([digest], |row| row.get(0)).optional()?)
+}
+
+/// See [`Store::decisions`](crate::store::Store::decisions).
+pub(super) fn decisions(
+    connection: &Connection,
+    query: &DecisionQuery,
+    hints: &mut Hints,
+) -> Result<Vec<StoredDecision>, Failure> {
+    let filter = Filter::new(query)?;
+    let mut page = Vec::new();
+    if query.limit == 0 {
+        return Ok(page);
+    }
+    walk(connection, query, &filter, hints, |decision| {
+        let seen = decision.acknowledged.as_ref();
+        if filter.facts(&decision.record, seen).is_some() {
+            page.push(decision);
+        }
+        page.len() < query.limit
+    })?;
+    Ok(page)
+}
+
+/// See [`Store::tally`](crate::store::Store::tally).
+pub(super) fn tally(
+    connection: &Connection,
+    query: &DecisionQuery,
+    key: TallyKey,
+    most: usize,
+    hints: &mut Hints,
+) -> Result<Vec<Tally>, Failure> {
+    let filter = Filter::new(query)?;
+    let mut tallies = Tallies::new(key);
+    walk(connection, query, &filter, hints, |decision| {
+        if let Some(facts) = filter.facts(&decision.record, decision.acknowledged.as_ref()) {
+            tallies.count(&facts);
+        }
+        true
+    })?;
+    Ok(tallies.into_most_frequent(most))
+}
+
+/// Gives `visit` the records that may be in question, in order, for as long as it wants more.
+fn walk(
+    connection: &Connection,
+    query: &DecisionQuery,
+    filter: &Filter<'_>,
+    hints: &mut Hints,
+    mut visit: impl FnMut(StoredDecision) -> bool,
+) -> Result<(), Failure> {
+    let (mut least, mut most) = bounds(connection, query, hints)?;
+    let narrowed = match (filter.host(), query.acknowledged) {
+        (Some(_), _) => "AND host = :host",
+        (None, Some(true)) => "AND person IS NOT NULL",
+        (None, _) => "",
+    };
+    let order = if query.newest_first { "DESC" } else { "ASC" };
+    let text = format!(
+        "{DECISION} WHERE decision.seq BETWEEN :least AND :most {narrowed} ORDER BY decision.seq {order} LIMIT :limit"
+    );
+    let mut statement = connection.prepare_cached(&text)?;
+    let host = filter.host().map(str::to_ascii_lowercase);
+    while least <= most {
+        let mut parameters: Vec<(&str, &dyn rusqlite::ToSql)> = Vec::new();
+        let (from, to, limit) = (integer(least), integer(most), limit(STEP));
+        parameters.extend([(":least", &from as &dyn rusqlite::ToSql), (":most", &to)]);
+        parameters.push((":limit", &limit));
+        if host.is_some() {
+            parameters.push((":host", &host));
+        }
+        let mut rows = statement.query(&*parameters)?;
+        let (mut count, mut last) = (0, 0);
+        while let Some(row) = rows.next()? {
+            let decision = rows::decision(row)?;
+            (count, last) = (count + 1, decision.seq);
+            if !visit(decision) {
+                return Ok(());
+            }
+        }
+        if count < STEP {
+            return Ok(());
+        }
+        if query.newest_first {
+            most = last.saturating_sub(1);
+        } else {
+            least = last + 1;
+        }
+    }
+    Ok(())
+}
+
+/// The first and the last record that may be in question.
+fn bounds(
+    connection: &Connection,
+    query: &DecisionQuery,
+    hints: &mut Hints,
+) -> Result<(u64, u64), Failure> {
+    let (mut least, mut most) = (0, u64::MAX >> 1);
+    match (query.after, query.newest_first) {
+        (Some(after), true) => most = after.saturating_sub(1),
+        (Some(after), false) => least = after.saturating_add(1),
+        (None, _) => {}
+    }
+    // A record's time is when its exchange began, so records are not quite in the order of their times: the index
+    // tells which come into question.
+    if let Some(since) = query.since {
+        let first = match hints.since {
+            Some((moment, first)) if moment == since => Some(first),
+            _ => edge(
+                connection,
+                "SELECT min(seq) FROM decision INDEXED BY decision_time WHERE time >= ?1",
+                since,
+            )?,
+        };
+        // Later ones come after it, so this stays true. Before the first one nothing is known for sure.
+        match first {
+            Some(first) => {
+                hints.since = Some((since, first));
+                least = least.max(first);
+            }
+            None => return Ok((1, 0)),
+        }
+    }
+    if let Some(until) = query.until {
+        let last = match hints.until {
+            // The first page decides how far the others go.
+            Some((moment, last)) if moment == until && query.after.is_some() => Some(last),
+            _ => edge(
+                connection,
+                "SELECT max(seq) FROM decision INDEXED BY decision_time WHERE time < ?1",
+                until,
+            )?,
+        };
+        match last {
+            Some(last) => {
+                hints.until = Some((until, last));
+                most = most.min(last);
+            }
+            None => return Ok((1, 0)),
+        }
+    }
+    Ok((least, most))
+}
+
+fn edge(connection: &Connection, text: &str, at: Moment) -> Result<Option<u64>, Failure> {
+    let mut statement = connection.prepare_cached(text)?;
+    let seq: Option<i64> = statement.query_row([time(at)], |row| row.get(0))?;
+    Ok(seq.map(number))
+}
+
+pub(super) fn decision(
+    connection: &Connection,
+    id: &str,
+) -> Result<Option<StoredDecision>, Failure> {
+    let Some(seq) = place(connection, id)? else {
+        return Ok(None);
+    };
+    let mut statement =
+        connection.prepare_cached(&format!("{DECISION} WHERE decision.seq = ?1"))?;
+    first(statement.query([seq])?, rows::decision)
+}
+
+/// Where the decision `id` stands. Its time, which an index finds, is part of its identifier.
+pub(super) fn place(connection: &Connection, id: &str) -> Result<Option<i64>, Failure> {
+    let Some(began) = DecisionId::time_of(id) else {
+        return Ok(None);
+    };
+    let mut statement =
+        connection.prepare_cached("SELECT seq FROM decision WHERE time = ?1 AND id = ?2")?;
+    let seq = statement.query_row(params![time(began), id], |row| row.get(0));
+    Ok(seq.optional()?)
+}
+
+pub(super) fn links(
+    connection: &Connection,
+    after: u64,
+    most: usize,
+) -> Result<Vec<StoredDecision>, Failure> {
+    let mut statement = connection.prepare_cached(&format!(
+        "{DECISION} WHERE decision.seq > ?1 ORDER BY decision.seq LIMIT ?2"
+    ))?;
+    all(
+        statement.query(params![integer(after), limit(most)])?,
+        rows::decision,
+    )
+}
+
+pub(super) fn seals(connection: &Connection) -> Result<Vec<chain::Seal>, Failure> {
+    let mut statement = connection.prepare_cached("SELECT * FROM seal ORDER BY number")?;
+    all(statement.query([])?, rows::seal)
+}
+
+pub(super) fn overrides(connection: &Connection) -> Result<Vec<Override>, Failure> {
+    let mut statement = connection
+        .prepare_cached("SELECT * FROM override WHERE removed IS NULL ORDER BY number")?;
+    all(statement.query([])?, rows::override_)
+}
+
+pub(super) fn version(connection: &Connection) -> Result<u64, Failure> {
+    let mut statement =
+        connection.prepare_cached("SELECT value FROM meta WHERE name = 'version'")?;
+    Ok(number(statement.query_row([], |row| row.get(0))?))
+}
+
+/// How many there are of everything, but for the octets on disk.
+pub(super) fn size(connection: &Connection) -> Result<Size, Failure> {
+    let count = |text: &str| -> Result<u64, Failure> {
+        let mut statement = connection.prepare_cached(text)?;
+        Ok(number(statement.query_row([], |row| row.get(0))?))
+    };
+    Ok(Size {
+        bytes: 0,
+        origins: count("SELECT count(*) FROM origin")?,
+        snapshots: count("SELECT count(*) FROM snapshot")?,
+        // Without gaps, so nothing must be counted.
+        decisions: count("SELECT coalesce(max(seq) - min(seq) + 1, 0) FROM decision")?,
+    })
+}
+
+fn limit(most: usize) -> i64 {
+    i64::try_from(most).unwrap_or(i64::MAX)
+}
+
+fn first<T>(
+    mut rows: rusqlite::Rows<'_>,
+    read: impl Fn(&Row<'_>) -> Result<T, Failure>,
+) -> Result<Option<T>, Failure> {
+    rows.next()?.map(read).transpose()
+}
+
+fn all<T>(
+    mut rows: rusqlite::Rows<'_>,
+    read: impl Fn(&Row<'_>) -> Result<T, Failure>,
+) -> Result<Vec<T>, Failure> {
+    let mut read_so_far = Vec::new();
+    while let Some(row) = rows.next()? {
+        read_so_far.push(read(row)?);
+    }
+    Ok(read_so_far)
+}

@@ -1,0 +1,293 @@
+//! From values to columns, and back.
+//!
+//! What comes back was put there by us, so a row that makes no sense is damage: it is said, never guessed around.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Row, named_params};
+
+use super::error::Failure;
+use crate::clock::Moment;
+use crate::policy::overrides::{Action, Override, OverrideId};
+use crate::rep::Origin;
+use crate::robots::access::{Absence, Cause};
+use crate::robots::state::{Fresh, Outage};
+use crate::store::{
+    Acknowledgement, CopyOf, Fetch, OriginMemory, Remembered, Sha256, StoredDecision, chain,
+};
+
+/// A number as the engine has it; one beyond its range is the largest.
+pub(super) fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A number that was never negative.
+pub(super) fn number(integer: i64) -> u64 {
+    u64::try_from(integer).unwrap_or_default()
+}
+
+pub(super) fn time(moment: Moment) -> i64 {
+    integer(moment.as_millis())
+}
+
+fn moment(integer: i64) -> Moment {
+    Moment::from_millis(number(integer))
+}
+
+fn moment_at(row: &Row<'_>, column: &str) -> Result<Moment, Failure> {
+    Ok(moment(row.get(column)?))
+}
+
+fn digest_at(row: &Row<'_>, column: &str) -> Result<Sha256, Failure> {
+    digest_or_null(row, column)?.ok_or_else(|| nonsense(column))
+}
+
+fn digest_or_null(row: &Row<'_>, column: &str) -> Result<Option<Sha256>, Failure> {
+    octets(row, column)
+}
+
+/// A blob of just so many octets.
+fn octets<const N: usize>(row: &Row<'_>, column: &str) -> Result<Option<[u8; N]>, Failure> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        ValueRef::Blob(blob) => blob.try_into().map(Some).map_err(|_| nonsense(column)),
+        _ => Err(nonsense(column)),
+    }
+}
+
+fn nonsense(column: &str) -> Failure {
+    Failure::Damaged(format!(
+        "the column {column} holds what was never written there"
+    ))
+}
+
+/// Puts an origin's row in its place.
+pub(super) fn write_origin(
+    connection: &rusqlite::Connection,
+    memory: &OriginMemory,
+) -> rusqlite::Result<()> {
+    let (copy, fresh, outage) = match &memory.state {
+        Remembered::Successful {
+            copy,
+            fresh,
+            outage,
+        } => (Some(copy), Some(fresh), outage.as_ref()),
+        Remembered::Unavailable { fresh, outage, .. } => (None, Some(fresh), outage.as_ref()),
+        Remembered::Unreachable { outage, last_good } => (last_good.as_ref(), None, Some(outage)),
+    };
+    let (absence, learnt) = match &memory.state {
+        Remembered::Unavailable { why, fetched, .. } => (Some(why.code()), Some(*fetched)),
+        _ => (None, None),
+    };
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO origin VALUES (:origin, :state, :updated, :fetched, :refresh_from, :fresh_until, :absence, :cause, \
+         :since, :attempts, :next_attempt, :sha256, :status, :final_url, :bytes, :truncated) \
+         ON CONFLICT (origin) DO UPDATE SET state = :state, updated = :updated, fetched = :fetched, \
+         refresh_from = :refresh_from, fresh_until = :fresh_until, absence = :absence, cause = :cause, since = :since, \
+         attempts = :attempts, next_attempt = :next_attempt, sha256 = :sha256, status = :status, \
+         final_url = :final_url, bytes = :bytes, truncated = :truncated",
+    )?;
+    statement.execute(named_params! {
+        ":origin": memory.origin.as_str(),
+        ":state": memory.state.name(),
+        ":updated": time(memory.updated),
+        ":fetched": copy.map(|copy| copy.fetched).or(learnt).map(time),
+        ":refresh_from": fresh.map(|fresh| time(fresh.refresh_from)),
+        ":fresh_until": fresh.map(|fresh| time(fresh.until)),
+        ":absence": absence,
+        ":cause": outage.map(|outage| outage.cause.code()),
+        ":since": outage.map(|outage| time(outage.since)),
+        ":attempts": outage.map(|outage| outage.attempts),
+        ":next_attempt": outage.map(|outage| time(outage.next_attempt)),
+        ":sha256": copy.map(|copy| copy.sha256),
+        ":status": copy.map(|copy| copy.status),
+        ":final_url": copy.map(|copy| copy.final_url.as_str()),
+        ":bytes": copy.map(|copy| integer(copy.bytes)),
+        ":truncated": copy.map(|copy| copy.truncated),
+    })?;
+    Ok(())
+}
+
+/// Reads an origin's row.
+pub(super) fn origin(row: &Row<'_>) -> Result<OriginMemory, Failure> {
+    let state: String = row.get("state")?;
+    let state = match state.as_str() {
+        "successful" => Remembered::Successful {
+            copy: copy(row)?.ok_or_else(|| nonsense("sha256"))?,
+            fresh: fresh(row)?,
+            outage: outage(row)?,
+        },
+        "unavailable" => {
+            let why: String = row.get("absence")?;
+            Remembered::Unavailable {
+                why: Absence::from_code(&why).ok_or_else(|| nonsense("absence"))?,
+                fetched: moment_at(row, "fetched")?,
+                fresh: fresh(row)?,
+                outage: outage(row)?,
+            }
+        }
+        "unreachable" => Remembered::Unreachable {
+            outage: outage(row)?.ok_or_else(|| nonsense("cause"))?,
+            last_good: copy(row)?,
+        },
+        _ => return Err(nonsense("state")),
+    };
+    Ok(OriginMemory {
+        origin: origin_at(row)?,
+        state,
+        updated: moment_at(row, "updated")?,
+    })
+}
+
+fn origin_at(row: &Row<'_>) -> Result<Origin, Failure> {
+    let text: String = row.get("origin")?;
+    let (origin, _) = Origin::parse(&text).map_err(|_| nonsense("origin"))?;
+    Ok(origin)
+}
+
+fn fresh(row: &Row<'_>) -> Result<Fresh, Failure> {
+    Ok(Fresh {
+        refresh_from: moment_at(row, "refresh_from")?,
+        until: moment_at(row, "fresh_until")?,
+    })
+}
+
+fn outage(row: &Row<'_>) -> Result<Option<Outage>, Failure> {
+    let Some(cause) = row.get::<_, Option<String>>("cause")? else {
+        return Ok(None);
+    };
+    Ok(Some(Outage {
+        cause: Cause::from_code(&cause).ok_or_else(|| nonsense("cause"))?,
+        since: moment_at(row, "since")?,
+        attempts: row.get("attempts")?,
+        next_attempt: moment_at(row, "next_attempt")?,
+    }))
+}
+
+fn copy(row: &Row<'_>) -> Result<Option<CopyOf>, Failure> {
+    let Some(sha256) = digest_or_null(row, "sha256")? else {
+        return Ok(None);
+    };
+    Ok(Some(CopyOf {
+        sha256,
+        fetched: moment_at(row, "fetched")?,
+        status: row.get("status")?,
+        final_url: row.get("final_url")?,
+        bytes: number(row.get("bytes")?),
+        truncated: row.get("truncated")?,
+    }))
+}
+
+/// Adds a fetch to an origin's history.
+pub(super) fn write_fetch(
+    connection: &rusqlite::Connection,
+    origin: &Origin,
+    fetch: &Fetch,
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO fetch (origin, time, duration, result, cause, status, hops, sha256, fields) \
+         VALUES (:origin, :time, :duration, :result, :cause, :status, :hops, :sha256, :fields)",
+    )?;
+    let millis = u64::try_from(fetch.duration.as_millis()).unwrap_or(u64::MAX);
+    statement.execute(named_params! {
+        ":origin": origin.as_str(),
+        ":time": time(fetch.time),
+        ":duration": integer(millis),
+        ":result": fetch.result,
+        ":cause": fetch.cause,
+        ":status": fetch.status,
+        ":hops": json(&fetch.hops),
+        ":sha256": fetch.sha256,
+        ":fields": json(&fetch.fields),
+    })?;
+    Ok(())
+}
+
+/// Reads a fetch's row.
+pub(super) fn fetch(row: &Row<'_>) -> Result<Fetch, Failure> {
+    let (hops, fields): (String, String) = (row.get("hops")?, row.get("fields")?);
+    Ok(Fetch {
+        time: moment_at(row, "time")?,
+        duration: std::time::Duration::from_millis(number(row.get("duration")?)),
+        result: row.get("result")?,
+        cause: row.get("cause")?,
+        status: row.get("status")?,
+        hops: serde_json::from_str(&hops).map_err(|_| nonsense("hops"))?,
+        sha256: digest_or_null(row, "sha256")?,
+        fields: serde_json::from_str(&fields).map_err(|_| nonsense("fields"))?,
+    })
+}
+
+/// Texts as JSON, which cannot fail.
+fn json(texts: &impl serde::Serialize) -> String {
+    serde_json::to_string(texts).unwrap_or_default()
+}
+
+/// Reads a decision's row, joined with its acknowledgement.
+pub(super) fn decision(row: &Row<'_>) -> Result<StoredDecision, Failure> {
+    let acknowledged = match row.get::<_, Option<String>>("person")? {
+        Some(by) => Some(Acknowledgement {
+            time: moment_at(row, "seen")?,
+            by,
+            note: row.get("note")?,
+        }),
+        None => None,
+    };
+    Ok(StoredDecision {
+        seq: number(row.get("seq")?),
+        time: moment_at(row, "time")?,
+        record: row.get("record")?,
+        hash: digest_at(row, "hash")?,
+        acknowledged,
+    })
+}
+
+/// Reads a seal's row.
+pub(super) fn seal(row: &Row<'_>) -> Result<chain::Seal, Failure> {
+    Ok(chain::Seal {
+        seq: number(row.get("seq")?),
+        hash: digest_at(row, "hash")?,
+        time: moment_at(row, "time")?,
+        start: (number(row.get("start_seq")?), digest_at(row, "start_hash")?),
+        signature: octets(row, "signature")?.ok_or_else(|| nonsense("signature"))?,
+        key: octets(row, "key")?.ok_or_else(|| nonsense("key"))?,
+    })
+}
+
+/// Adds a seal.
+pub(super) fn write_seal(
+    connection: &rusqlite::Connection,
+    seal: &chain::Seal,
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO seal (seq, hash, time, start_seq, start_hash, signature, key) \
+         VALUES (:seq, :hash, :time, :start_seq, :start_hash, :signature, :key)",
+    )?;
+    statement.execute(named_params! {
+        ":seq": integer(seal.seq),
+        ":hash": seal.hash,
+        ":time": time(seal.time),
+        ":start_seq": integer(seal.start.0),
+        ":start_hash": seal.start.1,
+        ":signature": seal.signature,
+        ":key": seal.key,
+    })?;
+    Ok(())
+}
+
+/// Reads an override's row.
+pub(super) fn override_(row: &Row<'_>) -> Result<Override, Failure> {
+    let action: String = row.get("action")?;
+    let action = [Action::Allow, Action::Deny]
+        .into_iter()
+        .find(|known| known.as_str() == action);
+    Ok(Override {
+        id: OverrideId::Stored(number(row.get("number")?)),
+        origin: origin_at(row)?,
+        pattern: row.get("pattern")?,
+        action: action.ok_or_else(|| nonsense("action"))?,
+        until: row.get::<_, Option<i64>>("until")?.map(moment),
+        by: row.get("person")?,
+        reason: row.get("reason")?,
+        created: moment_at(row, "created")?,
+    })
+}

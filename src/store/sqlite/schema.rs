@@ -1,0 +1,225 @@
+//! What the database looks like, and how an older one becomes so.
+//!
+//! Tables are written to be read: by the views below, in the `sqlite3` shell. Times are milliseconds since the epoch,
+//! UTC, in tables, and text in views. Of a decision the record alone is stored, with what finds it (`time`) and proves
+//! it (`hash`); its other columns are computed from the record, so they cannot disagree with it.
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use super::error::Failure;
+
+/// Marks a database as ours (`PRAGMA application_id`): "crlg".
+pub(super) const APPLICATION: i32 = 0x6372_6c67;
+
+/// The steps from an empty database to the present schema. The number of those that were taken is the database's
+/// `user_version`. A step that was released is never changed: a new one follows.
+pub(super) const STEPS: &[&str] = &[FIRST];
+
+const FIRST: &str = r#"
+CREATE TABLE meta (
+    name TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO meta VALUES ('version', 0);
+
+-- Each robots.txt once, by the SHA-256 of the text that counts. `body` is that text, compressed with zstd.
+CREATE TABLE snapshot (
+    number INTEGER PRIMARY KEY,
+    sha256 BLOB NOT NULL UNIQUE,
+    bytes INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    first_fetched INTEGER NOT NULL,
+    last_fetched INTEGER NOT NULL,
+    last_decision INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- Snapshots that lost one of those who referred to them, to be looked at from `due` on: the last one may be gone.
+CREATE TABLE leftover (
+    sha256 BLOB PRIMARY KEY,
+    due INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX leftover_due ON leftover (due);
+
+CREATE TABLE origin (
+    origin TEXT PRIMARY KEY,
+    state TEXT NOT NULL,
+    updated INTEGER NOT NULL,
+    fetched INTEGER,
+    refresh_from INTEGER,
+    fresh_until INTEGER,
+    absence TEXT,
+    cause TEXT,
+    since INTEGER,
+    attempts INTEGER,
+    next_attempt INTEGER,
+    sha256 BLOB REFERENCES snapshot (sha256),
+    status INTEGER,
+    final_url TEXT,
+    bytes INTEGER,
+    truncated INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX origin_sha256 ON origin (sha256) WHERE sha256 IS NOT NULL;
+CREATE TRIGGER origin_changed AFTER UPDATE OF sha256 ON origin
+    WHEN old.sha256 IS NOT NULL AND old.sha256 IS NOT new.sha256
+    BEGIN INSERT OR IGNORE INTO leftover VALUES (old.sha256, 0); END;
+CREATE TRIGGER origin_gone AFTER DELETE ON origin
+    WHEN old.sha256 IS NOT NULL
+    BEGIN INSERT OR IGNORE INTO leftover VALUES (old.sha256, 0); END;
+
+CREATE TABLE fetch (
+    number INTEGER PRIMARY KEY,
+    origin TEXT NOT NULL REFERENCES origin (origin) ON DELETE CASCADE,
+    time INTEGER NOT NULL,
+    duration INTEGER NOT NULL,
+    result TEXT NOT NULL,
+    cause TEXT,
+    status INTEGER,
+    hops TEXT NOT NULL,
+    sha256 BLOB,
+    fields TEXT NOT NULL
+) STRICT;
+CREATE INDEX fetch_origin ON fetch (origin);
+CREATE INDEX fetch_sha256 ON fetch (sha256) WHERE sha256 IS NOT NULL;
+CREATE TRIGGER fetch_gone AFTER DELETE ON fetch
+    WHEN old.sha256 IS NOT NULL
+    BEGIN INSERT OR IGNORE INTO leftover VALUES (old.sha256, 0); END;
+
+-- `record` is the decision, octet for octet as it was written. `hash` is the SHA-256 of the hash before it (of 32 zero
+-- octets before the first) and `record`. `seq` has no gaps.
+CREATE TABLE decision (
+    seq INTEGER PRIMARY KEY,
+    time INTEGER NOT NULL,
+    hash BLOB NOT NULL,
+    record TEXT NOT NULL,
+    id TEXT AS (record->>'id'),
+    mode TEXT AS (record->>'mode'),
+    verdict TEXT AS (record->>'verdict'),
+    reason TEXT AS (record->>'reason'),
+    client TEXT AS (record->>'$.client.address'),
+    agent TEXT AS (record->>'$.agent.chain'),
+    user_agent TEXT AS (record->>'user_agent'),
+    method TEXT AS (record->>'method'),
+    url TEXT AS (record->>'url'),
+    scheme TEXT AS (record->>'scheme'),
+    host TEXT AS (record->>'host'),
+    port INTEGER AS (record->>'port'),
+    rule TEXT AS (record->>'$.rule.text'),
+    line INTEGER AS (record->>'$.rule.line'),
+    sha256 TEXT AS (record->>'$.robots.sha256'),
+    status INTEGER AS (record->>'status')
+) STRICT;
+CREATE INDEX decision_time ON decision (time);
+CREATE INDEX decision_host ON decision (host);
+
+CREATE TABLE acknowledgement (
+    seq INTEGER PRIMARY KEY REFERENCES decision (seq) ON DELETE CASCADE,
+    time INTEGER NOT NULL,
+    person TEXT NOT NULL,
+    note TEXT NOT NULL
+) STRICT;
+
+-- The settings that decisions name by their digest.
+CREATE TABLE policy (
+    digest TEXT PRIMARY KEY,
+    text TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE override (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    origin TEXT NOT NULL,
+    pattern TEXT NOT NULL,
+    action TEXT NOT NULL,
+    until INTEGER,
+    person TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    removed INTEGER,
+    removed_by TEXT
+) STRICT;
+
+-- The head of the chain of decisions at some time, signed (Ed25519).
+CREATE TABLE seal (
+    number INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    hash BLOB NOT NULL,
+    time INTEGER NOT NULL,
+    start_seq INTEGER NOT NULL,
+    start_hash BLOB NOT NULL,
+    signature BLOB NOT NULL,
+    key BLOB NOT NULL
+) STRICT;
+
+CREATE VIEW denials AS
+SELECT seq, strftime('%Y-%m-%dT%H:%M:%fZ', decision.time / 1000.0, 'unixepoch') AS time, id, reason,
+    scheme || '://' || host || iif(scheme || port IN ('http80', 'https443', 'ftp21'), '', ':' || port) AS origin,
+    url, rule, line, agent, user_agent, client, status, sha256, acknowledgement.person AS acknowledged_by, note
+FROM decision LEFT JOIN acknowledgement USING (seq)
+WHERE verdict <> 'allow';
+
+CREATE VIEW origins AS
+SELECT origin, state, absence, cause,
+    strftime('%Y-%m-%dT%H:%M:%fZ', fetched / 1000.0, 'unixepoch') AS fetched,
+    strftime('%Y-%m-%dT%H:%M:%fZ', fresh_until / 1000.0, 'unixepoch') AS fresh_until,
+    strftime('%Y-%m-%dT%H:%M:%fZ', since / 1000.0, 'unixepoch') AS unreachable_since,
+    attempts,
+    strftime('%Y-%m-%dT%H:%M:%fZ', next_attempt / 1000.0, 'unixepoch') AS next_attempt,
+    status, final_url, bytes, truncated, lower(hex(sha256)) AS sha256,
+    strftime('%Y-%m-%dT%H:%M:%fZ', updated / 1000.0, 'unixepoch') AS updated
+FROM origin;
+
+CREATE VIEW snapshots AS
+SELECT lower(hex(sha256)) AS sha256, bytes, length(body) AS compressed,
+    strftime('%Y-%m-%dT%H:%M:%fZ', first_fetched / 1000.0, 'unixepoch') AS first_fetched,
+    strftime('%Y-%m-%dT%H:%M:%fZ', last_fetched / 1000.0, 'unixepoch') AS last_fetched,
+    (SELECT count(*) FROM origin WHERE origin.sha256 = snapshot.sha256) AS origins
+FROM snapshot;
+"#;
+
+/// How far a database is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Nothing is in it yet.
+    Empty,
+    /// So many steps were taken, no more than there are.
+    Known(usize),
+    /// A newer crawlgate has taken steps that are unknown here.
+    Newer(i32),
+    /// It belongs to another program.
+    Foreign,
+}
+
+/// Looks how far a database is.
+pub(super) fn standing(connection: &Connection) -> rusqlite::Result<Standing> {
+    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+    let (application, version) = (number("application_id")?, number("user_version")?);
+    // A kill while it was made may have left a database without a table.
+    let is_empty = || {
+        let count = "SELECT count(*) FROM sqlite_schema";
+        connection.query_row(count, [], |row| row.get::<_, i64>(0))
+    };
+    Ok(match (application, version, usize::try_from(version)) {
+        (0, 0, _) if is_empty()? == 0 => Standing::Empty,
+        (APPLICATION, _, Ok(steps)) if steps <= STEPS.len() => Standing::Known(steps),
+        (APPLICATION, version, _) if version > 0 => Standing::Newer(version),
+        _ => Standing::Foreign,
+    })
+}
+
+/// Takes the steps that a database lacks, all or none.
+pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(), Failure> {
+    let transaction = Transaction::new(connection, TransactionBehavior::Immediate)?;
+    // Read inside: another process may have been faster.
+    let taken: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let missing = steps.iter().skip(usize::try_from(taken).unwrap_or(0));
+    for step in missing {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(
+        None,
+        "user_version",
+        i32::try_from(steps.len()).unwrap_or(0),
+    )?;
+    transaction.commit()?;
+    Ok(())
+}

@@ -1,0 +1,455 @@
+//! What is the embedded engine's own: its file, its damage, its neighbours.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::open::beside;
+use super::*;
+use crate::store::tests::{ROW, Row, land, landing, record, rows, successful};
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state/crawlgate.db");
+    (folder, path)
+}
+
+fn open(path: &Path) -> Result<Sqlite, StoreError> {
+    Sqlite::open(path, Access::Write, Synchronous::Normal)
+}
+
+/// As an operator's shell does.
+fn shell(path: &Path) -> rusqlite::Connection {
+    rusqlite::Connection::open(path).unwrap()
+}
+
+async fn filled(path: &Path, decisions: u64) {
+    let store = open(path).unwrap();
+    land(
+        &store,
+        landing("site.example", successful("User-agent: *\n", NOON), NOON),
+    )
+    .await;
+    record(&store, &rows(decisions)).await;
+}
+
+const NOON: Moment = Moment::from_millis(1_795_176_000_000);
+
+#[test]
+fn what_is_made_is_its_owners_alone() {
+    let (_folder, path) = place();
+    drop(open(&path).unwrap());
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_when_it_is_opened_again() {
+    let (_folder, path) = place();
+    filled(&path, 3).await;
+    let store = Sqlite::open(&path, Access::Read, Synchronous::Normal).unwrap();
+    assert_eq!(store.links(0, 10).await.unwrap().len(), 3);
+    let page = store
+        .origins(OriginQuery {
+            limit: 9,
+            ..OriginQuery::default()
+        })
+        .await;
+    assert_eq!(page.unwrap().len(), 1);
+    let refused = Store::write(&store, Batch::default()).await.unwrap_err();
+    assert_eq!(refused.kind, StoreErrorKind::Denied, "{refused}");
+}
+
+#[tokio::test]
+async fn two_who_write_make_one_chain() {
+    let (_folder, path) = place();
+    let stores = [
+        Arc::new(open(&path).unwrap()),
+        Arc::new(open(&path).unwrap()),
+    ];
+    let tasks = stores.clone().map(|store| {
+        tokio::spawn(async move {
+            for _ in 0..50 {
+                record(&*store, &rows(4)).await;
+            }
+        })
+    });
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let links = stores[0].links(0, 1_000).await.unwrap();
+    assert_eq!(links.len(), 400);
+    let mut hash = chain::GENESIS;
+    for (link, seq) in links.iter().zip(1..) {
+        hash = chain::link(&hash, link.record.as_bytes());
+        assert_eq!((link.seq, link.hash), (seq, hash));
+    }
+    drop(stores);
+    assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_views_are_readable_in_a_shell() {
+    let (_folder, path) = place();
+    let store = open(&path).unwrap();
+    let state = successful("User-agent: *\nDisallow: /private\n", NOON);
+    let sha256 = state.snapshot().unwrap().sha256;
+    land(&store, landing("site.example", state, NOON)).await;
+    let allowed = Row {
+        verdict: "allow",
+        ..ROW
+    };
+    let denied = Row {
+        port: 8443,
+        sha256: Some(sha256),
+        ..ROW
+    };
+    let ids = record(&store, &[allowed, denied]).await;
+    let note = Acknowledgement {
+        time: NOON,
+        by: "Ada".to_owned(),
+        note: "seen".to_owned(),
+    };
+    store.acknowledge(&ids[1], note).await.unwrap();
+    let shell = shell(&path);
+    let row = |query: &str| -> Vec<String> {
+        shell
+            .query_row(query, [], |row| {
+                let columns = row.as_ref().column_count();
+                (0..columns)
+                    .map(|at| row.get::<_, rusqlite::types::Value>(at))
+                    .map(|value| Ok(text(value?)))
+                    .collect()
+            })
+            .unwrap()
+    };
+    let hex = sha256.map(|octet| format!("{octet:02x}")).concat();
+    let denial = row(
+        "SELECT seq, time, reason, origin, url, rule, line, sha256, acknowledged_by FROM denials",
+    );
+    let want = [
+        "2",
+        "2026-11-20T12:00:00.000Z",
+        "robots_disallow",
+        "https://site.example:8443",
+        "https://site.example:8443/private/x?q=1",
+        "Disallow: /private",
+        "3",
+        &hex,
+        "Ada",
+    ];
+    assert_eq!(denial, want);
+    let origin = row("SELECT origin, state, fetched, fresh_until, sha256 FROM origins");
+    let want = [
+        "https://site.example",
+        "successful",
+        "2026-11-20T12:00:00.000Z",
+        "2026-11-21T12:00:00.000Z",
+        &hex,
+    ];
+    assert_eq!(origin, want);
+    let snapshot = row("SELECT sha256, bytes, last_fetched, origins FROM snapshots");
+    assert_eq!(snapshot, [&*hex, "33", "2026-11-20T12:00:00.000Z", "1"]);
+}
+
+fn text(value: rusqlite::types::Value) -> String {
+    use rusqlite::types::Value;
+    match value {
+        Value::Integer(number) => number.to_string(),
+        Value::Text(text) => text,
+        other => format!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_older_store_is_brought_up_to_date_and_a_newer_one_is_left_alone() {
+    let (_folder, path) = place();
+    filled(&path, 2).await;
+    let next = [schema::STEPS, &["ALTER TABLE policy ADD COLUMN later TEXT"]].concat();
+    let mut connection = shell(&path);
+    schema::migrate(&mut connection, &next).unwrap();
+    schema::migrate(&mut connection, &next).unwrap();
+    let count = |table: &str| -> i64 {
+        let text = format!("SELECT count(*) FROM {table}");
+        connection.query_row(&text, [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(
+        (count("decision"), count("origin")),
+        (2, 1),
+        "nothing is lost"
+    );
+    connection
+        .execute("INSERT INTO policy VALUES ('d', 't', 'new')", [])
+        .unwrap();
+    drop(connection);
+
+    let before = fs::read(&path).unwrap();
+    for access in [Access::Read, Access::Write] {
+        let error = Sqlite::open(&path, access, Synchronous::Normal).unwrap_err();
+        assert_eq!(error.kind, StoreErrorKind::Newer);
+        assert!(
+            error.message.contains("schema 2, known here: up to 1"),
+            "{error}"
+        );
+    }
+    assert_eq!(fs::read(&path).unwrap(), before, "it is left as it was");
+}
+
+#[tokio::test]
+async fn what_is_no_store_of_ours_is_refused_with_the_way_out() {
+    use StoreErrorKind::{Corrupt, Denied, Missing};
+    type Make = fn(&Path);
+    let cases: [(&str, Make, Access, StoreErrorKind, &str); 7] = [
+        (
+            "nothing to read",
+            |_| {},
+            Access::Read,
+            Missing,
+            "there is no store yet",
+        ),
+        (
+            "a text",
+            |path| fs::write(path, "hello ".repeat(2_000)).unwrap(),
+            Access::Write,
+            Corrupt,
+            "no store of crawlgate's",
+        ),
+        (
+            "another program's",
+            |path| {
+                shell(path)
+                    .execute_batch("CREATE TABLE theirs (a)")
+                    .unwrap()
+            },
+            Access::Write,
+            Corrupt,
+            "another program's database",
+        ),
+        (
+            "a folder",
+            |path| fs::create_dir(path).unwrap(),
+            Access::Write,
+            Denied,
+            "[store] path",
+        ),
+        (
+            "cut short",
+            |path| {
+                drop(open(path).unwrap());
+                let file = fs::File::options().write(true).open(path).unwrap();
+                file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+            },
+            Access::Write,
+            Corrupt,
+            "crawlgate store rebuild",
+        ),
+        (
+            "emptied",
+            |path| {
+                drop(open(path).unwrap());
+                chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap();
+                fs::write(path, "").unwrap();
+            },
+            Access::Write,
+            Corrupt,
+            "was emptied",
+        ),
+        (
+            "emptied, but for its log",
+            |path| {
+                fs::write(path, "").unwrap();
+                fs::write(beside(path, "-wal"), "log").unwrap();
+            },
+            Access::Write,
+            Corrupt,
+            "was emptied",
+        ),
+    ];
+    for (name, make, access, kind, want) in cases {
+        let (_folder, path) = place();
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        make(&path);
+        let error = Sqlite::open(&path, access, Synchronous::Normal).unwrap_err();
+        assert_eq!(error.kind, kind, "{name}: {error}");
+        assert!(error.message.contains(want), "{name}: {error}");
+        assert!(
+            error.message.contains("crawlgate.db"),
+            "{name} is named: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_store_that_was_begun_and_not_finished_is_finished() {
+    let (_folder, path) = place();
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    fs::write(&path, "").unwrap();
+    drop(open(&path).unwrap());
+    let (_folder, path) = place();
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    shell(&path)
+        .pragma_update(None, "journal_mode", "WAL")
+        .unwrap();
+    drop(open(&path).unwrap());
+}
+
+#[tokio::test]
+async fn a_place_that_may_not_be_written_is_told() {
+    let (_folder, path) = place();
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    let folder = path.parent().unwrap();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o500)).unwrap();
+    if fs::write(folder.join("probe"), "").is_ok() {
+        return; // root may write anywhere
+    }
+    let error = open(&path).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Denied);
+    assert!(error.message.contains("[store] path"), "{error}");
+}
+
+/// Overwrites the pages of a table's leaves, from the middle of the file on.
+fn damage(path: &Path, pages: u64) {
+    use std::os::unix::fs::FileExt as _;
+    let file = fs::File::options().write(true).open(path).unwrap();
+    let middle = file.metadata().unwrap().len() / 4_096 / 2;
+    for page in middle..middle + pages {
+        file.write_all_at(&[0x5a; 4_096], page * 4_096).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn damage_is_found_and_what_can_be_read_is_saved() {
+    let (_folder, path) = place();
+    filled(&path, 2_000).await;
+    assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+    damage(&path, 3);
+    let faults = care::check(&path).unwrap();
+    assert!(!faults.is_empty());
+
+    let rebuilt = care::rebuild(&path, NOON).unwrap();
+    let saved = |name: &str| rebuilt.tables.iter().find(|one| one.table == name).unwrap();
+    let decisions = saved("decision");
+    assert!((1_900..2_000).contains(&decisions.rows), "{rebuilt:?}");
+    assert_eq!(decisions.lost, Some(2_000 - decisions.rows), "{rebuilt:?}");
+    assert_eq!((saved("origin").rows, saved("snapshot").rows), (1, 1));
+    assert!(rebuilt.aside.exists(), "the damaged one is kept");
+
+    let faults = care::check(&path).unwrap();
+    let missing = format!("decision: {} between", 2_000 - decisions.rows);
+    assert!(
+        faults.iter().any(|fault| fault.starts_with(&missing)),
+        "{faults:?}"
+    );
+    let store = open(&path).unwrap();
+    record(&store, &rows(1)).await;
+    let last = store.links(2_000, 10).await.unwrap();
+    assert_eq!(last.len(), 1, "the chain goes on from its head");
+}
+
+#[tokio::test]
+async fn a_store_that_is_in_use_is_not_rebuilt_and_one_that_is_whole_loses_nothing() {
+    let (_folder, path) = place();
+    filled(&path, 10).await;
+    let before = shell(&path)
+        .query_row("SELECT group_concat(hex(hash)) FROM decision", [], |row| {
+            row.get::<_, String>(0)
+        })
+        .unwrap();
+    let rebuilt = care::rebuild(&path, NOON).unwrap();
+    assert!(
+        rebuilt.tables.iter().all(|saved| saved.lost == Some(0)),
+        "{rebuilt:?}"
+    );
+    let after = shell(&path)
+        .query_row("SELECT group_concat(hex(hash)) FROM decision", [], |row| {
+            row.get::<_, String>(0)
+        })
+        .unwrap();
+    assert_eq!(before, after);
+    assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_was_altered_is_found() {
+    let cases = [
+        (
+            "a record",
+            "UPDATE decision SET record = replace(record, 'deny', 'allow') WHERE seq = 7",
+        ),
+        (
+            "a record that is gone",
+            "DELETE FROM decision WHERE seq = 7",
+        ),
+        (
+            "the head that was sealed",
+            "DELETE FROM decision WHERE seq = 10",
+        ),
+        (
+            "a chain made anew",
+            "UPDATE decision SET hash = zeroblob(32) WHERE seq = 10",
+        ),
+        ("a seal", "UPDATE seal SET time = time + 1"),
+        ("a robots.txt", "UPDATE snapshot SET body = x'00'"),
+        (
+            "a robots.txt that is gone",
+            "PRAGMA foreign_keys = OFF; DELETE FROM snapshot",
+        ),
+    ];
+    for (name, change) in cases {
+        let (_folder, path) = place();
+        filled(&path, 10).await;
+        let key = Arc::new(chain::SealingKey::generate().unwrap());
+        open(&path).unwrap().seal(key, NOON).await.unwrap();
+        assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+        shell(&path).execute_batch(change).unwrap();
+        assert!(!care::check(&path).unwrap().is_empty(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn no_room_is_told_as_such_and_passes() {
+    let (_folder, path) = place();
+    let store = open(&path).unwrap();
+    record(&store, &rows(1)).await;
+    // The engine's own bound stands in for a disk's: it is told the same way.
+    let bound = |pages: i64| {
+        store.write(move |connection| {
+            connection.pragma_update(None, "max_page_count", pages)?;
+            Ok(())
+        })
+    };
+    bound(60).await.unwrap();
+    let (_, line) = ROW.line();
+    let batch = Batch {
+        lines: line.repeat(1_000),
+        ..Batch::default()
+    };
+    let full = Store::write(&store, batch.clone()).await.unwrap_err();
+    assert_eq!(full.kind, StoreErrorKind::Full, "{full}");
+    assert!(full.message.contains("no room is left"), "{full}");
+    assert_eq!(
+        store.links(0, 10).await.unwrap().len(),
+        1,
+        "nothing of it was kept"
+    );
+    bound(1_000_000).await.unwrap();
+    Store::write(&store, batch).await.unwrap();
+    assert_eq!(store.size().await.unwrap().decisions, 1_001);
+}
+
+#[tokio::test]
+async fn what_a_kill_left_can_be_read_by_those_who_only_read() {
+    let (_folder, path) = place();
+    let store = open(&path).unwrap();
+    record(&store, &rows(3)).await;
+    // As it lies there when the process is gone from one moment to the next: the records are in the log alone.
+    let (_other, left) = place();
+    fs::create_dir(left.parent().unwrap()).unwrap();
+    fs::copy(&path, &left).unwrap();
+    fs::copy(beside(&path, "-wal"), beside(&left, "-wal")).unwrap();
+    let reader = Sqlite::open(&left, Access::Read, Synchronous::Normal).unwrap();
+    assert_eq!(reader.links(0, 10).await.unwrap().len(), 3);
+}

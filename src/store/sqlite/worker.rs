@@ -1,0 +1,103 @@
+//! Threads that own a connection each and do what is asked of them, one after the other.
+//!
+//! The engine waits for the disk, so it has no place on a runtime's threads; and a connection that is used by one thread
+//! alone needs no lock.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::error::Failure;
+use crate::store::{Pending, StoreError, failed};
+
+type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+
+/// One or more threads that take from one queue. Dropping it ends them once the queue is empty.
+pub(super) struct Workers {
+    jobs: Option<mpsc::Sender<Job>>,
+    threads: Vec<JoinHandle<()>>,
+    path: Arc<Path>,
+}
+
+impl Workers {
+    /// Starts a thread for each of `connections`, to the database at `path`.
+    pub(super) fn start(
+        name: &str,
+        path: &Arc<Path>,
+        connections: Vec<Connection>,
+    ) -> Result<Self, StoreError> {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let queue = Arc::new(Mutex::new(queue));
+        let mut threads = Vec::new();
+        for mut connection in connections {
+            let queue = Arc::clone(&queue);
+            let work = move || {
+                // The lock is held while waiting, not while working.
+                while let Some(job) = next(&queue) {
+                    job(&mut connection);
+                }
+            };
+            let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+            let thread = thread.map_err(|error| {
+                failed(format!(
+                    "{}: no thread for the store: {error}",
+                    path.display()
+                ))
+            })?;
+            threads.push(thread);
+        }
+        Ok(Self {
+            jobs: Some(jobs),
+            threads,
+            path: Arc::clone(path),
+        })
+    }
+
+    /// Has `work` done, and resolves to what came of it. It is under way from now on, whether anybody waits or not.
+    pub(super) fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, Failure> + Send + 'static,
+    ) -> Pending<'static, T> {
+        let (answer, answered) = oneshot::channel();
+        let path = Arc::clone(&self.path);
+        let job = move |connection: &mut Connection| {
+            let done = work(connection).map_err(|failure| failure.at(&path));
+            let _ = answer.send(done); // nobody may be waiting any more
+        };
+        if let Some(jobs) = &self.jobs {
+            let _ = jobs.send(Box::new(job)); // the answer's end tells
+        }
+        let path = Arc::clone(&self.path);
+        Box::pin(async move {
+            answered.await.unwrap_or_else(|_| {
+                let path = path.display();
+                Err(failed(format!("{path}: the store's thread has ended")))
+            })
+        })
+    }
+}
+
+fn next(queue: &Mutex<mpsc::Receiver<Job>>) -> Option<Job> {
+    queue.lock().recv().ok()
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            // One that has panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workers").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,252 @@
+//! Everything that changes the database, each in one transaction.
+//!
+//! A transaction begins as a writing one and reads the head of the chain inside: so several processes may write to one
+//! store, and the chain stays one.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+
+use super::error::Failure;
+use super::rows::{self, integer, number, time};
+use crate::clock::Moment;
+use crate::policy::overrides::Override;
+use crate::robots::memory::at_rest;
+use crate::robots::snapshot::Snapshot;
+use crate::store::filter::{Head, records_of};
+use crate::store::{Acknowledgement, Batch, FETCHES_KEPT, Landing, OriginMemory, Sha256, chain};
+
+/// How well texts are compressed: zstd's own default.
+const LEVEL: i32 = 3;
+
+/// Begins a transaction that writes.
+pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Failure> {
+    if !connection.is_autocommit() {
+        // One that failed and could not even be taken back then, for want of room.
+        connection.execute_batch("ROLLBACK")?;
+    }
+    let behavior = TransactionBehavior::Immediate;
+    Ok(connection.transaction_with_behavior(behavior)?)
+}
+
+/// See [`Store::write`](crate::store::Store::write).
+pub(super) fn batch(connection: &mut Connection, batch: &Batch) -> Result<(), Failure> {
+    let transaction = begin(connection)?;
+    for one in &batch.landings {
+        landing(&transaction, one)?;
+    }
+    for (digest, text) in &batch.policies {
+        let mut statement =
+            transaction.prepare_cached("INSERT OR IGNORE INTO policy VALUES (?1, ?2)")?;
+        statement.execute(params![&**digest, &**text])?;
+    }
+    if !batch.lines.is_empty() {
+        records(&transaction, &batch.lines)?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn landing(transaction: &Transaction<'_>, landing: &Landing) -> Result<(), Failure> {
+    let Some(state) = at_rest(&landing.state) else {
+        return Ok(());
+    };
+    if let Some(file) = landing.state.snapshot() {
+        snapshot(transaction, file, landing.fetch.time)?;
+    }
+    let memory = OriginMemory {
+        origin: landing.origin.clone(),
+        state,
+        updated: landing.fetch.time,
+    };
+    rows::write_origin(transaction, &memory)?;
+    rows::write_fetch(transaction, &landing.origin, &landing.fetch)?;
+    let mut surplus = transaction.prepare_cached(
+        "DELETE FROM fetch WHERE origin = ?1 AND number <= \
+         (SELECT number FROM fetch WHERE origin = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)",
+    )?;
+    surplus.execute(params![landing.origin.as_str(), FETCHES_KEPT as i64])?;
+    Ok(())
+}
+
+/// Keeps a text, if it is not kept yet.
+fn snapshot(transaction: &Transaction<'_>, file: &Snapshot, now: Moment) -> Result<(), Failure> {
+    let mut seen = transaction.prepare_cached(
+        "UPDATE snapshot SET last_fetched = max(last_fetched, ?2) WHERE sha256 = ?1",
+    )?;
+    if seen.execute(params![file.sha256, time(now)])? > 0 {
+        return Ok(());
+    }
+    let text = file.robots.text();
+    let body = zstd::bulk::compress(text, LEVEL)
+        .map_err(|error| Failure::Told(crate::store::failed(format!("zstd: {error}"))))?;
+    let mut add = transaction.prepare_cached(
+        "INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched) VALUES (?1, ?2, ?3, ?4, ?4)",
+    )?;
+    add.execute(params![file.sha256, text.len() as i64, body, time(now)])?;
+    Ok(())
+}
+
+/// Adds records to the chain.
+fn records(transaction: &Transaction<'_>, lines: &[u8]) -> Result<(), Failure> {
+    let (mut seq, mut hash) = head(transaction)?;
+    let mut used: HashMap<Sha256, u64> = HashMap::new();
+    {
+        let mut add = transaction.prepare_cached(
+            "INSERT INTO decision (seq, time, hash, record) VALUES (?1, ?2, ?3, ?4)",
+        )?;
+        for record in records_of(lines)? {
+            let facts = Head::of(record)?;
+            seq += 1;
+            hash = chain::link(&hash, record.as_bytes());
+            add.execute(params![integer(seq), time(facts.time()), hash, record])?;
+            if let Some(sha256) = facts.sha256() {
+                used.insert(sha256, seq);
+            }
+        }
+    }
+    let mut refer =
+        transaction.prepare_cached("UPDATE snapshot SET last_decision = ?2 WHERE sha256 = ?1")?;
+    for (sha256, seq) in used {
+        refer.execute(params![sha256, integer(seq)])?;
+    }
+    Ok(())
+}
+
+/// The last record's place and link.
+pub(super) fn head(connection: &Connection) -> Result<(u64, Sha256), Failure> {
+    let mut statement =
+        connection.prepare_cached("SELECT seq, hash FROM decision ORDER BY seq DESC LIMIT 1")?;
+    let last = statement.query_row([], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)));
+    Ok(match last.optional()? {
+        Some((seq, hash)) => (number(seq), hash),
+        None => (0, chain::GENESIS),
+    })
+}
+
+/// The first record that is there, and the link before it.
+pub(super) fn start(connection: &Connection) -> Result<(u64, Sha256), Failure> {
+    let mut statement =
+        connection.prepare_cached("SELECT seq FROM decision ORDER BY seq LIMIT 1")?;
+    let first = statement
+        .query_row([], |row| row.get::<_, i64>(0))
+        .optional()?;
+    let first = first.map_or(1, number);
+    if first == 1 {
+        return Ok((1, chain::GENESIS));
+    }
+    // What was before it is gone; the seal that was made then says what it was.
+    let mut statement = connection.prepare_cached(
+        "SELECT start_hash FROM seal WHERE start_seq = ?1 ORDER BY number DESC LIMIT 1",
+    )?;
+    let before = statement
+        .query_row([integer(first)], |row| row.get(0))
+        .optional()?;
+    before.map(|before| (first, before)).ok_or_else(|| {
+        Failure::Damaged(format!(
+            "decisions before {first} are gone, and no seal says why"
+        ))
+    })
+}
+
+/// See [`Store::seal`](crate::store::Store::seal).
+pub(super) fn seal(
+    connection: &mut Connection,
+    key: &chain::SealingKey,
+    now: Moment,
+) -> Result<Option<chain::Seal>, Failure> {
+    let transaction = begin(connection)?;
+    let (seq, hash) = head(&transaction)?;
+    let sealed = transaction
+        .query_row(
+            "SELECT seq FROM seal ORDER BY number DESC LIMIT 1",
+            [],
+            |row| row.get::<_, i64>(0),
+        )
+        .optional()?;
+    if seq == 0 || sealed.map(number) == Some(seq) {
+        return Ok(None);
+    }
+    let seal = key.seal(seq, hash, start(&transaction)?, now);
+    rows::write_seal(&transaction, &seal)?;
+    transaction.commit()?;
+    Ok(Some(seal))
+}
+
+/// See [`Store::forget`](crate::store::Store::forget).
+pub(super) fn forget(connection: &mut Connection, origin: &str) -> Result<bool, Failure> {
+    let transaction = begin(connection)?;
+    let known = transaction.execute("DELETE FROM origin WHERE origin = ?1", [origin])?;
+    if known > 0 {
+        changed(&transaction)?;
+    }
+    transaction.commit()?;
+    Ok(known > 0)
+}
+
+/// See [`Store::acknowledge`](crate::store::Store::acknowledge).
+pub(super) fn acknowledge(
+    connection: &mut Connection,
+    id: &str,
+    note: &Acknowledgement,
+) -> Result<bool, Failure> {
+    let transaction = begin(connection)?;
+    let Some(seq) = super::read::place(&transaction, id)? else {
+        return Ok(false);
+    };
+    transaction.execute(
+        "INSERT OR REPLACE INTO acknowledgement VALUES (?1, ?2, ?3, ?4)",
+        params![seq, time(note.time), note.by, note.note],
+    )?;
+    transaction.commit()?;
+    Ok(true)
+}
+
+/// See [`Store::add_override`](crate::store::Store::add_override).
+pub(super) fn add_override(connection: &mut Connection, new: &Override) -> Result<u64, Failure> {
+    let transaction = begin(connection)?;
+    transaction.execute(
+        "INSERT INTO override (origin, pattern, action, until, person, reason, created) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            new.origin.as_str(),
+            new.pattern,
+            new.action.as_str(),
+            new.until.map(time),
+            new.by,
+            new.reason,
+            time(new.created),
+        ],
+    )?;
+    let id = number(transaction.last_insert_rowid());
+    changed(&transaction)?;
+    transaction.commit()?;
+    Ok(id)
+}
+
+/// See [`Store::remove_override`](crate::store::Store::remove_override).
+pub(super) fn remove_override(
+    connection: &mut Connection,
+    id: u64,
+    by: &str,
+    now: Moment,
+) -> Result<bool, Failure> {
+    let transaction = begin(connection)?;
+    let removed = transaction.execute(
+        "UPDATE override SET removed = ?2, removed_by = ?3 WHERE number = ?1 AND removed IS NULL",
+        params![integer(id), time(now), by],
+    )?;
+    if removed > 0 {
+        changed(&transaction)?;
+    }
+    transaction.commit()?;
+    Ok(removed > 0)
+}
+
+fn changed(transaction: &Transaction<'_>) -> Result<(), Failure> {
+    transaction.execute(
+        "UPDATE meta SET value = value + 1 WHERE name = 'version'",
+        [],
+    )?;
+    Ok(())
+}

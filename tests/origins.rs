@@ -1,0 +1,380 @@
+//! `crawlgate origins` on a store that was filled before.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and measures real time"
+)]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crawlgate::clock::{Clock, Moment};
+use crawlgate::config::Config;
+use crawlgate::rep::{Origin, ParseOptions, Robots};
+use crawlgate::robots::access::{Absence, AccessResult, Cause, Freshness};
+use crawlgate::robots::snapshot::Snapshot;
+use crawlgate::robots::state::State;
+use crawlgate::store::{self, Access, Batch, Fetch, Landing};
+use serde_json::Value;
+use support::Setup;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A store to be filled, and the commands that read it.
+struct Shelf {
+    setup: Setup,
+    config: Config,
+    now: Moment,
+}
+
+impl Shelf {
+    fn new() -> Shelf {
+        let setup = Setup::new();
+        let config = Config::load(Some(&setup.write())).unwrap();
+        let now = Clock::system().now();
+        Shelf { setup, config, now }
+    }
+
+    /// What these fetches leave of an origin; each ended so many hours ago.
+    fn learn(&self, origin: &str, fetches: &[(u32, AccessResult)]) {
+        let store = store::open(&self.config, Access::Write).unwrap();
+        let origin = Origin::parse(origin).unwrap().0;
+        let timing = &self.config.robots.timing;
+        let mut state = State::NeverFetched;
+        let mut batch = Batch::default();
+        for (hours, result) in fetches {
+            let time = self.now - HOUR * *hours;
+            let result = at(result, time);
+            state = state.after(result.clone(), time, timing, 0.0);
+            let (status, cause, sha256) = match &result {
+                AccessResult::Successful { snapshot, .. } => {
+                    (Some(200), None, Some(snapshot.sha256))
+                }
+                AccessResult::Unavailable { why, .. } => (Some(404), Some(why.code()), None),
+                AccessResult::Unreachable { cause, .. } => (None, Some(cause.code()), None),
+            };
+            batch.landings.push(Landing {
+                origin: origin.clone(),
+                state: Arc::new(state.clone()),
+                fetch: Fetch {
+                    time,
+                    duration: Duration::from_millis(70),
+                    result: result.name().to_owned(),
+                    cause,
+                    status,
+                    hops: vec![origin.robots_url(), "http://cdn.example/r".to_owned()],
+                    sha256,
+                    fields: vec![("etag".to_owned(), "\"7\"".to_owned())],
+                },
+            });
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.unwrap().block_on(store.write(batch)).unwrap();
+    }
+
+    /// `crawlgate origins WORDS…`
+    #[track_caller]
+    fn ask(&self, words: &[&str]) -> (i32, String, String) {
+        let output = self.setup.command("origins").args(words).output().unwrap();
+        let text = |octets: Vec<u8>| String::from_utf8(octets).unwrap();
+        (
+            output.status.code().unwrap(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    }
+
+    /// The names of a list.
+    #[track_caller]
+    fn names(&self, words: &[&str]) -> Vec<String> {
+        let (code, said, error) = self.ask(&[words, &["--json"]].concat());
+        assert!(code < 2, "{words:?}: {error}");
+        let origin = |line: &str| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            line["origin"].as_str().unwrap().to_owned()
+        };
+        said.lines().map(origin).collect()
+    }
+}
+
+/// The same, had at another time.
+fn at(result: &AccessResult, time: Moment) -> AccessResult {
+    match result {
+        AccessResult::Successful {
+            snapshot,
+            freshness,
+        } => AccessResult::Successful {
+            snapshot: Arc::new(Snapshot::new(
+                snapshot.robots.clone(),
+                time,
+                200,
+                "http://cdn.example/r",
+            )),
+            freshness: *freshness,
+        },
+        other => other.clone(),
+    }
+}
+
+fn file(text: &str) -> AccessResult {
+    let robots = Robots::parse(text.as_bytes(), ParseOptions::default());
+    AccessResult::Successful {
+        snapshot: Arc::new(Snapshot::new(robots, Moment::default(), 200, "")),
+        freshness: Freshness::Unsaid,
+    }
+}
+
+fn missing() -> AccessResult {
+    AccessResult::Unavailable {
+        why: Absence::Status(404),
+        freshness: Freshness::Unsaid,
+    }
+}
+
+fn down() -> AccessResult {
+    AccessResult::Unreachable {
+        cause: Cause::Dns,
+        retry_after: None,
+    }
+}
+
+const RULES: &str = "User-agent: a\nUser-agent: b\nDisallow: /x\nCrawl-delay: 5\n\nUser-agent: *\nDisallow: /\n\
+    Sitemap: http://one.example/map\u{1b}[2J.xml\n";
+
+fn three() -> Shelf {
+    let shelf = Shelf::new();
+    shelf.learn("http://one.example", &[(3, file(RULES))]);
+    shelf.learn("http://two.example", &[(2, missing())]);
+    shelf.learn(
+        "https://three.example",
+        &[(90, file(RULES)), (50, down()), (1, down())],
+    );
+    shelf
+}
+
+#[test]
+fn origins_are_listed_filtered_and_paged() {
+    let shelf = three();
+    let [one, two, three] = [
+        "http://one.example",
+        "http://two.example",
+        "https://three.example",
+    ];
+    for (words, expected) in [
+        (&[][..], &[one, two, three][..]),
+        (&["--state", "unavailable"], &[two]),
+        (&["--state", "unreachable"], &[three]),
+        (&["--containing", "t"], &[one, two, three]),
+        (&["--containing", "https"], &[three]),
+        (&["--containing", "%"], &[]),
+        (&["--limit", "2"], &[one, two]),
+        (&["--limit", "2", "--after", two], &[three]),
+        (&["--after", three], &[]),
+        (&["--limit", "0"], &[]),
+        (&["--all", "--state", "successful"], &[one]),
+    ] {
+        assert_eq!(shelf.names(words), expected, "{words:?}");
+    }
+    let (code, said, _) = shelf.ask(&[]);
+    assert_eq!(code, 0);
+    let lines: Vec<Vec<&str>> = said
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        lines[0][..4],
+        ["ORIGIN", "STATE", "SINCE", "NEXT"],
+        "{said}"
+    );
+    assert_eq!(lines[1][..4], [one, "successful", "3h", "in"], "{said}");
+    assert_eq!(lines[3][..3], [three, "unreachable", "2d"], "{said}");
+    assert!(
+        said.contains("failed 2 times: its name did not resolve; last good copy"),
+        "{said}"
+    );
+}
+
+#[test]
+fn more_origins_than_a_page_are_all_listed() {
+    let shelf = Shelf::new();
+    let store = store::open(&shelf.config, Access::Write).unwrap();
+    let state = State::NeverFetched.after(missing(), shelf.now, &shelf.config.robots.timing, 0.0);
+    let landing = |number: u32| Landing {
+        origin: Origin::parse(&format!("http://h{number:05}.example"))
+            .unwrap()
+            .0,
+        state: Arc::new(state.clone()),
+        fetch: Fetch {
+            time: shelf.now,
+            duration: Duration::ZERO,
+            result: "unavailable".to_owned(),
+            cause: None,
+            status: Some(404),
+            hops: Vec::new(),
+            sha256: None,
+            fields: Vec::new(),
+        },
+    };
+    let batch = Batch {
+        landings: (0..1203).map(landing).collect(),
+        ..Batch::default()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(store.write(batch)).unwrap();
+    let names = shelf.names(&["--all"]);
+    assert_eq!(names.len(), 1203);
+    assert!(names.is_sorted());
+    assert_eq!(shelf.names(&[]).len(), 100);
+    assert_eq!(shelf.names(&["-n", "700"]).len(), 700);
+}
+
+#[test]
+fn one_origin_is_shown_with_what_its_robots_txt_holds() {
+    let shelf = three();
+    let (code, said, error) = shelf.ask(&["show", "http://one.example/any/page?of=it"]);
+    assert_eq!(code, 0, "{error}");
+    for part in [
+        "state          successful: ",
+        "requests       its rules decide",
+        "(3h ago)",
+        "group          a, b (line 1): 1 rule",
+        "group          * (line 6): 1 rule",
+        "sitemap        http://one.example/map\\u{1b}[2J.xml",
+        "crawl-delay    5 (line 4)",
+        "by way of http://one.example/robots.txt → http://cdn.example/r",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let (_, said, _) = shelf.ask(&["show", "http://two.example"]);
+    for part in ["it answered 404", "no restrictions"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let (_, said, _) = shelf.ask(&["show", "https://three.example", "--history", "2"]);
+    for part in [
+        "complete disallow until",
+        "(in 27d)",
+        "(2d ago)",
+        "last good copy",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(said.matches("unreachable 70 ms").count(), 2, "{said}");
+    let (code, said, _) = shelf.ask(&["show", "http://four.example"]);
+    assert_eq!(
+        (code, said.trim_end()),
+        (1, "http://four.example: nothing is known of it")
+    );
+}
+
+#[test]
+fn one_origin_is_shown_as_json() {
+    let shelf = three();
+    let (code, said, error) = shelf.ask(&["show", "https://three.example", "--json"]);
+    assert_eq!(code, 0, "{error}");
+    let shown: Value = serde_json::from_str(&said).unwrap();
+    for (pointer, expected) in [
+        ("/origin", "https://three.example"),
+        ("/state", "unreachable"),
+        ("/stance", "disallow_all"),
+        ("/outage/cause", "dns"),
+        ("/groups/0/user_agents/1", "b"),
+        ("/others/0/field", "crawl-delay"),
+        ("/history/0/cause", "dns"),
+        ("/history/2/fields/etag", "\"7\""),
+        ("/history/2/result", "successful"),
+    ] {
+        let found = shown.pointer(pointer).and_then(Value::as_str);
+        assert_eq!(found, Some(expected), "{pointer}: {said}");
+    }
+    assert_eq!(shown["outage"]["attempts"], 2);
+    assert_eq!(shown["robots"]["sha256"], shown["history"][2]["sha256"]);
+}
+
+#[test]
+fn robots_txt_is_printed_octet_for_octet() {
+    let shelf = three();
+    let (code, said, _) = shelf.ask(&["show", "https://three.example", "--robots"]);
+    assert_eq!((code, &*said), (0, RULES));
+    let (code, _, error) = shelf.ask(&["show", "http://two.example", "--robots"]);
+    assert_eq!(code, 2);
+    assert!(
+        error.contains("there is no robots.txt: it answered 404"),
+        "{error}"
+    );
+}
+
+#[test]
+fn two_robots_txt_are_compared() {
+    let shelf = Shelf::new();
+    let origin = "http://one.example";
+    let [a, b, c] = ["Disallow: /a\n", "Disallow: /b\n", "Disallow: /c\n"]
+        .map(|rule| file(&format!("User-agent: *\n{rule}")));
+    let fetches = [(100, a), (80, b.clone()), (60, b), (40, down()), (20, c)];
+    shelf.learn(origin, &fetches);
+    let digest = |file: &AccessResult| match file {
+        AccessResult::Successful { snapshot, .. } => snapshot.sha256[..6]
+            .iter()
+            .map(|octet| format!("{octet:02x}"))
+            .collect::<String>(),
+        _ => panic!("no file"),
+    };
+    let [first, second] = [&fetches[0].1, &fetches[1].1].map(digest);
+    for (name, words, old, new) in [
+        ("the latest change", &[][..], "b", "c"),
+        ("from then to now", &["90h"], "a", "c"),
+        ("between two times", &["90h ago", "70h"], "a", "b"),
+        ("between two digests", &[&*first, &*second], "a", "b"),
+        ("backwards", &[&*second, &*first], "b", "a"),
+    ] {
+        let (code, said, error) = shelf.ask(&[&["show", origin, "--diff"], words].concat());
+        assert_eq!(code, 0, "{name}: {error}");
+        let changes = format!("\n User-agent: *\n-Disallow: /{old}\n+Disallow: /{new}\n");
+        assert!(said.contains(&changes), "{name}: {said}");
+    }
+    let (code, said, _) = shelf.ask(&["show", origin, "--diff", &first, &first]);
+    assert_eq!((code, &*said), (0, ""), "no difference");
+    let (code, _, error) = shelf.ask(&["show", origin, "--diff", "200h"]);
+    assert_eq!(code, 2);
+    assert!(
+        error.contains("no robots.txt from before that is known"),
+        "{error}"
+    );
+    shelf.learn("http://two.example", &[(1, file("User-agent: *\n"))]);
+    let (code, said, _) = shelf.ask(&["show", "http://two.example", "--diff"]);
+    assert_eq!(code, 1, "{said}");
+}
+
+#[test]
+fn mistakes_are_told() {
+    let shelf = three();
+    for (name, words, part) in [
+        (
+            "no scheme",
+            &["show", "one.example"][..],
+            "https://one.example, or http://one.example",
+        ),
+        ("no such state", &["--state", "gone"], "unreachable"),
+        (
+            "options of the list with a command",
+            &["--json", "forget", "http://one.example"],
+            "options of the list",
+        ),
+        ("nothing to forget", &["forget"], "ORIGIN"),
+    ] {
+        let (code, _, error) = shelf.ask(words);
+        assert_eq!(code, 2, "{name}: {error}");
+        assert!(error.contains(part), "{name}: {error}");
+    }
+    let none = Setup::new();
+    let output = none.command("origins").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("crawlgate.db"), "{said}");
+    let made = none.dir().join("crawlgate.db").exists();
+    assert!(!made, "looking makes no store");
+}

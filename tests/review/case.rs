@@ -1,0 +1,268 @@
+//! Decisions made and recorded as the proxy makes and records them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crawlgate::agent::{Agent, Source};
+use crawlgate::audit::{self, DecisionId, Record};
+use crawlgate::clock::Moment;
+use crawlgate::config::Mode;
+use crawlgate::policy::overrides::{Override, Overrides};
+use crawlgate::policy::terms::Terms;
+use crawlgate::policy::{self, Decision, Ruling, Settings, Target};
+use crawlgate::rep::{Origin, ProductToken, Robots};
+use crawlgate::robots::access::{Absence, Cause};
+use crawlgate::robots::snapshot::Snapshot;
+use crawlgate::robots::state::{Stance, State};
+use http::uri::PathAndQuery;
+
+/// 2026-11-20T12:00:00.123Z
+pub const NOON: Moment = Moment::from_millis(1_795_176_000_123);
+
+/// One request and all that it meets.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub origin: String,
+    pub path: String,
+    pub agent: String,
+    pub state: State,
+    pub terms: Terms,
+    pub mode: Mode,
+    pub opaque: bool,
+    pub overrides: Vec<Override>,
+    pub asked: Moment,
+    pub now: Moment,
+    pub redact: bool,
+}
+
+impl Case {
+    /// A request for `path` by `agent`, to an origin whose robots.txt is `text`.
+    pub fn of(text: &str, agent: &str, path: &str) -> Case {
+        let terms = terms();
+        Case {
+            origin: "https://site.example".to_owned(),
+            path: path.to_owned(),
+            agent: agent.to_owned(),
+            state: successful(text, &terms),
+            terms,
+            mode: Mode::Enforce,
+            opaque: false,
+            overrides: Vec::new(),
+            asked: NOON - Duration::from_millis(5),
+            now: NOON,
+            redact: false,
+        }
+    }
+
+    fn target(&self) -> Target {
+        let (origin, _) = Origin::parse(&self.origin).expect("an origin");
+        let path = if self.opaque { "/" } else { &self.path };
+        let path = PathAndQuery::try_from(path).expect("a path");
+        Target { origin, path }
+    }
+
+    fn chain(&self) -> Vec<ProductToken> {
+        let names = self.agent.split_whitespace();
+        names
+            .map(|name| ProductToken::new(name).expect("a token"))
+            .collect()
+    }
+
+    /// In the order of the gate.
+    pub fn decide(&self) -> Decision {
+        let settings = Settings {
+            mode: self.mode,
+            path_guard: self.terms.path_guard,
+            terms: self.terms.digest(),
+        };
+        let agent = Agent {
+            tokens: self.chain(),
+            source: Source::UserAgent,
+        };
+        let state = Arc::new(self.state.clone());
+        let overrides = Overrides::new(self.overrides.clone());
+        let ruling = self
+            .by_path_or_override(&overrides)
+            .unwrap_or_else(|target| {
+                let stance = state.stance(self.now, &self.terms.profile());
+                match (&stance, self.opaque) {
+                    (Stance::Unknown, _) => policy::await_robots(
+                        target,
+                        Arc::clone(&state),
+                        self.now,
+                        settings,
+                        self.now,
+                    ),
+                    (_, true) => {
+                        policy::decide_tunnel(target, &agent, &state, &stance, settings, self.now)
+                    }
+                    (_, false) => {
+                        policy::decide(target, &agent, &state, &stance, settings, self.now)
+                    }
+                }
+            });
+        match ruling {
+            Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
+        }
+    }
+
+    fn by_path_or_override(&self, overrides: &Overrides) -> Result<Ruling, Target> {
+        let target = self.target();
+        if self.opaque {
+            return policy::decide_tunnel_by_override(target, overrides, self.mode, self.now);
+        }
+        policy::clear_robots_txt(target, self.mode, self.now)
+            .or_else(|target| policy::decide_by_override(target, overrides, self.mode, self.now))
+    }
+
+    /// The decision's record, as a line without its line feed.
+    pub fn record(&self, decision: &Decision) -> String {
+        let target = self.target();
+        let chain = self.chain();
+        let chain: Vec<&str> = chain.iter().map(ProductToken::as_str).collect();
+        let robots_url = target.origin.robots_url();
+        let url = match self.opaque {
+            true => format!("{}:{}", target.origin.host(), target.origin.port()),
+            false => format!("{}{}", self.origin, self.path),
+        };
+        let basis = decision.basis.as_deref();
+        let cause = basis
+            .and_then(State::outage)
+            .map(|outage| outage.cause.code());
+        let mut line = Vec::new();
+        let record = Record {
+            time: self.asked,
+            id: DecisionId::mint(self.asked),
+            mode: decision.mode.as_str(),
+            verdict: decision.verdict().as_str(),
+            reason: decision.reason.as_str(),
+            decided_at: decision.at,
+            policy: decision.terms,
+            overridden: decision.asserted.as_deref().map(assertion_of),
+            client: audit::Client {
+                address: ([127, 0, 0, 1], 40_000).into(),
+                name: None,
+            },
+            agent: audit::Agent {
+                chain: &chain,
+                source: "user_agent",
+            },
+            user_agent: Some(self.agent.as_bytes()),
+            method: if self.opaque { "CONNECT" } else { "GET" },
+            url: url.as_bytes(),
+            scheme: target.origin.scheme().as_str(),
+            host: target.origin.host(),
+            port: target.origin.port(),
+            via: if self.opaque { "tunnel" } else { "intercepted" },
+            opaque: self.opaque,
+            rule: decision.rule.as_ref().map(|rule| audit::RuleLine {
+                group: &rule.group,
+                text: &rule.text,
+                line: rule.line,
+            }),
+            robots: basis.map(|state| copy_of(state, &robots_url, cause.as_deref().unwrap_or(""))),
+            hold: Duration::ZERO,
+            upstream: None,
+            status: Some(403),
+            bytes_in: 0,
+            bytes_out: 512,
+            duration: Duration::from_micros(42),
+            error: None,
+        };
+        record.write_line(&mut line, self.redact);
+        let line = String::from_utf8(line).expect("UTF-8");
+        line.trim_end().to_owned()
+    }
+}
+
+/// The settings of a fresh installation.
+pub fn terms() -> Terms {
+    Terms::of(&crawlgate::config::Config::default().robots)
+}
+
+/// A robots.txt that was fetched an hour before noon and is fresh until an hour after it.
+pub fn successful(text: &str, terms: &Terms) -> State {
+    use crawlgate::robots::state::Fresh;
+    let hour = Duration::from_secs(3_600);
+    State::Successful {
+        snapshot: snapshot(text, terms, NOON - hour),
+        fresh: Fresh {
+            refresh_from: NOON,
+            until: NOON + hour,
+        },
+        outage: None,
+    }
+}
+
+pub fn snapshot(text: &str, terms: &Terms, fetched: Moment) -> Arc<Snapshot> {
+    let robots = Robots::parse(text.as_bytes(), terms.parse_options());
+    let from = "https://www.site.example/robots.txt";
+    Arc::new(Snapshot::new(robots, fetched, 200, from))
+}
+
+fn assertion_of(asserted: &Override) -> audit::Assertion<'_> {
+    audit::Assertion {
+        id: asserted.id,
+        origin: asserted.origin.as_str(),
+        pattern: &asserted.pattern,
+        action: asserted.action.as_str(),
+        by: &asserted.by,
+        reason: &asserted.reason,
+        until: asserted.until,
+    }
+}
+
+fn copy_of<'a>(state: &'a State, url: &'a str, cause: &'a str) -> audit::RobotsCopy<'a> {
+    let snapshot = state.snapshot();
+    let (status, fetched_at, fresh_until) = match state {
+        State::NeverFetched => (None, None, None),
+        State::Successful {
+            snapshot, fresh, ..
+        } => (
+            Some(snapshot.status),
+            Some(snapshot.fetched),
+            Some(fresh.until),
+        ),
+        State::Unavailable {
+            why,
+            fetched,
+            fresh,
+            ..
+        } => {
+            let status = match why {
+                Absence::Status(status) | Absence::NotFoundBehind(status) => Some(*status),
+                Absence::TooManyRedirects | Absence::RedirectLoop => None,
+            };
+            (status, Some(*fetched), Some(fresh.until))
+        }
+        State::Unreachable { outage, last_good } => {
+            let status = match outage.cause {
+                Cause::Status(status) => Some(status),
+                _ => None,
+            };
+            (
+                status,
+                last_good.as_ref().map(|snapshot| snapshot.fetched),
+                None,
+            )
+        }
+    };
+    audit::RobotsCopy {
+        url,
+        final_url: snapshot.map(|snapshot| &*snapshot.final_url),
+        state: state.name(),
+        status,
+        fetched_at,
+        sha256: snapshot.map(|snapshot| snapshot.sha256),
+        bytes: snapshot.map(|snapshot| snapshot.robots.text().len() as u64),
+        truncated: snapshot.is_some_and(|snapshot| snapshot.robots.is_truncated()),
+        fresh_until,
+        unreachable: state.outage().map(|outage| audit::Outage {
+            since: outage.since,
+            cause,
+            answers: outage.cause.is_answer(),
+            attempts: outage.attempts,
+            next_attempt: outage.next_attempt,
+        }),
+    }
+}

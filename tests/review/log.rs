@@ -1,0 +1,324 @@
+//! `crawlgate log`: what was decided is found, counted and acknowledged.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use crate::case::{Case, NOON};
+use crate::shelf::{Shelf, some_cases};
+
+/// The ids that a list gives, in its order.
+fn listed(shelf: &Shelf, arguments: &[&str]) -> Vec<String> {
+    let said = shelf.run(&[&["log", "--format", "jsonl"], arguments].concat());
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{arguments:?}");
+    let id = |line: &str| {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        record["id"].as_str().unwrap().to_owned()
+    };
+    said.out.lines().map(id).collect()
+}
+
+#[test]
+fn conditions_find_what_they_say() {
+    let (shelf, ids) = Shelf::with(&some_cases());
+    shelf.run(&["log", "ack", &ids[3], "--note", "seen"]);
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, &[&str], &[usize])] = &[
+        ("nothing: all, oldest first", &[], &[0, 1, 2, 3, 4, 5]),
+        ("the latest two", &["--limit", "2"], &[4, 5]),
+        ("all", &["--all"], &[0, 1, 2, 3, 4, 5]),
+        ("from a time on", &["--since", "2026-11-20T12:00:03Z"], &[3, 4, 5]),
+        ("up to a time", &["--until", "2026-11-20T12:00:02Z"], &[0, 1]),
+        ("a day, whole", &["--since", "2026-11-20", "--until", "2026-11-20"], &[0, 1, 2, 3, 4, 5]),
+        ("another day", &["--until", "2026-11-19"], &[]),
+        ("a verdict", &["--verdict", "deny"], &[0, 2, 3, 4]),
+        ("a reason", &["--reason", "path_guard"], &[4]),
+        ("an origin", &["--origin", "http://other.example:8080"], &[2]),
+        ("a host", &["--origin", "Other.Example"], &[2]),
+        ("an origin that was not asked", &["--origin", "http://other.example"], &[]),
+        ("a path", &["--path", "/secret"], &[0]),
+        ("a pattern", &["--path", "/*?a=b$"], &[0]),
+        ("a crawler, whatever the case", &["--agent", "otherbot"], &[2, 3]),
+        ("a client", &["--client", "127.0.0.1"], &[0, 1, 2, 3, 4, 5]),
+        ("another client", &["--client", "127.0.0.2"], &[]),
+        ("a mode", &["--mode", "report"], &[]),
+        ("what somebody has seen", &["--acknowledged"], &[3]),
+        ("what nobody has seen", &["--unacknowledged", "--verdict", "deny"], &[0, 2, 4]),
+        ("two conditions", &["--verdict", "deny", "--agent", "ExampleBot"], &[0, 4]),
+    ];
+    for (name, arguments, want) in cases {
+        let want: Vec<String> = want.iter().map(|at| ids[*at].clone()).collect();
+        assert_eq!(listed(&shelf, arguments), want, "{name}");
+    }
+}
+
+#[test]
+fn records_are_given_as_they_are_kept() {
+    let (shelf, ids) = Shelf::with(&some_cases());
+    let connection = shelf.connection();
+    let kept = |seq: i64| -> String {
+        let question = "SELECT record FROM decision WHERE seq = ?1";
+        connection
+            .query_row(question, [seq], |row| row.get(0))
+            .unwrap()
+    };
+    let said = shelf.run(&["log", "--format", "jsonl"]);
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert_eq!(lines, (1..=6).map(kept).collect::<Vec<_>>());
+    assert_eq!(
+        shelf.run(&["log", "show", &ids[2], "--json"]).out,
+        kept(3) + "\n"
+    );
+}
+
+#[test]
+fn a_table_is_for_people() {
+    let (shelf, ids) = Shelf::with(&some_cases());
+    let said = shelf.run(&["log", "--limit", "1", "--verdict", "deny"]);
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert!(lines[0].starts_with("TIME                 ID"), "{said:?}");
+    let want = format!(
+        "2026-11-20 12:00:04  {}  path_guard          ExampleBot          https://site.example/x/../secret  Disallow: /secret (line 6)",
+        ids[4]
+    );
+    assert_eq!(lines[1..], [want]);
+}
+
+#[test]
+fn what_crawlers_send_does_no_harm() {
+    let mut case = some_cases().swap_remove(0);
+    case.agent = "ExampleBot".to_owned();
+    case.path = "/secret/\u{202e}x".to_owned();
+    let (shelf, ids) = Shelf::with(&[case]);
+    let by = "=HYPERLINK(\"http://evil.example\")";
+    let said = shelf.run(&[
+        "log",
+        "ack",
+        &ids[0],
+        "--by",
+        by,
+        "--note",
+        "a \"note\",\nof two lines",
+    ]);
+    assert_eq!(
+        (said.code, said.out.as_str(), said.err.as_str()),
+        (0, "", "")
+    );
+    let table = shelf.run(&["log"]).out;
+    assert!(
+        table.contains("/secret/\\u{202e}x") && table.lines().count() == 2,
+        "{table}"
+    );
+    let sheet = shelf.run(&["log", "--format", "csv"]).out;
+    let mut reader = csv::Reader::from_reader(sheet.as_bytes());
+    let names = reader.headers().unwrap().clone();
+    let row = reader.records().next().unwrap().unwrap();
+    let cell = |name: &str| {
+        row.get(names.iter().position(|found| found == name).unwrap())
+            .unwrap()
+    };
+    assert_eq!(
+        (cell("id"), cell("line"), cell("seq")),
+        (ids[0].as_str(), "6", "1")
+    );
+    assert_eq!(
+        cell("acknowledged_by"),
+        format!("'{by}"),
+        "a formula is made text"
+    );
+    assert_eq!(cell("note"), "a \"note\",\nof two lines");
+}
+
+#[test]
+fn decisions_are_acknowledged_by_somebody() {
+    let (shelf, ids) = Shelf::with(&some_cases());
+    let said = shelf.run(&[
+        "log",
+        "ack",
+        &ids[0],
+        &ids[1].to_lowercase(),
+        "--note",
+        "known",
+    ]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    for id in &ids[..2] {
+        let shown = shelf.run(&["log", "show", id]).out;
+        assert!(
+            shown.starts_with(&format!("{id}\n")) && shown.contains("seen by   ada at "),
+            "{shown}"
+        );
+        assert!(shown.contains(": known\n"), "{shown}");
+    }
+    let missing = "01KB7W3Y5E000000000VY7H1Q2";
+    let said = shelf.run(&["log", "ack", missing, &ids[2], "--note", "known"]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.err
+            .starts_with(&format!("crawlgate: {missing}: no such decision")),
+        "{said:?}"
+    );
+    assert_eq!(
+        listed(&shelf, &["--acknowledged"]),
+        ids[..3],
+        "the others are done"
+    );
+    let nobody = shelf
+        .command(&["log", "ack", &ids[0], "--note", "x"])
+        .env_remove("USER")
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("--by NAME"));
+}
+
+#[test]
+fn decisions_are_counted() {
+    let (shelf, _) = Shelf::with(&some_cases());
+    let table = |key: &[&str]| {
+        shelf
+            .run(&[&["log", "--verdict", "deny", "--summary"], key].concat())
+            .out
+    };
+    let by_reason = table(&[]);
+    let lines: Vec<&str> = by_reason.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "       COUNT  FIRST                LAST                 REASON",
+            "           3  2026-11-20 12:00:00  2026-11-20 12:00:03  robots_disallow",
+            "           1  2026-11-20 12:00:04  2026-11-20 12:00:04  path_guard",
+        ]
+    );
+    assert!(table(&["origin"]).contains(
+        "           3  2026-11-20 12:00:00  2026-11-20 12:00:04  https://site.example\n"
+    ));
+    assert!(table(&["rule"]).contains("https://site.example  Disallow: /secret\n"));
+    let first = shelf
+        .run(&[
+            "log",
+            "--summary",
+            "rule",
+            "--verdict",
+            "deny",
+            "--limit",
+            "1",
+            "--format",
+            "jsonl",
+        ])
+        .json();
+    let want = serde_json::json!({"origin": "https://site.example", "rule": "Disallow: /secret", "count": 2,
+        "first": "2026-11-20T12:00:00.123Z", "last": "2026-11-20T12:00:04.123Z"});
+    assert_eq!(first, want);
+    let sheet = shelf
+        .run(&["log", "--summary", "origin", "--format", "csv"])
+        .out;
+    assert!(
+        sheet.starts_with("count,first,last,origin\r\n5,"),
+        "{sheet}"
+    );
+}
+
+#[test]
+fn what_comes_is_followed() {
+    let (shelf, ids) = Shelf::with(&some_cases());
+    let mut child = shelf
+        .command(&[
+            "log",
+            "--follow",
+            "--limit",
+            "1",
+            "--verdict",
+            "deny",
+            "--format",
+            "jsonl",
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().unwrap().unwrap();
+    assert!(next().contains(&ids[4]), "the latest denial first");
+    for round in 0..3 {
+        let new = shelf.put(&some_cases()[..2]);
+        assert!(
+            next().contains(&new[0]),
+            "then each new one, and no allowance: round {round}"
+        );
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn whoever_stops_reading_is_no_failure() {
+    let cases = some_cases();
+    let many: Vec<Case> = (0..3_000)
+        .map(|at| cases[at % cases.len()].clone())
+        .collect();
+    let (shelf, _) = Shelf::with(&many);
+    for arguments in [
+        &["log", "--all"][..],
+        &["log", "--follow", "--limit", "3000"],
+    ] {
+        let mut child = shelf
+            .command(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut String::new()).unwrap();
+        drop(out);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            (output.status.code(), output.stderr.as_slice()),
+            (Some(0), &b""[..]),
+            "{arguments:?}"
+        );
+    }
+    assert_eq!(listed(&shelf, &["--all"]).len(), 3_000);
+    assert_eq!(
+        listed(&shelf, &["--limit", "1200"]),
+        listed(&shelf, &["--all"])[1_800..]
+    );
+    assert_eq!(
+        listed(&shelf, &["--limit", "700", "--path", "/open"]).len(),
+        700
+    );
+}
+
+#[test]
+fn mistakes_are_told() {
+    let (shelf, _) = Shelf::with(&[Case {
+        now: NOON,
+        ..some_cases().swap_remove(0)
+    }]);
+    for (arguments, says) in [
+        (
+            &["log", "--since", "soon"][..],
+            "crawlgate: --since soon: not a time",
+        ),
+        (
+            &["log", "--reason", "no"],
+            "crawlgate: --reason no: it is one of robots_allow",
+        ),
+        (
+            &["log", "show", "x"],
+            "crawlgate: x: no such decision in the store",
+        ),
+        (
+            &["log", "ack", "x"],
+            "error: the following required arguments were not provided:\n  --note",
+        ),
+        (
+            &["audit", "verify"],
+            "error: the following required arguments were not provided",
+        ),
+        (
+            &["audit", "verify", "--all", "--head", "7"],
+            "error: invalid value '7' for '--head <SEQ:HASH>': a head is a number",
+        ),
+    ] {
+        let said = shelf.run(arguments);
+        assert_eq!((said.code, said.out.as_str()), (2, ""), "{arguments:?}");
+        assert!(said.err.starts_with(says), "{arguments:?}: {said:?}");
+    }
+}

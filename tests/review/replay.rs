@@ -1,0 +1,431 @@
+//! A decision that is replayed from its record is the same; one whose record was changed is not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crawlgate::audit::replay::{self, Attested, Evidence, Missing, Outcome};
+use crawlgate::clock::Moment;
+use crawlgate::config::{Finally, Mode};
+use crawlgate::policy::Reason;
+use crawlgate::policy::overrides::{Action, Override, OverrideId};
+use crawlgate::policy::terms::{Terms, Unreachable};
+use crawlgate::rep::Origin;
+use crawlgate::robots::access::{Absence, Cause};
+use crawlgate::robots::state::{Fresh, Outage, State};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::case::{Case, NOON, snapshot, terms};
+
+/// Replays a record with what the store would have kept of the case.
+fn replayed(record: &str, case: &Case) -> Outcome {
+    let evidence = Evidence::read(record).expect("a record");
+    let text = case
+        .state
+        .snapshot()
+        .map(|snapshot| snapshot.robots.text().to_vec());
+    let file = text.map(|text| replay::snapshot(&text, &case.terms));
+    let file = file.filter(|_| evidence.snapshot().expect("a digest").is_some());
+    replay::replay(&evidence, Some(&case.terms), file.as_ref())
+}
+
+fn asserted(pattern: &str, action: Action, until: Option<Moment>) -> Override {
+    Override {
+        id: OverrideId::Stored(7),
+        origin: Origin::parse("https://site.example").unwrap().0,
+        pattern: pattern.to_owned(),
+        action,
+        until,
+        by: "Ada".to_owned(),
+        reason: "a letter".to_owned(),
+        created: NOON,
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+prop_compose! {
+    fn a_line()(
+        field in prop::sample::select(vec!["User-agent", "Disallow", "Allow", "dissalow", "useragent", "Crawl-delay"]),
+        separator in prop::sample::select(vec![": ", ":", " "]),
+        value in prop::sample::select(vec!["*", "ExampleBot", "OtherBot", "ExampleBot-Image", "/", "", "/a", "/a/*", "/*.gif$", "/b?", "/%61", "/private", "/a/index.html", "#x"]),
+        end in prop::sample::select(vec!["\n", "\r\n", "\r", "\n\n"]),
+    ) -> String {
+        format!("{field}{separator}{value}{end}")
+    }
+}
+
+prop_compose! {
+    fn any_terms()(
+        lenient: bool,
+        short: bool,
+        path_guard: bool,
+        disallow_for in 0_u64..5,
+        last_good_until in prop::option::of(0_u64..8),
+        finally in prop::sample::select(vec![Finally::Allow, Finally::Reachable]),
+    ) -> Terms {
+        Terms {
+            lenient,
+            // Below what can be configured, so that files are cut.
+            size_limit: if short { 100 } else { 512_000 },
+            path_guard,
+            unreachable: Unreachable {
+                disallow_for_ms: disallow_for * 60_000,
+                last_good_until_ms: last_good_until.map(|minutes| minutes * 60_000),
+                finally,
+            },
+            ..terms()
+        }
+    }
+}
+
+prop_compose! {
+    fn an_outage()(
+        cause in prop::sample::select(vec![Cause::Status(503), Cause::Dns, Cause::Redirect(304), Cause::Timeout, Cause::Encoding]),
+        since in 0_u32..10,
+        next in 0_u32..10,
+    ) -> Outage {
+        Outage { cause, since: NOON - MINUTE * since, attempts: since + 1, next_attempt: NOON + MINUTE * next - MINUTE * 5 }
+    }
+}
+
+fn any_state(terms: Terms) -> impl Strategy<Value = (Terms, State)> {
+    let text = prop::collection::vec(a_line(), 0..12).prop_map(|lines| lines.concat());
+    (
+        0..4,
+        text,
+        prop::option::of(an_outage()),
+        an_outage(),
+        any::<bool>(),
+        -2_i64..3,
+    )
+        .prop_map(move |(kind, text, outage, last, has_copy, fresh)| {
+            let until = Moment::from_millis(NOON.as_millis().saturating_add_signed(fresh));
+            let fresh = Fresh {
+                refresh_from: until,
+                until,
+            };
+            let copy = || snapshot(&text, &terms, NOON - MINUTE * 30);
+            let state = match kind {
+                0 => State::NeverFetched,
+                1 => State::Successful {
+                    snapshot: copy(),
+                    fresh,
+                    outage,
+                },
+                2 => State::Unavailable {
+                    why: Absence::Status(404),
+                    fetched: NOON - MINUTE,
+                    fresh,
+                    outage,
+                },
+                _ => State::Unreachable {
+                    outage: last,
+                    last_good: has_copy.then(copy),
+                },
+            };
+            (terms.clone(), state)
+        })
+}
+
+prop_compose! {
+    fn an_override()(
+        pattern in prop::sample::select(vec!["/", "/a", "/private", "/*.gif$", "*"]),
+        allow: bool,
+        until in prop::option::of(-1_i64..3),
+    ) -> Override {
+        let action = if allow { Action::Allow } else { Action::Deny };
+        let until = until.map(|ms| Moment::from_millis(NOON.as_millis().saturating_add_signed(ms)));
+        asserted(pattern, action, until)
+    }
+}
+
+fn a_case() -> impl Strategy<Value = Case> {
+    let paths = vec![
+        "/",
+        "/a",
+        "/a/",
+        "/a/b?c=d",
+        "/private/x",
+        "/x/../private",
+        "//private",
+        "/b?x",
+        "/x.gif",
+        "/%61",
+        "/robots.txt",
+        "/a/%2e%2e/private",
+        "/caf\u{e9}?\u{1f577}",
+        "/;x",
+        "/a\\b",
+    ];
+    let agents = vec![
+        "",
+        "ExampleBot",
+        "ExampleBot-Image ExampleBot",
+        "examplebot",
+        "MJ12bot",
+    ];
+    (
+        any_terms().prop_flat_map(any_state),
+        prop::sample::select(paths),
+        prop::sample::select(agents),
+        prop::sample::select(vec![Mode::Enforce, Mode::Report]),
+        prop::bool::weighted(0.2),
+        prop::collection::vec(an_override(), 0..2),
+    )
+        .prop_map(
+            |((terms, state), path, agent, mode, opaque, overrides)| Case {
+                state,
+                terms,
+                mode,
+                opaque,
+                overrides,
+                ..Case::of("", agent, path)
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+
+    #[test]
+    fn any_decision_is_made_again_from_its_record(case in a_case()) {
+        let decision = case.decide();
+        let record = case.record(&decision);
+        let want = match decision.reason {
+            Reason::RobotsPending => Outcome::Attested(Attested::Pending),
+            _ => Outcome::Same,
+        };
+        prop_assert_eq!(replayed(&record, &case), want, "{}", record);
+    }
+
+    #[test]
+    fn a_record_that_says_otherwise_is_found(case in a_case(), verdict in 0_usize..3, reason in 0_usize..15) {
+        let decision = case.decide();
+        let mut record: Value = serde_json::from_str(&case.record(&decision)).unwrap();
+        let verdict = ["allow", "deny", "defer"][verdict];
+        let reason = Reason::ALL[reason].as_str();
+        let is_true = (verdict, reason) == (decision.verdict().as_str(), decision.reason.as_str());
+        record["verdict"] = verdict.into();
+        record["reason"] = reason.into();
+        match replayed(&record.to_string(), &case) {
+            Outcome::Same => prop_assert!(is_true, "{record}"),
+            Outcome::Differs(_) => prop_assert!(!is_true, "{record}"),
+            // Reasons that rest on nothing: only the chain tells that they were put there.
+            Outcome::Attested(_) => prop_assert!(verdict != "allow", "{record}"),
+            Outcome::Missing(missing) => prop_assert!(false, "{missing:?}"),
+        }
+    }
+}
+
+const FILE: &str =
+    "User-agent: *\nDisallow: /private\n\nUser-agent: ExampleBot\nAllow: /\nDisallow: /secret\n";
+
+/// The difference that is found where `change` was made to the record of a denial.
+fn found(case: &Case, change: impl FnOnce(&mut Value)) -> Outcome {
+    let mut record: Value = serde_json::from_str(&case.record(&case.decide())).unwrap();
+    change(&mut record);
+    replayed(&record.to_string(), case)
+}
+
+#[test]
+fn what_was_changed_is_named() {
+    type Change = fn(&mut Value);
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, Change, &str)] = &[
+        ("the verdict", |r| r["verdict"] = "allow".into(), "verdict"),
+        ("the reason", |r| r["reason"] = "path_guard".into(), "reason"),
+        ("the reason, and the verdict with it", |r| { r["reason"] = "robots_allow".into(); r["verdict"] = "allow".into(); }, "reason"),
+        ("the rule's text", |r| r["rule"]["text"] = "Disallow: /s".into(), "rule.text"),
+        ("the rule's line", |r| r["rule"]["line"] = 2.into(), "rule.line"),
+        ("the rule's group", |r| r["rule"]["group"] = "*".into(), "rule.group"),
+        ("the rule is gone", |r| r["rule"] = Value::Null, "rule"),
+        ("the path", |r| r["url"] = "https://site.example/open".into(), "reason"),
+        ("the host in the URL", |r| r["url"] = "https://other.example/secret".into(), "url"),
+        ("the host in its field", |r| r["host"] = "other.example".into(), "url"),
+        ("the port", |r| r["port"] = 8443.into(), "url"),
+        ("the scheme", |r| r["scheme"] = "gopher".into(), "host"),
+        ("the crawler", |r| r["agent"]["chain"] = json!(["OtherBot"]), "reason"),
+        ("a crawler that is none", |r| r["agent"]["chain"] = json!(["Example Bot"]), "agent.chain"),
+        ("the mode", |r| r["mode"] = "dry".into(), "mode"),
+        ("the time of the decision", |r| r["decided_at"] = "2026-11-21T12:00:00.000Z".into(), "reason"),
+        ("a time that is none", |r| r["decided_at"] = "noon".into(), "decided_at"),
+        ("the state", |r| r["robots"]["state"] = "unavailable".into(), "reason"),
+        ("a state that is none", |r| r["robots"]["state"] = "gone".into(), "robots.state"),
+        ("how long the copy was fresh", |r| r["robots"]["fresh_until"] = "2026-11-20T12:00:00.123Z".into(), "reason"),
+        ("that it was fresh", |r| r["robots"]["fresh_until"] = Value::Null, "robots.fresh_until"),
+        ("its length", |r| r["robots"]["bytes"] = 7.into(), "robots.bytes"),
+        ("its digest is gone", |r| r["robots"]["sha256"] = Value::Null, "robots.sha256"),
+        ("what it rests on is gone", |r| r["robots"] = Value::Null, "robots"),
+        ("the settings are gone", |r| r["policy"] = Value::Null, "policy"),
+        ("an override that was not", |r| r["override"] = json!({"id": "1", "origin": "https://site.example", "pattern": "/",
+            "action": "allow", "by": "", "reason": "", "until": null}), "reason"),
+        ("it was no tunnel", |r| r["opaque"] = true.into(), "reason"),
+    ];
+    let case = Case::of(FILE, "ExampleBot", "/secret/x");
+    assert_eq!(found(&case, |_| {}), Outcome::Same);
+    for (name, change, what) in cases {
+        match found(&case, change) {
+            Outcome::Differs(differences) => {
+                let whats: Vec<&str> = differences.iter().map(|one| one.what).collect();
+                assert!(whats.contains(what), "{name}: {differences:?}");
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_outage_is_part_of_the_evidence() {
+    let outage = Outage {
+        cause: Cause::Dns,
+        since: NOON - MINUTE,
+        attempts: 2,
+        next_attempt: NOON + MINUTE,
+    };
+    let mut case = Case::of("", "ExampleBot", "/x");
+    case.state = State::Unreachable {
+        outage,
+        last_good: None,
+    };
+    assert_eq!(found(&case, |_| {}), Outcome::Same);
+    type Change = fn(&mut Value);
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, Change, &str)] = &[
+        ("since when", |r| r["robots"]["unreachable"]["since"] = "2026-10-01T00:00:00.000Z".into(), "reason"),
+        ("why", |r| r["robots"]["unreachable"]["cause"] = "status_503".into(), "robots.unreachable.answers"),
+        ("a cause that is none", |r| r["robots"]["unreachable"]["cause"] = "luck".into(), "robots.unreachable.cause"),
+        ("that it was", |r| r["robots"]["unreachable"] = Value::Null, "robots.unreachable"),
+    ];
+    for (name, change, what) in cases {
+        match found(&case, change) {
+            Outcome::Differs(differences) => assert_eq!(differences[0].what, *what, "{name}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn overrides_are_replayed_by_what_they_say() {
+    let denied = |action, until| {
+        let mut case = Case::of("", "ExampleBot", "/private/x");
+        case.overrides = vec![asserted("/private", action, until)];
+        case
+    };
+    let deny = denied(Action::Deny, Some(NOON + MINUTE));
+    assert_eq!(deny.decide().reason, Reason::OperatorDeny);
+    assert_eq!(found(&deny, |_| {}), Outcome::Same);
+    let allow = denied(Action::Allow, None);
+    assert_eq!(allow.decide().reason, Reason::OperatorAllow);
+    assert_eq!(found(&allow, |_| {}), Outcome::Same);
+    type Change = fn(&mut Value);
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, Change)] = &[
+        ("what it says", |r| r["override"]["action"] = "allow".into()),
+        ("a word that is neither", |r| r["override"]["action"] = "maybe".into()),
+        ("of which paths", |r| r["override"]["pattern"] = "/public".into()),
+        ("of which origin", |r| r["override"]["origin"] = "https://other.example".into()),
+        ("until when", |r| r["override"]["until"] = "2026-11-20T12:00:00.123Z".into()),
+    ];
+    for (name, change) in cases {
+        let outcome = found(&deny, change);
+        assert!(
+            matches!(outcome, Outcome::Differs(_)),
+            "{name}: {outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn two_overrides_may_share_the_readings_of_a_path() {
+    let mut case = Case::of(
+        "User-agent: *\nDisallow: /\n",
+        "ExampleBot",
+        "/open/../free/x",
+    );
+    case.overrides = vec![
+        asserted("/open", Action::Allow, None),
+        asserted("/free", Action::Allow, None),
+    ];
+    assert_eq!(case.decide().reason, Reason::OperatorAllow);
+    assert_eq!(found(&case, |_| {}), Outcome::Attested(Attested::Readings));
+}
+
+#[test]
+fn what_cannot_be_replayed_says_why() {
+    use Attested::{Cut, NotHttp, Older, Paced, Pending, Redacted, Unjudged, Unknown, Unrecorded};
+    fn to(record: &mut Value, reason: &str, verdict: &str) {
+        record["reason"] = reason.into();
+        record["verdict"] = verdict.into();
+    }
+    type Change = fn(&mut Value);
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, Change, Attested)] = &[
+        ("malformed", |r| to(r, "bad_request", "deny"), Unjudged),
+        ("misdirected", |r| to(r, "misdirected", "deny"), Unjudged),
+        ("deferred for robots.txt", |r| to(r, "robots_pending", "defer"), Pending),
+        ("deferred for the pace", |r| to(r, "paced", "defer"), Paced),
+        ("not recorded", |r| to(r, "log_failed", "defer"), Unrecorded),
+        ("neither TLS nor HTTP", |r| to(r, "opaque_tunnel", "deny"), NotHttp),
+        ("a reason of tomorrow", |r| to(r, "robots_maybe", "deny"), Unknown),
+        ("a query left out", |r| r["url"] = "https://site.example/secret?…redacted".into(), Redacted),
+        ("a URL cut", |r| r["url"] = "https://site.example/secret…[+9000 bytes]".into(), Cut),
+        ("a chain cut", |r| r["agent"]["chain"] = json!(["ExampleBot", "…[+3]"]), Cut),
+        ("before there was evidence", |r| drop(r.as_object_mut().unwrap().remove("decided_at")), Older),
+    ];
+    let case = Case::of(FILE, "ExampleBot", "/secret/x");
+    for (name, change, why) in cases {
+        assert_eq!(found(&case, change), Outcome::Attested(*why), "{name}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_told() {
+    let case = Case::of(FILE, "ExampleBot", "/secret/x");
+    let record = case.record(&case.decide());
+    let evidence = Evidence::read(&record).unwrap();
+    let file = Arc::clone(case.state.snapshot().unwrap());
+    assert_eq!(
+        replay::replay(&evidence, None, Some(&file)),
+        Outcome::Missing(Missing::Terms)
+    );
+    assert_eq!(
+        replay::replay(&evidence, Some(&case.terms), None),
+        Outcome::Missing(Missing::Snapshot)
+    );
+}
+
+#[test]
+fn a_query_that_was_left_out_is_not_made_up() {
+    let mut case = Case::of(FILE, "ExampleBot", "/secret/x?token=1");
+    case.redact = true;
+    let record = case.record(&case.decide());
+    assert_eq!(
+        replayed(&record, &case),
+        Outcome::Attested(Attested::Redacted)
+    );
+}
+
+#[test]
+fn what_is_no_record_is_no_evidence() {
+    let record = Case::of(FILE, "ExampleBot", "/secret/x");
+    let record = record.record(&record.decide());
+    let mut wrong: Value = serde_json::from_str(&record).unwrap();
+    wrong["port"] = "443".into();
+    let twice = record.replacen("{\"time\"", "{\"verdict\":\"allow\",\"time\"", 1);
+    for text in [
+        "",
+        "{}",
+        "[]",
+        "{\"event\":\"records_lost\"}",
+        &wrong.to_string(),
+        &twice,
+    ] {
+        assert!(Evidence::read(text).is_err(), "{text}");
+    }
+    let more = record.replacen("{\"time\"", "{\"of_tomorrow\":1,\"time\"", 1);
+    assert!(
+        Evidence::read(&more).is_ok(),
+        "a newer crawlgate may say more"
+    );
+}

@@ -1,0 +1,193 @@
+//! A store on disk, what fills it, and the program that reviews it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use crawlgate::clock::Moment;
+use crawlgate::config::Synchronous;
+use crawlgate::policy::Decision;
+use crawlgate::rep::Origin;
+use crawlgate::store::chain::{Seal, SealingKey, key_file};
+use crawlgate::store::sqlite::Sqlite;
+use crawlgate::store::{Access, Batch, Fetch, Landing, Store};
+use tempfile::TempDir;
+
+use crate::case::{Case, NOON};
+
+/// A directory with a store, its key, and a configuration that names them.
+pub struct Shelf {
+    directory: TempDir,
+    runtime: tokio::runtime::Runtime,
+}
+
+/// What the program said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Shelf {
+    pub fn new() -> Shelf {
+        let directory = tempfile::tempdir().unwrap();
+        let store = directory.path().join("crawlgate.db");
+        let config = format!("[store]\npath = \"{}\"\n", store.display());
+        std::fs::write(directory.path().join("config.toml"), config).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        Shelf { directory, runtime }
+    }
+
+    /// One with these cases in it, in this order, and their ids.
+    pub fn with(cases: &[Case]) -> (Shelf, Vec<String>) {
+        let shelf = Shelf::new();
+        let ids = shelf.put(cases);
+        (shelf, ids)
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.directory.path().join("crawlgate.db")
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn key(&self) -> Arc<SealingKey> {
+        Arc::new(SealingKey::load_or_create(&key_file(&self.file())).unwrap())
+    }
+
+    fn store(&self) -> Sqlite {
+        Sqlite::open(&self.file(), Access::Write, Synchronous::Normal).unwrap()
+    }
+
+    /// Does something with the store.
+    pub fn ask<T>(&self, work: impl AsyncFnOnce(&dyn Store) -> T) -> T {
+        let store = self.store();
+        self.runtime.block_on(work(&store))
+    }
+
+    /// Decides the cases and writes what the proxy would.
+    pub fn put(&self, cases: &[Case]) -> Vec<String> {
+        let mut batch = Batch::default();
+        let mut ids = Vec::new();
+        for case in cases {
+            let decision: Decision = case.decide();
+            let record = case.record(&decision);
+            let read: serde_json::Value = serde_json::from_str(&record).unwrap();
+            ids.push(read["id"].as_str().unwrap().to_owned());
+            batch.lines.extend_from_slice(record.as_bytes());
+            batch.lines.push(b'\n');
+            let terms = case.terms.text();
+            batch
+                .policies
+                .push((case.terms.digest().to_string().into(), terms.into()));
+            if let Some(snapshot) = case.state.snapshot() {
+                batch.landings.push(Landing {
+                    origin: Origin::parse(&case.origin).unwrap().0,
+                    state: Arc::new(case.state.clone()),
+                    fetch: Fetch {
+                        time: snapshot.fetched,
+                        duration: std::time::Duration::from_millis(80),
+                        result: "successful".to_owned(),
+                        cause: None,
+                        status: Some(200),
+                        hops: vec![
+                            format!("{}/robots.txt", case.origin),
+                            snapshot.final_url.to_string(),
+                        ],
+                        sha256: Some(snapshot.sha256),
+                        fields: Vec::new(),
+                    },
+                });
+            }
+        }
+        self.ask(async |store| store.write(batch).await).unwrap();
+        ids
+    }
+
+    pub fn seal(&self, now: Moment) -> Seal {
+        let key = self.key();
+        self.ask(async |store| store.seal(key, now).await)
+            .unwrap()
+            .unwrap()
+    }
+
+    /// Does with the file what somebody does who has the rights to.
+    pub fn tamper(&self, statements: &str) {
+        let connection = rusqlite::Connection::open(self.file()).unwrap();
+        connection.execute_batch(statements).unwrap();
+    }
+
+    pub fn connection(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.file()).unwrap()
+    }
+
+    /// `crawlgate …` on this store.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        // Another build, for measurements.
+        let program = std::env::var_os("CRAWLGATE_BIN");
+        let mut command =
+            Command::new(program.unwrap_or_else(|| env!("CARGO_BIN_EXE_crawlgate").into()));
+        command
+            .env_clear()
+            .env("HOME", self.directory())
+            .env("USER", "ada")
+            .current_dir(self.directory())
+            .arg("--config")
+            .arg(self.directory().join("config.toml"))
+            .args(arguments);
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Said {
+        Said::of(self.command(arguments).output().unwrap())
+    }
+}
+
+impl Said {
+    pub fn of(output: Output) -> Said {
+        Said {
+            code: output.status.code().expect("it ended by itself"),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// The cases of most tests: a denial, an allowance, another site, another crawler, and one that is attested only.
+pub fn some_cases() -> Vec<Case> {
+    const FILE: &str = "# of the site\nUser-agent: *\nDisallow: /private\n\nUser-agent: ExampleBot\nDisallow: /secret\nAllow: /\n";
+    let second = |count| std::time::Duration::from_secs(count);
+    let at = |case: Case, seconds| Case {
+        asked: NOON + second(seconds),
+        now: NOON + second(seconds),
+        ..case
+    };
+    let other = Case {
+        origin: "http://other.example:8080".to_owned(),
+        ..Case::of("User-agent: *\nDisallow: /\n", "OtherBot", "/x")
+    };
+    vec![
+        at(Case::of(FILE, "ExampleBot", "/secret/x?a=b"), 0),
+        at(Case::of(FILE, "ExampleBot", "/open"), 1),
+        at(other, 2),
+        at(Case::of(FILE, "OtherBot", "/private"), 3),
+        at(Case::of(FILE, "ExampleBot", "/x/../secret"), 4),
+        at(
+            Case {
+                redact: true,
+                ..Case::of(FILE, "ExampleBot", "/open?token=1")
+            },
+            5,
+        ),
+    ]
+}

@@ -1,0 +1,214 @@
+//! The store against kill -9 and against a disk without room.
+
+use std::collections::HashSet;
+use std::io::{BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::{fs, thread};
+
+use crawlgate::store::chain;
+use rusqlite::{Connection, OpenFlags};
+use rustix::process::Signal;
+
+use crate::support::{Gate, Origin, RULES, Response, Setup, eventually};
+
+/// Kills in a row.
+const ROUNDS: usize = 50;
+
+/// Crawlers at a time.
+const CRAWLERS: usize = 4;
+
+/// Asks for denied pages until the gate is gone, and notes the identifier of each denial that arrives whole.
+fn crawl(gate: SocketAddr, url: &str, told: &Mutex<Vec<String>>, count: &AtomicUsize) {
+    let Ok(mut stream) = TcpStream::connect(gate) else {
+        return;
+    };
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let request = format!("GET {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot\r\n\r\n");
+    loop {
+        if stream.write_all(request.as_bytes()).is_err() {
+            return;
+        }
+        match Response::read(&mut reader, "GET") {
+            Ok(Some(answer)) if answer.status == 403 => {
+                let id = answer.problem()["id"].as_str().unwrap().to_owned();
+                told.lock().unwrap().push(id);
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => return,
+        }
+    }
+}
+
+/// Walks the chain on from a head; where it ends, and the identifiers on the way.
+fn walk(store: &Path, from: (u64, [u8; 32])) -> ((u64, [u8; 32]), HashSet<String>) {
+    let connection = Connection::open_with_flags(store, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let mut statement = connection
+        .prepare("SELECT seq, record, hash FROM decision WHERE seq > ?1 ORDER BY seq")
+        .unwrap();
+    let mut rows = statement.query([from.0 as i64]).unwrap();
+    let (mut head, mut ids) = (from, HashSet::new());
+    while let Some(row) = rows.next().unwrap() {
+        let (seq, record): (i64, String) = (row.get(0).unwrap(), row.get(1).unwrap());
+        let hash: [u8; 32] = row.get(2).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&record).unwrap();
+        assert_eq!(seq as u64, head.0 + 1, "one is missing");
+        assert_eq!(
+            hash,
+            chain::link(&head.1, record.as_bytes()),
+            "the chain is broken at {seq}"
+        );
+        head = (seq as u64, hash);
+        ids.insert(value["id"].as_str().unwrap().to_owned());
+    }
+    (head, ids)
+}
+
+fn states(store: &Path) -> Vec<String> {
+    let connection = Connection::open_with_flags(store, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let text = "SELECT json_array(origin, state, fetched, fresh_until, cause, since, attempts, next_attempt, \
+                hex(sha256), status, final_url) FROM origin ORDER BY origin";
+    let mut statement = connection.prepare(text).unwrap();
+    let rows = statement.query_map([], |row| row.get(0)).unwrap();
+    rows.map(|row| row.unwrap()).collect()
+}
+
+#[test]
+fn fifty_kills_under_load_lose_no_denial_that_was_told() {
+    let mut gate = Gate::with(|setup| {
+        setup.set("log", "file", "\"\"");
+        setup.set("audit", "durability", "\"strict\"");
+        // Nothing is asked again within the test, so that what is known stays what it is.
+        setup.set("robots", "retry_min", "\"5m\"");
+    });
+    let (origin, down) = (Origin::with_rules(RULES), Origin::http());
+    down.stop();
+    let store = gate.setup.dir().join("crawlgate.db");
+    let urls = [origin.url("/private/x"), down.url("/any")];
+    for url in &urls {
+        assert_eq!(gate.get(url).status, 403);
+    }
+    let known = states(&store);
+    assert_eq!(known.len(), 2, "{known:?}");
+
+    let mut head = (0, chain::GENESIS);
+    let mut kept = HashSet::new();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    for round in 0..ROUNDS {
+        let count = Arc::new(AtomicUsize::new(0));
+        let crawlers: Vec<_> = (0..CRAWLERS)
+            .map(|n| {
+                let (told, count) = (Arc::clone(&told), Arc::clone(&count));
+                let (address, url) = (gate.address, urls[n % 2].clone());
+                thread::spawn(move || crawl(address, &url, &told, &count))
+            })
+            .collect();
+        // Each round ends elsewhere: amid the first batch, or after many.
+        let enough = 1 + round * 3;
+        eventually("denials", || {
+            (count.load(Ordering::Relaxed) >= enough).then_some(())
+        });
+        gate.restart(Signal::KILL);
+        for crawler in crawlers {
+            crawler.join().unwrap();
+        }
+        let (to, ids) = walk(&store, head);
+        head = to;
+        kept.extend(ids);
+        for id in told.lock().unwrap().drain(..) {
+            assert!(
+                kept.contains(&id),
+                "round {round}: {id} was told and is not kept"
+            );
+        }
+        assert_eq!(states(&store), known, "round {round}");
+    }
+    assert_eq!(
+        origin.robots_fetches(),
+        1,
+        "what was known was not asked again"
+    );
+    gate.signal(Signal::TERM);
+    gate.wait();
+    let (code, said, failed) = gate.beside("store", &["check"]);
+    assert_eq!(code, Some(0), "{said}{failed}");
+}
+
+/// A gate whose store lies on a file system of 4 MiB of its own, and where that is seen from outside. None where this
+/// machine lets nobody mount one.
+fn confined() -> Option<(Gate, std::path::PathBuf)> {
+    let mut setup = Setup::new();
+    setup.set("log", "file", "\"\"");
+    setup.set("log", "decisions", "\"all\"");
+    setup.set("store", "path", "\"small/crawlgate.db\"");
+    setup.set("audit", "durability", "\"strict\"");
+    let small = setup.dir().join("small");
+    fs::create_dir(&small).unwrap();
+    let mount = "mount -t tmpfs -o size=4m tmpfs small";
+    let probe = std::process::Command::new("unshare")
+        .args(["--mount", "sh", "-c", mount])
+        .current_dir(setup.dir())
+        .output();
+    if !probe.is_ok_and(|probe| probe.status.success()) {
+        return None;
+    }
+    let inner = setup.command("serve");
+    let mut command = std::process::Command::new("unshare");
+    command
+        .args([
+            "--mount",
+            "sh",
+            "-c",
+            &format!("{mount} && exec \"$0\" \"$@\""),
+        ])
+        .arg(inner.get_program())
+        .args(inner.get_args())
+        .current_dir(setup.dir())
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let gate = Gate::spawn(setup, command);
+    let root = format!("/proc/{}/root", gate.id());
+    let seen = Path::new(&root).join(small.strip_prefix("/").unwrap());
+    Some((gate, seen))
+}
+
+#[test]
+fn without_room_requests_are_denied_and_with_it_they_go_on_and_nothing_is_lost() {
+    let Some((gate, disk)) = confined() else {
+        return;
+    };
+    let origin = Origin::with_rules(RULES);
+    let (open, private) = (origin.url("/open"), origin.url("/private"));
+    assert_eq!(gate.get(&private).status, 403);
+    // Someone else fills the disk to the last octet.
+    let filler = disk.join("filler");
+    let mut file = fs::File::create(&filler).unwrap();
+    while file.write_all(&[0; 4_096]).is_ok() {}
+    while file.write_all(&[0]).is_ok() {}
+
+    let refused = eventually("a refusal", || {
+        let answer = gate.get(&open);
+        (answer.status == 503 && answer.is_ours()).then_some(answer)
+    });
+    assert_eq!(refused.problem()["reason"], "log_failed", "{refused:?}");
+    gate.wait_said("no room is left on the disk");
+    let before = origin.seen().len();
+    for url in [&open, &private] {
+        assert_eq!(gate.get(url).status, 503, "{url}");
+    }
+    assert_eq!(origin.seen().len(), before, "nothing goes out unrecorded");
+
+    fs::remove_file(&filler).unwrap();
+    drop(file);
+    eventually("room", || (gate.get(&open).status == 200).then_some(()));
+    gate.wait_said("decisions are recorded again");
+    let denial = gate.get(&private);
+    assert_eq!(denial.status, 403, "{denial:?}");
+    let denial = denial.problem();
+    let store = disk.join("crawlgate.db");
+    let (_, ids) = walk(&store, (0, chain::GENESIS));
+    assert!(ids.contains(denial["id"].as_str().unwrap()), "{denial}");
+}

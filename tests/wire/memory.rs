@@ -1,0 +1,223 @@
+//! What is known of origins outlives the process; other commands see it and reach the process that runs.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Gate, Latch, Origin, RULES, Reply, Setup, eventually};
+
+/// `crawlgate origins show --json`
+#[track_caller]
+fn known(gate: &Gate, origin: &Origin) -> Value {
+    let (code, said, error) = gate.beside("origins", &["show", &origin.url(""), "--json"]);
+    assert_eq!(code, Some(0), "{said}{error}");
+    serde_json::from_str(&said).unwrap_or_else(|why| panic!("{why}: {said}"))
+}
+
+#[test]
+fn a_restart_fetches_nothing_again() {
+    for (name, signal) in [("told to end", Signal::TERM), ("killed", Signal::KILL)] {
+        let mut gate = Gate::start();
+        let origin = Origin::with_rules(RULES);
+        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+        let private = gate.get(&origin.url("/private"));
+        let before = gate.denied(&private);
+        gate.restart(signal);
+        let private = gate.get(&origin.url("/private/2"));
+        let after = gate.denied(&private);
+        assert_eq!(before["robots"], after["robots"], "{name}");
+        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+        assert_eq!(origin.robots_fetches(), 1, "{name}");
+    }
+}
+
+#[test]
+fn without_a_store_each_process_learns_by_itself() {
+    let mut gate = Gate::with(|setup| {
+        setup.set("store", "path", "\"\"");
+    });
+    gate.wait_said("ends with this process");
+    let origin = Origin::with_rules(RULES);
+    gate.get(&origin.url("/page"));
+    gate.restart(Signal::TERM);
+    gate.get(&origin.url("/page"));
+    assert_eq!(origin.robots_fetches(), 2);
+    let (code, _, error) = gate.beside("origins", &[]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("[store] path"), "{error}");
+    assert!(!gate.setup.dir().join("crawlgate.db").exists());
+}
+
+#[test]
+fn an_outage_goes_on_where_it_was_after_a_kill() {
+    let mut gate = Gate::with(|setup| {
+        setup.set("robots", "retry_min", "\"4m\"");
+    });
+    let origin = Origin::http().on("/robots.txt", [Reply::status(500, "")]);
+    let denied = gate.get(&origin.url("/page"));
+    gate.refused(&denied, 403, "robots_unreachable");
+    let before = known(&gate, &origin);
+    assert_eq!(before["outage"]["cause"], "status_500", "{before}");
+    gate.restart(Signal::KILL);
+    origin.script("/robots.txt", [Reply::ok(RULES)]);
+    let denied = gate.get(&origin.url("/page"));
+    gate.refused(&denied, 403, "robots_unreachable");
+    assert_eq!(known(&gate, &origin)["outage"], before["outage"]);
+    assert_eq!(origin.robots_fetches(), 1, "the next attempt is not due");
+}
+
+#[test]
+fn a_fetch_that_is_under_way_at_the_end_is_no_failure_of_the_origin() {
+    let mut gate = Gate::with(|setup| {
+        setup.set("limits", "drain", "\"50ms\"");
+    });
+    let latch = Latch::new();
+    let robots = [Reply::silent().wait(&latch), Reply::ok(RULES)];
+    let origin = Origin::http().on("/robots.txt", robots);
+    let mut wire = gate.connect();
+    let url = origin.url("/private");
+    wire.send(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    latch.arrivals(1);
+    gate.restart(Signal::TERM);
+    let denied = gate.get(&url);
+    gate.denied(&denied);
+    assert_eq!(origin.robots_fetches(), 2);
+    latch.open();
+}
+
+#[test]
+fn a_refresh_reaches_the_process() {
+    let gate = Gate::start();
+    let origin = Origin::with_rules(RULES);
+    assert_eq!(gate.get(&origin.url("/page")).status, 200);
+    let everything = "User-agent: *\nDisallow: /\n";
+    origin.script("/robots.txt", [Reply::ok(everything)]);
+    let url = origin.url("");
+    let (code, said, error) = gate.beside("origins", &["refresh", &url]);
+    assert_eq!(code, Some(0), "{said}{error}");
+    assert!(said.contains(": successful"), "{said}");
+    let denied = gate.get(&origin.url("/page"));
+    gate.denied(&denied);
+    let (code, said, _) = gate.beside("origins", &["show", &url, "--diff"]);
+    assert_eq!(code, Some(0), "{said}");
+    for line in ["-Disallow: /private", "+Disallow: /"] {
+        assert!(said.lines().any(|found| found == line), "{line}: {said}");
+    }
+    origin.script("/robots.txt", [Reply::status(503, "")]);
+    let (code, said, _) = gate.beside("origins", &["refresh", &url]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("it answered 503"), "{said}");
+    let known = known(&gate, &origin);
+    assert_eq!(known["state"], "successful", "the copy is fresh: {known}");
+    assert_eq!(known["history"].as_array().unwrap().len(), 3, "{known}");
+}
+
+#[test]
+fn what_is_forgotten_is_learnt_anew() {
+    let mut gate = Gate::start();
+    let origin = Origin::with_rules(RULES);
+    let url = origin.url("");
+    let forget = |gate: &Gate| gate.beside("origins", &["forget", &url]);
+    gate.get(&origin.url("/page"));
+    let (code, said, error) = forget(&gate);
+    assert_eq!(code, Some(0), "{said}{error}");
+    assert_eq!(gate.beside("origins", &["show", &url]).0, Some(1));
+    gate.get(&origin.url("/page"));
+    assert_eq!(origin.robots_fetches(), 2);
+    // Nobody runs: the store alone is told, and nobody can refresh.
+    gate.signal(Signal::TERM);
+    gate.wait();
+    let (code, said, error) = gate.beside("origins", &["refresh", &url]);
+    assert_eq!(code, Some(2), "{said}{error}");
+    assert!(error.contains("no crawlgate listens"), "{error}");
+    let (code, said, error) = forget(&gate);
+    assert_eq!(code, Some(0), "{said}{error}");
+    assert!(said.contains("no running process"), "{said}");
+    assert_eq!(forget(&gate).0, Some(1), "nothing is known now");
+}
+
+#[test]
+fn a_run_shares_what_the_daemon_knows() {
+    let gate = Gate::start();
+    let origin = Origin::with_rules(RULES);
+    gate.get(&origin.url("/page"));
+    let url = origin.url("/private");
+    let (code, said, error) = gate.beside("run", &["--", "curl", "-s", &url]);
+    assert_eq!(code, Some(0), "{said}{error}");
+    assert!(said.contains("robots_disallow"), "{said}");
+    assert_eq!(origin.robots_fetches(), 1);
+    // Both wrote to the one store.
+    eventually("both records", || {
+        let (_, said, _) = gate.beside("log", &["--all", "--format", "jsonl"]);
+        (said.lines().count() == 2).then_some(())
+    });
+}
+
+#[test]
+fn a_second_process_on_the_same_socket_goes_without() {
+    let gate = Gate::start();
+    gate.wait_said("reach this process here");
+    let mut setup = Setup::new();
+    let socket = gate.setup.dir().join("crawlgate.sock");
+    setup.set("admin", "socket", &format!("{socket:?}"));
+    let command = setup.command("serve");
+    let second = Gate::spawn(setup, command);
+    second.wait_said("another crawlgate listens there");
+    let origin = Origin::with_rules(RULES);
+    assert_eq!(second.get(&origin.url("/page")).status, 200);
+    drop(second);
+    assert!(socket.exists(), "the first one's file is left alone");
+}
+
+#[test]
+fn the_process_tells_how_it_is() {
+    let gate = Gate::start();
+    gate.wait_said("reach this process here");
+    let origin = Origin::with_rules(RULES);
+    gate.get(&origin.url("/page"));
+    let mut socket = UnixStream::connect(gate.setup.dir().join("crawlgate.sock")).unwrap();
+    socket.write_all(b"{\"command\":\"status\"}\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    let answer: Value =
+        serde_json::from_str(&answer).unwrap_or_else(|why| panic!("{why}: {answer}"));
+    for (key, expected) in [
+        ("answer", Value::from("status")),
+        ("pid", gate.id().into()),
+        ("mode", "enforce".into()),
+        ("origins", 1.into()),
+    ] {
+        assert_eq!(answer[key], expected, "{key}: {answer}");
+    }
+}
+
+#[test]
+fn a_socket_that_a_crash_has_left_is_replaced() {
+    let mut gate = Gate::start();
+    let socket = gate.setup.dir().join("crawlgate.sock");
+    gate.restart(Signal::KILL);
+    gate.wait_said("reach this process here");
+    gate.signal(Signal::TERM);
+    gate.wait();
+    assert!(!socket.exists(), "it goes with its process");
+}
+
+#[test]
+fn a_store_that_cannot_be_opened_stops_the_start_and_says_what_to_do() {
+    let mut setup = Setup::new();
+    fs::write(setup.dir().join("file"), "no folder").unwrap();
+    setup.set("store", "path", "\"file/crawlgate.db\"");
+    for command in [&["serve"][..], &["run", "--", "true"]] {
+        let [subcommand, words @ ..] = command else {
+            unreachable!()
+        };
+        let output = setup.command(subcommand).args(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("file/crawlgate.db"), "{said}");
+        assert!(said.contains("[store] path"), "{said}");
+    }
+}

@@ -1,0 +1,362 @@
+//! What a person asserts over robots.txt: in the configuration, in the store, on every way through the gate.
+
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use crate::support::{Gate, Origin, RULES, Reply, Response, Setup, eventually, origin_ca_pem};
+
+/// `crawlgate override …` beside a gate.
+fn override_(setup: &Setup, words: &[&str]) -> Output {
+    setup.command("override").args(words).output().unwrap()
+}
+
+/// Adds one that holds for a day, and returns its number.
+#[track_caller]
+fn add(setup: &Setup, origin: &str, pattern: &str, action: &str) -> String {
+    let words = [
+        "add",
+        origin,
+        pattern,
+        action,
+        "--until",
+        "1d",
+        "--by",
+        "Ada Example",
+    ];
+    let output = override_(setup, &[&words[..], &["--reason", "a letter"]].concat());
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}{}", text(&output.stderr));
+    let number = said
+        .strip_prefix("override ")
+        .and_then(|rest| rest.split(':').next());
+    number.unwrap_or_else(|| panic!("{said}")).to_owned()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn origin_of(origin: &Origin) -> String {
+    origin.url("")
+}
+
+/// Asserts that this is the operator's denial, and returns its record.
+#[track_caller]
+fn denied(gate: &Gate, answer: &Response, id: &str) -> Value {
+    let record = gate.refused(answer, 403, "operator_deny");
+    let problem = answer.problem();
+    assert_eq!(problem["override"], id, "{problem}");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("a letter"), "{detail}");
+    assert!(
+        !answer.text().contains("Ada Example"),
+        "the person stays out of the answer: {}",
+        answer.text()
+    );
+    assert!(problem["robots_url"].is_null(), "{problem}");
+    let asserted = &record["override"];
+    assert_eq!(
+        (&asserted["id"], &asserted["action"], &asserted["by"]),
+        (&json!(id), &json!("deny"), &json!("Ada Example")),
+        "{record}"
+    );
+    assert!(
+        record["robots"].is_null() && record["policy"].is_null(),
+        "{record}"
+    );
+    record
+}
+
+/// Asserts that every decision so far follows from what its record names.
+#[track_caller]
+pub(crate) fn proven(gate: &Gate) {
+    let mut audit = gate.setup.command("audit");
+    let output = audit.args(["verify", "--all"]).output().unwrap();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
+
+#[test]
+fn an_override_decides_before_robots_txt_which_is_not_fetched_for_it() {
+    let gate = Gate::start();
+    for origin in [Origin::http().robots(RULES), Origin::https().robots(RULES)] {
+        let named = origin_of(&origin);
+        let deny = add(&gate.setup, &named, "/open", "deny");
+        let allow = add(&gate.setup, &named, "/private/press", "allow");
+        let url = origin.url("/open");
+        // The running process takes it over without a signal.
+        eventually("the override", || {
+            (gate.get(&url).problem()["reason"] == "operator_deny").then_some(())
+        });
+        let before = origin.seen_but_robots().len();
+        let fetches = origin.robots_fetches();
+        let record = denied(&gate, &gate.get(&url), &deny);
+        assert_eq!(record["override"]["origin"], named, "{record}");
+        assert_eq!(record["override"]["pattern"], "/open", "{record}");
+        assert!(
+            record["decided_at"].as_str().unwrap().ends_with('Z'),
+            "{record}"
+        );
+        assert_eq!(origin.robots_fetches(), fetches, "it asked for robots.txt");
+        assert_eq!(origin.seen_but_robots().len(), before, "it was forwarded");
+
+        let url = origin.url("/private/press/x");
+        gate.get(&url).is_origins(200, "page /private/press/x");
+        let record = gate.record_of(&url);
+        assert_eq!(
+            (&record["verdict"], &record["reason"]),
+            (&json!("allow"), &json!("operator_allow")),
+            "{record}"
+        );
+        assert_eq!(record["override"]["id"], allow, "{record}");
+        // Everything else is robots.txt's.
+        gate.denied(&gate.get(&origin.url("/private/x")));
+        gate.get(&origin.url("/else")).is_origins(200, "page /else");
+        assert!(gate.record_of(&origin.url("/else"))["override"].is_null());
+    }
+    proven(&gate);
+}
+
+#[test]
+fn an_unreachable_robots_txt_does_not_hold_up_what_a_person_has_allowed() {
+    let origin = Origin::http().on("/robots.txt", [Reply::status(503, "")]);
+    let mut gate = Gate::start();
+    let url = origin.url("/press/x");
+    gate.refused(&gate.get(&url), 403, "robots_unreachable");
+    let record = gate.record_of(&url);
+    let outage = &record["robots"]["unreachable"];
+    assert_eq!(
+        (&outage["cause"], &outage["answers"], &outage["attempts"]),
+        (&json!("status_503"), &json!(true), &json!(1)),
+        "{record}"
+    );
+    assert!(
+        outage["since"].is_string() && outage["next_attempt"].is_string(),
+        "{record}"
+    );
+    assert!(record["robots"]["fresh_until"].is_null(), "{record}");
+    let named = origin_of(&origin);
+    gate.reload(
+        |setup| {
+            setup
+                .set("[override]", "origin", &format!("{named:?}"))
+                .set("[override]", "pattern", "\"/press/\"")
+                .set("[override]", "action", "\"allow\"")
+                .set("[override]", "by", "\"Ada Example\"")
+                .set("[override]", "reason", "\"a letter\"");
+        },
+        "the configuration was read again",
+    );
+    gate.get(&url).is_origins(200, "page /press/x");
+    gate.refused(&gate.get(&origin.url("/x")), 403, "robots_unreachable");
+    let record = gate.record("the allowance", |record| {
+        record["reason"] == "operator_allow"
+    });
+    assert_eq!(record["override"]["id"], "config-1", "{record}");
+    assert!(record["override"]["until"].is_null(), "{record}");
+    // A list names it, and takes nothing out of the configuration.
+    let listed = text(&override_(&gate.setup, &["list"]).stdout);
+    assert!(
+        listed.contains("config-1") && listed.contains(&named),
+        "{listed}"
+    );
+    let output = override_(&gate.setup, &["remove", "config-1", "--by", "Ada"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("config.toml"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn a_reload_puts_configured_ones_in_force_and_out_of_it() {
+    let mut gate = Gate::start();
+    let origin = Origin::with_rules("");
+    let url = origin.url("/x");
+    gate.get(&url).is_origins(200, "page /x");
+    let named = origin_of(&origin);
+    gate.reload(
+        |setup| {
+            setup
+                .set("[override]", "origin", &format!("{named:?}"))
+                .set("[override]", "action", "\"deny\"")
+                .set("[override]", "by", "\"Ada Example\"")
+                .set("[override]", "reason", "\"a letter\"");
+        },
+        "the configuration was read again",
+    );
+    denied(&gate, &gate.get(&url), "config-1");
+    gate.reload(
+        |setup| {
+            setup.set("[override]", "until", "\"2020-01-01\"");
+        },
+        "the configuration was read again",
+    );
+    gate.get(&url).is_origins(200, "page /x");
+    assert_eq!(origin.seen_but_robots(), ["GET /x", "GET /x"]);
+}
+
+#[test]
+fn a_deny_is_never_forwarded_whatever_robots_says_and_however_it_is_asked_for() {
+    let setup = Setup::new();
+    let files = [
+        ("allowed", Reply::ok("User-agent: *\nAllow: /\n")),
+        ("no file", Reply::status(404, "")),
+        ("unreachable", Reply::status(500, "")),
+        ("disallowed", Reply::ok("User-agent: *\nDisallow: /\n")),
+    ];
+    let origins: Vec<_> = files
+        .into_iter()
+        .map(|(name, reply)| (name, Origin::http().on("/robots.txt", [reply])))
+        .collect();
+    for (_, origin) in &origins {
+        add(&setup, &origin_of(origin), "/no/", "deny");
+    }
+    // In force from the first request on: it was there before the gate was.
+    let command = setup.command("serve");
+    let gate = Gate::spawn(setup, command);
+    for (name, origin) in &origins {
+        for path in [
+            "/no/",
+            "/no/x?y",
+            "/%6eo/x",
+            "//no/x",
+            "/a/../no/x",
+            "/a/%2e%2e/no/x",
+            "/./no/x",
+        ] {
+            for method in ["GET", "HEAD", "POST"] {
+                let answer = gate.request(method, &origin.url(path), "");
+                assert!(
+                    answer.status == 403 && answer.is_ours(),
+                    "{name}: {method} {path}: {answer:?}"
+                );
+            }
+        }
+        // robots.txt itself is not for anybody to deny.
+        let answer = gate.get(&origin.url("/robots.txt"));
+        assert!(!answer.is_ours(), "{name}: {answer:?}");
+        assert_eq!(origin.seen_but_robots(), [""; 0], "{name}");
+    }
+    for record in gate.records() {
+        let reason = record["reason"].as_str().unwrap();
+        assert!(
+            ["operator_deny", "robots_txt"].contains(&reason),
+            "{record}"
+        );
+    }
+}
+
+#[test]
+fn an_allow_of_the_whole_origin_opens_a_tunnel_and_any_deny_shuts_it() {
+    let allowed = Origin::https().robots("User-agent: *\nDisallow: /\n");
+    let denied = Origin::https().robots("");
+    let mut setup = Setup::new();
+    setup.set("tls", "tunnel", "[\"bank.test\"]");
+    for (origin, pattern, action) in [(&allowed, "/", "allow"), (&denied, "/x", "deny")] {
+        add(&setup, &origin.url_as("bank.test", ""), pattern, action);
+    }
+    let command = setup.command("serve");
+    let gate = Gate::spawn(setup, command);
+    let authority = format!("bank.test:{}", allowed.port());
+    let mut wire = gate.connect();
+    let answer = wire.tunnel(&authority);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let mut wire = wire.tls("bank.test", origin_ca_pem());
+    wire.get_inside(&authority, "/inside")
+        .is_origins(200, "page /inside");
+    drop(wire);
+    let record = gate.record("the tunnel", |record| record["via"] == "tunnel");
+    assert_eq!(record["reason"], "operator_allow", "{record}");
+
+    let mut wire = gate.connect();
+    let answer = wire.tunnel(&format!("bank.test:{}", denied.port()));
+    gate.refused(&answer, 403, "operator_deny");
+    assert_eq!(denied.seen().len(), 0, "not even robots.txt");
+}
+
+#[test]
+fn one_that_is_removed_or_wrong_does_not_hold() {
+    let gate = Gate::start();
+    let origin = Origin::with_rules("");
+    let (named, url) = (origin_of(&origin), origin.url("/x"));
+    let number = add(&gate.setup, &named, "/", "deny");
+    eventually("the override", || {
+        (gate.get(&url).problem()["reason"] == "operator_deny").then_some(())
+    });
+    // What decides without being sent knows of it, too.
+    let check = |format: &[&str]| {
+        let output = gate.setup.command("check").arg(&url).args(format).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let shown = check(&[]);
+    assert!(
+        shown.contains("operator_deny") && shown.contains("by Ada Example: a letter"),
+        "{shown}"
+    );
+    let document: Value = serde_json::from_str(&check(&["--json"])).unwrap();
+    assert_eq!(document["override"]["id"], number, "{document}");
+    let listed = override_(&gate.setup, &["list", "--json"]);
+    let one: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(
+        (&one["id"], &one["action"], &one["pattern"], &one["by"]),
+        (
+            &json!(number),
+            &json!("deny"),
+            &json!("/"),
+            &json!("Ada Example")
+        ),
+        "{one}"
+    );
+    let output = override_(&gate.setup, &["remove", &number, "--by", "Ada Example"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    eventually("its end", || (gate.get(&url).status == 200).then_some(()));
+    let again = override_(&gate.setup, &["remove", &number, "--by", "Ada Example"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(
+        text(&again.stderr).contains("no such override"),
+        "{}",
+        text(&again.stderr)
+    );
+
+    let signed = ["--by", "Ada", "--reason", "a letter"];
+    for (case, words, mention) in [
+        ("no end", &["add", &*named, "deny"][..], "--until"),
+        (
+            "an end that has passed",
+            &["add", &named, "deny", "--until", "2020-01-01"],
+            "passed",
+        ),
+        (
+            "an end too far",
+            &["add", &named, "deny", "--until", "2999-01-01"],
+            "more than a year",
+        ),
+        (
+            "a URL",
+            &["add", &url, "deny", "--until", "1d"],
+            "more than an origin",
+        ),
+        (
+            "no pattern",
+            &["add", &named, "x", "deny", "--until", "1d"],
+            "begins with / or *",
+        ),
+        (
+            "no action",
+            &["add", &named, "/x", "--until", "1d"],
+            "allow",
+        ),
+    ] {
+        let output = override_(&gate.setup, &[words, &signed].concat());
+        assert_eq!(output.status.code(), Some(2), "{case}");
+        let said = text(&output.stderr);
+        assert!(said.contains(mention), "{case}: {said}");
+    }
+    let listed = override_(&gate.setup, &["list", "--all"]);
+    assert_eq!(text(&listed.stdout), "no overrides are in force\n");
+}

@@ -1,0 +1,103 @@
+//! What the running program records can be proven afterwards, whatever it was.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Gate, Origin, RULES, Reply, eventually};
+
+/// `crawlgate audit verify --all --json`
+#[track_caller]
+fn verified(gate: &Gate, ok: bool) -> Value {
+    let (code, said, error) = gate.beside("audit", &["verify", "--all", "--json"]);
+    let told: Value =
+        serde_json::from_str(&said).unwrap_or_else(|why| panic!("{why}: {said}{error}"));
+    assert_eq!(
+        (code, &told["ok"]),
+        (Some(i32::from(!ok)), &ok.into()),
+        "{told:#}"
+    );
+    told
+}
+
+#[test]
+fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
+    let mut gate = Gate::with(|setup| {
+        setup.set("tls", "tunnel", "[\"bank.test\"]");
+    });
+    let site = Origin::with_rules(RULES);
+    let secure = Origin::https().robots(RULES);
+    let bare = Origin::http().on("/robots.txt", [Reply::status(404, "")]);
+    let broken = Origin::http().on("/robots.txt", [Reply::status(503, "")]);
+    let babbling = Origin::http().on("/robots.txt", [Reply::raw("hello\r\n\r\n")]);
+    let bank = Origin::https().robots("User-agent: *\nDisallow: /x\n");
+    #[rustfmt::skip] // one row, one request
+    let requests = [
+        ("a rule disallows", site.url("/private?a=b"), "robots_disallow"),
+        ("a rule allows", site.url("/private/open"), "robots_allow"),
+        ("no rule matches", site.url("/"), "robots_allow"),
+        ("a path that could be read otherwise", site.url("/x/..//private"), "path_guard"),
+        ("robots.txt itself", site.url("/robots.txt"), "robots_txt"),
+        ("inside TLS", secure.url("/private"), "robots_disallow"),
+        ("an odd spelling", site.url("/%70rivate/\u{e9}\"|"), "robots_disallow"),
+        ("no robots.txt", bare.url("/x"), "robots_unavailable"),
+        ("robots.txt that cannot be had", broken.url("/x"), "robots_unreachable"),
+        ("an answer that is not HTTP", babbling.url("/x"), "robots_unreachable"),
+    ];
+    for (name, url, reason) in &requests {
+        gate.get(url);
+        let record = gate.record(name, |record| {
+            record["reason"] == *reason && &record["url"] == url
+        });
+        assert!(record["decided_at"].is_string(), "{name}: {record}");
+    }
+    let mut wire = gate.connect();
+    wire.tunnel(&format!("bank.test:{}", bank.port()));
+    gate.record("the tunnel", |record| record["reason"] == "opaque_tunnel");
+    for (pattern, action) in [("/private", "allow"), ("/closed", "deny")] {
+        let words = [
+            "add",
+            &bare.url(""),
+            pattern,
+            action,
+            "--until",
+            "1d",
+            "--by",
+            "Ada",
+            "--reason",
+            "a letter",
+        ];
+        let (code, _, error) = gate.beside("override", &words);
+        assert_eq!(code, Some(0), "{error}");
+    }
+    for (path, reason) in [
+        ("/private/x", "operator_allow"),
+        ("/closed", "operator_deny"),
+    ] {
+        eventually("the override to hold", || {
+            gate.get(&bare.url(path));
+            gate.records()
+                .iter()
+                .any(|record| record["reason"] == reason)
+                .then_some(())
+        });
+    }
+    // While it runs, and after its end.
+    verified(&gate, true);
+    gate.signal(Signal::TERM);
+    gate.wait();
+    let told = verified(&gate, true);
+    assert_eq!(told["records"], gate.records().len());
+    assert_eq!(told["sealed"], told["records"], "sealed at its end");
+    assert_eq!(
+        (&told["proven"], &told["attested"]),
+        (&told["records"], &serde_json::json!({}))
+    );
+
+    // The program's own log and the store tell of the same decisions.
+    let (_, listed, _) = gate.beside("log", &["--all", "--format", "jsonl"]);
+    assert_eq!(listed, std::fs::read_to_string(gate.log_path()).unwrap());
+    let id = gate.records()[0]["id"].as_str().unwrap().to_owned();
+    let (code, said, _) = gate.beside("audit", &["verify", &id]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(">     3  Disallow: /private\n"), "{said}");
+}

@@ -1,0 +1,85 @@
+//! `[audit] durability = "strict"`: a denial is kept before it is told.
+
+use serde_json::json;
+
+use crate::support::{Gate, Origin, RULES, Setup};
+
+fn strict(configure: impl FnOnce(&mut Setup)) -> Gate {
+    Gate::with(|setup| {
+        setup.set("audit", "durability", "\"strict\"");
+        configure(setup);
+    })
+}
+
+#[test]
+fn whoever_is_denied_finds_the_record_in_place() {
+    let gate = strict(|_| ());
+    let origin = Origin::with_rules(RULES);
+    let mut wire = gate.connect();
+    for n in 0..50 {
+        let url = origin.url(&format!("/private/{n}"));
+        let answer = wire.get(&url);
+        // Looked at once, without patience.
+        let records = gate.records();
+        let found: Vec<_> = records
+            .iter()
+            .filter(|record| record["url"] == url)
+            .collect();
+        assert_eq!(found.len(), 1, "{url}: {records:?}");
+        assert_eq!(found[0]["id"], answer.problem()["id"], "{url}");
+        assert_eq!(found[0]["status"], 403, "{url}");
+        assert_eq!(found[0]["bytes_out"], answer.text().len(), "{url}");
+        assert!(found[0]["error"] == "http_request_denied", "{}", found[0]);
+    }
+    // Other refusals are denials, too; what is forwarded waits for nobody.
+    let answer = gate
+        .connect()
+        .exchange("GET /origin-form HTTP/1.1\r\nHost: x\r\n\r\n");
+    let id = answer.problem()["id"].clone();
+    assert!(gate.records().iter().any(|record| record["id"] == id));
+    let url = origin.url("/open");
+    gate.get(&url).is_origins(200, "page /open");
+    gate.record_of(&url);
+    let ids: std::collections::HashSet<_> = gate
+        .records()
+        .iter()
+        .map(|record| record["id"].to_string())
+        .collect();
+    assert_eq!(ids.len(), gate.records().len(), "one was recorded twice");
+}
+
+#[test]
+fn a_head_request_is_denied_without_a_body_and_recorded_so() {
+    let gate = strict(|_| ());
+    let origin = Origin::with_rules(RULES);
+    let url = origin.url("/private");
+    let answer = gate.request("HEAD", &url, "");
+    assert_eq!(answer.status, 403);
+    let records = gate.records();
+    let record = records.iter().find(|record| record["url"] == url).unwrap();
+    assert_eq!(record["bytes_out"], 0, "{record}");
+}
+
+#[test]
+fn a_denial_that_cannot_be_kept_is_not_told_unless_that_is_to_go_on() {
+    for (on_failure, status, reason) in [
+        ("\"deny\"", 503, "log_failed"),
+        ("\"continue\"", 403, "robots_disallow"),
+    ] {
+        let gate = strict(|setup| {
+            setup
+                .set("log", "file", "\"/dev/full\"")
+                .set("log", "decisions", "\"denied\"")
+                .set("log", "on_failure", on_failure)
+                .set("store", "path", "\"\"");
+        });
+        let origin = Origin::with_rules(RULES);
+        for n in 0..3 {
+            let answer = gate.get(&origin.url(&format!("/private/{n}")));
+            assert_eq!(answer.status, status, "{on_failure}: {answer:?}");
+            assert!(answer.is_ours() && answer.whole, "{answer:?}");
+            assert_eq!(answer.problem()["reason"], json!(reason), "{answer:?}");
+        }
+        assert_eq!(origin.seen_but_robots(), [""; 0]);
+    }
+}

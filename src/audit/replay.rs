@@ -24,10 +24,10 @@ pub use self::evidence::{Evidence, Unreadable};
 use self::premises::{Gap, agent, asserted, contradiction, cut, mode, state, target, time};
 use crate::clock::Moment;
 use crate::config::Mode;
-use crate::policy::overrides::{Action, Overrides};
+use crate::policy::overrides::Overrides;
 use crate::policy::terms::{Terms, TermsDigest};
 use crate::policy::{self, Decision, Reason, Ruling, Target};
-use crate::rep::{ComparisonPath, PathPattern, Robots};
+use crate::rep::Robots;
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::Stance;
 
@@ -77,8 +77,6 @@ pub enum Attested {
     Unrecorded,
     /// What came through the tunnel was neither TLS nor HTTP.
     NotHttp,
-    /// An override speaks of the path as it is written; of its other readings, other overrides must have spoken.
-    Readings,
     /// The query was left out of the record, as configured.
     Redacted,
     /// The URL or the chain of product tokens was too long to be recorded whole.
@@ -98,7 +96,6 @@ impl Attested {
             Self::Paced => "paced",
             Self::Unrecorded => "unrecorded",
             Self::NotHttp => "not_http",
-            Self::Readings => "readings",
             Self::Redacted => "redacted",
             Self::Cut => "cut",
             Self::Older => "older",
@@ -115,7 +112,6 @@ impl fmt::Display for Attested {
             Self::Paced => "it was deferred because the origin's turn had not come, which leaves nothing to replay",
             Self::Unrecorded => "decisions could not be recorded",
             Self::NotHttp => "what came through the tunnel was neither TLS nor HTTP, and was not kept",
-            Self::Readings => "the override that it names does not speak of all readings of the path: others did",
             Self::Redacted => "the URL's query was left out of the record ([log] redact_query)",
             Self::Cut => "the request was too long to be recorded whole",
             Self::Older => "an earlier crawlgate recorded it, without all that a replay needs",
@@ -174,7 +170,7 @@ fn decide(
     terms: Option<&Terms>,
     snapshot: Option<&Arc<Snapshot>>,
 ) -> Result<Decision, Gap> {
-    if let Some(why) = unproven(reason, evidence.opaque) {
+    if let Some(why) = unproven(reason, evidence) {
         return Err(Gap::Attested(why));
     }
     let target = target(evidence)?;
@@ -228,30 +224,16 @@ fn by_path_or_override(
     let Some(named) = &evidence.overridden else {
         return Ok(Err(target));
     };
-    let asserted = asserted(named)?;
-    let pattern = PathPattern::new(&asserted.pattern)
-        .map_err(|error| contradiction("override.pattern", &named.pattern, error.to_string()))?;
-    let is_allow = asserted.action == Action::Allow;
-    let overrides = Overrides::new([asserted]);
-    let ruling = if evidence.opaque {
+    let overrides = Overrides::new([asserted(named)?]);
+    Ok(if evidence.opaque {
         policy::decide_tunnel_by_override(target, &overrides, mode, decided)
     } else {
         policy::decide_by_override(target, &overrides, mode, decided)
-    };
-    match ruling {
-        Err(target) if is_allow && !evidence.opaque => {
-            let written = ComparisonPath::new(target.path.as_str().as_bytes());
-            if pattern.matches(&written) && evidence.reason == Reason::OperatorAllow.as_str() {
-                return Err(Gap::Attested(Attested::Readings));
-            }
-            Ok(Err(target))
-        }
-        ruling => Ok(ruling),
-    }
+    })
 }
 
 /// Why a decision for this reason rests on nothing that could be kept; `None` where it can be made again.
-fn unproven(reason: Reason, opaque: bool) -> Option<Attested> {
+fn unproven(reason: Reason, evidence: &Evidence<'_>) -> Option<Attested> {
     match reason {
         Reason::BadRequest | Reason::Misdirected | Reason::AddressProhibited => {
             Some(Attested::Unjudged)
@@ -259,7 +241,8 @@ fn unproven(reason: Reason, opaque: bool) -> Option<Attested> {
         Reason::RobotsPending => Some(Attested::Pending),
         Reason::Paced => Some(Attested::Paced),
         Reason::LogFailed => Some(Attested::Unrecorded),
-        Reason::OpaqueTunnel if !opaque => Some(Attested::NotHttp),
+        // An opaque tunnel is refused by rules, and names what they stood under; this one was looked into.
+        Reason::OpaqueTunnel if evidence.policy.is_none() => Some(Attested::NotHttp),
         Reason::RobotsAllow
         | Reason::NoRules
         | Reason::RobotsUnavailable

@@ -96,7 +96,10 @@ async fn write(config: &Config, store: &Arc<dyn Store>, records: u64) -> Duratio
 
 /// One of ten is denied; a thousand sites.
 fn record(log: &Log, n: u64, now: Moment) {
-    let (host, is_denied) = (format!("www.site-{}.example", n * 7 % 1_000), n % 10 == 0);
+    let (host, is_denied) = (
+        format!("www.site-{}.example", n * 7 % 1_000),
+        n.is_multiple_of(10),
+    );
     let (verdict, reason) = match is_denied {
         true => ("deny", "robots_disallow"),
         false => ("allow", "robots_allow"),

@@ -2,7 +2,8 @@
 //!
 //! A crawler in any language points `http_proxy` and `https_proxy` here. Each request is held against the
 //! robots.txt of its origin (scheme, host, port); what that disallows is answered 403 and never reaches the
-//! origin, everything else is forwarded as it is, and each denial is kept with the rule that it rests on.
+//! origin, everything else is forwarded as it is, and each denial is kept with the robots.txt that it rests on, so
+//! that it can be made again and proven.
 //!
 //! # What carries it
 //!
@@ -13,24 +14,27 @@
 //! 3. **One path.** Plain requests, intercepted ones and tunnels ask the same [`gate`] and leave through the
 //!    same exit, which records each exchange once, also when it fails or the crawler hangs up.
 //! 4. **The answer names the rule that decided.** One [`policy::Decision`] feeds the response, the record and
-//!    the summary, so they cannot disagree.
+//!    the summary, so they cannot disagree; [`audit::replay`] comes to it again from the record, by the same code.
 //! 5. **Time is an argument.** [`clock`] alone reads it.
 //!
 //! # One request's way
 //!
 //! `proxy::server` accepts → `proxy::wire` lets pass what `proxy::framing` finds well-formed → `proxy::exchange`
 //! opens the ledger and identifies the [`agent`] → `proxy::target` reads the request target, once →
-//! [`gate::Gate::clear`] asks [`robots::registry`] for the origin's state, which fetches where nothing usable is
-//! known, then [`policy::decide`], then [`pace`] → `proxy::fields` and `proxy::upstream` forward through
-//! [`egress`], or `proxy::respond` refuses → `proxy::ledger` writes the record to [`audit`]. A CONNECT goes through
+//! [`gate::Gate::clear`] asks the walls of [`egress`], then [`policy::overrides`] (what a person asserted needs no
+//! robots.txt), then [`robots::registry`] for the origin's state, which asks the [`store`] and fetches where nothing
+//! usable is known, then [`policy::decide`], then [`pace`] → `proxy::fields` and `proxy::upstream` forward through
+//! [`egress`], or `proxy::respond` refuses → `proxy::ledger` gives the record to [`audit`], whose writer puts it into
+//! the [`store`], behind the robots.txt that it rests on. A CONNECT goes through
 //! `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and what is inside begins again at `proxy::wire`.
 //!
 //! # Reading order
 //!
 //! [`clock`] · [`rep`] · [`config`] · [`robots::access`], [`robots::state`] · [`agent`] · [`policy`] · [`trust`],
-//! [`egress`] · [`robots::fetch`], [`robots::registry`] · [`pace`] · [`audit`] · [`gate`] · [`ca`] · [`proxy`] ·
-//! [`cli`]. One arrow points back, on purpose: a fetch of robots.txt is an errand of [`egress`] that only
-//! [`robots::fetch`] can issue, as only [`policy`] can issue a permit.
+//! [`egress`] · [`store`], [`robots::memory`] · [`audit`] · [`robots::fetch`], [`robots::registry`] · [`pace`] ·
+//! [`gate`] · [`ca`] · [`proxy`] · [`admin`] · [`audit::replay`], [`audit::verify`] · [`cli`]. Two arrows point back, on
+//! purpose: a fetch of robots.txt is an errand of [`egress`] that only [`robots::fetch`] can issue, as only [`policy`]
+//! can issue a permit; and [`policy`] names the wall of [`egress`] that an origin is behind.
 //!
 //! # Where this departs from a textbook
 //!
@@ -38,6 +42,8 @@
 //!   first, strictly. What it refuses is answered in its turn through the same exit (see `proxy::wire`).
 //! - The pool of upstream connections is ours (`egress::pool`): what hyper-util offers takes a microsecond more a
 //!   request and cannot tell whether a lost request may be sent again.
+//! - The store is asked for an origin once, at its first request, and is written by one thread behind a queue: nothing
+//!   on the way of a request whose origin is known waits for a disk, unless `[audit] durability` is `strict`.
 //! - [`rep::Origin`] leaves hosts of unusual spelling to the `url` crate; all else in [`rep`] is the standard library
 //!   and `memchr`.
 

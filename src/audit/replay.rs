@@ -2,8 +2,8 @@
 //!
 //! A record holds what went into a decision as well as what came out: who asked for what, when, what was known of the
 //! origin's robots.txt, under which settings, which override held. [`replay`] puts the first half back together, asks
-//! the very functions that decided then ([`State::stance`], [`policy::decide`]), and compares what they answer with the
-//! second half. Nothing of the rules is written down twice, and nothing of the world is asked: no clock, no network.
+//! the very functions that decided then ([`State::stance`](crate::robots::state::State::stance),
+//! [`policy::decide`]), and compares what they answer with the second half. Nothing of the rules is written down twice, and nothing of the world is asked: no clock, no network.
 //!
 //! # What a replay proves, and what it takes on trust
 //!

@@ -19,14 +19,21 @@ use crate::store::{self, Access, Acknowledgement, Store, StoredDecision, TallyKe
 
 /// Arguments of `crawlgate log`.
 #[derive(Args, Clone, Debug)]
-#[command(args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP)]
 pub struct LogArgs {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
+    list: ListArgs,
+}
+
+/// What to list, and how.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+struct ListArgs {
+    #[command(flatten)]
     filter: FilterArgs,
     /// The latest so many; of a summary, the most frequent so many
-    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 50)]
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = MOST)]
     limit: usize,
     /// All there are, page by page, oldest first
     #[arg(long, conflicts_with = "limit")]
@@ -41,6 +48,22 @@ pub struct LogArgs {
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
 }
+
+impl Default for ListArgs {
+    fn default() -> Self {
+        Self {
+            filter: FilterArgs::default(),
+            limit: MOST,
+            all: false,
+            follow: false,
+            summary: None,
+            format: Format::Table,
+        }
+    }
+}
+
+/// Decisions listed where nothing is said.
+const MOST: usize = 50;
 
 const AFTER_HELP: &str = "\
 Times are UTC: 2026-11-20, 2026-11-20T12:00, or how long ago: 2h, 7d.
@@ -81,7 +104,7 @@ enum Command {
 }
 
 /// What a summary counts by.
-#[derive(ValueEnum, Clone, Copy, Debug)]
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     /// Origin
     Origin,
@@ -122,6 +145,10 @@ pub fn run(args: &LogArgs, config: &Config) -> ExitCode {
 }
 
 fn told(args: &LogArgs, config: &Config) -> Result<(), String> {
+    // Not clap's to refuse: it would refuse --config before a command, too.
+    if args.command.is_some() && args.list != ListArgs::default() {
+        return Err("the options of the list stand without a command".to_owned());
+    }
     let open = |access| store::open(config, access).map_err(|error| error.to_string());
     let mut store = open(Access::Read)?;
     if let Some(Command::Ack { .. }) = args.command {
@@ -131,7 +158,7 @@ fn told(args: &LogArgs, config: &Config) -> Result<(), String> {
     let runtime = super::small_runtime()?;
     runtime.block_on(async {
         match &args.command {
-            None => list::list(args, &store).await,
+            None => list::list(&args.list, &store).await,
             Some(Command::Show { id, json }) => show(&store, id, *json).await,
             Some(Command::Ack { id, note, by }) => {
                 acknowledge(&store, id, note, by.as_deref()).await

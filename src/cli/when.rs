@@ -69,8 +69,9 @@ mod tests {
     #[test]
     fn times_are_read_as_people_write_them() {
         let now = Moment::from_millis(1_795_176_000_123); // 2026-11-20T12:00:00.123Z
+        type Read = Result<&'static str, ()>;
         #[rustfmt::skip] // one row, one case
-        let cases: &[(&str, &str, Result<&str, ()>, Result<&str, ()>)] = &[
+        let cases: &[(&str, &str, Read, Read)] = &[
             ("a day, from its start or to its end", "2026-11-20", Ok("2026-11-20T00:00:00.000Z"), Ok("2026-11-21T00:00:00.000Z")),
             ("the last day of a year", "2026-12-31", Ok("2026-12-31T00:00:00.000Z"), Ok("2027-01-01T00:00:00.000Z")),
             ("minutes", "2026-11-20T11:30", Ok("2026-11-20T11:30:00.000Z"), Ok("2026-11-20T11:30:00.000Z")),

@@ -1,6 +1,6 @@
 //! The embedded engine: one SQLite file.
 //!
-//! It is written by one thread and read by a few ([`worker`]), through a write-ahead log, so that readers and the
+//! It is written by one thread and read by a few (`worker`), through a write-ahead log, so that readers and the
 //! writer, in this process and in others, do not wait for each other. A write that has been answered is in the file's
 //! log: a kill of the process takes nothing of it, a power cut what the disk had not taken yet (`[store] synchronous`).
 //!

@@ -114,7 +114,7 @@ impl Row<'_> {
     /// Its identifier and its line.
     pub(super) fn line(&self) -> (String, Vec<u8>) {
         let id = DecisionId::mint(self.time).to_string();
-        let time = crate::config::format_moment(self.time);
+        let time = crate::audit::time_text(self.time);
         let hex = |sha256: Sha256| sha256.map(|octet| format!("{octet:02x}")).concat();
         let record = serde_json::json!({
             "time": time, "id": id, "mode": "enforce", "verdict": self.verdict, "reason": self.reason,

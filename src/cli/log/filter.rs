@@ -10,7 +10,7 @@ use crate::rep::{Origin, PathPattern, Scheme};
 use crate::store::DecisionQuery;
 
 /// Conditions; all that are given must hold.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FilterArgs {
     /// Not before
     #[arg(long, value_name = "TIME")]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::sheet::Sheet;
-use super::{LogArgs, summary};
+use super::{ListArgs, summary};
 use crate::cli::screen;
 use crate::clock::Clock;
 use crate::store::{DecisionQuery, Store};
@@ -17,7 +17,7 @@ const PAGE: usize = 500;
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Writes what the arguments ask for.
-pub(super) async fn list(args: &LogArgs, store: &Arc<dyn Store>) -> Result<(), String> {
+pub(super) async fn list(args: &ListArgs, store: &Arc<dyn Store>) -> Result<(), String> {
     let query = args.filter.query(Clock::system().now())?;
     if let Some(key) = args.summary {
         let limit = if args.all { usize::MAX } else { args.limit };

@@ -31,8 +31,7 @@ pub fn check(path: &Path) -> Result<Vec<String>, StoreError> {
     let connection = open::reader(path)?;
     let mut faults = Vec::new();
     // What cannot be read to its end is told, too, and the next is looked at all the same.
-    let looks: [fn(&Connection, &mut Vec<String>) -> Result<(), Failure>; 4] =
-        [structure, references, links, texts];
+    let looks: [Look; 4] = [structure, references, links, texts];
     for look in looks {
         if let Err(failure) = look(&connection, &mut faults) {
             let told = failure.at(path).message;
@@ -43,6 +42,9 @@ pub fn check(path: &Path) -> Result<Vec<String>, StoreError> {
     }
     Ok(faults)
 }
+
+/// Adds what is wrong in one respect.
+type Look = fn(&Connection, &mut Vec<String>) -> Result<(), Failure>;
 
 /// The engine's own look at its pages and indices.
 fn structure(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {

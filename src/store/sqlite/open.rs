@@ -19,14 +19,18 @@ use crate::store::{Access, StoreError, StoreErrorKind, chain};
 /// How long one process waits for another's write.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Pages of 4 KiB in the write-ahead log after which it is carried over into the database: 16 MiB.
-const CHECKPOINT: i32 = 4_096;
+/// Octets of a page: several records fit, so that little is left over behind the last one.
+const PAGE: i32 = 8_192;
+
+/// Pages in the write-ahead log after which it is carried over into the database: 16 MiB.
+const CHECKPOINT: i32 = 2_048;
 
 /// What the write-ahead log is cut back to when it has grown beyond, in octets.
 const LOG_SIZE: i64 = 32 * 1024 * 1024;
 
-/// What a connection keeps of the database in memory, in KiB.
-const CACHE: i32 = 8 * 1024;
+/// What a connection keeps of the database in memory, in KiB: one that reads, and the one that writes.
+const CACHE: i32 = 4 * 1024;
+const WRITER_CACHE: i32 = 16 * 1024;
 
 /// Statements that a connection keeps ready.
 const STATEMENTS: usize = 64;
@@ -39,6 +43,7 @@ pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection
         let standing = known(&connection, path)?;
         if standing == Standing::Empty {
             // Only an empty database can be told so.
+            connection.pragma_update(None, "page_size", PAGE)?;
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -49,6 +54,7 @@ pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection
         connection.pragma_update(None, "synchronous", synchronous)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
         connection.pragma_update(None, "journal_size_limit", LOG_SIZE)?;
+        connection.pragma_update(None, "cache_size", -WRITER_CACHE)?;
         if standing != Standing::Known(STEPS.len()) {
             schema::migrate(&mut connection, STEPS)?;
         }

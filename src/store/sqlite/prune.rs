@@ -25,7 +25,7 @@ const DECISIONS: u64 = 250;
 const TEXTS: usize = 32;
 
 /// Free pages that one step gives back to the file system.
-const PAGES: i64 = 128;
+const PAGES: i64 = 64;
 
 /// See [`Store::prune`](crate::store::Store::prune).
 pub(super) fn step(

@@ -1,8 +1,9 @@
 //! Everything that is asked of the database.
 //!
-//! An index narrows down, [`Filter`] decides. Long ways are gone in steps, each a statement of its own: whoever reads
-//! all of it for minutes must not keep the engine from carrying over its log meanwhile.
+//! Time narrows down, by its index; [`Filter`] decides. Long ways are gone in steps, each a statement of its own:
+//! whoever reads all of it for minutes must not keep the engine from carrying over its log meanwhile.
 
+use memchr::memmem;
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
 
 use super::error::Failure;
@@ -131,31 +132,31 @@ fn walk(
     mut visit: impl FnMut(StoredDecision) -> bool,
 ) -> Result<(), Failure> {
     let (mut least, mut most) = bounds(connection, query, hints)?;
-    let narrowed = match (filter.host(), query.acknowledged) {
-        (Some(_), _) => "AND host = :host",
-        (None, Some(true)) => "AND person IS NOT NULL",
-        (None, _) => "",
+    let narrowed = match query.acknowledged {
+        Some(true) => "AND person IS NOT NULL",
+        _ => "",
     };
     let order = if query.newest_first { "DESC" } else { "ASC" };
     let text = format!(
-        "{DECISION} WHERE decision.seq BETWEEN :least AND :most {narrowed} ORDER BY decision.seq {order} LIMIT :limit"
+        "{DECISION} WHERE decision.seq BETWEEN ?1 AND ?2 {narrowed} ORDER BY decision.seq {order} LIMIT ?3"
     );
     let mut statement = connection.prepare_cached(&text)?;
+    // Most records are of another host, and show it without being read as JSON.
     let host = filter.host().map(str::to_ascii_lowercase);
+    let host = host.as_ref().map(memmem::Finder::new);
     while least <= most {
-        let mut parameters: Vec<(&str, &dyn rusqlite::ToSql)> = Vec::new();
-        let (from, to, limit) = (integer(least), integer(most), limit(STEP));
-        parameters.extend([(":least", &from as &dyn rusqlite::ToSql), (":most", &to)]);
-        parameters.push((":limit", &limit));
-        if host.is_some() {
-            parameters.push((":host", &host));
-        }
-        let mut rows = statement.query(&*parameters)?;
+        let mut rows = statement.query(params![integer(least), integer(most), limit(STEP)])?;
         let (mut count, mut last) = (0, 0);
         while let Some(row) = rows.next()? {
-            let decision = rows::decision(row)?;
-            (count, last) = (count + 1, decision.seq);
-            if !visit(decision) {
+            (count, last) = (count + 1, number(row.get("seq")?));
+            let record = row.get_ref("record")?.as_bytes().unwrap_or_default();
+            if host
+                .as_ref()
+                .is_some_and(|host| host.find(record).is_none())
+            {
+                continue;
+            }
+            if !visit(rows::decision(row)?) {
                 return Ok(());
             }
         }
@@ -247,8 +248,8 @@ pub(super) fn place(connection: &Connection, id: &str) -> Result<Option<i64>, Fa
     let Some(began) = DecisionId::time_of(id) else {
         return Ok(None);
     };
-    let mut statement =
-        connection.prepare_cached("SELECT seq FROM decision WHERE time = ?1 AND id = ?2")?;
+    let mut statement = connection
+        .prepare_cached("SELECT seq FROM decision WHERE time = ?1 AND record->>'id' = ?2")?;
     let seq = statement.query_row(params![time(began), id], |row| row.get(0));
     Ok(seq.optional()?)
 }

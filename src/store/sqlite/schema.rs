@@ -1,8 +1,9 @@
 //! What the database looks like, and how an older one becomes so.
 //!
 //! Tables are written to be read: by the views below, in the `sqlite3` shell. Times are milliseconds since the epoch,
-//! UTC, in tables, and text in views. Of a decision the record alone is stored, with what finds it (`time`) and proves
-//! it (`hash`); its other columns are computed from the record, so they cannot disagree with it.
+//! UTC, in tables, and text in views. Of a decision the record alone is stored, with what finds it (`time`) and
+//! proves it (`hash`). All else is computed from the record by a view, so it cannot disagree with it; as generated
+//! columns of the table they would be computed with each insertion, at twice its price.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
@@ -84,32 +85,15 @@ CREATE TRIGGER fetch_gone AFTER DELETE ON fetch
     WHEN old.sha256 IS NOT NULL
     BEGIN INSERT OR IGNORE INTO leftover VALUES (old.sha256, 0); END;
 
--- `record` is the decision, octet for octet as it was written. `hash` is the SHA-256 of the hash before it (of 32 zero
--- octets before the first) and `record`. `seq` has no gaps.
+-- `record` is the decision, octet for octet as it was written, and `time` is its time, to be found by.
+-- `hash` is the SHA-256 of the hash before it (of 32 zero octets before the first) and `record`. `seq` has no gaps.
 CREATE TABLE decision (
     seq INTEGER PRIMARY KEY,
     time INTEGER NOT NULL,
     hash BLOB NOT NULL,
-    record TEXT NOT NULL,
-    id TEXT AS (record->>'id'),
-    mode TEXT AS (record->>'mode'),
-    verdict TEXT AS (record->>'verdict'),
-    reason TEXT AS (record->>'reason'),
-    client TEXT AS (record->>'$.client.address'),
-    agent TEXT AS (record->>'$.agent.chain'),
-    user_agent TEXT AS (record->>'user_agent'),
-    method TEXT AS (record->>'method'),
-    url TEXT AS (record->>'url'),
-    scheme TEXT AS (record->>'scheme'),
-    host TEXT AS (record->>'host'),
-    port INTEGER AS (record->>'port'),
-    rule TEXT AS (record->>'$.rule.text'),
-    line INTEGER AS (record->>'$.rule.line'),
-    sha256 TEXT AS (record->>'$.robots.sha256'),
-    status INTEGER AS (record->>'status')
+    record TEXT NOT NULL
 ) STRICT;
 CREATE INDEX decision_time ON decision (time);
-CREATE INDEX decision_host ON decision (host);
 
 CREATE TABLE acknowledgement (
     seq INTEGER PRIMARY KEY REFERENCES decision (seq) ON DELETE CASCADE,
@@ -149,12 +133,18 @@ CREATE TABLE seal (
     key BLOB NOT NULL
 ) STRICT;
 
-CREATE VIEW denials AS
-SELECT seq, strftime('%Y-%m-%dT%H:%M:%fZ', decision.time / 1000.0, 'unixepoch') AS time, id, reason,
-    scheme || '://' || host || iif(scheme || port IN ('http80', 'https443', 'ftp21'), '', ':' || port) AS origin,
-    url, rule, line, agent, user_agent, client, status, sha256, acknowledgement.person AS acknowledged_by, note
+CREATE VIEW decisions AS
+SELECT seq, record->>'time' AS time, record->>'id' AS id, record->>'mode' AS mode, record->>'verdict' AS verdict,
+    record->>'reason' AS reason,
+    (record->>'scheme') || '://' || (record->>'host') || iif((record->>'scheme') || (record->>'port') IN ('http80', 'https443', 'ftp21'),
+        '', ':' || (record->>'port')) AS origin,
+    record->>'method' AS method, record->>'url' AS url, record->>'$.rule.text' AS rule, record->>'$.rule.line' AS line,
+    record->>'$.agent.chain' AS agent, record->>'user_agent' AS user_agent, record->>'$.client.address' AS client,
+    record->>'status' AS status, record->>'$.robots.sha256' AS sha256, person AS acknowledged_by, note
 FROM decision LEFT JOIN acknowledgement USING (seq)
-WHERE verdict <> 'allow';
+WHERE record->>'id' IS NOT NULL;
+
+CREATE VIEW denials AS SELECT * FROM decisions WHERE verdict <> 'allow';
 
 CREATE VIEW origins AS
 SELECT origin, state, absence, cause,

@@ -222,7 +222,7 @@ async fn what_is_no_store_of_ours_is_refused_with_the_way_out() {
             |path| {
                 shell(path)
                     .execute_batch("CREATE TABLE theirs (a)")
-                    .unwrap()
+                    .unwrap();
             },
             Access::Write,
             Corrupt,
@@ -350,7 +350,7 @@ async fn damage_is_found_and_what_can_be_read_is_saved() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_in_use_is_not_rebuilt_and_one_that_is_whole_loses_nothing() {
+async fn a_rebuild_of_a_store_that_is_whole_loses_nothing() {
     let (_folder, path) = place();
     filled(&path, 10).await;
     let before = shell(&path)

@@ -92,9 +92,7 @@ fn records(transaction: &Transaction<'_>, lines: &[u8]) -> Result<(), Failure> {
     let (mut seq, mut hash) = head(transaction)?;
     let mut used: HashMap<Sha256, u64> = HashMap::new();
     {
-        let mut add = transaction.prepare_cached(
-            "INSERT INTO decision (seq, time, hash, record) VALUES (?1, ?2, ?3, ?4)",
-        )?;
+        let mut add = transaction.prepare_cached("INSERT INTO decision VALUES (?1, ?2, ?3, ?4)")?;
         for record in records_of(lines)? {
             let facts = Head::of(record)?;
             seq += 1;

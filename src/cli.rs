@@ -47,10 +47,10 @@ Examples:
   crawlgate run -- scrapy crawl news           one crawl, held to robots.txt
   crawlgate check https://example.com/private --agent MyBot
   crawlgate log --since 24h --verdict deny     what was denied since yesterday
-  crawlgate audit verify --all                 prove it, and that nothing was altered
-  crawlgate ca setup                           how each client learns to trust the local CA
+  crawlgate audit verify --all                 prove them; nothing was altered
+  crawlgate ca setup                           how clients trust the local CA
 
-Exit codes: 0 done (check: allowed), 1 denied (check), something is wrong with what is kept (audit,
+Exit codes: 0 done (check: allowed), 1 denied (check), something is wrong with what is kept (audit, \
 store) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code.";
 
 /// What to do.

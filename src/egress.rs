@@ -42,7 +42,7 @@ use tower_service::Service;
 use self::dial::{Dialler, is_local};
 pub use self::failure::Failure;
 pub use self::pool::Inbound;
-use self::pool::{Lease, Pool};
+use self::pool::{Lease, Past, Pool};
 pub use self::walls::Prohibited;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -185,9 +185,8 @@ impl Egress {
         *request.uri_mut() = Uri::from(path.clone());
         *request.version_mut() = Version::HTTP_11;
         while let Some(lease) = self.0.pool.take(origin) {
-            let spare = (lease.idle_for >= DOUBTFUL)
-                .then(|| copy_if_safe(&request))
-                .flatten();
+            let is_doubtful = lease.idle_for >= DOUBTFUL || lease.past == Past::Once;
+            let spare = is_doubtful.then(|| copy_if_safe(&request)).flatten();
             match (answer(lease, request, to_answer).await, spare) {
                 (Ok(received), _) => return Ok(received),
                 (Err(Lost::Unsent(unsent)), _) => request = unsent,

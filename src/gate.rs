@@ -11,6 +11,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::agent::{Agent, Agents};
 use crate::audit::Log;
@@ -20,7 +21,7 @@ use crate::egress::{Egress, Prohibited};
 use crate::pace::{Pace, TooEarly};
 use crate::policy::overrides::{Override, Overrides};
 use crate::policy::reporting::Reporting;
-use crate::policy::terms::{Terms, TermsDigest};
+use crate::policy::terms::Terms;
 use crate::policy::{self, Decision, Reason, Ruling, Target, Verdict};
 use crate::rep::Origin;
 use crate::robots::registry::{Memory, Registry, View};
@@ -33,29 +34,12 @@ pub struct Gate {
     pace: Pace,
     log: Arc<Log>,
     clock: Clock,
-    settings: ArcSwap<Settings>,
+    agents: ArcSwap<Agents>,
     operator: ArcSwap<Operator>,
     /// Overrides by where they come from, to be put together when one of them changes.
     asserted: Mutex<Asserted>,
-}
-
-struct Settings {
-    agents: Agents,
-    path_guard: bool,
-    terms: TermsDigest,
-    /// When a request that found no robots.txt yet may come again.
-    retry_hint: Duration,
-}
-
-impl Settings {
-    fn of(config: &Config) -> Settings {
-        Settings {
-            agents: Agents::new(&config.agent.product_tokens),
-            path_guard: config.robots.path_guard,
-            terms: Terms::of(&config.robots).digest(),
-            retry_hint: config.robots.timing.retry_min,
-        }
-    }
+    /// Tells that settings or overrides are others now.
+    changes: watch::Sender<()>,
 }
 
 /// What the operator says over robots.txt.
@@ -126,9 +110,10 @@ impl Gate {
             pace: Pace::new(&config.pace, clock.clone()),
             log,
             clock,
-            settings: ArcSwap::from_pointee(Settings::of(config)),
+            agents: ArcSwap::from_pointee(Agents::new(&config.agent.product_tokens)),
             operator: ArcSwap::from_pointee(asserted.operator()),
             asserted: Mutex::new(asserted),
+            changes: watch::Sender::new(()),
         };
         gate.register_terms(config);
         gate
@@ -140,10 +125,12 @@ impl Gate {
         self.register_terms(config);
         self.registry.reconfigure(config.robots.clone());
         self.pace.reconfigure(&config.pace);
-        self.settings.store(Arc::new(Settings::of(config)));
+        let agents = Agents::new(&config.agent.product_tokens);
+        self.agents.store(Arc::new(agents));
         let mut asserted = self.asserted.lock();
         asserted.config = config.policy.clone();
         self.operator.store(Arc::new(asserted.operator()));
+        self.changes.send_replace(());
     }
 
     /// Puts the overrides of the store in force beside those of the configuration, from the next request on. Replaces
@@ -153,7 +140,25 @@ impl Gate {
         if asserted.stored != stored {
             asserted.stored = stored;
             self.operator.store(Arc::new(asserted.operator()));
+            self.changes.send_replace(());
         }
+    }
+
+    /// Tells of each change of settings and overrides from now on: what was let out once and still goes on is to be
+    /// judged again.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
+    /// Whether a tunnel that was let through would be denied now.
+    pub async fn denies(&self, target: Target, asker: &Asker<'_>) -> bool {
+        let now = self.clock.now();
+        is_denied(&self.judge(Kind::Tunnel, target, asker, now).await)
+    }
+
+    /// The same for a tunnel in which neither TLS nor HTTP is spoken.
+    pub fn denies_opaque(&self, target: Target, client: IpAddr) -> bool {
+        is_denied(&self.clear_opaque(target, client, self.clock.now()))
     }
 
     /// Sees to it that the settings that records name are kept with them.
@@ -165,7 +170,7 @@ impl Gate {
 
     /// As whom a request with these fields is judged.
     pub fn identify(&self, headers: &HeaderMap) -> Arc<Agent> {
-        self.settings.load().agents.identify(headers)
+        self.agents.load().identify(headers)
     }
 
     /// What is known of origins.
@@ -243,23 +248,31 @@ impl Gate {
             mut state,
             mut stance,
             mut now,
+            mut by,
         } = self.registry.view(&target.origin, asker.user_agent).await;
         if stance.is_walled() {
             // Boxed: it should not burden every request's future.
             let walled = Box::pin(self.examine(&target.origin, &state, asker.user_agent));
             match walled.await {
-                Ok(open) => View { state, stance, now } = open,
+                Ok(open) => {
+                    View {
+                        state,
+                        stance,
+                        now,
+                        by,
+                    } = open;
+                }
                 Err(wall) => return Ruling::Refuse(Decision::walled(wall, now)),
             }
         }
-        let current = self.settings.load();
+        // Those that the stance was taken under, even if others are in force by now.
         let settings = policy::Settings {
             mode,
-            path_guard: current.path_guard,
-            terms: current.terms,
+            path_guard: by.config.path_guard,
+            terms: by.terms,
         };
         if let Stance::Unknown = stance {
-            let retry_at = now + current.retry_hint;
+            let retry_at = now + by.config.timing.retry_min;
             return policy::await_robots(target, state, retry_at, settings, now);
         }
         match kind {
@@ -301,6 +314,10 @@ impl Gate {
         };
         decided.map_err(|target| (target, mode))
     }
+}
+
+fn is_denied(ruling: &Ruling) -> bool {
+    matches!(ruling, Ruling::Refuse(decision) if decision.verdict() == Verdict::Deny)
 }
 
 impl std::fmt::Debug for Gate {

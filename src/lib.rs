@@ -32,9 +32,10 @@
 //!
 //! [`clock`] · [`rep`] · [`config`] · [`robots::access`], [`robots::state`] · [`agent`] · [`policy`] · [`trust`],
 //! [`egress`] · [`store`], [`robots::memory`] · [`audit`] · [`robots::fetch`], [`robots::registry`] · [`pace`] ·
-//! [`gate`] · [`ca`] · [`proxy`] · [`admin`] · [`audit::replay`], [`audit::verify`] · [`cli`]. Two arrows point back, on
+//! [`gate`] · [`ca`] · [`proxy`] · [`admin`] · [`audit::replay`], [`audit::verify`] · [`cli`]. Some arrows point back, on
 //! purpose: a fetch of robots.txt is an errand of [`egress`] that only [`robots::fetch`] can issue, as only [`policy`]
-//! can issue a permit; and [`policy`] names the wall of [`egress`] that an origin is behind.
+//! can issue a permit; [`policy`] names the wall of [`egress`] that an origin is behind; and [`config`] holds
+//! [`policy::overrides::Override`], as some stand in the file.
 //!
 //! # Where this departs from a textbook
 //!

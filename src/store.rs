@@ -95,6 +95,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The overrides that were added and not removed, those that have expired included.
     fn overrides(&self) -> Pending<'_, Vec<Override>>;
 
+    /// The overrides that were removed, in the order of their numbers.
+    fn removed_overrides(&self) -> Pending<'_, Vec<Removed>>;
+
     /// Adds an override (its `id` is not looked at) and gives it its number.
     fn add_override(&self, new: Override) -> Pending<'_, u64>;
 
@@ -289,6 +292,17 @@ pub struct Acknowledgement {
     pub by: String,
     /// What there is to say of it.
     pub note: String,
+}
+
+/// An override that was taken out of force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// What it said.
+    pub asserted: Override,
+    /// When it was removed.
+    pub time: Moment,
+    /// Who removed it.
+    pub by: String,
 }
 
 /// What decisions are counted by.

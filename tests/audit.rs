@@ -31,8 +31,7 @@ const CHILD: &str = "CRAWLGATE_TEST_AUDIT_CHILD";
 const BURST: usize = 500;
 
 fn config(file: PathBuf) -> Config {
-    let mut config = Config::default();
-    config.log = LogConfig {
+    let log = LogConfig {
         decisions: Recorded::Denied,
         file: Some(file),
         stdout: false,
@@ -43,7 +42,10 @@ fn config(file: PathBuf) -> Config {
         redact_query: false,
         level: String::new(),
     };
-    config
+    Config {
+        log,
+        ..Config::default()
+    }
 }
 
 /// Records until it is killed, and says after each flush how many are written.

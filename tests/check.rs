@@ -337,6 +337,32 @@ fn foreign_text_drives_no_terminal() {
 }
 
 #[test]
+fn what_robots_txt_says_is_told_where_an_override_decides() {
+    let origin = Origin::with_rules(RULES);
+    let setup = Setup::new();
+    let add = setup
+        .command("override")
+        .args(["add", &origin.url(""), "/private", "allow", "--until", "1d"])
+        .args(["--by", "Ada", "--reason", "a letter"])
+        .output()
+        .unwrap();
+    assert!(add.status.success(), "{add:?}");
+    let url = origin.url("/private");
+    let output = check_in(&setup, &[&url, "--json"], b"");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["reason"], "operator_allow");
+    assert_eq!(told["without_override"]["reason"], "robots_disallow");
+    assert_eq!(told["without_override"]["verdict"], "deny");
+    let output = check_in(&setup, &[&url], b"");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("without:  deny, robots_disallow (a rule disallows it)"),
+        "{text}"
+    );
+}
+
+#[test]
 fn nothing_but_robots_txt_is_fetched_and_that_once_for_an_origin() {
     let origin = Origin::with_rules(RULES);
     let none = Origin::http();

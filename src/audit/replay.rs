@@ -27,7 +27,6 @@ use crate::config::Mode;
 use crate::policy::overrides::Overrides;
 use crate::policy::terms::{Terms, TermsDigest};
 use crate::policy::{self, Decision, Reason, Ruling, Target};
-use crate::rep::Robots;
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::Stance;
 
@@ -120,10 +119,11 @@ impl fmt::Display for Attested {
     }
 }
 
-/// A robots.txt put back together, for as many replays as there are decisions that rest on it. None of its fetch is
-/// known; a replay does not ask for that.
-pub fn snapshot(text: &[u8], terms: &Terms) -> Arc<Snapshot> {
-    let robots = Robots::parse(text, terms.parse_options());
+/// A robots.txt put back together, for as many replays as there are decisions that rest on it. `text` is what counted of
+/// it when it was fetched, and `truncated` tells whether there was more: the limit may have been another one when it
+/// decided. None of its fetch is known; a replay does not ask for that.
+pub fn snapshot(text: &[u8], terms: &Terms, truncated: bool) -> Arc<Snapshot> {
+    let robots = Snapshot::reread(text, terms.lenient, truncated);
     Arc::new(Snapshot::new(robots, Moment::default(), 200, ""))
 }
 

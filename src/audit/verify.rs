@@ -83,7 +83,7 @@ pub enum Fault {
         /// The record that it seals.
         seq: u64,
     },
-    /// A seal is of another key than the one that is trusted.
+    /// A seal is of another key than those that are trusted.
     Key {
         /// The record that it seals.
         seq: u64,
@@ -121,7 +121,7 @@ pub struct Walk {
     witnesses: Vec<(Head, Witness)>,
     /// Where retention says that the chain begins, last word last.
     starts: Vec<(u64, Sha256)>,
-    trusted: Option<[u8; 32]>,
+    trusted: Vec<[u8; 32]>,
     /// Where it says so since the walk began.
     dropped: Vec<(u64, Sha256)>,
     place: Place,
@@ -142,11 +142,11 @@ enum Place {
 }
 
 impl Walk {
-    /// A walk that believes the seals of `trusted`; where that is not known, those of the key that each names. `kept` is
-    /// a head that was kept elsewhere.
+    /// A walk that believes the seals of the keys `trusted`; where there are none, those of the key that each names.
+    /// `kept` is a head that was kept elsewhere.
     pub fn new(
         seals: &[Seal],
-        trusted: Option<&[u8; 32]>,
+        trusted: &[[u8; 32]],
         kept: Option<Head>,
         faults: &mut Vec<Fault>,
     ) -> Walk {
@@ -156,7 +156,7 @@ impl Walk {
             let seq = seal.seq;
             if !seal.is_genuine() {
                 faults.push(Fault::Signature { seq });
-            } else if trusted.is_some_and(|key| *key != seal.key) {
+            } else if !is_trusted(trusted, &seal.key) {
                 faults.push(Fault::Key { seq, key: seal.key });
             } else {
                 let hash = seal.hash;
@@ -169,7 +169,7 @@ impl Walk {
         Walk {
             witnesses,
             starts,
-            trusted: trusted.copied(),
+            trusted: trusted.to_vec(),
             dropped: Vec::new(),
             place: Place::Start,
             first: None,
@@ -183,7 +183,7 @@ impl Walk {
     pub fn learn(&mut self, seals: &[Seal]) {
         let known = self.starts.last().map_or(1, |(start, _)| *start);
         let is_new = |seal: &&Seal| {
-            let is_trusted = self.trusted.is_none_or(|key| key == seal.key);
+            let is_trusted = is_trusted(&self.trusted, &seal.key);
             seal.start.0 > known && is_trusted && seal.is_genuine()
         };
         self.dropped = seals.iter().filter(is_new).map(|seal| seal.start).collect();
@@ -197,6 +197,11 @@ impl Walk {
     /// The last record that a trusted seal vouches for, so far.
     pub fn sealed(&self) -> Option<u64> {
         self.sealed
+    }
+
+    /// The last record up to which the chain is what a seal or a kept head says, so far; 0 where that is none.
+    pub fn vouched(&self) -> u64 {
+        self.good
     }
 
     /// The next record.
@@ -308,6 +313,10 @@ impl Walk {
     }
 }
 
+fn is_trusted(trusted: &[[u8; 32]], key: &[u8; 32]) -> bool {
+    trusted.is_empty() || trusted.contains(key)
+}
+
 impl fmt::Display for Head {
     /// `1234:9f86…`, as [`str::parse`] reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -377,7 +386,10 @@ impl fmt::Display for Fault {
             }
             Self::Key { seq, key } => {
                 write!(f, "the seal of record {seq} is of another key, ")?;
-                key.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+                key.iter().try_for_each(|octet| write!(f, "{octet:02x}"))?;
+                f.write_str(
+                    "; if that is an earlier key of this store, name it beside the present one (--key, more than once)",
+                )
             }
         }
     }

@@ -50,8 +50,11 @@ enum Command {
 }
 
 const VERIFY_HELP: &str = "\
-Exit codes: 0 nothing is wrong; 1 a decision does not follow from its evidence, or something was altered
-or taken out; 2 crawlgate itself failed.
+Exit codes: 0 nothing is wrong; 1 a decision does not follow from its evidence, something was altered or \
+taken out, or there is no key to check the seals with; 2 crawlgate itself failed.
+
+Attested only: what such a decision rests on was never kept, as where a robots.txt did not come in time. \
+That its record was not altered is checked all the same.
 
 Examples:
   crawlgate audit verify 01KB7W3Y5E000000000VY7H1Q2
@@ -72,9 +75,10 @@ struct VerifyArgs {
     /// Replay only decisions up to then
     #[arg(long, value_name = "TIME", requires = "all")]
     until: Option<String>,
-    /// The sealing key that is trusted: a file, or the public key in hexadecimal [default: the key beside the store]
+    /// The sealing key that is trusted: a file, or the public key in hexadecimal; more than once where the key was
+    /// changed [default: the key beside the store]
     #[arg(long, value_name = "FILE|HEX")]
-    key: Option<String>,
+    key: Vec<String>,
     /// The end of the chain as it was noted earlier (`crawlgate audit head`)
     #[arg(long, value_name = "SEQ:HASH", requires = "all")]
     head: Option<Head>,
@@ -105,11 +109,12 @@ enum Found {
 
 fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
     if let Command::Key = args.command {
-        let trusted = Trusted::of(None, config)?;
+        let trusted = Trusted::of(&[], config)?;
         let key = trusted
-            .key
+            .keys
+            .first()
             .ok_or("there is no key yet: it is made when the store is first written")?;
-        super::screen::say(format!("{}\n", hex(&key)).as_bytes())?;
+        super::screen::say(format!("{}\n", hex(key)).as_bytes())?;
         return Ok(Found::Nothing);
     }
     let store = store::open(config, Access::Read).map_err(|error| error.to_string())?;
@@ -117,7 +122,7 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
     runtime.block_on(async {
         match &args.command {
             Command::Verify(args) => {
-                let trusted = Trusted::of(args.key.as_deref(), config)?;
+                let trusted = Trusted::of(&args.key, config)?;
                 match &args.id {
                     Some(id) => one::verify(id, args, &store, &trusted).await,
                     None => all::verify(args, store, &trusted).await,
@@ -132,60 +137,74 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
 /// Whose seals are believed.
 #[derive(Clone, Debug)]
 struct Trusted {
-    /// The public key; `None` where there is none, so that each seal is believed to be of the key that it names.
-    key: Option<[u8; 32]>,
-    /// Where it was found.
+    /// The public keys; none where there are none, so that each seal is believed to be of the key that it names.
+    keys: Vec<[u8; 32]>,
+    /// Where they were found.
     from: String,
 }
 
 impl Trusted {
-    /// The key that the command line names, or else the one beside the store.
-    fn of(named: Option<&str>, config: &Config) -> Result<Trusted, String> {
-        let Some(named) = named else {
-            let store = config.store.path.as_deref().unwrap_or(Path::new(""));
-            let file = chain::key_file(store);
-            return match SealingKey::load(&file) {
-                Ok(key) => Ok(Trusted {
-                    key: Some(key.public()),
-                    from: file.display().to_string(),
-                }),
-                Err(error) if error.kind == StoreErrorKind::Missing => Ok(Trusted {
-                    key: None,
-                    from: format!("{}, which is not there", file.display()),
-                }),
-                Err(error) => Err(error.to_string()),
-            };
-        };
-        if let Some(key) = digest(named) {
-            let from = "the command line".to_owned();
+    /// The keys that the command line names, or else the one beside the store.
+    fn of(named: &[String], config: &Config) -> Result<Trusted, String> {
+        if !named.is_empty() {
+            let keys = named.iter().map(|named| public(named));
             return Ok(Trusted {
-                key: Some(key),
-                from,
+                keys: keys.collect::<Result<_, _>>()?,
+                from: "the command line".to_owned(),
             });
         }
-        let file = PathBuf::from(named);
-        let text =
-            std::fs::read_to_string(&file).map_err(|error| format!("--key {named}: {error}"))?;
-        let key = match digest(text.trim()) {
-            Some(key) => key,
-            None => SealingKey::load(&file)
-                .map_err(|error| format!("--key {error}"))?
-                .public(),
-        };
-        Ok(Trusted {
-            key: Some(key),
-            from: named.to_owned(),
+        let store = config.store.path.as_deref().unwrap_or(Path::new(""));
+        let file = chain::key_file(store);
+        match SealingKey::load(&file) {
+            Ok(key) => Ok(Trusted {
+                keys: vec![key.public()],
+                from: file.display().to_string(),
+            }),
+            Err(error) if error.kind == StoreErrorKind::Missing => Ok(Trusted {
+                keys: Vec::new(),
+                from: format!("{}, which is not there", file.display()),
+            }),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// What is wrong where there are seals and no key to hold them against: whoever altered the records could have sealed
+    /// them anew with a key of their own.
+    fn fault(&self, seals: &[chain::Seal]) -> Option<String> {
+        let is_lost = self.keys.is_empty() && !seals.is_empty();
+        is_lost.then(|| {
+            format!(
+                "the chain is sealed, and there is no key to check the seals with: none in {}; name the public key with --key",
+                self.from
+            )
         })
     }
 
     /// In a sentence.
     fn told(&self) -> String {
-        match &self.key {
-            Some(key) => format!("key {} ({})", hex(key), self.from),
-            None => format!(
+        if self.keys.is_empty() {
+            return format!(
                 "whatever key each seal names: there is none in {}",
                 self.from
-            ),
+            );
+        }
+        let keys: Vec<String> = self.keys.iter().map(|key| hex(key)).collect();
+        format!("key {} ({})", keys.join(" or "), self.from)
+    }
+}
+
+/// The public key that is given in hexadecimal, or by a file that has it so or holds the sealing key.
+fn public(named: &str) -> Result<[u8; 32], String> {
+    if let Some(key) = digest(named) {
+        return Ok(key);
+    }
+    let file = PathBuf::from(named);
+    let text = std::fs::read_to_string(&file).map_err(|error| format!("--key {named}: {error}"))?;
+    match digest(text.trim()) {
+        Some(key) => Ok(key),
+        None => {
+            let key = SealingKey::load(&file).map_err(|error| format!("--key {error}"))?;
+            Ok(key.public())
         }
     }
 }
@@ -241,4 +260,37 @@ async fn head(store: &Arc<dyn Store>, json: bool) -> Result<Found, String> {
 
 fn hex(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seals_want_a_key() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = SealingKey::load_or_create(&folder.path().join("key")).expect("a key");
+        let seal = chain::Seal {
+            time: crate::clock::Moment::default(),
+            seq: 1,
+            hash: chain::GENESIS,
+            start: (1, chain::GENESIS),
+            signature: [0; 64],
+            key: key.public(),
+        };
+        let trusted = |keys: &[[u8; 32]]| Trusted {
+            keys: keys.to_vec(),
+            from: "crawlgate.seal.key, which is not there".to_owned(),
+        };
+        assert_eq!(trusted(&[]).fault(&[]), None, "nothing is sealed");
+        assert_eq!(
+            trusted(&[key.public()]).fault(std::slice::from_ref(&seal)),
+            None
+        );
+        let fault = trusted(&[]).fault(&[seal]).expect("there is no key");
+        assert!(
+            fault.ends_with("which is not there; name the public key with --key"),
+            "{fault}"
+        );
+    }
 }

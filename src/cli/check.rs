@@ -7,7 +7,7 @@ mod bulk;
 mod document;
 mod judge;
 mod lint;
-pub(super) mod shown;
+mod shown;
 mod source;
 mod text;
 
@@ -19,7 +19,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use self::judge::{Judge, Judgement, Stopped, Unjudged};
-use self::shown::{Paint, Shown};
+use self::shown::Shown;
+use super::screen::Paint;
 use super::{FAILED, Reach, fail, tell_on_stderr};
 use crate::config::Config;
 use crate::policy::Verdict;
@@ -40,6 +41,8 @@ pub struct CheckArgs {
     #[arg(long, short, value_name = "TOKEN")]
     agent: Vec<String>,
     /// Judge by this file instead of the origin's robots.txt; `-` is standard input
+    ///
+    /// It alone decides: an override that would is told of, and left aside.
     ///
     /// Without a URL, the file itself is looked over: its groups, its other fields, and the lines that do not do what
     /// they seem to.
@@ -63,7 +66,7 @@ pub struct CheckArgs {
 
 /// What `--help` ends with: exit codes, and the lines of `--jsonl`.
 const LONG_HELP: &str = "\
-Exit codes: 0 all are allowed (a file that is looked over: always), 1 one is denied, 2 one cannot
+Exit codes: 0 all are allowed (a file that is looked over: always), 1 one is denied, 2 one cannot \
 be judged. Of several, the greatest. --jsonl: 0 once all lines are answered.
 
 --jsonl: every line of standard input is one JSON object, UTF-8, at most 8 MiB:

@@ -47,6 +47,18 @@ struct ListArgs {
     /// How to write it
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
+    /// The same as --format jsonl
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+impl ListArgs {
+    fn format(&self) -> Format {
+        match self.json {
+            true => Format::Jsonl,
+            false => self.format,
+        }
+    }
 }
 
 impl Default for ListArgs {
@@ -58,6 +70,7 @@ impl Default for ListArgs {
             follow: false,
             summary: None,
             format: Format::Table,
+            json: false,
         }
     }
 }
@@ -68,12 +81,12 @@ const MOST: usize = 50;
 const AFTER_HELP: &str = "\
 Times are UTC: 2026-11-20, 2026-11-20T12:00, or how long ago: 2h, 7d.
 
-Formats: table fits the terminal; jsonl gives each record octet for octet as it is kept; csv is for
-spreadsheets: a cell that one could take for a formula gets a ' in front.
+Formats: table fits the terminal; jsonl gives each record octet for octet as it is kept; csv is for \
+spreadsheets: a cell that one could take for a formula gets a ' in front, and controls are spelt out.
 
 Examples:
   crawlgate log --follow
-  crawlgate log --since 24h --verdict deny --origin https://example.com --path '/private*'
+  crawlgate log --since 24h --verdict deny --origin https://example.com
   crawlgate log --since 7d --summary origin
   crawlgate log --all --format jsonl > decisions.jsonl
   crawlgate log ack 01KB7W3Y5E000000000VY7H1Q2 --note \"site owner informed\"";
@@ -100,6 +113,9 @@ enum Command {
         /// Who says so [default: $USER]
         #[arg(long, value_name = "NAME")]
         by: Option<String>,
+        /// Put this in the place of what somebody noted before
+        #[arg(long)]
+        replace: bool,
     },
 }
 
@@ -160,8 +176,18 @@ fn told(args: &LogArgs, config: &Config) -> Result<(), String> {
         match &args.command {
             None => list::list(&args.list, &store).await,
             Some(Command::Show { id, json }) => show(&store, id, *json).await,
-            Some(Command::Ack { id, note, by }) => {
-                acknowledge(&store, id, note, by.as_deref()).await
+            Some(Command::Ack {
+                id,
+                note,
+                by,
+                replace,
+            }) => {
+                let note = Acknowledgement {
+                    time: Clock::system().now(),
+                    by: person(by.as_deref())?,
+                    note: note.clone(),
+                };
+                acknowledge(&store, id, &note, *replace).await
             }
         }
     })
@@ -204,39 +230,105 @@ pub(super) fn unknown(id: &str) -> String {
     )
 }
 
+/// Who acknowledges, where the command line does not say: whoever is logged in.
+fn person(by: Option<&str>) -> Result<String, String> {
+    let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
+    by.map(str::to_owned)
+        .or_else(|| name("USER"))
+        .or_else(|| name("LOGNAME"))
+        .ok_or_else(|| "say who has seen it: --by NAME".to_owned())
+}
+
+/// Notes `note` on each, and tells of each what came of it: one that fails keeps none of the others from being noted.
 async fn acknowledge(
     store: &Arc<dyn Store>,
     ids: &[String],
-    note: &str,
-    by: Option<&str>,
+    note: &Acknowledgement,
+    replace: bool,
 ) -> Result<(), String> {
-    let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
-    let by = by
-        .map(str::to_owned)
-        .or_else(|| name("USER"))
-        .or_else(|| name("LOGNAME"));
-    let by = by.ok_or("say who has seen it: --by NAME")?;
-    let mut missing = String::new();
+    let mut refused = Vec::new();
     for id in ids {
-        let note = Acknowledgement {
-            time: Clock::system().now(),
-            by: by.clone(),
-            note: note.to_owned(),
-        };
-        let done = store.acknowledge(&id.to_ascii_uppercase(), note).await;
-        if !done.map_err(|error| error.to_string())? {
-            let gap = if missing.is_empty() {
-                ""
-            } else {
-                "\ncrawlgate: "
-            };
-            missing.push_str(gap);
-            missing.push_str(&unknown(id));
+        match acknowledge_one(store, id, note, replace).await {
+            Ok(()) => {
+                let said = format!("{id}: acknowledged by {}: {}", note.by, note.note);
+                screen::say(format!("{}\n", screen::printable(&said)).as_bytes())?;
+            }
+            Err(error) => refused.push(error),
         }
     }
-    if missing.is_empty() {
-        Ok(())
-    } else {
-        Err(missing)
+    match refused.is_empty() {
+        true => Ok(()),
+        false => Err(refused.join("\ncrawlgate: ")),
+    }
+}
+
+async fn acknowledge_one(
+    store: &Arc<dyn Store>,
+    id: &str,
+    note: &Acknowledgement,
+    replace: bool,
+) -> Result<(), String> {
+    if let (Some(seen), false) = (find(store, id).await?.acknowledged, replace) {
+        let at = crate::audit::time_text(seen.time);
+        let said = format!(
+            "{id}: acknowledged already, by {} at {at}: {}; --replace puts the new note in the place of that one",
+            seen.by, seen.note
+        );
+        return Err(screen::printable(&said).into_owned());
+    }
+    let done = store.acknowledge(&id.to_ascii_uppercase(), note.clone());
+    match done.await.map_err(|error| error.to_string())? {
+        true => Ok(()),
+        // Retention has dropped it meanwhile.
+        false => Err(unknown(id)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Moment;
+    use crate::store::Batch;
+    use crate::store::memory::Memory;
+
+    #[tokio::test]
+    async fn a_note_stands_until_it_is_replaced_on_purpose() {
+        const ID: &str = "01KB7W3Y5E000000000VY7H1Q2";
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let lines = format!("{}\n", sheet::tests::decision("enforce", "null").record);
+        let batch = Batch {
+            lines: lines.into_bytes(),
+            ..Batch::default()
+        };
+        store.write(batch).await.unwrap();
+        let note = |by: &str| Acknowledgement {
+            time: Moment::from_millis(1_795_176_000_123),
+            by: by.to_owned(),
+            note: "known".to_owned(),
+        };
+        let by = async || {
+            let kept = store.decision(ID).await.unwrap().unwrap();
+            kept.acknowledged.map(|seen| seen.by)
+        };
+        let ids = ["01KB7W3Y5E000000000VY7H1Q3", ID].map(str::to_owned);
+        let refused = acknowledge(&store, &ids, &note("Ada"), false).await;
+        let refused = refused.expect_err("one is not there");
+        assert!(
+            refused.starts_with(&format!("{}: no such", ids[0])),
+            "{refused}"
+        );
+        assert!(!refused.contains(ID), "{refused}");
+        assert_eq!(by().await.as_deref(), Some("Ada"), "the other one is");
+
+        let refused = acknowledge(&store, &ids[1..], &note("Grace"), false).await;
+        let refused = refused.expect_err("it is acknowledged");
+        assert!(
+            refused.contains("by Ada at 2026-11-20T12:00:00.123Z: known; --replace"),
+            "{refused}"
+        );
+        assert_eq!(by().await.as_deref(), Some("Ada"));
+        let replaced = acknowledge(&store, &ids[1..], &note("Grace"), true).await;
+        assert_eq!(replaced, Ok(()));
+        assert_eq!(by().await.as_deref(), Some("Grace"));
     }
 }

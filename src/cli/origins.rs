@@ -42,11 +42,13 @@ Examples:
   crawlgate origins show https://example.com --diff 2026-11-01 2026-11-20
   crawlgate origins refresh https://example.com
 
-Exit codes: 0 done, 1 nothing is known (show, forget) or no robots.txt could be had (refresh),
+Exit codes: 0 done, 1 nothing is known (show, forget) or no robots.txt could be had (refresh), \
 2 crawlgate itself failed.";
 
 #[derive(Subcommand, Clone, Debug)]
 enum Command {
+    /// List them, as without a command
+    List(ListArgs),
     /// Tell what is known of one origin
     Show(ShowArgs),
     /// Have the running process fetch robots.txt now, whatever is known and whenever it is due
@@ -107,6 +109,7 @@ fn told(args: &OriginsArgs, config: &Config) -> Result<u8, String> {
     small_runtime()?.block_on(async {
         match &args.command {
             None => list::list(&args.list, &*open(config, Access::Read)?, now).await,
+            Some(Command::List(args)) => list::list(args, &*open(config, Access::Read)?, now).await,
             Some(Command::Show(args)) => {
                 show::show(args, &*open(config, Access::Read)?, config, now).await
             }

@@ -16,7 +16,7 @@ use crate::clock::{Clock, Moment};
 use crate::config::{Config, parse_duration, parse_moment};
 use crate::policy::overrides::{self, Override, OverrideId};
 use crate::rep::{Origin, PathPattern, Scheme};
-use crate::store::{self, Access, Store, StoreErrorKind};
+use crate::store::{self, Access, Removed, Store, StoreErrorKind};
 
 /// How far ahead an override may end: what nobody has looked at for a year should not hold for another one.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
@@ -36,19 +36,20 @@ pub struct OverrideArgs {
 }
 
 const AFTER_HELP: &str = "\
-An override comes before robots.txt, which is not even fetched where one decides. The most specific pattern
-decides, a deny on a tie. /robots.txt itself is always allowed. Each decision that rests on an override
+An override comes before robots.txt, which is not even fetched where one decides. The most specific pattern \
+decides, a deny on a tie. /robots.txt itself is always allowed. Each decision that rests on an override \
 names it in its record, with who asserted it and why; a denial tells the crawler its number and the reason.
 
-An origin may read /a/../b as /b: a deny that matches any such reading denies, an allow must match all of them.
+An origin may read /a/../b as /b: a deny that matches any such reading denies, an allow must match all of them. \
 A tunnel that is not looked into is denied by any deny, and allowed by an allow of the whole origin.
 
 Overrides without an end stand in the configuration, as [[override]].
 
 Examples:
-  crawlgate override add https://site.example /press/ allow --until 2026-12-31 \\
-    --by 'Ada Example' --reason 'written permission of 2026-11-02'
-  crawlgate override add https://site.example deny --until 30d --by Ada --reason 'complaint 4711'
+  crawlgate override add https://site.example /press/ allow \\
+    --until 2026-12-31 --by 'Ada Example' --reason 'a letter of 2026-11-02'
+  crawlgate override add https://site.example deny --until 30d --by Ada \\
+    --reason 'complaint 4711'
   crawlgate override list
   crawlgate override remove 12 --by Ada";
 
@@ -59,7 +60,7 @@ enum Command {
     Add(AddArgs),
     /// Those in force, those of the configuration included
     List {
-        /// Those that have expired, too
+        /// Those that have expired or were removed, too
         #[arg(long)]
         all: bool,
         /// One JSON object per line
@@ -197,12 +198,23 @@ fn until(text: &str, now: Moment) -> Result<Moment, String> {
 }
 
 async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(), String> {
-    let mut shown = known(config).await?;
-    shown.retain(|one| all || one.holds(now));
+    let mut shown: Vec<Listed> = known(config).await?.into_iter().map(Listed::from).collect();
+    shown.retain(|one| all || one.asserted.holds(now));
+    if all {
+        shown.extend(removed(config).await?.into_iter().map(Listed::from));
+        shown.sort_by_key(|one| match one.asserted.id {
+            OverrideId::Configured(place) => (false, u64::from(place)),
+            OverrideId::Stored(number) => (true, number),
+        });
+    }
     let text = if json {
         lines(&shown)
     } else if shown.is_empty() {
-        "no overrides are in force\n".to_owned().into_bytes()
+        let text = match all {
+            true => "there are no overrides, and there never were\n",
+            false => "no overrides are in force\n",
+        };
+        text.as_bytes().to_vec()
     } else {
         table(&shown, now, screen::width()).into_bytes()
     };
@@ -224,6 +236,15 @@ pub(super) async fn known(config: &Config) -> Result<Vec<Override>, String> {
     Ok(configured.chain(stored).collect())
 }
 
+/// Those that were in the store and taken out of force.
+async fn removed(config: &Config) -> Result<Vec<Removed>, String> {
+    match store::open(config, Access::Read) {
+        Ok(store) => store.removed_overrides().await.map_err(|e| e.to_string()),
+        Err(error) if error.kind == StoreErrorKind::Missing => Ok(Vec::new()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), String> {
     let by = overrides::words(by).map_err(|error| format!("--by: {error}"))?;
     if id.starts_with("config-") {
@@ -237,7 +258,15 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
     let store = open(config, Access::Write)?;
     let removed = store.remove_override(number, by, now).await;
     if !removed.map_err(|error| error.to_string())? {
-        return Err(unknown());
+        let before = store.removed_overrides().await.map_err(|e| e.to_string())?;
+        let mut before = before.into_iter();
+        let before = before.find(|one| one.asserted.id == OverrideId::Stored(number));
+        return Err(before.map_or_else(unknown, |one| {
+            format!(
+                "override {number} was {} already",
+                Listed::from(one).end(now)
+            )
+        }));
     }
     screen::say(format!("override {number} removed\n").as_bytes())?;
     tell(config).await
@@ -284,22 +313,57 @@ pub(super) fn sentence(asserted: &Override) -> String {
     screen::printable(&text).into_owned()
 }
 
-fn table(shown: &[Override], now: Moment, width: Option<usize>) -> String {
+/// An override of a list, and what became of it.
+struct Listed {
+    asserted: Override,
+    /// When it was taken out of force, and by whom.
+    removed: Option<(Moment, String)>,
+}
+
+impl From<Override> for Listed {
+    fn from(asserted: Override) -> Self {
+        Self {
+            asserted,
+            removed: None,
+        }
+    }
+}
+
+impl From<Removed> for Listed {
+    fn from(one: Removed) -> Self {
+        Self {
+            asserted: one.asserted,
+            removed: Some((one.time, one.by)),
+        }
+    }
+}
+
+impl Listed {
+    /// When it ends, or how it has ended.
+    fn end(&self, now: Moment) -> String {
+        match (&self.removed, self.asserted.until) {
+            (Some((time, by)), _) => {
+                format!("removed {} by {}", time_text(*time), screen::printable(by))
+            }
+            (None, None) => "-".to_owned(),
+            (None, Some(until)) if self.asserted.holds(now) => time_text(until),
+            (None, Some(until)) => format!("expired {}", time_text(until)),
+        }
+    }
+}
+
+fn table(shown: &[Listed], now: Moment, width: Option<usize>) -> String {
     const HEADING: [&str; 7] = ["ID", "ACTION", "ORIGIN", "PATTERN", "UNTIL", "BY", "REASON"];
     let rows: Vec<[String; 7]> = shown
         .iter()
-        .map(|one| {
-            let until = match one.until {
-                None => "-".to_owned(),
-                Some(until) if one.holds(now) => time_text(until),
-                Some(until) => format!("expired {}", time_text(until)),
-            };
+        .map(|listed| {
+            let one = &listed.asserted;
             [
                 one.id.to_string(),
                 one.action.as_str().to_owned(),
                 one.origin.to_string(),
                 one.pattern.clone(),
-                until,
+                listed.end(now),
                 one.by.clone(),
                 one.reason.clone(),
             ]
@@ -327,9 +391,10 @@ fn table(shown: &[Override], now: Moment, width: Option<usize>) -> String {
     text
 }
 
-fn lines(shown: &[Override]) -> Vec<u8> {
+fn lines(shown: &[Listed]) -> Vec<u8> {
     let mut out = Vec::new();
-    for one in shown {
+    for listed in shown {
+        let one = &listed.asserted;
         let mut object = Object::open(&mut out);
         object.plain("id", one.id.to_string().as_bytes());
         object.text("origin", one.origin.as_str().as_bytes(), MOST);
@@ -345,6 +410,11 @@ fn lines(shown: &[Override]) -> Vec<u8> {
             OverrideId::Configured(_) => None,
         };
         object.text_or_null("created", created.as_deref().map(str::as_bytes), MOST);
+        let removed = listed.removed.as_ref();
+        let time = removed.map(|(time, _)| time_text(*time));
+        object.text_or_null("removed", time.as_deref().map(str::as_bytes), MOST);
+        let by = removed.map(|(_, by)| by.as_bytes());
+        object.text_or_null("removed_by", by, MOST);
         object.close();
         out.push(b'\n');
     }
@@ -444,9 +514,19 @@ mod tests {
             reason: "\u{1b}[2J".to_owned(),
             ..one.clone()
         };
-        let text = table(&[one.clone(), expired.clone()], NOW, None);
+        let removed = Removed {
+            asserted: one.clone(),
+            time: NOW,
+            by: "Grace".to_owned(),
+        };
+        let all = [one.clone().into(), expired.into(), removed.into()];
+        let text = table(&all, NOW, None);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 3, "{text}");
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(
+            lines[3].contains("removed 2026-11-20T12:00:00.123Z by Grace"),
+            "{text}"
+        );
         assert!(
             lines[1].starts_with("12        deny    https://a.example  /p       2027-01-01T"),
             "{text}"
@@ -456,13 +536,13 @@ mod tests {
             "{text}"
         );
         assert!(lines[2].contains("\\u{1b}[2J"), "{text}");
-        let narrow = table(std::slice::from_ref(&one), NOW, Some(20));
+        let narrow = table(&[one.into()], NOW, Some(20));
         assert!(
             narrow.lines().all(|line| line.chars().count() <= 20),
             "{narrow}"
         );
 
-        let text = String::from_utf8(super::lines(&[one, expired])).expect("UTF-8");
+        let text = String::from_utf8(super::lines(&all)).expect("UTF-8");
         let objects: Vec<serde_json::Value> = text
             .lines()
             .map(|line| serde_json::from_str(line).expect("JSON"))
@@ -471,5 +551,34 @@ mod tests {
         assert_eq!(objects[0]["created"], "2026-11-20T12:00:00.123Z");
         assert_eq!(objects[1]["id"], "config-1");
         assert!(objects[1]["created"].is_null());
+        assert!(objects[1]["removed"].is_null());
+        assert_eq!(objects[2]["removed"], "2026-11-20T12:00:00.123Z");
+        assert_eq!(objects[2]["removed_by"], "Grace");
+    }
+
+    #[test]
+    fn what_was_removed_is_told_of_and_not_removed_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = Config::default();
+        config.store.path = Some(folder.path().join("crawlgate.db"));
+        config.admin.socket = None;
+        let one = parsed(&["https://a.example", "/p", "deny"]).expect("valid");
+        let runtime = crate::cli::small_runtime().expect("a runtime");
+        runtime.block_on(async {
+            let store = open(&config, Access::Write).expect("a store");
+            let number = store.add_override(one).await.expect("added");
+            let by = "Grace".to_owned();
+            assert!(store.remove_override(number, by, NOW).await.expect("kept"));
+            let again = remove(&number.to_string(), "Ada", &config, NOW).await;
+            assert_eq!(
+                again.expect_err("it is removed"),
+                "override 1 was removed 2026-11-20T12:00:00.123Z by Grace already"
+            );
+            let unknown = remove("2", "Ada", &config, NOW).await;
+            let unknown = unknown.expect_err("there is none");
+            assert!(unknown.starts_with("2: no such override"), "{unknown}");
+            assert_eq!(removed(&config).await.expect("read").len(), 1);
+            assert!(known(&config).await.expect("read").is_empty());
+        });
     }
 }

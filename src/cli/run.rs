@@ -46,26 +46,28 @@ pub struct RunArgs {
     #[arg(long)]
     report: bool,
     /// The command and its arguments; `{proxy}`, `{ca}` and `{spki}` in them are replaced
-    ///
-    /// The variables that make common clients use the proxy and trust its CA are set for it. Programs
-    /// that read none take placeholders: {proxy} is the proxy's URL, {ca} the file of the CA's
-    /// certificate, {spki} the hash of its key. For example:
-    ///
-    ///   crawlgate run -- chromium --headless --user-data-dir=/tmp/crawl
-    ///     --proxy-server={proxy} --ignore-certificate-errors-spki-list={spki}
-    ///     --dump-dom URL
-    ///
-    /// Denials are kept in the store, which a proxy that stays may share, and in the decision log if
-    /// there is one; beside another process that holds that, in one of their own. Where is said at the
-    /// end.
     #[arg(
         required = true,
         trailing_var_arg = true,
         value_name = "COMMAND",
-        verbatim_doc_comment
+        long_help = COMMAND_HELP
     )]
     command: Vec<OsString>,
 }
+
+const COMMAND_HELP: &str = "\
+The command and its arguments; `{proxy}`, `{ca}` and `{spki}` in them are replaced
+
+The variables that make common clients use the proxy and trust its CA are set for it. Programs that read none \
+take placeholders: {proxy} is the proxy's URL, {ca} the file of the CA's certificate, {spki} the hash of its \
+key. For example:
+
+  crawlgate run -- chromium --headless --user-data-dir=/tmp/crawl
+    --proxy-server={proxy}
+    --ignore-certificate-errors-spki-list={spki} --dump-dom URL
+
+Denials are kept in the store, which a proxy that stays may share, and in the decision log if there is one; \
+beside another process that holds that, in one of their own. Where is said at the end.";
 
 /// Runs the command; the exit code is its own.
 #[must_use]

@@ -1,8 +1,10 @@
-//! What a terminal is shown: no wider than it is, and nothing that drives it.
+//! What a terminal is shown: no wider than it is, nothing that drives it, and colour for those who see it.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
+
+use anstyle::{AnsiColor, Style};
 
 use crate::audit::json::misleads;
 
@@ -55,6 +57,69 @@ pub(super) fn say(text: &[u8]) -> Result<bool, String> {
     }
 }
 
+/// What a piece of text is, for those who see colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// An allowing verdict.
+    Good,
+    /// A denying one.
+    Bad,
+    /// A remark.
+    Remark,
+    /// The name of what follows.
+    Label,
+    /// What decides.
+    Strong,
+}
+
+/// Whether to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Paint {
+    /// Text only.
+    Plain,
+    /// With the terminal's own colours.
+    Colour,
+}
+
+impl Paint {
+    /// Colour on a terminal that has it, unless the environment says no (<https://no-color.org>).
+    pub(super) fn on(is_terminal: bool) -> Paint {
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        if is_terminal && !is_set("NO_COLOR") && !is_dumb {
+            Paint::Colour
+        } else {
+            Paint::Plain
+        }
+    }
+
+    /// `text` in its tone.
+    pub(super) fn tone<T: fmt::Display>(self, tone: Tone, text: T) -> Toned<T> {
+        let style = match (self, tone) {
+            (Paint::Plain, _) => Style::new(),
+            (Paint::Colour, Tone::Good) => AnsiColor::Green.on_default().bold(),
+            (Paint::Colour, Tone::Bad) => AnsiColor::Red.on_default().bold(),
+            (Paint::Colour, Tone::Remark) => AnsiColor::Yellow.on_default(),
+            (Paint::Colour, Tone::Label) => Style::new().dimmed(),
+            (Paint::Colour, Tone::Strong) => Style::new().bold(),
+        };
+        Toned { style, text }
+    }
+}
+
+/// A text with its style around it.
+pub(super) struct Toned<T> {
+    style: Style,
+    text: T,
+}
+
+impl<T: fmt::Display> fmt::Display for Toned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Toned { style, text } = self;
+        write!(f, "{style}{text}{style:#}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +138,13 @@ mod tests {
         for (name, text, most, want) in cases {
             assert_eq!(fitted(&printable(text), most), want, "{name}");
         }
+    }
+
+    #[test]
+    fn colours_are_put_around_text_and_taken_back() {
+        let toned = |paint: Paint| paint.tone(Tone::Good, "allow").to_string();
+        assert_eq!(toned(Paint::Plain), "allow");
+        let coloured = toned(Paint::Colour);
+        assert!(coloured.starts_with("\u{1b}[") && coloured.ends_with("\u{1b}[0m"));
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tracing::{error, info, warn};
 
 use super::beside::{Beside, open_store};
-use super::{LevelHandle, fail, tell_on_stderr};
+use super::{FAILED, LevelHandle, fail, tell_on_stderr};
 use crate::audit::{Log, LogError};
 use crate::ca::Authority;
 use crate::clock::Clock;
@@ -52,6 +52,8 @@ pub fn run(_: &ServeArgs, config: Config, explicit: Option<&Path>) -> ExitCode {
     match outcome {
         Ok(Ended::Drained) => ExitCode::SUCCESS,
         Ok(Ended::Forced) => ExitCode::from(1),
+        // Said when it happened.
+        Ok(Ended::Unrecorded) => ExitCode::from(FAILED),
         Err(error) => fail(&error),
     }
 }
@@ -59,6 +61,8 @@ pub fn run(_: &ServeArgs, config: Config, explicit: Option<&Path>) -> ExitCode {
 enum Ended {
     Drained,
     Forced,
+    /// Decisions are left that could not be recorded.
+    Unrecorded,
 }
 
 async fn serve(
@@ -255,6 +259,7 @@ async fn drain(proxy: &Proxy, signals: &mut Signals) -> Ended {
     }
     if let Err(error) = proxy.log().close() {
         error!("{error}");
+        return Ended::Unrecorded;
     }
     ended
 }

@@ -61,7 +61,8 @@ fn check(config: &Config) -> Result<ExitCode, String> {
     } else {
         let _ = writeln!(
             text,
-            "{path}: damaged; `crawlgate store rebuild` saves what can be read into a new one"
+            "{path}: damaged; `crawlgate store rebuild` saves what can be read into a new one; what is missing it cannot \
+             bring back"
         );
         ExitCode::from(DAMAGED)
     };
@@ -84,6 +85,10 @@ fn rebuild(config: &Config) -> Result<ExitCode, String> {
     }
     let (path, aside) = (path.display(), rebuilt.aside.display());
     let _ = writeln!(text, "{path}: rebuilt; the damaged one is kept as {aside}");
+    let _ = writeln!(
+        text,
+        "`crawlgate audit verify --all` tells what of it can be proven"
+    );
     screen::say(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

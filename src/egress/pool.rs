@@ -40,6 +40,27 @@ struct Idle {
     sender: SendRequest<Outgoing>,
     peer: SocketAddr,
     since: Moment,
+    past: Past,
+}
+
+/// What is known of how an origin treats a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Past {
+    /// Nothing: it is new.
+    New,
+    /// It has carried one exchange. Some origins close it then without saying so.
+    Once,
+    /// It was used again: its origin keeps it open.
+    Kept,
+}
+
+impl Past {
+    fn with_one_more(self) -> Past {
+        match self {
+            Past::New => Past::Once,
+            Past::Once | Past::Kept => Past::Kept,
+        }
+    }
 }
 
 /// A connection on loan.
@@ -49,6 +70,8 @@ pub(super) struct Lease {
     pub(super) peer: SocketAddr,
     /// How long it was idle; nothing for a new one.
     pub(super) idle_for: Duration,
+    /// What it has carried before.
+    pub(super) past: Past,
     origin: Origin,
     generation: u64,
     pool: Arc<Pool>,
@@ -75,6 +98,7 @@ impl Pool {
             if connection.sender.is_ready() && idle_for < self.timeout {
                 return Some(Lease {
                     idle_for,
+                    past: connection.past,
                     ..self.lease(origin, connection.sender, connection.peer)
                 });
             }
@@ -93,6 +117,7 @@ impl Pool {
             sender,
             peer,
             idle_for: Duration::ZERO,
+            past: Past::New,
             origin: origin.clone(),
             generation: self.generation.load(Ordering::Acquire),
             pool: Arc::clone(self),
@@ -114,6 +139,7 @@ impl Pool {
         origin: Origin,
         sender: SendRequest<Outgoing>,
         peer: SocketAddr,
+        past: Past,
         generation: u64,
     ) {
         if self.count.load(Ordering::Relaxed) >= MOST_IDLE {
@@ -128,6 +154,7 @@ impl Pool {
                 sender,
                 peer,
                 since,
+                past,
             });
         }
     }
@@ -159,10 +186,11 @@ impl Lease {
                 origin,
                 sender,
                 peer,
+                past,
                 generation,
                 ..
             } = self;
-            pool.put(origin, sender, peer, generation);
+            pool.put(origin, sender, peer, past.with_one_more(), generation);
         } else if !self.sender.is_closed() {
             tokio::spawn(async move {
                 if self.sender.ready().await.is_ok() {
@@ -171,10 +199,11 @@ impl Lease {
                         origin,
                         sender,
                         peer,
+                        past,
                         generation,
                         ..
                     } = self;
-                    pool.put(origin, sender, peer, generation);
+                    pool.put(origin, sender, peer, past.with_one_more(), generation);
                 }
             });
         }

@@ -55,6 +55,17 @@ impl Prohibited {
     }
 }
 
+/// Names of metadata services: Google, AWS, Azure, Alibaba, Tencent.
+const METADATA_NAMES: [&str; 7] = [
+    "metadata.google.internal",
+    "metadata.goog",
+    "metadata",
+    "instance-data",
+    "instance-data.ec2.internal",
+    "metadata.azure.internal",
+    "metadata.tencentyun.com",
+];
+
 /// What keeps a place from being dialled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wall {
@@ -160,12 +171,19 @@ impl Walls {
     }
 
     /// Whether a name may be asked of an upstream proxy, which looks it up where we cannot see: not one that the
-    /// operator denies, and not `localhost` (RFC 6761, section 6.3), unless it is allowed.
+    /// operator denies, not `localhost` (RFC 6761, section 6.3), unless it is allowed, and not one of a metadata service,
+    /// which is allowed by address or not at all.
     ///
     /// # Errors
     /// Why not.
     pub fn judge_unseen(&self, host: &str, port: u16) -> Result<(), Prohibited> {
         self.judge_name(host, port)?;
+        if METADATA_NAMES.contains(&host) {
+            return Err(Prohibited {
+                address: None,
+                wall: Wall::Class(Class::Metadata),
+            });
+        }
         let is_localhost = host == "localhost" || host.ends_with(".localhost");
         if is_localhost && !self.allow.iter().any(|rule| rule.holds_host(host, port)) {
             return Err(Prohibited {

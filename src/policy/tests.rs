@@ -112,7 +112,9 @@ fn the_path_guard_judges_what_the_origin_may_make_of_a_path() {
         ("a dot segment leads elsewhere", "/a/../b", RobotsAllow, Some(3), RobotsAllow),
         ("the path as written is judged first", "/private/../a/", RobotsDisallow, Some(2), RobotsDisallow),
         ("dots in the query lead nowhere", "/x?/../private", RobotsAllow, None, RobotsAllow),
-        ("an encoded slash is none", "/%2Fprivate", RobotsAllow, None, RobotsAllow),
+        ("an encoded slash hides it", "/%2Fprivate", PathGuard, Some(2), RobotsAllow),
+        ("dots and an encoded slash lead to it", "/a/..%2fprivate", PathGuard, Some(2), RobotsAllow),
+        ("an encoded slash alone is none", "/a%2Fb/c", RobotsAllow, None, RobotsAllow),
     ];
     for (name, path, guarded, line, unguarded) in cases {
         let with = decision(judge(path, &rules(FILE), true), path);

@@ -2,7 +2,9 @@
 //!
 //! By default crawlgate answers 200, ends the TLS session itself with a certificate minted for the host,
 //! and judges each request inside; plain HTTP inside is judged as `http`. Hosts that the operator exempts
-//! get an opaque tunnel, but only where their robots.txt disallows nothing to this crawler.
+//! get an opaque tunnel, but only where their robots.txt disallows nothing to this crawler. When the settings or the
+//! overrides change, what is open is judged again, and ended where it would be denied now; a robots.txt that changes
+//! ends no tunnel.
 
 use std::io;
 use std::pin::Pin;
@@ -11,11 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -27,8 +30,9 @@ use super::ledger::Ledger;
 use super::respond::Refusal;
 use super::server::{self, Visitor};
 use super::target::{self, Scope, Unreadable};
+use crate::agent::Agent;
 use crate::egress::Failure;
-use crate::gate::Kind;
+use crate::gate::{Asker, Kind};
 use crate::policy::{Ruling, Target};
 use crate::rep::{Origin, Scheme};
 
@@ -149,9 +153,12 @@ async fn pass_opaque(
     mut ledger: Box<Ledger>,
 ) {
     let proxy = &connection.visitor.proxy;
-    let target = whole(origin);
     let client = connection.visitor.client.ip();
-    match proxy.gate.clear_opaque(target, client, ledger.time) {
+    let mut changes = proxy.gate.changes();
+    match proxy
+        .gate
+        .clear_opaque(whole(origin.clone()), client, ledger.time)
+    {
         Ruling::Refuse(decision) => {
             ledger.decision = decision;
             ledger.failed("http_protocol_error");
@@ -162,7 +169,15 @@ async fn pass_opaque(
             match proxy.egress.connect(permit).await {
                 Ok(upstream) => {
                     ledger.upstream = upstream.peer_addr().ok();
-                    relay(io, upstream, ledger).await;
+                    let denied = async {
+                        while changes.changed().await.is_ok() {
+                            if proxy.gate.denies_opaque(whole(origin.clone()), client) {
+                                return;
+                            }
+                        }
+                        std::future::pending::<()>().await;
+                    };
+                    relay_unless(io, upstream, ledger, denied).await;
                 }
                 Err(failure) => ledger.failed(failure.error_type()),
             }
@@ -244,8 +259,10 @@ async fn open(
     mut ledger: Box<Ledger>,
 ) -> Result<Response<Answer>, Refused> {
     ledger.opaque = true;
+    // From before it is judged: no change is missed.
+    let changes = connection.visitor.proxy.gate.changes();
     let permit = match connection
-        .clear(Kind::Tunnel, whole(origin), &mut ledger)
+        .clear(Kind::Tunnel, whole(origin.clone()), &mut ledger)
         .await
     {
         Some(permit) => permit,
@@ -260,7 +277,12 @@ async fn open(
     let visitor = connection.visitor.clone();
     connection.visitor.proxy.spawn(async move {
         match upgrade.await {
-            Ok(downstream) => relay(TokioIo::new(downstream), upstream, ledger).await,
+            Ok(downstream) => {
+                let agent = Arc::clone(&ledger.agent);
+                let user_agent = ledger.user_agent.clone();
+                let denied = denied(&visitor, origin, agent, user_agent, changes);
+                relay_unless(TokioIo::new(downstream), upstream, ledger, denied).await;
+            }
             Err(_) => ledger.hung_up(),
         }
         drop(visitor);
@@ -268,11 +290,44 @@ async fn open(
     Ok(established())
 }
 
+/// Ends when a tunnel that was opened would be denied, because settings or overrides have changed.
+async fn denied(
+    visitor: &Visitor,
+    origin: Origin,
+    agent: Arc<Agent>,
+    user_agent: Option<HeaderValue>,
+    mut changes: watch::Receiver<()>,
+) {
+    let gate = &visitor.proxy.gate;
+    let asker = Asker {
+        client: visitor.client.ip(),
+        agent: &agent,
+        user_agent: user_agent.as_ref(),
+    };
+    while changes.changed().await.is_ok() {
+        // Boxed: it should not burden a tunnel for as long as it is open.
+        if Box::pin(gate.denies(whole(origin.clone()), &asker)).await {
+            return;
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
 /// Passes octets both ways until both sides have finished, and then lets the ledger go.
 pub async fn relay(
+    downstream: impl AsyncRead + AsyncWrite + Unpin,
+    upstream: impl AsyncRead + AsyncWrite + Unpin,
+    ledger: Box<Ledger>,
+) {
+    relay_unless(downstream, upstream, ledger, std::future::pending()).await;
+}
+
+/// The same, but breaks off when it is `denied`.
+async fn relay_unless(
     mut downstream: impl AsyncRead + AsyncWrite + Unpin,
     mut upstream: impl AsyncRead + AsyncWrite + Unpin,
     mut ledger: Box<Ledger>,
+    denied: impl Future<Output = ()>,
 ) {
     let bytes_in = Arc::clone(ledger.bytes_in.get_or_insert_default());
     let mut counted = Counted {
@@ -282,9 +337,14 @@ pub async fn relay(
     };
     // Until both sides have finished, whoever drops this breaks off.
     counted.ledger.hung_up();
-    match copy_bidirectional(&mut counted, &mut upstream).await {
-        Ok(_) => ledger.finished(),
-        Err(_) => ledger.failed("connection_terminated"),
+    let copied = tokio::select! {
+        copied = copy_bidirectional(&mut counted, &mut upstream) => Some(copied),
+        () = denied => None,
+    };
+    match copied {
+        Some(Ok(_)) => ledger.finished(),
+        Some(Err(_)) => ledger.failed("connection_terminated"),
+        None => ledger.failed("http_request_denied"),
     }
     let _ = downstream.shutdown().await; // the peer may be gone
 }

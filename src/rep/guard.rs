@@ -14,7 +14,7 @@ use super::path::before_fragment;
 ///   parameters (`;x`) is empty.
 /// - `..` at the root stays at the root. A path that ends in a dot segment ends with a slash (RFC
 ///   3986 section 5.2.4).
-/// - The query takes no part. `%2F` is no slash.
+/// - The query takes no part. `%2F` is no slash; [`readings`] knows of servers that disagree.
 pub fn resolved(path_and_query: &[u8]) -> Option<Vec<u8>> {
     resolve(path_and_query, Order::MergeFirst)
 }
@@ -22,15 +22,61 @@ pub fn resolved(path_and_query: &[u8]) -> Option<Vec<u8>> {
 /// All other readings of a path, each once; none for almost every path.
 ///
 /// Servers disagree on `/a//../b`: those that merge slashes first read `/b`, those that follow RFC
-/// 3986 to the letter and merge later, or not at all, `/a/b`.
+/// 3986 to the letter and merge later, or not at all, `/a/b`. And some decode before they resolve, or take a backslash
+/// for a slash: to them `/a/..%2fb` and `/a/..\b` are `/b`, too. An encoded slash that leaves nothing to resolve makes
+/// no other path (RFC 9309 section 2.2.2: `%2F` is not `/`).
 pub fn readings(path_and_query: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    let merged = resolved(path_and_query);
+    let [merged, literal] = both_orders(path_and_query);
+    let [merged_decoded, literal_decoded] =
+        slashes_decoded(path_and_query).map_or([None, None], |decoded| both_orders(&decoded));
+    let merged_decoded = merged_decoded.filter(|one| Some(one) != merged.as_ref());
+    merged
+        .into_iter()
+        .chain(literal)
+        .chain(merged_decoded)
+        .chain(literal_decoded)
+}
+
+fn both_orders(path_and_query: &[u8]) -> [Option<Vec<u8>>; 2] {
+    let merged = resolve(path_and_query, Order::MergeFirst);
     let literal = merged
         .is_some()
         .then(|| resolve(path_and_query, Order::MergeLast))
         .flatten()
         .filter(|literal| merged.as_ref() != Some(literal));
-    merged.into_iter().chain(literal)
+    [merged, literal]
+}
+
+/// The path with a slash for each `%2F`, `%5C` and backslash, query kept; `None` where it has none of them.
+fn slashes_decoded(path_and_query: &[u8]) -> Option<Vec<u8>> {
+    let end = memchr::memchr2(b'?', b'#', path_and_query).unwrap_or(path_and_query.len());
+    let (path, rest) = path_and_query.split_at_checked(end)?;
+    let is_slash = |from: &[u8]| {
+        matches!(
+            from,
+            [b'\\', ..] | [b'%', b'2', b'f' | b'F', ..] | [b'%', b'5', b'c' | b'C', ..]
+        )
+    };
+    let mut found = memchr::memchr2_iter(b'\\', b'%', path);
+    if !found.any(|place| path.get(place..).is_some_and(is_slash)) {
+        return None;
+    }
+    let mut decoded = Vec::with_capacity(path_and_query.len());
+    let mut left = path;
+    while let [first, after @ ..] = left {
+        left = if is_slash(left) {
+            decoded.push(b'/');
+            match first {
+                b'%' => after.get(2..).unwrap_or_default(),
+                _ => after,
+            }
+        } else {
+            decoded.push(*first);
+            after
+        };
+    }
+    decoded.extend_from_slice(rest);
+    Some(decoded)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,6 +172,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn slashes_that_only_some_servers_see() {
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &str, &[&str])] = &[
+            ("an encoded slash after dots", "/press/..%2fx", &["/x"]),
+            ("dots and slash encoded", "/press/%2e%2e%2Fx", &["/x"]),
+            ("a backslash", "/press/..\\x", &["/x"]),
+            ("an encoded backslash", "/press/..%5cx", &["/x"]),
+            ("an encoded backslash before dots", "/press%5C..%5Cx", &["/x"]),
+            ("nothing but encoded slashes between", "/%2f%2e%2fx", &["/x"]),
+            ("doubled by an encoded one", "/a/%2fb", &["/a/b"]),
+            ("both ways", "/a//b/..%2fc", &["/a/b/..%2fc", "/a/c"]),
+            ("no server reads it twice", "/a//b", &["/a/b"]),
+            ("orders differ here, too", "/a//..%2fb", &["/a/..%2fb", "/b", "/a/b"]),
+            ("the query is kept", "/a/..%2fb?c=%2f..\\", &["/b?c=%2f..\\"]),
+            ("an escape cut off", "/a/..%2", &[]),
+        ];
+        for (name, path, expected) in cases {
+            let found: Vec<Vec<u8>> = readings(path.as_bytes()).collect();
+            let found: Vec<_> = found
+                .iter()
+                .map(|reading| String::from_utf8_lossy(reading))
+                .collect();
+            assert_eq!(found, *expected, "{name}: {path}");
+        }
+    }
+
+    #[test]
     fn ours_readings() {
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &str, &[&str])] = &[
@@ -157,7 +230,10 @@ mod tests {
             ("three dots are a name", "/a/.../b", &[]),
             ("a hidden file is a name", "/.well-known/x", &[]),
             ("dots within a name", "/a..b/..c/d../.e", &[]),
-            ("an escape that is no dot", "/%2f%2e%2fx", &[]),
+            ("an escape that is no dot", "/%2g%2e%2gx", &[]),
+            ("an encoded slash and nothing to resolve", "/a%2Fb%5Cc", &[]),
+            ("an encoded slash in the query", "/a?b=/..%2fc", &[]),
+            ("an encoded slash in the fragment", "/a#/..%2fc", &[]),
             ("not a path", "*", &[]),
         ];
         for (name, path, expected) in cases {

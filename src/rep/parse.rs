@@ -138,6 +138,11 @@ impl Robots {
         &self.file.text
     }
 
+    /// Whether it was read leniently: see [`ParseOptions::lenient`].
+    pub fn is_lenient(&self) -> bool {
+        self.file.lenient
+    }
+
     /// Whether the text was longer than the limit.
     pub fn is_truncated(&self) -> bool {
         self.file.is_truncated

@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use super::snapshot::Snapshot;
 use super::state::State;
-use crate::rep::{ParseOptions, Robots};
-use crate::store::{CopyOf, Remembered, Sha256};
+use crate::store::{CopyOf, Fetch, Remembered, Sha256};
 
 /// What is kept of a state; nothing of an origin that was never fetched.
 #[must_use]
@@ -69,17 +68,17 @@ impl Remembered {
     }
 }
 
-/// The state that was put to rest. `text` is what the store has under the digest of [`Remembered::copy`]; `options`
-/// say how it is read, but for the limit: what counted once counts still.
+/// The state that was put to rest. `text` is what the store has under the digest of [`Remembered::copy`], read leniently
+/// or not. The limit takes no part: what counted once counts still.
 ///
 /// # Errors
 /// When the text of its file is missing, or is another one.
 pub fn awake(
     remembered: &Remembered,
     text: Option<&[u8]>,
-    options: ParseOptions,
+    lenient: bool,
 ) -> Result<State, BrokenCopy> {
-    let read = |copy: &CopyOf| snapshot(copy, text, options).map(Arc::new);
+    let read = |copy: &CopyOf| snapshot(copy, text, lenient).map(Arc::new);
     Ok(match remembered {
         Remembered::Successful {
             copy,
@@ -112,30 +111,43 @@ pub fn awake(
 ///
 /// # Errors
 /// When the text is missing, or is another one.
-pub fn snapshot(
-    copy: &CopyOf,
-    text: Option<&[u8]>,
-    options: ParseOptions,
-) -> Result<Snapshot, BrokenCopy> {
+pub fn snapshot(copy: &CopyOf, text: Option<&[u8]>, lenient: bool) -> Result<Snapshot, BrokenCopy> {
     let text = text.ok_or(BrokenCopy::Missing(copy.sha256))?;
-    let options = ParseOptions {
-        limit: text.len(),
-        ..options
-    };
-    let robots = if copy.truncated {
-        // One octet more, as when it was fetched: there was more than counts.
-        Robots::parse(&[text, b"\n"].concat(), options)
-    } else {
-        Robots::parse(text, options)
-    };
+    let robots = Snapshot::reread(text, lenient, copy.truncated);
     let snapshot = Snapshot::new(robots, copy.fetched, copy.status, &copy.final_url);
-    if snapshot.sha256 == copy.sha256 {
-        Ok(snapshot)
-    } else {
-        Err(BrokenCopy::Altered {
+    if snapshot.sha256 != copy.sha256 {
+        return Err(BrokenCopy::Altered {
             kept: snapshot.sha256,
             named: copy.sha256,
-        })
+        });
+    }
+    if text.len() as u64 != copy.bytes {
+        return Err(BrokenCopy::Exchanged(copy.sha256));
+    }
+    Ok(snapshot)
+}
+
+impl Remembered {
+    /// Whether this is what the latest of `fetches` (newest first) that told anything came to. Both are written at once,
+    /// so a state that no fetch came to was put there by somebody else.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn agrees_with(&self, fetches: &[Fetch]) -> Result<(), BrokenCopy> {
+        let Some(latest) = fetches.iter().find(|fetch| fetch.result != "unreachable") else {
+            // Failures alone, as many as are kept: they tell nothing of a file.
+            return Ok(());
+        };
+        match (self.copy(), latest.sha256) {
+            (Some(copy), Some(fetched)) if copy.sha256 != fetched => {
+                Err(BrokenCopy::Exchanged(copy.sha256))
+            }
+            (Some(copy), None) if latest.result == "unavailable" => {
+                Err(BrokenCopy::Exchanged(copy.sha256))
+            }
+            (None, Some(fetched)) => Err(BrokenCopy::Exchanged(fetched)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -151,6 +163,8 @@ pub enum BrokenCopy {
         /// Digest that it is kept under.
         named: Sha256,
     },
+    /// It may be whole, but is not what was fetched from this origin last.
+    Exchanged(Sha256),
 }
 
 impl fmt::Display for BrokenCopy {
@@ -164,6 +178,11 @@ impl fmt::Display for BrokenCopy {
                 "the robots.txt {} was altered in the store: it is {} now",
                 hex(named),
                 hex(kept)
+            ),
+            Self::Exchanged(named) => write!(
+                f,
+                "the robots.txt {} does not agree with what was fetched from this origin last",
+                hex(named)
             ),
         }
     }
@@ -183,6 +202,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Moment;
+    use crate::rep::{ParseOptions, Robots};
     use crate::robots::access::{Absence, Cause};
     use crate::robots::state::{Fresh, Outage};
 
@@ -294,16 +314,67 @@ mod tests {
         for (name, state) in cases {
             let remembered = at_rest(&state).expect(name);
             let text = state.snapshot().map(|snapshot| snapshot.robots.text());
-            // A smaller limit of today cuts nothing that counted.
-            let options = ParseOptions {
-                lenient: true,
-                limit: 1,
-            };
-            let back = awake(&remembered, text, options).expect(name);
+            let back = awake(&remembered, text, true).expect(name);
             assert_eq!(at_rest(&back), Some(remembered), "{name}");
             assert_eq!(format!("{back:?}"), format!("{state:?}"), "{name}");
         }
         assert_eq!(at_rest(&State::NeverFetched), None);
+    }
+
+    #[test]
+    fn a_state_that_no_fetch_came_to_is_not_believed() {
+        let copy = copy_of(&fetched(TEXT, 512_000));
+        let row = |result: &str, sha256| Fetch {
+            time: THEN,
+            duration: Duration::ZERO,
+            result: result.to_owned(),
+            cause: None,
+            status: None,
+            hops: Vec::new(),
+            sha256,
+            fields: Vec::new(),
+        };
+        let ours = || row("successful", Some(copy.sha256));
+        let other = || row("successful", Some([7; 32]));
+        let (gone, down) = (|| row("unavailable", None), || row("unreachable", None));
+        let held = Remembered::Successful {
+            copy: copy.clone(),
+            fresh: fresh(),
+            outage: None,
+        };
+        let lost = |last_good| Remembered::Unreachable {
+            outage: outage(),
+            last_good,
+        };
+        let absent = Remembered::Unavailable {
+            why: Absence::Status(404),
+            fetched: THEN,
+            fresh: fresh(),
+            outage: None,
+        };
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("the file of the latest fetch", &held, vec![ours(), other()], true),
+            ("failures since", &lost(Some(copy.clone())), vec![down(), down(), ours()], true),
+            ("failures, more than are kept", &held, vec![down(), down()], true),
+            ("no fetch is kept", &held, vec![], true),
+            ("the file of an earlier fetch", &held, vec![other(), ours()], false),
+            ("another file, failures since", &lost(Some(copy.clone())), vec![down(), other()], false),
+            ("a file, and there was none", &held, vec![gone(), ours()], false),
+            ("no file, and there was none", &absent, vec![down(), gone(), ours()], true),
+            ("no file, and there was one", &absent, vec![down(), ours()], false),
+            ("never a file", &lost(None), vec![down(), gone()], true),
+            ("a last good file that was taken out", &lost(None), vec![down(), ours()], false),
+        ];
+        for (name, state, fetches, agrees) in cases {
+            assert_eq!(state.agrees_with(&fetches).is_ok(), agrees, "{name}");
+        }
+        let exchanged = CopyOf {
+            bytes: copy.bytes + 1,
+            ..copy.clone()
+        };
+        let broken = snapshot(&exchanged, Some(TEXT), true).map(drop);
+        assert_eq!(broken, Err(BrokenCopy::Exchanged(copy.sha256)));
     }
 
     #[test]
@@ -329,7 +400,7 @@ mod tests {
                     last_good: Some(copy.clone()),
                 },
             ] {
-                let broken = awake(&state, text, ParseOptions::default()).unwrap_err();
+                let broken = awake(&state, text, true).unwrap_err();
                 let named = hex(&copy.sha256);
                 assert!(broken.to_string().contains(&named), "{name}: {broken}");
             }

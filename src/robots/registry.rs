@@ -37,6 +37,7 @@ use super::state::{Due, Stance, State};
 use crate::clock::{Clock, Moment};
 use crate::config::{CacheConfig, RobotsConfig};
 use crate::egress::Egress;
+use crate::policy::terms::{Terms, TermsDigest};
 use crate::rep::Origin;
 use crate::store::{self, StoreError};
 
@@ -55,6 +56,28 @@ pub struct View {
     pub stance: Stance,
     /// When that was so: the clock is read once for all that follows.
     pub now: Moment,
+    /// Under which settings: the file was read by them, and the stance follows from them.
+    pub by: Arc<InForce>,
+}
+
+/// Settings, and what records name them by. What is decided by a [`View`] is decided under its settings, whatever the
+/// configuration says meanwhile.
+#[derive(Debug)]
+pub struct InForce {
+    /// The settings.
+    pub config: Arc<RobotsConfig>,
+    /// Their digest.
+    pub terms: TermsDigest,
+}
+
+impl InForce {
+    /// These settings.
+    pub fn of(config: RobotsConfig) -> InForce {
+        InForce {
+            terms: Terms::of(&config).digest(),
+            config: Arc::new(config),
+        }
+    }
 }
 
 /// The states of all origins in memory.
@@ -71,7 +94,7 @@ struct Shared {
     entries: DashMap<Origin, Arc<Entry>, ahash::RandomState>,
     bytes: AtomicUsize,
     bounds: CacheConfig,
-    config: ArcSwap<RobotsConfig>,
+    settings: ArcSwap<InForce>,
     fetch: Fetch,
     clock: Clock,
     /// None where nothing outlives the process.
@@ -143,7 +166,7 @@ impl Registry {
                 entries: DashMap::default(),
                 bytes: AtomicUsize::new(0),
                 bounds: config.cache.clone(),
-                config: ArcSwap::from_pointee(config),
+                settings: ArcSwap::from_pointee(InForce::of(config)),
                 fetch,
                 clock,
                 memory,
@@ -152,9 +175,10 @@ impl Registry {
         }
     }
 
-    /// Puts new settings in force for what happens from now on. The bounds stay as they were.
+    /// Puts new settings in force for what happens from now on, also for what is held: a file is read by them when it is
+    /// looked at next. A limit of its size counts when it is fetched. The bounds of what is held stay as they were.
     pub fn reconfigure(&self, config: RobotsConfig) {
-        self.shared.config.store(Arc::new(config));
+        self.shared.settings.store(Arc::new(InForce::of(config)));
     }
 
     /// What is known of `origin`, fetched first where nothing usable is known. Waits for that at most
@@ -315,12 +339,14 @@ impl Shared {
         origin: &Origin,
         user_agent: Option<&HeaderValue>,
     ) -> (View, Option<watch::Receiver<()>>) {
+        let by = self.settings.load_full();
+        let mut slot = entry.slot.lock();
+        // Read under the lock: what has landed has landed before now.
         let now = self.clock.now();
         entry.used.store(now.as_millis(), Ordering::Relaxed);
-        let mut slot = entry.slot.lock();
-        let state = Arc::clone(&slot.state);
+        let state = slot.settle(now, &by.config);
         let grown = self.weigh(&mut slot);
-        let stance = state.stance(now, &self.config.load().timing.profile);
+        let stance = state.stance(now, &by.config.timing.profile);
         let due = match slot.recall {
             // The store has just failed: this request is not held for the next attempt.
             Recall::Failed { until, .. } if now < until => Due::No,
@@ -339,21 +365,36 @@ impl Shared {
         if grown {
             self.bound();
         }
-        (View { state, stance, now }, flight)
+        let view = View {
+            state,
+            stance,
+            now,
+            by,
+        };
+        (view, flight)
     }
 
     async fn wait(&self, entry: &Entry, mut flight: watch::Receiver<()>) -> View {
-        let hold = self.config.load().hold;
+        let hold = self.settings.load().config.hold;
         // The sender is never used, only dropped, when the slot has its new state.
         let landed = timeout(hold, flight.changed()).await.is_ok();
-        let state = Arc::clone(&entry.slot.lock().state);
+        let by = self.settings.load_full();
+        let mut slot = entry.slot.lock();
         let now = self.clock.now();
+        let state = slot.settle(now, &by.config);
+        self.weigh(&mut slot);
+        drop(slot);
         let stance = if landed {
-            state.stance(now, &self.config.load().timing.profile)
+            state.stance(now, &by.config.timing.profile)
         } else {
             Stance::Unknown
         };
-        View { state, stance, now }
+        View {
+            state,
+            stance,
+            now,
+            by,
+        }
     }
 
     /// Brings the sum up to what the slot holds now, rules compiled since included; tells whether
@@ -409,6 +450,19 @@ impl Shared {
             held = self.entries.len(),
             "forgot the origins used least recently"
         );
+    }
+}
+
+impl Slot {
+    /// The state as it may be believed at `now` and as `config` reads it. Nearly always as it is.
+    fn settle(&mut self, now: Moment, config: &RobotsConfig) -> Arc<State> {
+        if let Some(corrected) = self.state.corrected(now, &config.timing) {
+            self.state = Arc::new(corrected);
+        }
+        if let Some(anew) = self.state.read_anew(config.lenient) {
+            self.state = Arc::new(anew);
+        }
+        Arc::clone(&self.state)
     }
 }
 

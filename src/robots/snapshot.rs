@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::RwLock;
 
 use crate::clock::Moment;
-use crate::rep::{ProductToken, Robots, Rules, Selection};
+use crate::rep::{ParseOptions, ProductToken, Robots, Rules, Selection};
 
 /// Compiled rule sets kept per file. A file names more agents than ever ask about it.
 const COMPILED_KEPT: usize = 16;
@@ -54,6 +54,28 @@ impl Snapshot {
             compiled_bytes: AtomicUsize::new(0),
             robots,
         }
+    }
+
+    /// Parses the text that counts of a file, again. The limit counted when it was fetched and takes no part: `truncated`
+    /// says whether there was more.
+    pub fn reread(text: &[u8], lenient: bool, truncated: bool) -> Robots {
+        let options = ParseOptions {
+            lenient,
+            limit: text.len(),
+        };
+        if truncated {
+            // One octet more, as when it was fetched: there was more than counts.
+            Robots::parse(&[text, b"\n"].concat(), options)
+        } else {
+            Robots::parse(text, options)
+        }
+    }
+
+    /// The same fetch, its file read leniently or not.
+    #[must_use]
+    pub fn read_anew(&self, lenient: bool) -> Snapshot {
+        let robots = Snapshot::reread(self.robots.text(), lenient, self.robots.is_truncated());
+        Snapshot::new(robots, self.fetched, self.status, &self.final_url)
     }
 
     /// The rules for a chain of product tokens, compiled at its first use.
@@ -132,7 +154,6 @@ impl fmt::Debug for Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rep::ParseOptions;
 
     fn snapshot(text: &str) -> Snapshot {
         let robots = Robots::parse(text.as_bytes(), ParseOptions::default());

@@ -187,6 +187,64 @@ impl State {
         }
     }
 
+    /// What of this state can be so at `now`, under `timing`; `None` where all of it can, as nearly always.
+    ///
+    /// A clock that was ahead leaves moments behind that have not come yet, and settings may have changed since. A copy
+    /// from the future, or one that would be good for longer than any may be, is stale; an outage began at the latest
+    /// now; a wait that is longer than any is over. The closed side in each case: what is stale is asked for again.
+    pub fn corrected(&self, now: Moment, timing: &Timing) -> Option<State> {
+        let fresh = match self {
+            State::Successful {
+                snapshot, fresh, ..
+            } => Some((fresh, snapshot.fetched)),
+            State::Unavailable { fresh, fetched, .. } => Some((fresh, *fetched)),
+            State::NeverFetched | State::Unreachable { .. } => None,
+        };
+        let is_stale = fresh.is_some_and(|(fresh, from)| !fresh.is_possible(from, now, timing));
+        let is_off = self
+            .outage()
+            .is_some_and(|outage| !outage.is_possible(now, timing));
+        if !is_stale && !is_off {
+            return None;
+        }
+        let mut state = self.clone();
+        match &mut state {
+            State::Successful { fresh, outage, .. } | State::Unavailable { fresh, outage, .. } => {
+                if is_stale {
+                    *fresh = Fresh {
+                        refresh_from: now,
+                        until: now,
+                    };
+                }
+                if let Some(outage) = outage {
+                    outage.correct(now, timing);
+                }
+            }
+            State::Unreachable { outage, .. } => outage.correct(now, timing),
+            State::NeverFetched => {}
+        }
+        Some(state)
+    }
+
+    /// This state with its file read leniently or not; `None` where it was read so.
+    pub fn read_anew(&self, lenient: bool) -> Option<State> {
+        let held = self.snapshot()?;
+        if held.robots.is_lenient() == lenient {
+            return None;
+        }
+        let anew = Arc::new(held.read_anew(lenient));
+        let mut state = self.clone();
+        match &mut state {
+            State::Successful { snapshot, .. }
+            | State::Unreachable {
+                last_good: Some(snapshot),
+                ..
+            } => *snapshot = anew,
+            State::NeverFetched | State::Unavailable { .. } | State::Unreachable { .. } => {}
+        }
+        Some(state)
+    }
+
     /// What requests meet at `now`.
     pub fn stance(&self, now: Moment, profile: &ProfileRules) -> Stance {
         match self {
@@ -280,16 +338,42 @@ impl Fresh {
             Freshness::Shortest => timing.fresh_min,
         }
         .clamp(timing.fresh_min, timing.fresh_max.max(timing.fresh_min))
-        // What was just fetched is good for those who waited for it.
-        .max(Duration::from_secs(1));
+        .max(AT_LEAST);
         Fresh {
             refresh_from: now + life.mul_f64(timing.refresh_ahead.clamp(0.0, 1.0)),
             until: now + life,
         }
     }
+
+    /// Whether a copy that was fetched at `from` can be as fresh as this says; what is stale anyway can.
+    fn is_possible(&self, from: Moment, now: Moment, timing: &Timing) -> bool {
+        let longest = timing.fresh_max.max(timing.fresh_min).max(AT_LEAST);
+        // From its own time, too: a bound that was lowered holds for what is held.
+        let is_within = from <= now && now < from + longest && self.until <= now + longest;
+        is_within || self.until <= now
+    }
+}
+
+/// What was just fetched is good for those who waited for it.
+const AT_LEAST: Duration = Duration::from_secs(1);
+
+fn longest_wait(timing: &Timing) -> Duration {
+    timing.retry_max.max(timing.retry_min)
 }
 
 impl Outage {
+    /// Whether this can be so at `now`.
+    fn is_possible(&self, now: Moment, timing: &Timing) -> bool {
+        self.since <= now && self.next_attempt <= now + longest_wait(timing)
+    }
+
+    fn correct(&mut self, now: Moment, timing: &Timing) {
+        self.since = self.since.min(now);
+        if self.next_attempt > now + longest_wait(timing) {
+            self.next_attempt = now;
+        }
+    }
+
     fn extended(
         earlier: Option<Outage>,
         cause: Cause,
@@ -315,7 +399,7 @@ impl Outage {
         let spread = wait.mul_f64((timing.jitter * luck).clamp(0.0, 1.0));
         Outage {
             cause,
-            since: earlier.map_or(now, |outage| outage.since),
+            since: earlier.map_or(now, |outage| outage.since.min(now)),
             attempts,
             next_attempt: now + (wait + spread).min(longest),
         }

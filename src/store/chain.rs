@@ -161,7 +161,8 @@ impl SealingKey {
             told(
                 StoreErrorKind::Corrupt,
                 &"this is no Ed25519 key in PEM",
-                "restore it, or move it away: a new one is made then, and seals from then on",
+                "restore it; or, if it is lost, move it away: a new one is made then and seals from then on, and what the \
+                 old one has sealed is checked with its public half (`crawlgate audit verify --key`, for each of them)",
             )
         })?;
         Ok(Self { pair })

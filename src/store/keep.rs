@@ -13,6 +13,9 @@ use crate::config::AuditConfig;
 /// How often it is looked whether something is due.
 const LOOK: Duration = Duration::from_secs(10);
 
+/// Looking more often would be all that is done.
+const LEAST: Duration = Duration::from_secs(1);
+
 /// A pause between two steps, in which others write.
 const BREATH: Duration = Duration::from_millis(20);
 
@@ -28,8 +31,9 @@ pub async fn keep(
 ) {
     let mut keeper = Keeper::new(store, key);
     loop {
-        keeper.look(&settings(), clock.now()).await;
-        sleep(LOOK).await;
+        let settings = settings();
+        keeper.look(&settings, &clock).await;
+        sleep(LOOK.min(settings.seal_every.max(LEAST))).await;
     }
 }
 
@@ -54,7 +58,8 @@ impl Keeper {
     }
 
     /// Does what is due.
-    async fn look(&mut self, config: &AuditConfig, now: Moment) {
+    async fn look(&mut self, config: &AuditConfig, clock: &Clock) {
+        let now = clock.now();
         let is_due = |last| now.since(last) >= config.seal_every || now < last;
         if self.sealed.is_none_or(is_due) {
             let outcome = self.store.seal(Arc::clone(&self.key), now).await;
@@ -67,7 +72,7 @@ impl Keeper {
             keep: config.keep,
             max_size: config.max_size,
         };
-        let outcome = prune(&*self.store, retention, &self.key, now).await;
+        let outcome = prune(&*self.store, retention, &self.key, clock).await;
         let what = "old decisions cannot be dropped";
         if self.pruning.is_over(&outcome, what)
             && let Ok(gone) = outcome
@@ -87,11 +92,11 @@ async fn prune(
     store: &dyn Store,
     retention: Retention,
     key: &Arc<chain::SealingKey>,
-    now: Moment,
+    clock: &Clock,
 ) -> Result<Pruned, StoreError> {
     let mut all = Pruned::default();
     loop {
-        let step = store.prune(retention, Arc::clone(key), now).await?;
+        let step = store.prune(retention, Arc::clone(key), clock.now()).await?;
         all.decisions += step.decisions;
         all.snapshots += step.snapshots;
         if !step.more {
@@ -158,7 +163,7 @@ mod tests {
         for (name, after, sealed, first) in cases {
             let now = noon + after;
             write(now).await;
-            keeper.look(&config, now).await;
+            keeper.look(&config, &Clock::manual(now)).await;
             let seals = store.seals().await.unwrap();
             assert_eq!(seals.last().unwrap().seq, sealed, "{name}");
             let left = store.links(0, 100).await.unwrap();

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use super::filter::{Filter, Head, Tallies, records_of};
 use super::{
     Acknowledgement, Batch, DecisionQuery, FETCHES_KEPT, Fetch, Landing, OriginMemory, OriginQuery,
-    Pending, Pruned, Retention, Sha256, Size, Store, StoreError, StoredDecision, Tally, TallyKey,
-    chain,
+    Pending, Pruned, Removed, Retention, Sha256, Size, Store, StoreError, StoredDecision, Tally,
+    TallyKey, chain,
 };
 use crate::clock::Moment;
 use crate::policy::overrides::{Override, OverrideId};
@@ -33,6 +33,7 @@ struct Kept {
     before: Sha256,
     seals: Vec<chain::Seal>,
     overrides: Vec<Override>,
+    removed: Vec<Removed>,
     next_override: u64,
     version: u64,
 }
@@ -183,6 +184,14 @@ impl Store for Memory {
         self.with(|kept| Ok(kept.overrides.clone()))
     }
 
+    fn removed_overrides(&self) -> Pending<'_, Vec<Removed>> {
+        self.with(|kept| {
+            let mut removed = kept.removed.clone();
+            removed.sort_by_key(|one| one.asserted.id);
+            Ok(removed)
+        })
+    }
+
     fn add_override(&self, new: Override) -> Pending<'_, u64> {
         self.with(|kept| {
             kept.next_override += 1;
@@ -193,14 +202,19 @@ impl Store for Memory {
         })
     }
 
-    fn remove_override(&self, number: u64, _by: String, _now: Moment) -> Pending<'_, bool> {
+    fn remove_override(&self, number: u64, by: String, now: Moment) -> Pending<'_, bool> {
         self.with(|kept| {
-            let before = kept.overrides.len();
-            kept.overrides
-                .retain(|one| one.id != OverrideId::Stored(number));
-            let removed = kept.overrides.len() < before;
-            kept.version += u64::from(removed);
-            Ok(removed)
+            let is_meant = |one: &Override| one.id == OverrideId::Stored(number);
+            let Some(place) = kept.overrides.iter().position(is_meant) else {
+                return Ok(false);
+            };
+            kept.removed.push(Removed {
+                asserted: kept.overrides.remove(place),
+                time: now,
+                by,
+            });
+            kept.version += 1;
+            Ok(true)
         })
     }
 
@@ -303,7 +317,8 @@ impl Kept {
             return None;
         }
         let start = (self.dropped + 1, self.before);
-        let seal = key.seal(seq, hash, start, now);
+        let last = self.decisions.last().map(|last| last.time);
+        let seal = key.seal(seq, hash, start, now.max(last.unwrap_or_default()));
         self.seals.push(seal.clone());
         Some(seal)
     }

@@ -25,12 +25,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use self::open::Identity;
 use self::read::Hints;
 use self::worker::Workers;
 use super::{
     Access, Acknowledgement, Batch, DecisionQuery, Fetch, OriginMemory, OriginQuery, Pending,
-    Pruned, Retention, Sha256, Size, Store, StoreError, StoreErrorKind, StoredDecision, Tally,
-    TallyKey, chain,
+    Pruned, Removed, Retention, Sha256, Size, Store, StoreError, StoreErrorKind, StoredDecision,
+    Tally, TallyKey, chain, failed,
 };
 use crate::clock::Moment;
 use crate::config::Synchronous;
@@ -47,7 +48,15 @@ pub struct Sqlite {
     readers: Workers,
     hints: Arc<Mutex<Hints>>,
     /// None where it was opened to be read. Dropped last: the last connection that writes carries the log over.
-    writer: Option<Workers>,
+    writer: Option<Writer>,
+}
+
+/// The thread that writes.
+#[derive(Debug)]
+struct Writer {
+    thread: Workers,
+    /// What it has open.
+    file: Identity,
 }
 
 impl Sqlite {
@@ -62,7 +71,10 @@ impl Sqlite {
             Access::Read => None,
             Access::Write => {
                 let connection = open::writer(&path, synchronous)?;
-                Some(Workers::start("store-writer", &path, vec![connection])?)
+                let file = Identity::of(&path)
+                    .map_err(|error| failed(format!("{}: {error}", path.display())))?;
+                let thread = Workers::start("store-writer", &path, vec![connection])?;
+                Some(Writer { thread, file })
             }
         };
         let readers = (0..READERS).map(|_| open::reader(&path));
@@ -81,7 +93,13 @@ impl Sqlite {
         work: impl FnOnce(&mut rusqlite::Connection) -> Result<T, error::Failure> + Send + 'static,
     ) -> Pending<'static, T> {
         match &self.writer {
-            Some(writer) => writer.ask(work),
+            Some(Writer { thread, file }) => {
+                let (file, path) = (*file, Arc::clone(&self.path));
+                thread.ask(move |connection| {
+                    file.require(&path)?;
+                    work(connection)
+                })
+            }
             None => {
                 let error = StoreError {
                     kind: StoreErrorKind::Denied,
@@ -173,6 +191,11 @@ impl Store for Sqlite {
 
     fn overrides(&self) -> Pending<'_, Vec<Override>> {
         self.readers.ask(|connection| read::overrides(connection))
+    }
+
+    fn removed_overrides(&self) -> Pending<'_, Vec<Removed>> {
+        self.readers
+            .ask(|connection| read::removed_overrides(connection))
     }
 
     fn add_override(&self, new: Override) -> Pending<'_, u64> {

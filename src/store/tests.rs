@@ -9,7 +9,7 @@ use crate::audit::DecisionId;
 use crate::config::Synchronous;
 use crate::policy::overrides::{Action, OverrideId};
 use crate::rep::{ParseOptions, Robots};
-use crate::robots::access::Cause;
+use crate::robots::access::{Absence, Cause};
 use crate::robots::snapshot::Snapshot;
 
 /// 2026-11-20T12:00:00Z
@@ -246,6 +246,63 @@ async fn states_come_back_as_they_were() {
         }
         let all = store.fetches(&origin("site.example"), 100).await.unwrap();
         assert_eq!(all.len(), states.len());
+    }
+}
+
+fn unavailable(fetched: Moment) -> State {
+    State::Unavailable {
+        why: Absence::Status(404),
+        fetched,
+        fresh: fresh(fetched),
+        outage: None,
+    }
+}
+
+#[tokio::test]
+async fn texts_that_several_lose_at_once_or_one_loses_twice_hold_up_no_record() {
+    let lands = |host: &str, text: Option<&str>, after: u64| {
+        let time = NOON + Duration::from_secs(after);
+        let state = text.map_or_else(|| unavailable(time), |text| successful(text, time));
+        landing(host, state, time)
+    };
+    let cases = [
+        (
+            "two lose the file that they had in common",
+            vec![lands("a.example", None, 2), lands("b.example", None, 2)],
+        ),
+        (
+            "one goes back and forth",
+            vec![
+                lands("a.example", Some("second"), 2),
+                lands("a.example", Some("first"), 3),
+                lands("a.example", Some("second"), 4),
+            ],
+        ),
+    ];
+    for (name, landings) in cases {
+        for (engine, store, _folder) in engines() {
+            for host in ["a.example", "b.example"] {
+                land(&*store, lands(host, Some("first"), 1)).await;
+            }
+            for round in 1..=2 {
+                let batch = Batch {
+                    landings: landings.clone(),
+                    lines: ROW.line().1,
+                    ..Batch::default()
+                };
+                store.write(batch).await.unwrap();
+                let head = store.links(0, 10).await.unwrap().len();
+                assert_eq!(head, round, "{engine}, {name}");
+                for landing in &landings {
+                    let kept = store.origin(&landing.origin).await.unwrap().unwrap();
+                    let last = landings.iter().rfind(|one| one.origin == landing.origin);
+                    assert_eq!(kept.updated, last.unwrap().fetch.time, "{engine}, {name}");
+                }
+                // Nothing clears away what was noted, and it is noted once more.
+                prune(&*store, forever(), NOON).await;
+                land(&*store, lands("a.example", Some("first"), 1)).await;
+            }
+        }
     }
 }
 
@@ -841,6 +898,13 @@ async fn overrides_are_added_numbered_and_removed() {
         assert!(!store.remove_override(first, by(), NOON).await.unwrap());
         assert_ne!(store.version().await.unwrap(), before, "{engine}");
         assert_eq!(store.overrides().await.unwrap(), all[1..], "{engine}");
+        let removed = Removed {
+            asserted: all[0].clone(),
+            time: NOON,
+            by: by(),
+        };
+        let kept = store.removed_overrides().await.unwrap();
+        assert_eq!(kept, [removed], "{engine}");
         let third = store.add_override(one.clone()).await.unwrap();
         assert!(third > second, "{engine}: no number is given twice");
     }
@@ -905,6 +969,37 @@ async fn what_is_old_goes_from_the_front_and_the_chain_stays_one() {
         assert_eq!((left[1].seq, left[1].hash), (601, next), "{engine}");
         let seal = store.seal(key(), NOON).await.unwrap().unwrap();
         assert_eq!(seal.start, (600, before[598].hash), "{engine}");
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_drops_nothing_and_seals_nothing_before_its_time() {
+    for (engine, store, _folder) in engines() {
+        record(&*store, &rows(50)).await;
+        let keep = Retention {
+            keep: Some(DAY),
+            ..forever()
+        };
+        for (name, now) in [
+            ("two seconds back", NOON + Duration::from_secs(47)),
+            ("two days back", NOON - DAY * 2),
+        ] {
+            let gone = prune(&*store, keep, now).await;
+            assert_eq!(gone.decisions, 0, "{engine}, {name}");
+        }
+        let last = NOON + Duration::from_secs(49);
+        let seal = store.seal(key(), NOON).await.unwrap().unwrap();
+        assert_eq!(seal.time, last, "{engine}");
+        assert!(seal.is_genuine(), "{engine}");
+        // The first goes alone; those after it are later than the clock that says so.
+        let short = Retention {
+            keep: Some(Duration::from_millis(1)),
+            ..forever()
+        };
+        let now = NOON + Duration::from_millis(500);
+        assert_eq!(prune(&*store, short, now).await.decisions, 1, "{engine}");
+        let seal = store.seals().await.unwrap().pop().unwrap();
+        assert_eq!(seal.time, last, "{engine}: made while dropping");
     }
 }
 

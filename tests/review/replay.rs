@@ -24,7 +24,11 @@ fn replayed(record: &str, case: &Case) -> Outcome {
         .state
         .snapshot()
         .map(|snapshot| snapshot.robots.text().to_vec());
-    let file = text.map(|text| replay::snapshot(&text, &case.terms));
+    let truncated = evidence
+        .robots
+        .as_ref()
+        .is_some_and(|robots| robots.truncated);
+    let file = text.map(|text| replay::snapshot(&text, &case.terms, truncated));
     let file = file.filter(|_| evidence.snapshot().expect("a digest").is_some());
     replay::replay(&evidence, Some(&case.terms), file.as_ref())
 }
@@ -361,6 +365,23 @@ fn what_cannot_be_replayed_says_why() {
     let case = Case::of(FILE, "ExampleBot", "/secret/x");
     for (name, change, why) in cases {
         assert_eq!(found(&case, change), Outcome::Attested(*why), "{name}");
+    }
+}
+
+#[test]
+fn a_limit_that_has_changed_since_the_fetch_changes_nothing() {
+    // Cut in the middle of its last line, which would disallow what is asked for.
+    let cut = "User-agent: *\nDisallow: /secret\nDisallow: /open/x";
+    for (fetched, decided) in [(512_000, 20), (cut.len() - 2, 512_000), (cut.len() - 2, 20)] {
+        let mut case = Case::of("", "ExampleBot", "/open/");
+        case.terms.size_limit = fetched as u64;
+        case.state = crate::case::successful(cut, &case.terms);
+        case.terms.size_limit = decided;
+        for path in ["/secret", "/open/", "/open/x"] {
+            case.path = path.to_owned();
+            let record = case.record(&case.decide());
+            assert_eq!(replayed(&record, &case), Outcome::Same, "{path}: {record}");
+        }
     }
 }
 

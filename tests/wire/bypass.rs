@@ -17,6 +17,7 @@ fn path_spellings_of_a_disallowed_page_are_denied() {
         ("/privat%65/deep", "robots_disallow"),
         ("/private/", "robots_disallow"),
         ("/private%2f", "robots_disallow"),
+        ("/%2Fprivate", "path_guard"),
         ("/private;x=1", "robots_disallow"),
         ("/private?", "robots_disallow"),
         ("/private?x", "robots_disallow"),
@@ -55,7 +56,7 @@ fn allowed_paths_arrive_octet_for_octet() {
     let paths = [
         "/PRIVATE",
         "/priva",
-        "/%2Fprivate",
+        "/a%2Fprivate",
         "/open%2fx",
         "/%7euser/%C3%a9",
         "/a/b/../c/./d//e",

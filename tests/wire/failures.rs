@@ -176,6 +176,16 @@ fn a_connection_that_dies_in_the_pool_is_no_failure_of_a_request_that_may_be_sen
 }
 
 #[test]
+fn an_origin_that_closes_after_its_robots_txt_without_saying_so_is_asked_for_the_page_again() {
+    let gate = Gate::start();
+    for n in 0..20 {
+        let origin = Origin::http().on("/robots.txt", [Reply::status(404, "").close()]);
+        gate.get(&origin.url("/page")).is_origins(200, "page /page");
+        assert_eq!(origin.seen_but_robots(), ["GET /page"], "{n}");
+    }
+}
+
+#[test]
 fn upstream_connections_are_shared_between_crawlers() {
     let gate = Gate::start();
     for origin in [Origin::http(), Origin::https()] {

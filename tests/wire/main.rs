@@ -20,6 +20,7 @@ mod failures;
 mod fields;
 mod flight;
 mod framing;
+mod gone;
 mod kill;
 mod laboratory;
 mod life;

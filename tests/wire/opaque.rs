@@ -93,6 +93,46 @@ fn an_opaque_tunnel_is_refused_where_one_rule_disallows_anything_or_nothing_is_k
     );
 }
 
+#[test]
+fn an_open_tunnel_ends_when_it_would_be_denied() {
+    let gate = tunnelling();
+    let origin = Origin::https();
+    let authority = format!("bank.test:{}", origin.port());
+    let other = Origin::https();
+    let mut wire = gate.connect();
+    assert_eq!(wire.tunnel(&authority).status, 200);
+    let mut wire = wire.tls("bank.test", origin_ca_pem());
+    wire.get_inside(&authority, "/inside")
+        .is_origins(200, "page /inside");
+    let mut bystander = gate.connect();
+    let elsewhere = format!("bank.test:{}", other.port());
+    assert_eq!(bystander.tunnel(&elsewhere).status, 200);
+    let mut bystander = bystander.tls("bank.test", origin_ca_pem());
+    let words = [
+        "add",
+        &format!("https://{authority}"),
+        "/x",
+        "deny",
+        "--until",
+        "1d",
+        "--by",
+        "Ada",
+        "--reason",
+        "a letter",
+    ];
+    let (code, _, error) = gate.beside("override", &words);
+    assert_eq!(code, Some(0), "{error}");
+    let port = origin.port();
+    let record = gate.record("the tunnel's end", |record| {
+        record["via"] == "tunnel" && record["port"] == port
+    });
+    assert_eq!(record["error"], "http_request_denied", "{record}");
+    bystander
+        .get_inside(&elsewhere, "/inside")
+        .is_origins(200, "page /inside");
+    drop(wire);
+}
+
 pub(crate) const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n";
 
 /// A request to switch to the WebSocket protocol.

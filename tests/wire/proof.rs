@@ -19,6 +19,39 @@ fn verified(gate: &Gate, ok: bool) -> Value {
     told
 }
 
+/// What is decided before and after a reload is decided by one set of settings, and so can be proven.
+#[test]
+fn a_reload_of_how_files_are_read_holds_at_once_and_leaves_every_record_provable() {
+    let mut gate = Gate::start();
+    let misspelt = Origin::with_rules("User-agent: *\nDissallow: /private\n");
+    let long = Origin::with_rules(&format!(
+        "User-agent: *\nDisallow: /private\n{}",
+        "# a comment\n".repeat(60_000)
+    ));
+    let broken = Origin::http().on("/robots.txt", [Reply::status(503, "")]);
+    let url = misspelt.url("/private");
+    assert_eq!(gate.get(&url).status, 403);
+    assert_eq!(gate.get(&long.url("/private")).status, 403);
+    for (lenient, limit, profile, status) in [
+        ("false", "1MiB", "archive", 200),
+        ("true", "500KiB", "standard", 403),
+        ("false", "600KiB", "google", 200),
+        ("true", "1MiB", "archive", 403),
+    ] {
+        let configure = |setup: &mut crate::support::Setup| {
+            setup.set("robots", "lenient", lenient);
+            setup.set("robots", "size_limit", &format!("\"{limit}\""));
+            setup.set("robots", "profile", &format!("\"{profile}\""));
+        };
+        gate.reload(configure, "the configuration was read again");
+        assert_eq!(gate.get(&url).status, status, "lenient = {lenient}");
+        assert_eq!(gate.get(&long.url("/private")).status, 403, "{limit}");
+        gate.get(&broken.url("/x"));
+    }
+    assert_eq!(misspelt.robots_fetches(), 1, "not fetched again");
+    verified(&gate, true);
+}
+
 #[test]
 fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
     let mut gate = Gate::with(|setup| {

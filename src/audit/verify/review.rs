@@ -21,9 +21,12 @@ const KEPT: usize = 64 << 20;
 pub struct Review<'s> {
     store: &'s dyn Store,
     policies: HashMap<String, Held<Arc<Terms>>>,
-    files: HashMap<(Sha256, bool, u64), Held<Arc<Snapshot>>>,
+    files: HashMap<FileKey, Held<Arc<Snapshot>>>,
     bytes: usize,
 }
+
+/// A file, whether it is read leniently, and whether it is the beginning of a longer one.
+type FileKey = (Sha256, bool, bool);
 
 /// What the store has under a digest.
 #[derive(Debug)]
@@ -175,8 +178,10 @@ impl<'s> Review<'s> {
         };
         let mut snapshot = None;
         if let (Some(sha256), Some(terms)) = (sha256, &terms) {
-            self.fetch_file(sha256, terms).await?;
-            let key = (sha256, terms.lenient, terms.size_limit);
+            let robots = evidence.robots.as_ref();
+            let truncated = robots.is_some_and(|robots| robots.truncated);
+            let key = (sha256, terms.lenient, truncated);
+            self.fetch_file(key, terms).await?;
             snapshot = match self.files.get(&key) {
                 Some(Held::Altered) => return Ok(Finding::Altered(Missing::Snapshot)),
                 Some(Held::Whole(snapshot)) => Some(snapshot),
@@ -205,12 +210,12 @@ impl<'s> Review<'s> {
         Ok(())
     }
 
-    async fn fetch_file(&mut self, sha256: Sha256, terms: &Terms) -> Result<(), StoreError> {
+    async fn fetch_file(&mut self, key: FileKey, terms: &Terms) -> Result<(), StoreError> {
+        let (sha256, _, truncated) = key;
         if self.bytes > KEPT {
             self.files.clear();
             self.bytes = 0;
         }
-        let key = (sha256, terms.lenient, terms.size_limit);
         if let Entry::Vacant(place) = self.files.entry(key) {
             place.insert(match self.store.snapshot(sha256).await? {
                 None => Held::Missing,
@@ -218,7 +223,7 @@ impl<'s> Review<'s> {
                     Held::Altered
                 }
                 Some(text) => {
-                    let snapshot = replay::snapshot(&text, terms);
+                    let snapshot = replay::snapshot(&text, terms, truncated);
                     self.bytes += snapshot.bytes() + text.len(); // and about as much for compiled rules
                     Held::Whole(snapshot)
                 }

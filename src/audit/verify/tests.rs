@@ -64,7 +64,7 @@ impl Told {
 
     fn walk(&self, trusted: &SealingKey, kept: Option<Head>) -> (Chain, Vec<String>) {
         let mut faults = Vec::new();
-        let mut walk = Walk::new(&self.seals, Some(&trusted.public()), kept, &mut faults);
+        let mut walk = Walk::new(&self.seals, &[trusted.public()], kept, &mut faults);
         for one in &self.records {
             walk.step(one, &mut faults);
         }
@@ -129,6 +129,34 @@ fn what_was_done_to_it_is_told() {
 }
 
 #[test]
+fn seals_of_an_earlier_key_are_believed_once_it_is_named() {
+    let (earlier, present) = (key(), key());
+    let mut told = told(&earlier);
+    let head = told.records.last().map(|one| (one.seq, one.hash)).unwrap();
+    let seal = present.seal(head.0, head.1, (1, chain::GENESIS), NOON);
+    told.seals.push(seal);
+    let [earlier, present] = [earlier, present].map(|key| key.public());
+    for (name, trusted, faults_of, sealed) in [
+        ("the present one alone", vec![present], vec![4, 8], 10),
+        ("the earlier one alone", vec![earlier], vec![10], 8),
+        ("both", vec![present, earlier], vec![], 10),
+    ] {
+        let mut faults = Vec::new();
+        let mut walk = Walk::new(&told.seals, &trusted, None, &mut faults);
+        for one in &told.records {
+            walk.step(one, &mut faults);
+        }
+        let chain = walk.end(&mut faults);
+        let of = faults.iter().map(|fault| match fault {
+            Fault::Key { seq, .. } => *seq,
+            other => panic!("{name}: {other}"),
+        });
+        assert_eq!(of.collect::<Vec<_>>(), faults_of, "{name}");
+        assert_eq!(chain.sealed, Some(sealed), "{name}");
+    }
+}
+
+#[test]
 fn a_head_that_was_kept_tells_what_no_seal_does() {
     let key = key();
     let whole = told(&key);
@@ -169,7 +197,7 @@ fn what_is_dropped_during_the_walk_is_no_gap() {
     let key = key();
     let mut told = told(&key);
     let mut faults = Vec::new();
-    let mut walk = Walk::new(&told.seals, Some(&key.public()), None, &mut faults);
+    let mut walk = Walk::new(&told.seals, &[key.public()], None, &mut faults);
     told.records[..2]
         .iter()
         .for_each(|one| walk.step(one, &mut faults));
@@ -189,7 +217,7 @@ fn without_a_key_each_seal_vouches_by_the_key_it_names() {
     let key = key();
     let told = told(&key);
     let mut faults = Vec::new();
-    let mut walk = Walk::new(&told.seals, None, None, &mut faults);
+    let mut walk = Walk::new(&told.seals, &[], None, &mut faults);
     told.records
         .iter()
         .for_each(|one| walk.step(one, &mut faults));

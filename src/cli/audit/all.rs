@@ -29,6 +29,10 @@ const TOLD: usize = 100;
 struct Tally {
     records: u64,
     proven: u64,
+    /// Of these, those that came after the last record that somebody vouches for.
+    proven_since: u64,
+    /// Replayed, but altered or behind what was: their links do not fit.
+    unlinked: u64,
     /// By reason.
     attested: BTreeMap<&'static str, u64>,
     /// Lines that are no decisions, by what they tell.
@@ -46,6 +50,40 @@ struct Wrong {
     id: Option<String>,
     code: &'static str,
     said: String,
+}
+
+/// How a record hangs on the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    /// It follows from the one before.
+    Follows,
+    /// It does, and somebody vouches for the chain up to here.
+    Vouched,
+    /// It does not.
+    Broken,
+    /// It does, but somebody says that it is not what was: nothing since they last agreed can be believed.
+    Denied,
+}
+
+impl Link {
+    /// Of the record `seq`, just walked past, at which these faults were found.
+    fn of(seq: u64, walk: &Walk, found: &[Fault]) -> Link {
+        if found
+            .iter()
+            .any(|fault| matches!(fault, Fault::Witness { .. }))
+        {
+            Link::Denied
+        } else if found
+            .iter()
+            .any(|fault| matches!(fault, Fault::Link { .. }))
+        {
+            Link::Broken
+        } else if walk.vouched() == seq {
+            Link::Vouched
+        } else {
+            Link::Follows
+        }
+    }
 }
 
 /// Which decisions are replayed.
@@ -72,7 +110,7 @@ pub(super) async fn verify(
     };
     let seals = store.seals().await.map_err(failed)?;
     let mut faults = Vec::new();
-    let mut walk = Walk::new(&seals, trusted.key.as_ref(), args.head, &mut faults);
+    let mut walk = Walk::new(&seals, &trusted.keys, args.head, &mut faults);
     let mut tally = Tally::default();
     let bar = bar(&store).await.map_err(failed)?;
     let mut review = Review::new(store.as_ref());
@@ -92,9 +130,11 @@ pub(super) async fn verify(
         }
         after = last.seq;
         for decision in &page {
+            let known = faults.len();
             walk.step(decision, &mut faults);
+            let link = Link::of(decision.seq, &walk, faults.get(known..).unwrap_or_default());
             tally
-                .look(decision, &span, &mut review)
+                .look(decision, &span, &mut review, link)
                 .await
                 .map_err(failed)?;
         }
@@ -106,10 +146,13 @@ pub(super) async fn verify(
     }
     let chain = walk.end(&mut faults);
     bar.finish_and_clear();
+    let is_whole = faults.is_empty();
+    let mut faults: Vec<String> = faults.iter().map(Fault::to_string).collect();
+    faults.extend(trusted.fault(&seals));
     let text = if args.json {
         format!("{}\n", as_json(&tally, &chain, &faults, trusted))
     } else {
-        as_text(&tally, &chain, &faults, seals.last(), trusted)
+        as_text(&tally, &chain, is_whole, &faults, seals.last(), trusted)
     };
     screen::say(text.as_bytes())?;
     Ok(if faults.is_empty() && tally.wrong == 0 {
@@ -144,6 +187,44 @@ impl Tally {
         decision: &StoredDecision,
         span: &Span,
         review: &mut Review<'_>,
+        link: Link,
+    ) -> Result<(), StoreError> {
+        self.count(decision, span, review, link).await?;
+        self.settle(link);
+        Ok(())
+    }
+
+    /// Counts a decision that fits what was kept, or that nothing speaks against.
+    fn replayed(&mut self, outcome: &Outcome, link: Link) {
+        match outcome {
+            _ if link == Link::Broken => self.unlinked += 1,
+            Outcome::Attested(why) => *self.attested.entry(why.as_str()).or_default() += 1,
+            _ => {
+                self.proven += 1;
+                self.proven_since += 1;
+            }
+        }
+    }
+
+    /// Takes back what was proven by what somebody denies now.
+    fn settle(&mut self, link: Link) {
+        match link {
+            Link::Follows | Link::Broken => {}
+            Link::Vouched => self.proven_since = 0,
+            Link::Denied => {
+                let doubted = std::mem::take(&mut self.proven_since);
+                self.proven = self.proven.saturating_sub(doubted);
+                self.unlinked += doubted;
+            }
+        }
+    }
+
+    async fn count(
+        &mut self,
+        decision: &StoredDecision,
+        span: &Span,
+        review: &mut Review<'_>,
+        link: Link,
     ) -> Result<(), StoreError> {
         self.records += 1;
         let evidence = Evidence::read(&decision.record);
@@ -155,9 +236,8 @@ impl Tally {
             return Ok(());
         }
         match review.look(decision, &evidence).await? {
-            Finding::Replayed(Outcome::Same) => self.proven += 1,
-            Finding::Replayed(Outcome::Attested(why)) => {
-                *self.attested.entry(why.as_str()).or_default() += 1;
+            Finding::Replayed(outcome @ (Outcome::Same | Outcome::Attested(_))) => {
+                self.replayed(&outcome, link);
             }
             Finding::Dropped => self.records -= 1,
             Finding::Event(event) => *self.events.entry(event).or_default() += 1,
@@ -193,17 +273,18 @@ impl Span {
 fn as_text(
     tally: &Tally,
     chain: &Chain,
-    faults: &[Fault],
+    is_whole: bool,
+    faults: &[String],
     seal: Option<&Seal>,
     trusted: &Trusted,
 ) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     for fault in faults.iter().take(TOLD) {
-        let _ = writeln!(text, "fault: {fault}");
+        let _ = writeln!(text, "fault: {}", printable(fault));
     }
     if let Some(more @ 1..) = faults.len().checked_sub(TOLD) {
-        let _ = writeln!(text, "fault: and {more} more of the chain");
+        let _ = writeln!(text, "fault: and {more} more of the chain and its seals");
     }
     for wrong in &tally.told {
         let id = wrong.id.as_deref().unwrap_or("?");
@@ -213,11 +294,7 @@ fn as_text(
     if let Some(more @ 1..) = tally.wrong.checked_sub(tally.told.len() as u64) {
         let _ = writeln!(text, "fault: and {more} more decisions");
     }
-    let whole = if faults.is_empty() {
-        "whole"
-    } else {
-        "NOT whole"
-    };
+    let whole = if is_whole { "whole" } else { "NOT whole" };
     let (first, head) = (chain.first, chain.head);
     let _ = match tally.records {
         0 => writeln!(text, "chain     no records, {whole}"),
@@ -261,17 +338,30 @@ fn as_text(
     if attested > 0 {
         text.push(')');
     }
+    if tally.unlinked > 0 {
+        let _ = write!(
+            text,
+            ", {} not proven: their links do not fit",
+            tally.unlinked
+        );
+    }
     if tally.passed > 0 {
         let _ = write!(text, ", {} not replayed: outside the time", tally.passed);
     }
     let _ = writeln!(text, ", {} wrong", tally.wrong);
+    if attested > 0 {
+        let _ = writeln!(
+            text,
+            "          attested only: the record says so, and nothing was kept that it could follow from"
+        );
+    }
     for (event, count) in &tally.events {
         let _ = writeln!(text, "events    {count} {}", printable(event));
     }
     text
 }
 
-fn as_json(tally: &Tally, chain: &Chain, faults: &[Fault], trusted: &Trusted) -> Value {
+fn as_json(tally: &Tally, chain: &Chain, faults: &[String], trusted: &Trusted) -> Value {
     let wrong = tally.told.iter().map(|wrong| {
         json!({"seq": wrong.seq, "id": wrong.id, "outcome": wrong.code, "said": wrong.said})
     });
@@ -281,13 +371,91 @@ fn as_json(tally: &Tally, chain: &Chain, faults: &[Fault], trusted: &Trusted) ->
         "first": chain.first,
         "head": chain.head.to_string(),
         "sealed": chain.sealed,
-        "key": trusted.key.as_ref().map(|key| hex(key)),
+        "keys": trusted.keys.iter().map(|key| hex(key)).collect::<Vec<_>>(),
         "proven": tally.proven,
+        "unlinked": tally.unlinked,
         "attested": tally.attested,
         "events": tally.events,
         "not_replayed": tally.passed,
         "wrong": tally.wrong,
         "decisions": wrong.collect::<Vec<_>>(),
-        "faults": faults.iter().map(Fault::to_string).collect::<Vec<_>>(),
+        "faults": faults,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::verify::Head;
+    use crate::store::chain;
+
+    /// How each of three records hangs on the chain, one of them altered, by a head that was kept of the last.
+    fn links(altered: Option<usize>, kept: [u8; 32]) -> Vec<Link> {
+        let mut before = chain::GENESIS;
+        let mut records: Vec<StoredDecision> = ["one", "two", "three"]
+            .into_iter()
+            .zip(1..)
+            .map(|(record, seq)| {
+                before = chain::link(&before, record.as_bytes());
+                StoredDecision {
+                    seq,
+                    time: Moment::default(),
+                    record: record.to_owned(),
+                    hash: before,
+                    acknowledged: None,
+                }
+            })
+            .collect();
+        let hash = if kept == [0; 32] { before } else { kept };
+        if let Some(record) = altered.and_then(|place| records.get_mut(place)) {
+            record.record.push('!');
+        }
+        let mut faults = Vec::new();
+        let kept = Some(Head { seq: 3, hash });
+        let mut walk = Walk::new(&[], &[], kept, &mut faults);
+        let links = records.iter().map(|record| {
+            let known = faults.len();
+            walk.step(record, &mut faults);
+            Link::of(record.seq, &walk, faults.get(known..).unwrap_or_default())
+        });
+        links.collect()
+    }
+
+    #[test]
+    fn what_hangs_on_no_chain_is_not_proven() {
+        use Link::{Broken, Denied, Follows, Vouched};
+        let cases = [
+            (
+                "nothing was altered",
+                None,
+                [0; 32],
+                [Follows, Follows, Vouched],
+                (3, 0),
+            ),
+            (
+                "one was altered",
+                Some(1),
+                [0; 32],
+                [Follows, Broken, Vouched],
+                (2, 1),
+            ),
+            (
+                "all were made anew",
+                None,
+                [1; 32],
+                [Follows, Follows, Denied],
+                (0, 3),
+            ),
+        ];
+        for (name, altered, kept, want, (proven, unlinked)) in cases {
+            let found = links(altered, kept);
+            assert_eq!(found, want, "{name}");
+            let mut tally = Tally::default();
+            for link in found {
+                tally.replayed(&Outcome::Same, link);
+                tally.settle(link);
+            }
+            assert_eq!((tally.proven, tally.unlinked), (proven, unlinked), "{name}");
+        }
+    }
 }

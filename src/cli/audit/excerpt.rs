@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::check::shown::{Paint, Tone};
-use crate::cli::screen::printable;
+use crate::cli::screen::{Paint, Tone, printable};
 use crate::rep::Robots;
 
 /// Lines shown before and after one that matters.

@@ -11,8 +11,7 @@ use crate::audit::replay::{self, Evidence, Missing, Outcome, Unreadable};
 use crate::audit::time_text;
 use crate::audit::verify::review::{Finding, Review};
 use crate::audit::verify::{Chain, Fault, Head, Walk};
-use crate::cli::check::shown::{Paint, Tone};
-use crate::cli::screen::{self, printable};
+use crate::cli::screen::{self, Paint, Tone, printable};
 use crate::policy::terms::Terms;
 use crate::rep::Origin;
 use crate::store::{FETCHES_KEPT, Fetch, Store, StoreError, StoredDecision};
@@ -26,6 +25,8 @@ struct Case<'a> {
     evidence: Result<Evidence<'a>, Unreadable>,
     finding: Finding,
     faults: Vec<Fault>,
+    /// What is wrong with the key of the seals.
+    keyless: Option<String>,
     chain: Chain,
     /// The file that it rests on, where it is there and is what the record names.
     file: Option<Vec<u8>>,
@@ -76,6 +77,7 @@ async fn case<'a>(
 ) -> Result<Case<'a>, StoreError> {
     let mut faults = Vec::new();
     let chain = walk(decision.seq, store, trusted, &mut faults).await?;
+    let keyless = trusted.fault(&store.seals().await?);
     let evidence = Evidence::read(&decision.record);
     let finding = Review::new(store.as_ref())
         .look(decision, &evidence)
@@ -98,6 +100,7 @@ async fn case<'a>(
         evidence,
         finding,
         faults,
+        keyless,
         chain,
         file,
         terms,
@@ -114,7 +117,7 @@ async fn walk(
 ) -> Result<Chain, StoreError> {
     let seals = store.seals().await?;
     let mut seals_faults = Vec::new();
-    let mut walk = Walk::new(&seals, trusted.key.as_ref(), None, &mut seals_faults);
+    let mut walk = Walk::new(&seals, &trusted.keys, None, &mut seals_faults);
     // What is wrong with a seal matters here only where it is one that should vouch for this record.
     faults.extend(seals_faults.into_iter().filter(|fault| match fault {
         Fault::Signature { seq: sealed } | Fault::Key { seq: sealed, .. } => *sealed >= seq,
@@ -170,7 +173,7 @@ impl Case<'_> {
                 | Finding::Event(_)
                 | Finding::Dropped
         );
-        if fits && self.faults.is_empty() {
+        if fits && self.faults.is_empty() && self.keyless.is_none() {
             Found::Nothing
         } else {
             Found::Faults
@@ -186,6 +189,10 @@ impl Case<'_> {
             );
         }
         match &self.finding {
+            Finding::Replayed(Outcome::Same | Outcome::Attested(_)) if self.keyless.is_some() => (
+                Tone::Bad,
+                "not proven: whether it was altered cannot be told".to_owned(),
+            ),
             Finding::Replayed(Outcome::Same) => (
                 Tone::Good,
                 "proven: the same decision follows from what was kept".to_owned(),
@@ -223,6 +230,9 @@ fn as_text(case: &Case<'_>, trusted: &Trusted, extent: Extent, paint: Paint) -> 
     for fault in &case.faults {
         evidence::line(&mut text, "fault", &fault.to_string());
     }
+    if let Some(fault) = &case.keyless {
+        evidence::line(&mut text, "fault", fault);
+    }
     if let Finding::Replayed(Outcome::Differs(differences)) = &case.finding {
         for one in differences {
             let said = format!(
@@ -240,7 +250,10 @@ fn as_text(case: &Case<'_>, trusted: &Trusted, extent: Extent, paint: Paint) -> 
     }
     evidence::line(&mut text, "chain", &case.sealed(trusted));
     if let (Some(file), Some(terms)) = (&case.file, &case.terms) {
-        let snapshot = replay::snapshot(file, terms);
+        let robots = case.evidence.as_ref().ok();
+        let robots = robots.and_then(|evidence| evidence.robots.as_ref());
+        let truncated = robots.is_some_and(|robots| robots.truncated);
+        let snapshot = replay::snapshot(file, terms, truncated);
         let deciding = case.evidence.as_ref().ok();
         let deciding = deciding.and_then(|evidence| Some(evidence.rule.as_ref()?.line));
         if deciding.is_some() || extent == Extent::Whole {
@@ -266,11 +279,11 @@ fn as_json(case: &Case<'_>, trusted: &Trusted) -> Value {
         "said": case.headline().1,
         "ok": case.found() == Found::Nothing,
         "differences": differences.collect::<Vec<_>>(),
-        "faults": case.faults.iter().map(Fault::to_string).collect::<Vec<_>>(),
+        "faults": case.faults.iter().map(Fault::to_string).chain(case.keyless.clone()).collect::<Vec<_>>(),
         "seq": case.decision.seq,
         "hash": hex(&case.decision.hash),
         "sealed": case.chain.sealed.filter(|sealed| *sealed >= case.decision.seq),
-        "key": trusted.key.as_ref().map(|key| hex(key)),
+        "keys": trusted.keys.iter().map(|key| hex(key)).collect::<Vec<_>>(),
         "record": record,
         "hops": case.fetch.as_ref().map(|fetch| &fetch.hops),
         "robots_txt": file,

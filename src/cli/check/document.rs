@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, Formatter};
 
-use super::judge::{Judgement, Unjudged};
+use super::judge::{Aside, Judgement, Unjudged};
 use super::lint::group_of;
 use super::source::File;
 use super::text::meaning;
@@ -32,6 +32,10 @@ struct Document<'a> {
     group: Option<&'a str>,
     #[serde(rename = "override")]
     asserted: Option<Assertion<'a>>,
+    /// The override that would decide, were it not left aside for `--robots`.
+    override_left_aside: Option<Assertion<'a>>,
+    /// What would be decided without the override.
+    without_override: Option<Without<'a>>,
     agent: Vec<Token<'a>>,
     robots: Option<RobotsTxt<'a>>,
     groups: Vec<SpeakerOf<'a>>,
@@ -49,6 +53,16 @@ struct Assertion<'a> {
     until: Option<String>,
     by: &'a str,
     reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct Without<'a> {
+    verdict: &'static str,
+    reason: &'static str,
+    meaning: String,
+    rule: Option<&'a str>,
+    line: Option<u32>,
+    group: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -165,8 +179,19 @@ pub(super) fn of(judged: &Judgement) -> Vec<u8> {
         meaning: meaning(decision),
         rule: rule.map(|rule| &*rule.text),
         line: rule.map(|rule| rule.line),
-        group: group(decision, speaker),
+        group: match &decision.asserted {
+            Some(_) => None,
+            None => group(decision, speaker),
+        },
         asserted: decision.asserted.as_deref().map(assertion_of),
+        override_left_aside: match &judged.aside {
+            Some(Aside::Override(asserted)) => Some(assertion_of(asserted)),
+            _ => None,
+        },
+        without_override: match &judged.aside {
+            Some(Aside::Robots(otherwise)) => Some(without(otherwise, speaker)),
+            _ => None,
+        },
         agent: chain(judged),
         robots: judged.snapshot.as_ref().map(robots),
         groups: explanation.map_or_else(Vec::new, |explanation| {
@@ -295,6 +320,18 @@ fn assertion_of(asserted: &Override) -> Assertion<'_> {
         until: asserted.until.map(time_text),
         by: &asserted.by,
         reason: &asserted.reason,
+    }
+}
+
+fn without<'a>(decision: &'a Decision, speaker: Option<&'a Speaker>) -> Without<'a> {
+    let rule = decision.rule.as_ref();
+    Without {
+        verdict: decision.verdict().as_str(),
+        reason: decision.reason.as_str(),
+        meaning: meaning(decision),
+        rule: rule.map(|rule| &*rule.text),
+        line: rule.map(|rule| rule.line),
+        group: group(decision, speaker),
     }
 }
 

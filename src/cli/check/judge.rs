@@ -15,7 +15,7 @@ use crate::agent::{self, Agent, Agents};
 use crate::cli::overrides;
 use crate::clock::Clock;
 use crate::config::{Config, Mode};
-use crate::policy::overrides::Overrides;
+use crate::policy::overrides::{Override, Overrides};
 use crate::policy::{self, Decision, Reason, Ruling, Target};
 use crate::rep::{Explanation, Origin, OriginError, ProductToken, Scheme};
 use crate::robots::registry::View;
@@ -33,6 +33,16 @@ pub(super) struct Judgement {
     pub(super) snapshot: Option<File>,
     /// How they did.
     pub(super) explanation: Option<Explanation>,
+    /// What else has something to say.
+    pub(super) aside: Option<Aside>,
+}
+
+/// What would decide, were it asked.
+pub(super) enum Aside {
+    /// An override: the proxy goes by it, but a file was asked about.
+    Override(Arc<Override>),
+    /// robots.txt: an override decided, over what it says.
+    Robots(Decision),
 }
 
 /// A URL that could not be judged.
@@ -64,7 +74,8 @@ pub(super) struct Judge<'c> {
 /// A URL whose turn to be told has not come.
 enum Waiting {
     Judged(Result<Box<Judgement>, Unjudged>),
-    Fetching(Target, JoinHandle<View>),
+    /// With what an override decides over it, where one does.
+    Fetching(Target, Option<Box<Decision>>, JoinHandle<View>),
 }
 
 impl Judge<'_> {
@@ -119,31 +130,31 @@ impl Judge<'_> {
             Ok(target) => target,
             Err(why) => return Waiting::Judged(Err(Unjudged { url, why })),
         };
-        let asked = target.clone();
         let (mode, now) = (self.settings.mode, self.clock.now());
-        let decided = policy::clear_robots_txt(target, mode, now)
-            .or_else(|target| policy::decide_by_override(target, &self.overrides, mode, now));
-        let target = match decided {
+        let target = match policy::clear_robots_txt(target.clone(), mode, now) {
             Ok(ruling) => {
-                return Waiting::Judged(Ok(Box::new(Judgement {
-                    target: asked,
-                    agent: Arc::clone(&self.agent),
-                    decision: decision(ruling),
-                    snapshot: None,
-                    explanation: None,
-                })));
+                let cleared = self.bare(target, decision(ruling));
+                return Waiting::Judged(Ok(Box::new(cleared)));
             }
             Err(target) => target,
         };
+        let asserted = policy::decide_by_override(target.clone(), &self.overrides, mode, now);
+        let asserted = asserted.ok().map(decision);
         match &self.source {
+            // Who names a file asks what that says.
             Source::File(file) => {
                 let view = source::view(file, self.config, &self.clock);
-                Waiting::Judged(Ok(Box::new(self.judge(target, view))))
+                let asserted = asserted.and_then(|decision| decision.asserted);
+                let judged = Judgement {
+                    aside: asserted.map(Aside::Override),
+                    ..self.judge(target, view)
+                };
+                Waiting::Judged(Ok(Box::new(judged)))
             }
             Source::Origins(registry) => {
-                let fetch =
-                    source::ask(Arc::clone(registry), asked.origin, self.user_agent.clone());
-                Waiting::Fetching(target, tokio::spawn(fetch))
+                let (registry, origin) = (Arc::clone(registry), target.origin.clone());
+                let fetch = source::ask(registry, origin, self.user_agent.clone());
+                Waiting::Fetching(target, asserted.map(Box::new), tokio::spawn(fetch))
             }
         }
     }
@@ -151,9 +162,22 @@ impl Judge<'_> {
     async fn end(&self, waiting: Waiting) -> Result<Judgement, Unjudged> {
         match waiting {
             Waiting::Judged(judged) => judged.map(|judged| *judged),
-            Waiting::Fetching(target, fetch) => match fetch.await {
-                Ok(view) => Ok(self.judge(target, view)),
-                Err(error) => Err(Unjudged {
+            Waiting::Fetching(target, asserted, fetch) => match (fetch.await, asserted) {
+                (Ok(view), None) => Ok(self.judge(target, view)),
+                (Ok(view), Some(asserted)) => {
+                    let judged = self.judge(target, view);
+                    Ok(match judged.decision.reason {
+                        // The proxy asks the walls before it asks the overrides.
+                        Reason::AddressProhibited => judged,
+                        _ => Judgement {
+                            aside: Some(Aside::Robots(judged.decision)),
+                            decision: *asserted,
+                            ..judged
+                        },
+                    })
+                }
+                (Err(_), Some(asserted)) => Ok(self.bare(target, *asserted)),
+                (Err(error), None) => Err(Unjudged {
                     url: format!("{}{}", target.origin, target.path),
                     why: format!("its robots.txt was not fetched: {error}"),
                 }),
@@ -161,8 +185,22 @@ impl Judge<'_> {
         }
     }
 
+    /// A judgement that rests on no robots.txt.
+    fn bare(&self, target: Target, decision: Decision) -> Judgement {
+        Judgement {
+            target,
+            agent: Arc::clone(&self.agent),
+            decision,
+            snapshot: None,
+            explanation: None,
+            aside: None,
+        }
+    }
+
     fn judge(&self, target: Target, view: View) -> Judgement {
-        let View { state, stance, now } = view;
+        let View {
+            state, stance, now, ..
+        } = view;
         let (asked, settings) = (target.clone(), self.settings);
         let ruling = policy::decide(asked, &self.agent, &state, &stance, settings, now);
         let mut decision = decision(ruling);
@@ -183,6 +221,7 @@ impl Judge<'_> {
             decision,
             agent: Arc::clone(&self.agent),
             target,
+            aside: None,
         }
     }
 }
@@ -300,6 +339,51 @@ mod tests {
             assert!(told.contains(expected), "{url}: {told}");
         }
         assert!(target("http://a/ツ?{}#x y").is_ok_and(|target| target.path == "/ツ?{}"));
+    }
+
+    #[test]
+    fn a_file_is_asked_over_the_overrides_and_they_are_told_of() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("robots.txt");
+        std::fs::write(&file, "User-agent: *\nDisallow: /\n").expect("written");
+        let mut config = Config::default();
+        config.store.path = None;
+        config.policy.overrides = vec![Override {
+            id: crate::policy::overrides::OverrideId::Configured(1),
+            origin: origin("http://a.example/").expect("an origin").0,
+            pattern: "/press/".to_owned(),
+            action: crate::policy::overrides::Action::Allow,
+            until: None,
+            by: "Ada".to_owned(),
+            reason: "a letter".to_owned(),
+            created: Clock::system().now(),
+        }];
+        let judge = Judge::new(&[], Some(&file), &config).expect("a judge");
+        for (name, url, is_told) in [
+            ("an override would decide", "http://a.example/press/", true),
+            ("none would", "http://a.example/other", false),
+        ] {
+            let mut told = Vec::new();
+            let urls = std::iter::once(Ok(url.to_owned()));
+            let done = judge.all(urls, |judged| {
+                told.extend(judged.ok());
+                Ok(())
+            });
+            assert!(done.is_ok(), "{name}");
+            let [judged] = &*told else {
+                panic!("{name}: one URL, one judgement")
+            };
+            assert_eq!(judged.decision.reason, Reason::RobotsDisallow, "{name}");
+            let text = super::super::text::of(judged, false, crate::cli::screen::Paint::Plain);
+            let says =
+                "override: config-1 is left aside for --robots, and would decide: allow /press/";
+            assert_eq!(text.contains(says), is_told, "{name}: {text}");
+            let json = super::super::document::of(judged);
+            let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+            let id = json["override_left_aside"]["id"].as_str();
+            assert_eq!(id, is_told.then_some("config-1"), "{name}");
+            assert!(json["override"].is_null(), "{name}");
+        }
     }
 
     #[test]

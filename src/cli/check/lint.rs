@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use super::shown::{Paint, Shown, Tone};
+use super::shown::Shown;
 use super::source::File;
 use super::text::{self, Page, plural};
+use crate::cli::screen::{Paint, Tone};
 use crate::rep::{Group, Other, RuleKind};
 
 /// The file's groups, other fields and notes.

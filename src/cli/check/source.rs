@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::egress::Egress;
 use crate::rep::{Origin, ParseOptions, Robots};
-use crate::robots::registry::{Registry, View};
+use crate::robots::registry::{InForce, Registry, View};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Fresh, Stance, State};
 
@@ -71,6 +71,7 @@ pub(super) fn view(file: &File, config: &Config, clock: &Clock) -> View {
         state: Arc::new(state),
         stance: Stance::Rules(Arc::clone(file)),
         now,
+        by: Arc::new(InForce::of(config.robots.clone())),
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::fmt::{self, Write as _};
 
-use super::judge::Judgement;
-use super::shown::{Paint, Shown, Tone};
+use super::judge::{Aside, Judgement};
+use super::shown::Shown;
 use super::source::File;
 use crate::cli::overrides::sentence;
+use crate::cli::screen::{Paint, Tone};
 use crate::policy::{Decision, Reason, Verdict};
 use crate::rep::{
     Explanation, Field, Judged, MatchedBy, Note, RuleKind, Selection, Speaker, Standing,
@@ -70,11 +71,26 @@ pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
     if let Some(asserted) = &decision.asserted {
         page.line("override", sentence(asserted));
     }
+    match &judged.aside {
+        Some(Aside::Override(asserted)) => {
+            let id = &asserted.id;
+            let says = sentence(asserted);
+            let says = says.split_once(": ").map_or(&*says, |(_, says)| says);
+            let aside = format_args!("{id} is left aside for --robots, and would decide: {says}");
+            page.line("override", aside);
+        }
+        Some(Aside::Robots(otherwise)) => {
+            let (verdict, reason) = (otherwise.verdict().as_str(), otherwise.reason.as_str());
+            let meaning = meaning(otherwise);
+            page.line("without", format_args!("{verdict}, {reason} ({meaning})"));
+        }
+        None => {}
+    }
     page.line("agent", chain(judged));
     match (&judged.snapshot, &decision.asserted) {
         (Some(snapshot), _) => page.line("robots", file(snapshot)),
         (None, None) => page.line("robots", target.origin.robots_url()),
-        // It was not asked.
+        // It has no say; what it would say was told.
         (None, Some(_)) => {}
     }
     if let Some(explanation) = &judged.explanation {

@@ -1,9 +1,10 @@
 //! The list itself: the latest, all, and what comes.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::filter::FilterArgs;
 use super::sheet::Sheet;
 use super::{ListArgs, summary};
 use crate::cli::screen;
@@ -23,13 +24,16 @@ pub(super) async fn list(args: &ListArgs, store: &Arc<dyn Store>) -> Result<(), 
         let limit = if args.all { usize::MAX } else { args.limit };
         let tallies = store.tally(query, key.of_store(), limit).await;
         let tallies = tallies.map_err(|error| error.to_string())?;
-        let text = summary::text(&tallies, key, args.format)?;
+        let text = summary::text(&tallies, key, args.format())?;
+        if tallies.is_empty() {
+            tell_of_none(args);
+        }
         return screen::say(&text).map(drop);
     }
     // Taken before anything is read: what comes meanwhile comes again when it is followed.
     let head = newest(store).await?;
     let mut sheet = Sheet::new(
-        args.format,
+        args.format(),
         screen::width(),
         std::io::stdout().is_terminal(),
     );
@@ -43,8 +47,22 @@ pub(super) async fn list(args: &ListArgs, store: &Arc<dyn Store>) -> Result<(), 
     };
     if args.follow && goes_on {
         follow(store, &query, head, &mut sheet).await?;
+    } else if sheet.is_empty() {
+        tell_of_none(args);
     }
     Ok(())
+}
+
+/// Says that there is nothing, beside the list: whoever reads that wants rows only.
+fn tell_of_none(args: &ListArgs) {
+    let said = if args.filter != FilterArgs::default() {
+        "no decision that is kept meets all of these conditions"
+    } else if args.limit == 0 && !args.all {
+        return; // nothing was asked for
+    } else {
+        "no decisions are kept yet; [log] decisions says which are"
+    };
+    let _ = writeln!(std::io::stderr(), "crawlgate: {said}"); // nobody is left to tell
 }
 
 /// The place of the newest decision, whatever it is.

@@ -1,12 +1,12 @@
 //! Decisions as rows: a table for people, records as they are, cells for spreadsheets.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::Format;
 use crate::audit::replay::Evidence;
 use crate::audit::time_text;
-use crate::cli::check::shown::{Paint, Tone};
-use crate::cli::screen::{fitted, printable};
+use crate::cli::screen::{Paint, Tone, fitted, printable};
 use crate::store::StoredDecision;
 
 /// Writes rows, one page after the other.
@@ -15,6 +15,7 @@ pub(super) struct Sheet {
     format: Format,
     layout: Layout,
     paint: Paint,
+    is_empty: bool,
 }
 
 /// What a table has room for.
@@ -29,6 +30,9 @@ enum Layout {
 /// Below this width a table does without the year, the scheme, the agent and the rule.
 const ROOMY: usize = 150;
 
+/// Below this width a URL has a line of its own: behind the other cells, its path would not be seen.
+const TIGHT: usize = 110;
+
 const TIME: usize = 19;
 const SHORT_TIME: usize = 14;
 const ID: usize = 26;
@@ -42,6 +46,7 @@ impl Sheet {
             format,
             layout: width.map_or(Layout::Free, Layout::Columns),
             paint: Paint::on(is_terminal),
+            is_empty: true,
         }
     }
 
@@ -59,8 +64,14 @@ impl Sheet {
         }
     }
 
+    /// Whether there was no row yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
     /// The rows of a page.
-    pub(super) fn rows(&self, page: &[StoredDecision]) -> Result<Vec<u8>, String> {
+    pub(super) fn rows(&mut self, page: &[StoredDecision]) -> Result<Vec<u8>, String> {
+        self.is_empty &= page.is_empty();
         match self.format {
             Format::Jsonl => {
                 let lines = page.iter().flat_map(|decision| [&*decision.record, "\n"]);
@@ -128,11 +139,17 @@ impl Sheet {
                 let time = time.get(TIME - SHORT_TIME..).unwrap_or(&time);
                 let used = SHORT_TIME + ID + REASON + 6;
                 let url = url.split_once("://").map_or(&*url, |(_, rest)| rest);
-                let url = fitted(url, width.saturating_sub(used + 1).max(8));
+                let (indent, used) = match width < TIGHT {
+                    true => ("\n    ", 4),
+                    false => ("  ", used),
+                };
+                let url = with_path(url, width.saturating_sub(used + 1).max(8));
                 let reason = fitted(&reason, REASON);
+                // Nothing is behind the reason on its line, so nothing pads it.
+                let padding = if width < TIGHT { 0 } else { REASON };
                 format!(
-                    "{time:SHORT_TIME$}  {id:ID$}  {}  {url}\n",
-                    colour(&reason, REASON)
+                    "{time:SHORT_TIME$}  {id:ID$}  {}{indent}{url}\n",
+                    colour(&reason, padding)
                 )
             }
             Layout::Columns(width) => {
@@ -140,12 +157,27 @@ impl Sheet {
                 let rest = width.saturating_sub(used + 1);
                 let (reason, agent) = (fitted(&reason, REASON), fitted(&agent, AGENT));
                 let of_url = rest - rest / 3;
-                let (url, rule) = (fitted(&url, of_url), fitted(&rule, rest / 3));
+                let (url, rule) = (with_path(&url, of_url), fitted(&rule, rest / 3));
                 let reason = colour(&reason, REASON);
                 format!("{time:TIME$}  {id:ID$}  {reason}  {agent:AGENT$}  {url:of_url$}  {rule}\n")
             }
         }
     }
+}
+
+/// A URL in at most `most` characters. Its path is what was judged: a host that would push it out is cut to half of that.
+fn with_path(url: &str, most: usize) -> Cow<'_, str> {
+    if url.chars().count() <= most {
+        return Cow::Borrowed(url);
+    }
+    let host = url.find("://").map_or(0, |at| at + 3);
+    let slash = url.get(host..).and_then(|rest| rest.find('/'));
+    let (origin, path) = url.split_at(slash.map_or(url.len(), |at| host + at));
+    let shown = match path.chars().count() {
+        0 | 1 => origin.into(),
+        path => fitted(origin, (most / 2).max(most.saturating_sub(path))),
+    };
+    Cow::Owned(fitted(&format!("{shown}{path}"), most).into_owned())
 }
 
 /// `2026-11-20 12:00:00` of a record's time.
@@ -243,14 +275,22 @@ pub(super) fn cells<R: IntoIterator<Item = String>>(
     writer.into_inner().map_err(|error| error.to_string())
 }
 
-/// A cell that a spreadsheet does not take for a formula. What crawlers and sites send stands in these: a User-Agent of
-/// `=HYPERLINK(…)` must not become one on the desk of whoever opens the file.
+/// A cell that a spreadsheet does not take for a formula, nor a terminal for orders. What crawlers and sites send stands
+/// in these: a User-Agent of `=HYPERLINK(…)` must not become one on the desk of whoever opens the file.
 fn harmless(cell: String) -> String {
-    match cell.bytes().next() {
-        Some(b'=' | b'+' | b'-' | b'@' | b'\t' | b'\r') => format!("'{cell}"),
-        _ => cell,
+    let is_formula = matches!(
+        cell.bytes().next(),
+        Some(b'=' | b'+' | b'-' | b'@' | b'\t' | b'\r')
+    );
+    let cell = match printable(&cell) {
+        Cow::Borrowed(_) => cell,
+        Cow::Owned(shown) => shown,
+    };
+    if is_formula {
+        return format!("'{cell}");
     }
+    cell
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -2,9 +2,13 @@
 
 use super::sheet::cells;
 use super::{Format, Key};
+use crate::audit::json::Object;
 use crate::audit::time_text;
 use crate::cli::screen::printable;
 use crate::store::Tally;
+
+/// Octets of one text in JSON: more than any that is kept.
+const MOST: usize = 64 * 1024;
 
 /// The counts in this format.
 pub(super) fn text(tallies: &[Tally], key: Key, format: Format) -> Result<Vec<u8>, String> {
@@ -17,9 +21,8 @@ pub(super) fn text(tallies: &[Tally], key: Key, format: Format) -> Result<Vec<u8
         Format::Table => Ok(table(tallies, names).into_bytes()),
         Format::Jsonl => Ok(tallies
             .iter()
-            .map(|tally| line(tally, names))
-            .collect::<String>()
-            .into_bytes()),
+            .flat_map(|tally| line(tally, names))
+            .collect()),
         Format::Csv => {
             let heading = ["count", "first", "last"].iter().chain(names);
             let heading: Vec<String> = heading.map(|name| (*name).to_owned()).collect();
@@ -69,13 +72,50 @@ fn table(tallies: &[Tally], names: &[&str]) -> String {
     text
 }
 
-fn line(tally: &Tally, names: &[&str]) -> String {
-    let mut line = serde_json::Map::new();
+fn line(tally: &Tally, names: &[&str]) -> Vec<u8> {
+    let mut line = Vec::new();
+    let mut object = Object::open(&mut line);
     for (name, part) in names.iter().zip(&tally.key) {
-        line.insert((*name).to_owned(), part.as_str().into());
+        // Where nothing decided, there is no rule.
+        let part = Some(part.as_bytes()).filter(|part| !part.is_empty());
+        object.text_or_null(name, part, MOST);
     }
-    line.insert("count".to_owned(), tally.count.into());
-    line.insert("first".to_owned(), time_text(tally.first).into());
-    line.insert("last".to_owned(), time_text(tally.last).into());
-    format!("{}\n", serde_json::Value::Object(line))
+    object.number("count", tally.count);
+    object.plain("first", time_text(tally.first).as_bytes());
+    object.plain("last", time_text(tally.last).as_bytes());
+    object.close();
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Moment;
+
+    #[test]
+    fn a_line_begins_with_its_key() {
+        let tally = |rule: &str| Tally {
+            key: vec!["https://a.example".to_owned(), rule.to_owned()],
+            count: 3,
+            first: Moment::from_millis(1_795_176_000_123),
+            last: Moment::from_millis(1_795_176_000_124),
+        };
+        for (name, rule, want) in [
+            ("a rule", "Disallow: /a", "\"Disallow: /a\""),
+            ("no rule", "", "null"),
+            (
+                "a rule that would drive a terminal",
+                "Disallow: /\u{9b}1m",
+                "\"Disallow: /\\u009b1m\"",
+            ),
+        ] {
+            let lines = text(&[tally(rule)], Key::Rule, Format::Jsonl).unwrap();
+            let want = format!(
+                "{{\"origin\":\"https://a.example\",\"rule\":{want},\"count\":3,\
+                 \"first\":\"2026-11-20T12:00:00.123Z\",\"last\":\"2026-11-20T12:00:00.124Z\"}}\n"
+            );
+            assert_eq!(String::from_utf8(lines).unwrap(), want, "{name}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use crate::audit::time_text;
 use crate::cli::screen::{printable, say};
 use crate::clock::Moment;
 use crate::config::Config;
-use crate::rep::{Field, Origin, ParseOptions};
+use crate::rep::{Field, Origin};
 use crate::robots::access::{Absence, Cause};
 use crate::robots::memory::{awake, hex};
 use crate::robots::snapshot::Snapshot;
@@ -66,11 +66,7 @@ pub(super) async fn show(
     if args.robots {
         return robots(&found, text);
     }
-    let options = ParseOptions {
-        lenient: config.robots.lenient,
-        limit: config.robots.size_limit,
-    };
-    let state = awake(&found.state, text.as_deref(), options)
+    let state = awake(&found.state, text.as_deref(), config.robots.lenient)
         .map_err(|broken| format!("{origin}: {broken}; `crawlgate store check` tells more"))?;
     let file = File::of(state.snapshot().map(|snapshot| &**snapshot));
     let shown = fetches.get(..args.history).unwrap_or(&fetches);

@@ -159,7 +159,7 @@ async fn the_first_way_that_names_a_host_decides() {
 async fn what_a_proxy_is_asked_for_is_judged_as_far_as_it_can_be() {
     let dialler = dialler(
         "[upstream.hosts]\n'given.test' = '8.8.8.8'\n'inside.test' = '10.0.0.1'\n'six.test' = '2606:4700::1'\n\
-         [egress]\nallow = ['dev.localhost']\ndeny = ['*.ads.test']\n\
+         [egress]\nallow = ['dev.localhost', 'instance-data']\ndeny = ['*.ads.test']\n\
          [[upstream.proxy]]\nhosts = '*'\nurl = 'http://proxy.test:3128'",
     );
     let class = |class| Err(Some(Wall::Class(class)));
@@ -175,6 +175,8 @@ async fn what_a_proxy_is_asked_for_is_judged_as_far_as_it_can_be() {
         ("a.localhost", class(Class::Loopback)),
         ("dev.localhost", Ok("dev.localhost")),
         ("x.ads.test", Err(Some(Wall::Denied))),
+        ("metadata.google.internal", class(Class::Metadata)),
+        ("instance-data", class(Class::Metadata)), // although it is allowed by name
     ] {
         let found = dialler.by_proxy(host, 80).map_err(wall);
         assert_eq!(found.as_deref(), want.as_ref().map(|want| *want), "{host}");

@@ -87,7 +87,7 @@ impl Flight {
         };
         if goes_on {
             self.stage = Stage::Fetching;
-            let config = shared.config.load_full();
+            let config = Arc::clone(&shared.settings.load().config);
             let fetching = (shared.fetch)(self.origin.clone(), user_agent, config);
             let (result, fetch) = fetching.await;
             self.land(result, Some(fetch));
@@ -102,10 +102,10 @@ impl Flight {
         let Some(memory) = self.shared.memory.as_ref().filter(|_| !is_done) else {
             return Recalled::Before;
         };
-        let config = self.shared.config.load_full();
+        let config = Arc::clone(&self.shared.settings.load().config);
         let recalled = memory.recall(&self.origin, &config).await;
-        let now = self.shared.clock.now();
         let mut slot = self.entry.slot.lock();
+        let now = self.shared.clock.now();
         match recalled {
             // Forgotten meanwhile.
             Ok(_) if slot.recall == Recall::Done => {}
@@ -120,19 +120,20 @@ impl Flight {
                 return Recalled::InVain;
             }
         }
-        Recalled::Now(slot.state.due(now))
+        Recalled::Now(slot.settle(now, &config).due(now))
     }
 
     /// Ends with what a fetch meant. Without a `fetch`, none has ended, and nothing is kept of it.
     fn land(&mut self, result: AccessResult, fetch: Option<store::Fetch>) {
         self.stage = Stage::Landed;
-        let now = self.shared.clock.now();
         tell(&self.origin, &result);
-        let timing = &self.shared.config.load().timing;
+        let config = Arc::clone(&self.shared.settings.load().config);
         let mut slot = self.entry.slot.lock();
+        let now = self.shared.clock.now();
         // First, so that whatever goes wrong below cannot leave a flight up that never lands.
         slot.flight = None;
-        let state = State::clone(&slot.state).after(result, now, timing, luck(&self.origin, now));
+        let before = State::clone(&slot.settle(now, &config));
+        let state = before.after(result, now, &config.timing, luck(&self.origin, now));
         slot.state = Arc::new(state);
         self.shared.weigh(&mut slot);
         if let (Some(memory), Some(fetch)) = (&self.shared.memory, fetch) {

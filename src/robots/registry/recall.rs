@@ -8,10 +8,10 @@ use tracing::{error, info, warn};
 
 use crate::audit::Log;
 use crate::config::RobotsConfig;
-use crate::rep::{Origin, ParseOptions};
+use crate::rep::Origin;
 use crate::robots::memory::{BrokenCopy, awake};
 use crate::robots::state::State;
-use crate::store::{Landing, Store, StoreError, StoreErrorKind};
+use crate::store::{FETCHES_KEPT, Landing, Store, StoreError, StoreErrorKind};
 
 /// A store to read from, and the log that writes to it: landings take the same way as records, so that none of these
 /// is written before the robots.txt that it rests on.
@@ -62,6 +62,15 @@ impl Memory {
                 }
                 Err(failure)
             }
+            // Nothing that anybody has fetched: the origin is asked, as one never heard of.
+            Err(Unread::Broken(broken @ BrokenCopy::Exchanged(_))) => {
+                error!(
+                    %origin,
+                    "what the store knows of this origin was altered, and it is asked anew: {broken}; `crawlgate store \
+                     check` tells what else is damaged"
+                );
+                Ok(None)
+            }
             Err(Unread::Broken(broken)) => {
                 let failure = StoreError {
                     kind: StoreErrorKind::Corrupt,
@@ -91,11 +100,13 @@ impl Memory {
             }
             None => None,
         };
-        let options = ParseOptions {
-            lenient: config.lenient,
-            limit: config.size_limit,
-        };
-        awake(&found.state, text.as_deref(), options)
+        let state = awake(&found.state, text.as_deref(), config.lenient);
+        let fetches = self.store.fetches(origin, FETCHES_KEPT).await;
+        let fetches = fetches.map_err(Unread::Failed)?;
+        found
+            .state
+            .agrees_with(&fetches)
+            .and(state)
             .map(Some)
             .map_err(Unread::Broken)
     }

@@ -52,12 +52,18 @@ impl Laboratory {
         let to_come = Arc::new(tokio::sync::Mutex::new(to_come));
         let fetches = Arc::<Mutex<Vec<Asked>>>::default();
         let seen = Arc::clone(&fetches);
+        let now = clock.clone();
         let fetch: Fetch = Box::new(move |origin, user_agent, config| {
             seen.lock().push((origin, user_agent, config));
-            let to_come = Arc::clone(&to_come);
+            let (to_come, now) = (Arc::clone(&to_come), now.clone());
             Box::pin(async move {
                 match to_come.lock().await.recv().await {
-                    Some(End::With(result)) => {
+                    Some(End::With(mut result)) => {
+                        if let AccessResult::Successful { snapshot, .. } = &mut result {
+                            let robots = snapshot.robots.clone();
+                            *snapshot =
+                                Snapshot::new(robots, now.now(), snapshot.status, "").into();
+                        }
                         let fetch = fetch_of(&result);
                         (result, fetch)
                     }
@@ -146,7 +152,10 @@ fn fetch_of(result: &AccessResult) -> store::Fetch {
         cause: None,
         status: None,
         hops: Vec::new(),
-        sha256: None,
+        sha256: match result {
+            AccessResult::Successful { snapshot, .. } => Some(snapshot.sha256),
+            _ => None,
+        },
         fields: Vec::new(),
     }
 }
@@ -169,6 +178,60 @@ fn file_of(stance: &Stance) -> Option<u16> {
 /// Goes as far as a future gets without being woken.
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test]
+async fn a_reload_holds_for_what_is_held_and_a_view_says_what_it_was_taken_under() {
+    let lab = Laboratory::new();
+    let a = origin("a");
+    let misspelt = Robots::parse(b"User-agent: *\nDissallow: /x", ParseOptions::default());
+    lab.end(AccessResult::Successful {
+        snapshot: Snapshot::new(misspelt, START, 1, "").into(),
+        freshness: Freshness::Unsaid,
+    });
+    for lenient in [true, false, false, true] {
+        let config = RobotsConfig {
+            lenient,
+            ..config()
+        };
+        lab.registry.reconfigure(config.clone());
+        let view = lab.registry.view(&a, None).await;
+        let Stance::Rules(snapshot) = &view.stance else {
+            panic!("no rules: {:?}", view.stance);
+        };
+        assert_eq!(snapshot.rules(&[]).is_empty(), !lenient);
+        assert_eq!(view.by.terms, Terms::of(&config).digest());
+        assert_eq!(view.by.config.lenient, lenient);
+        let held = view.state.snapshot().expect("a file");
+        assert!(
+            Arc::ptr_eq(held, snapshot),
+            "what is recorded is what decided"
+        );
+    }
+    assert_eq!(lab.fetches(), 1);
+}
+
+#[tokio::test]
+async fn what_was_fetched_while_the_clock_was_ahead_is_fetched_again() {
+    let lab = Laboratory::new();
+    let a = origin("a");
+    lab.clock.set(START + DAY * 60);
+    lab.end(file(1));
+    assert_eq!(file_of(&lab.stance(&a).await), Some(1));
+    lab.clock.set(START);
+    lab.end(file(2));
+    assert_eq!(file_of(&lab.stance(&a).await), Some(2));
+    lab.clock.set(START + DAY * 60);
+    lab.end(down());
+    assert!(matches!(lab.stance(&a).await, Stance::DisallowAll { .. }));
+    lab.clock.set(START);
+    lab.end(file(3));
+    assert_eq!(
+        file_of(&lab.stance(&a).await),
+        Some(3),
+        "no wait of 60 days"
+    );
+    assert_eq!(lab.fetches(), 4);
 }
 
 #[tokio::test]

@@ -61,8 +61,22 @@ impl Script {
     }
 
     /// A fetch ends.
-    fn fetch(mut self, result: AccessResult) -> Script {
+    fn fetch(mut self, mut result: AccessResult) -> Script {
+        if let AccessResult::Successful { snapshot, .. } = &mut result {
+            let robots = snapshot.robots.clone();
+            *snapshot = Snapshot::new(robots, self.now, snapshot.status, "").into();
+        }
         self.state = self.state.after(result, self.now, &self.timing, self.luck);
+        self
+    }
+
+    /// A request looks, whatever the clock and the settings were before.
+    fn look(mut self) -> Script {
+        if let Some(corrected) = self.state.corrected(self.now, &self.timing) {
+            self.state = corrected;
+        }
+        let again = self.state.corrected(self.now, &self.timing);
+        assert!(again.is_none(), "corrected once and for all: {again:?}");
         self
     }
 
@@ -450,6 +464,83 @@ fn a_clock_that_is_set_back_opens_nothing() {
         .expect(CompleteDisallow, Due::No);
 }
 
+#[test]
+fn what_a_clock_that_was_ahead_left_behind_is_not_believed() {
+    for (result, meets) in [(file(1), File(1)), (gone(), NoRestrictions)] {
+        let ahead = || Script::new().at(d(60)).fetch(result.clone());
+        ahead().at(d(60) - ms(1)).look().expect(Wait, Due::Now);
+        for after in [s(1), d(3), d(30)] {
+            ahead().at(after).look().expect(Wait, Due::Now);
+            ahead()
+                .fetch(down(Cause::Dns))
+                .at(after)
+                .look()
+                .expect(CompleteDisallow, Due::Now)
+                .expect_outage(after, after);
+        }
+        Script::new()
+            .fetch(result)
+            .at(h(24) - ms(1))
+            .look()
+            .expect(meets, Due::Ahead);
+    }
+    let ahead = || {
+        Script::new()
+            .at(d(60))
+            .fetch(come_back_in(Cause::Status(503), h(1)))
+    };
+    ahead()
+        .at(s(1))
+        .look()
+        .expect(CompleteDisallow, Due::Now)
+        .expect_outage(s(1), s(1));
+    // A wait that is no longer than any is waited for, also when the clock went back a little.
+    ahead()
+        .at(d(60) - ms(1))
+        .look()
+        .expect(CompleteDisallow, Due::Now);
+    ahead()
+        .at(d(60) + s(1))
+        .look()
+        .expect(CompleteDisallow, Due::No)
+        .expect_outage(d(60), d(60) + h(1));
+}
+
+#[test]
+fn bounds_that_were_lowered_hold_for_what_is_held() {
+    for result in [file(1), gone()] {
+        // Counted from the fetch, not from when somebody looks.
+        for after in [s(0), h(1), h(23) + m(30)] {
+            let mut script = Script::new().fetch(result.clone());
+            script.timing.fresh_max = h(1);
+            script.at(after).look().expect(Wait, Due::Now);
+        }
+    }
+    let mut script = Script::new().fetch(come_back_in(Cause::Status(429), h(1)));
+    script.timing.retry_max = m(1);
+    script.look().expect(CompleteDisallow, Due::Now);
+}
+
+#[test]
+fn a_file_is_read_anew_where_it_was_read_otherwise() {
+    let held = Script::new().fetch(file(1)).state;
+    assert!(held.read_anew(true).is_none());
+    for state in [
+        held.clone(),
+        State::Unreachable {
+            outage: Outage::extended(None, Cause::Dns, None, START, &Timing::default(), 0.0),
+            last_good: held.snapshot().cloned(),
+        },
+    ] {
+        let anew = state.read_anew(false).expect("another one");
+        let (old, new) = (state.snapshot().expect("a"), anew.snapshot().expect("a"));
+        assert!(old.robots.is_lenient() && !new.robots.is_lenient());
+        assert_eq!((old.sha256, old.fetched), (new.sha256, new.fetched));
+        assert_eq!(state.name(), anew.name());
+    }
+    assert!(State::NeverFetched.read_anew(false).is_none());
+}
+
 /// What happens next in a random life: some time passes, then a fetch ends.
 fn step() -> impl Strategy<Value = (Duration, AccessResult)> {
     let gap = prop_oneof![
@@ -533,6 +624,46 @@ proptest! {
         }
         script.now = script.now + pause;
         check(&script, &memory)?;
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_clock_that_jumps_holds_nothing_open_or_shut_for_longer_than_a_life(
+        steps in prop::collection::vec((step(), 0..100_u64), 1..20),
+        fresh_max in (1..24_u64).prop_map(h),
+    ) {
+        let mut script = Script::new();
+        for ((gap, result), jump) in steps {
+            script.now = script.now + gap;
+            script = script.look().fetch(result);
+            // Some time between the start and far ahead: forth as often as back.
+            script.now = START + d(jump);
+            script = script.look();
+            script.timing.fresh_max = fresh_max;
+            script = script.look();
+            let (now, state) = (script.now, &script.state);
+            let outage = state.outage().copied();
+            let is_fresh = match state {
+                State::Successful { snapshot, fresh, .. } => {
+                    now < fresh.until && snapshot.fetched <= now && now < snapshot.fetched + fresh_max
+                }
+                State::Unavailable { fetched, fresh, .. } => {
+                    now < fresh.until && *fetched <= now && now < *fetched + fresh_max
+                }
+                State::NeverFetched | State::Unreachable { .. } => false,
+            };
+            let is_long = outage.is_some_and(|outage| d(30) <= now.since(outage.since));
+            let meets = Meets::of(&state.stance(now, &script.timing.profile));
+            if let File(_) | NoRestrictions = meets {
+                prop_assert!(is_fresh || is_long, "{state:?} at {now:?}");
+            }
+            prop_assert!(outage.is_none_or(|outage| outage.since <= now));
+            // Nobody is kept out without asking for longer than the longest wait.
+            let later = now + h(1);
+            prop_assert!(is_fresh || state.due(later) == Due::Now, "{state:?} at {now:?}");
+            prop_assert!(meets != Wait || state.due(now) == Due::Now);
+        }
     }
 }
 

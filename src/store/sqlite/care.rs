@@ -1,20 +1,25 @@
 //! What to do when the database is damaged: look how badly, and save what can be read.
+//!
+//! The engine refuses a file that is shorter than its header says, and a schema of which one row is damaged, before a
+//! single table can be read. A connection that may write the schema (`lenient`) is let in nonetheless: the pages that
+//! are there are read, and those that are not fail one by one.
+
+mod salvage;
 
 use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::io::Read as _;
+use std::path::Path;
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, params_from_iter};
-use rustix::fs::{FlockOperation, fcntl_lock};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+pub use self::salvage::{Rebuilt, Saved, rebuild};
 use super::error::Failure;
-use super::open::{beside, connect};
+use super::open::PATIENCE;
 use super::rows::{integer, number};
+use super::schema::APPLICATION;
 use super::{open, read};
-use crate::clock::Moment;
-use crate::config::Synchronous;
-use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain, failed};
+use crate::store::filter::Head;
+use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain};
 
 /// Faults of the engine's own structure that are told one by one.
 const MOST_FAULTS: i64 = 20;
@@ -22,25 +27,117 @@ const MOST_FAULTS: i64 = 20;
 /// Links of the chain that a check walks, back from its head; `crawlgate audit verify --all` walks all.
 const LINKS: u64 = 10_000;
 
+/// Decisions that are read by one statement.
+const STEP: i64 = 2_000;
+
 /// Looks the store at `path` over; what is wrong with it, a sentence for each, nothing if nothing is.
 ///
 /// # Errors
 /// When it cannot be opened at all.
 pub fn check(path: &Path) -> Result<Vec<String>, StoreError> {
     open::require(path, Access::Read)?;
-    let connection = open::reader(path)?;
     let mut faults = Vec::new();
+    let mut begins_well = true;
+    let connection = match open::reader(path) {
+        Ok(connection) => connection,
+        Err(error) if error.kind == StoreErrorKind::Corrupt && was_ours(path) => {
+            begins_well = false;
+            faults.extend(cut_off(path));
+            let opened = lenient(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+            opened.map_err(|error| Failure::from(error).at(path))?
+        }
+        Err(error) => return Err(error),
+    };
     // What cannot be read to its end is told, too, and the next is looked at all the same.
-    let looks: [Look; 4] = [structure, references, links, texts];
+    let looks: [Look; 6] = [
+        structure,
+        references,
+        fetched_texts,
+        decisive_texts,
+        links,
+        texts,
+    ];
     for look in looks {
         if let Err(failure) = look(&connection, &mut faults) {
-            let told = failure.at(path).message;
+            let told = sentence(failure, path);
             if !faults.contains(&told) {
                 faults.push(told);
             }
         }
     }
+    if !begins_well && faults.is_empty() {
+        faults.push("the beginning of the file is damaged, which says what it is".to_owned());
+    }
     Ok(faults)
+}
+
+/// What a failure says, without the advice that is given once, at the end.
+fn sentence(failure: Failure, path: &Path) -> String {
+    match failure {
+        Failure::Damaged(what) => what,
+        Failure::Engine(error)
+            if matches!(
+                error.sqlite_error_code(),
+                None | Some(
+                    ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
+                )
+            ) =>
+        {
+            format!("cannot be read to its end: {error}")
+        }
+        other => other.at(path).message,
+    }
+}
+
+/// Whether what is at `path` was a store once, however damaged it is: it says so itself, or the key beside it does.
+fn was_ours(path: &Path) -> bool {
+    let says_so = header(path).is_some_and(|header| header.application == APPLICATION);
+    says_so || chain::key_file(path).exists()
+}
+
+/// What the beginning of the file says of it.
+struct Header {
+    application: i32,
+    /// Octets of the file.
+    size: u64,
+}
+
+/// Reads what the engine keeps in the first 100 octets: the size of a page in 16 and 17, the number of pages in 28 to 31,
+/// whose database it is in 68 to 71, all of them big-endian.
+fn header(path: &Path) -> Option<Header> {
+    let mut octets = [0; 100];
+    File::open(path).ok()?.read_exact(&mut octets).ok()?;
+    if !octets.starts_with(b"SQLite format 3\0") {
+        return None;
+    }
+    let number = |at: usize| -> Option<u32> {
+        let octets = octets.get(at..at + 4)?;
+        octets.try_into().ok().map(u32::from_be_bytes)
+    };
+    let page = match number(16)? >> 16 {
+        // Too large for its two octets.
+        1 => 65_536,
+        size => size,
+    };
+    Some(Header {
+        application: number(68)?.cast_signed(),
+        size: u64::from(page) * u64::from(number(28)?),
+    })
+}
+
+/// Says so where the file is shorter than it says.
+fn cut_off(path: &Path) -> Option<String> {
+    let (said, there) = (header(path)?.size, fs::metadata(path).ok()?.len());
+    (there < said).then(|| format!("the file was cut off: {there} of its {said} octets are there"))
+}
+
+/// A connection to a database that the engine refuses to others.
+fn lenient(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(PATIENCE)?;
+    // Before anything else: most others read the schema.
+    connection.pragma_update(None, "writable_schema", true)?;
+    Ok(connection)
 }
 
 /// Adds what is wrong in one respect.
@@ -74,6 +171,61 @@ fn references(connection: &Connection, faults: &mut Vec<String>) -> Result<(), F
     Ok(())
 }
 
+/// Fetches whose text is not there.
+fn fetched_texts(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {
+    let count: i64 = connection.query_row(
+        "SELECT count(*) FROM fetch WHERE sha256 IS NOT NULL AND sha256 NOT IN (SELECT sha256 FROM snapshot)",
+        [],
+        |row| row.get(0),
+    )?;
+    if count > 0 {
+        faults.push(format!(
+            "fetch: {count} have got a robots.txt that is not there"
+        ));
+    }
+    Ok(())
+}
+
+/// Decisions whose text is not there. They are read in steps, and only counted: there may be millions.
+fn decisive_texts(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {
+    let mut step = connection
+        .prepare("SELECT seq, record FROM decision WHERE seq > ?1 ORDER BY seq LIMIT ?2")?;
+    let mut look = connection.prepare("SELECT 1 FROM snapshot WHERE sha256 = ?1")?;
+    let (mut after, mut count, mut first) = (i64::MIN, 0_u64, None);
+    // Most decisions rest on the text of the one before.
+    let mut before: Option<(Sha256, bool)> = None;
+    loop {
+        let mut rows = step.query([after, STEP])?;
+        let mut seen = 0;
+        while let Some(row) = rows.next()? {
+            (after, seen) = (row.get(0)?, seen + 1);
+            let record = row.get_ref(1)?.as_str().unwrap_or_default();
+            // A record that cannot be read is told by the chain.
+            let Some(sha256) = Head::of(record).ok().and_then(|head| head.sha256()) else {
+                continue;
+            };
+            let is_there = match before {
+                Some((same, is_there)) if same == sha256 => is_there,
+                _ => look.exists([sha256])?,
+            };
+            before = Some((sha256, is_there));
+            if !is_there {
+                count += 1;
+                first.get_or_insert(after);
+            }
+        }
+        if seen < STEP {
+            break;
+        }
+    }
+    if let Some(first) = first {
+        faults.push(format!(
+            "decision: {count} rest on a robots.txt that is not there, the first of them is decision {first}"
+        ));
+    }
+    Ok(())
+}
+
 /// The end of the chain, its seals, and whether records are missing.
 fn links(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {
     let (first, _) = super::write::start(connection)?;
@@ -82,7 +234,7 @@ fn links(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failur
         return Ok(());
     }
     let count: i64 = connection.query_row("SELECT count(*) FROM decision", [], |row| row.get(0))?;
-    let missing = (last - first + 1).saturating_sub(number(count));
+    let missing = (last.saturating_sub(first) + 1).saturating_sub(number(count));
     if missing > 0 {
         faults.push(format!(
             "decision: {missing} between the first and the last are missing"
@@ -164,259 +316,4 @@ fn wrong_texts(connection: &Connection) -> Result<Vec<i64>, Failure> {
 fn digest(text: &[u8]) -> Sha256 {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text);
     digest.as_ref().try_into().unwrap_or_default()
-}
-
-/// What a rebuild has saved.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rebuilt {
-    /// What was saved, table by table.
-    pub tables: Vec<Saved>,
-    /// Where the damaged file lies now.
-    pub aside: PathBuf,
-}
-
-/// What was saved of one table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saved {
-    /// The table.
-    pub table: &'static str,
-    /// Rows that are in the new store.
-    pub rows: u64,
-    /// Rows that are lost; `None` where the damage does not let them be counted.
-    pub lost: Option<u64>,
-}
-
-/// A table, and the column that gives its order.
-const TABLES: [(&str, Key); 9] = [
-    ("snapshot", Key::Number("number")),
-    ("origin", Key::Text("origin")),
-    ("fetch", Key::Number("number")),
-    ("decision", Key::Number("seq")),
-    ("acknowledgement", Key::Number("seq")),
-    ("policy", Key::Text("digest")),
-    ("override", Key::Number("number")),
-    ("seal", Key::Number("number")),
-    ("leftover", Key::Text("sha256")),
-];
-
-#[derive(Clone, Copy)]
-enum Key {
-    Number(&'static str),
-    Text(&'static str),
-}
-
-impl Key {
-    fn column(self) -> &'static str {
-        match self {
-            Self::Number(column) | Self::Text(column) => column,
-        }
-    }
-}
-
-/// Saves what can be read of the store at `path` into a new one in its place, and keeps the damaged one beside it.
-///
-/// Records keep their places and links: where some are lost, the chain shows it.
-///
-/// # Errors
-/// When another process has it open, nothing of it can be read, or the new one cannot be written. The store is as it
-/// was then.
-pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
-    let nothing_there = |_| StoreError {
-        kind: StoreErrorKind::Missing,
-        message: format!("{}: there is no store to rebuild", path.display()),
-    };
-    fs::metadata(path).map_err(nothing_there)?;
-    refuse_company(path)?;
-    let new = beside(path, ".rebuilding");
-    remove(&new);
-    let saved = salvage(path, &new).inspect_err(|_| remove(&new))?;
-    let aside = beside(path, &format!(".damaged-{}", now.as_millis()));
-    let moved = || -> io::Result<()> {
-        for suffix in ["", "-wal"] {
-            let (from, to) = (beside(path, suffix), beside(&aside, suffix));
-            if suffix.is_empty() || from.exists() {
-                fs::rename(from, to)?;
-            }
-        }
-        // Of no use without its process.
-        let _ = fs::remove_file(beside(path, "-shm"));
-        fs::rename(&new, path)
-    };
-    moved().map_err(|error| failed(format!("{}: {error}", path.display())))?;
-    Ok(Rebuilt {
-        tables: saved,
-        aside,
-    })
-}
-
-/// Every process that has the database open holds a lock on part of it.
-fn refuse_company(path: &Path) -> Result<(), StoreError> {
-    let told = |error: io::Error| StoreError {
-        kind: StoreErrorKind::Denied,
-        message: format!(
-            "{}: {error}; let this user read and write it",
-            path.display()
-        ),
-    };
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(told)?;
-    match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-        // Given back at once: the engine's own locks would be lost with it otherwise.
-        Ok(()) => Ok(()),
-        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => Err(StoreError {
-            kind: StoreErrorKind::Busy,
-            message: format!(
-                "{}: another process has the store open; end it first, or it goes on writing to the damaged one",
-                path.display()
-            ),
-        }),
-        // A file system without locks leaves it to the operator.
-        Err(_) => Ok(()),
-    }
-}
-
-fn remove(path: &Path) {
-    for suffix in ["", "-wal", "-shm"] {
-        let _ = fs::remove_file(beside(path, suffix)); // most often there is none
-    }
-}
-
-fn salvage(path: &Path, new: &Path) -> Result<Vec<Saved>, StoreError> {
-    let mut target = open::writer(new, Synchronous::Normal)?;
-    let mut work = || -> Result<Vec<Saved>, Failure> {
-        let source = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        // Says early, and for all, that nothing can be read.
-        source.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-        target.pragma_update(None, "foreign_keys", false)?;
-        let mut tables = Vec::new();
-        for (table, key) in TABLES {
-            let counted =
-                source.query_row(&format!("SELECT count(*) FROM \"{table}\""), [], |row| {
-                    row.get::<_, i64>(0)
-                });
-            let transaction = target.transaction()?;
-            let rows = copy(&source, &transaction, table, key)?;
-            transaction.commit()?;
-            let lost = counted.ok().map(|count| number(count).saturating_sub(rows));
-            tables.push(Saved { table, rows, lost });
-        }
-        let version: i64 = source
-            .query_row("SELECT value FROM meta WHERE name = 'version'", [], |row| {
-                row.get(0)
-            })
-            .unwrap_or_default();
-        target.execute(
-            "UPDATE meta SET value = ?1 WHERE name = 'version'",
-            [version + 1],
-        )?;
-        drop_remains(&target, &mut tables)?;
-        target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        Ok(tables)
-    };
-    let saved = work().map_err(|failure| failure.at(path))?;
-    target
-        .close()
-        .map_err(|(_, error)| Failure::from(error).at(new))?;
-    Ok(saved)
-}
-
-/// Copies the rows of a table that can be read; how many.
-fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Result<u64, Failure> {
-    let mut columns = Vec::new();
-    {
-        let mut statement = target.prepare("SELECT name FROM pragma_table_info(?1)")?;
-        let mut rows = statement.query([table])?;
-        while let Some(row) = rows.next()? {
-            columns.push(format!("\"{}\"", row.get::<_, String>(0)?));
-        }
-    }
-    let marks = vec!["?"; columns.len()].join(", ");
-    let (columns, column) = (columns.join(", "), key.column());
-    let mut put = target.prepare(&format!(
-        "INSERT OR IGNORE INTO \"{table}\" ({columns}) VALUES ({marks})"
-    ))?;
-    let mut count = 0;
-    let mut take = |text: &str, bounds: &[&Value]| -> Result<(Option<Value>, bool), Failure> {
-        let mut statement = source.prepare(text)?;
-        let width = statement.column_count();
-        let mut rows = statement.query(params_from_iter(bounds))?;
-        let mut last = None;
-        loop {
-            match rows.next() {
-                Ok(Some(row)) => {
-                    let values: Result<Vec<Value>, _> = (0..width).map(|at| row.get(at)).collect();
-                    let Ok(mut values) = values else { continue };
-                    last = values.pop();
-                    // What the new one does not take is damaged, too.
-                    count += put.execute(params_from_iter(values)).unwrap_or_default() as u64;
-                }
-                Ok(None) => return Ok((last, true)),
-                Err(_) => return Ok((last, false)),
-            }
-        }
-    };
-    let select = format!("SELECT {columns}, \"{column}\" FROM \"{table}\"");
-    let forth = format!("{select} WHERE \"{column}\" > ?1 ORDER BY \"{column}\"");
-    let back = format!(
-        "{select} WHERE \"{column}\" > ?1 AND \"{column}\" < ?2 ORDER BY \"{column}\" DESC"
-    );
-    match key {
-        Key::Text(_) => {
-            // Everything comes after the smallest integer, and nothing after an endless blob.
-            let (last, whole) = take(&forth, &[&Value::Integer(i64::MIN)])?;
-            if !whole {
-                let last = last.unwrap_or(Value::Integer(i64::MIN));
-                take(&back, &[&last, &Value::Blob(vec![0xff; 64])])?;
-            }
-        }
-        Key::Number(_) => {
-            let mut at = i64::MIN;
-            let mut leap: i64 = 1;
-            loop {
-                let (last, whole) = take(&forth, &[&Value::Integer(at)])?;
-                if whole {
-                    break;
-                }
-                // Over the damage in ever longer leaps, and from where it ends back up to it.
-                match last {
-                    Some(Value::Integer(last)) => (at, leap) = (last, 1),
-                    _ => {
-                        at = at.max(0).saturating_add(leap);
-                        leap = leap.saturating_mul(2);
-                        let behind = Value::Integer(at.saturating_add(leap));
-                        take(&back, &[&Value::Integer(at), &behind])?;
-                        if at == i64::MAX {
-                            break;
-                        }
-                        continue;
-                    }
-                }
-            }
-        }
-    }
-    Ok(count)
-}
-
-/// Drops what was saved without what it rests on.
-fn drop_remains(target: &Connection, tables: &mut [Saved]) -> Result<(), Failure> {
-    for number in wrong_texts(target)? {
-        target.execute("DELETE FROM snapshot WHERE number = ?1", [number])?;
-    }
-    // A state without its text is no state: the origin is fetched anew.
-    target.execute_batch(
-        "DELETE FROM origin WHERE sha256 IS NOT NULL AND sha256 NOT IN (SELECT sha256 FROM snapshot);
-         DELETE FROM fetch WHERE origin NOT IN (SELECT origin FROM origin);
-         DELETE FROM acknowledgement WHERE seq NOT IN (SELECT seq FROM decision);",
-    )?;
-    for saved in tables {
-        let text = format!("SELECT count(*) FROM \"{}\"", saved.table);
-        let left = number(target.query_row(&text, [], |row| row.get(0))?);
-        let dropped = saved.rows.saturating_sub(left);
-        saved.rows = left;
-        saved.lost = saved.lost.map(|lost| lost + dropped);
-    }
-    Ok(())
 }

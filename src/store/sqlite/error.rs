@@ -33,6 +33,19 @@ const DAMAGED: &str =
     "`crawlgate store check` tells how badly, `crawlgate store rebuild` saves what can be read";
 
 impl Failure {
+    /// Whether it is about the very row at hand, so that others can be written nonetheless. What is about the database
+    /// or the disk is not.
+    pub(super) fn is_of_one_row(&self) -> bool {
+        let Self::Engine(error) = self else {
+            return false;
+        };
+        let code = error.sqlite_error_code();
+        matches!(
+            code,
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig)
+        )
+    }
+
     /// The failure of the database at `path`.
     pub(super) fn at(self, path: &Path) -> StoreError {
         use StoreErrorKind as Kind;
@@ -67,8 +80,14 @@ impl Failure {
                      or, if it was one, {DAMAGED}"
                 ),
             ),
-            Some(ErrorCode::DatabaseCorrupt) => {
-                let error = format!("the store is damaged: {error}; {DAMAGED}");
+            // Unknown: a table or the format is not the one that we have made. None: nor is a row.
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::Unknown) | None => {
+                let what = match &error {
+                    // Without the statement, which may be long.
+                    rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+                    error => error.to_string(),
+                };
+                let error = format!("the store is damaged: {what}; {DAMAGED}");
                 told(Kind::Corrupt, &error)
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {

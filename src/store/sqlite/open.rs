@@ -4,7 +4,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use crate::store::{Access, StoreError, StoreErrorKind, chain};
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Octets of a page: several records fit, so that little is left over behind the last one.
-const PAGE: i32 = 8_192;
+pub(super) const PAGE: i32 = 8_192;
 
 /// Pages in the write-ahead log after which it is carried over into the database: 16 MiB.
 const CHECKPOINT: i32 = 2_048;
 
 /// What the write-ahead log is cut back to when it has grown beyond, in octets.
-const LOG_SIZE: i64 = 32 * 1024 * 1024;
+pub(super) const LOG_SIZE: i64 = 32 * 1024 * 1024;
 
 /// What a connection keeps of the database in memory, in KiB: one that reads, and the one that writes.
 const CACHE: i32 = 4 * 1024;
@@ -58,9 +58,62 @@ pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection
         if standing != Standing::Known(STEPS.len()) {
             schema::migrate(&mut connection, STEPS)?;
         }
+        probe(&connection)?;
+        tell_of_a_key_that_is_gone(&connection, path)?;
         Ok(connection)
     };
     open().map_err(|failure| failure.at(path))
+}
+
+/// Reads one row by way of each table and each index: who could not be found by or written to is better told now than by
+/// every request.
+fn probe(connection: &Connection) -> Result<(), Failure> {
+    const LOOKS: [&str; 16] = [
+        "meta",
+        "snapshot NOT INDEXED",
+        "snapshot WHERE sha256 >= x''",
+        "leftover NOT INDEXED",
+        "leftover INDEXED BY leftover_due WHERE due >= 0",
+        "origin NOT INDEXED",
+        "origin INDEXED BY origin_sha256 WHERE sha256 IS NOT NULL",
+        "fetch NOT INDEXED",
+        "fetch INDEXED BY fetch_origin WHERE origin >= ''",
+        "fetch INDEXED BY fetch_sha256 WHERE sha256 IS NOT NULL",
+        "decision NOT INDEXED",
+        "decision INDEXED BY decision_time WHERE time >= 0",
+        "acknowledgement NOT INDEXED",
+        "policy",
+        "override NOT INDEXED",
+        "seal NOT INDEXED",
+    ];
+    for look in LOOKS {
+        let mut statement = connection.prepare(&format!("SELECT 1 FROM {look} LIMIT 1"))?;
+        statement.exists([])?;
+    }
+    // A decision is put behind the last one.
+    super::write::head(connection)?;
+    Ok(())
+}
+
+/// A new key is made in place of one that is gone. What it sealed can only be checked with its public half, and that is
+/// trusted no longer by itself.
+fn tell_of_a_key_that_is_gone(connection: &Connection, path: &Path) -> Result<(), Failure> {
+    let key = chain::key_file(path);
+    if key.exists() {
+        return Ok(());
+    }
+    let mut statement = connection.prepare("SELECT DISTINCT lower(hex(key)) FROM seal")?;
+    let keys = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let keys: Vec<String> = keys.collect::<Result<_, _>>()?;
+    if !keys.is_empty() {
+        warn!(
+            key = %key.display(), ?keys,
+            "the key that has sealed the store is gone; a new one seals from now on. Unless it is brought back, \
+             `crawlgate audit verify` needs the public half of the old one beside the new one's (--key): trust the one \
+             that you have noted elsewhere, the store itself names these"
+        );
+    }
+    Ok(())
 }
 
 /// A connection that only reads, to a database that [`writer`] has made ready, now or earlier.
@@ -83,15 +136,69 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     open().map_err(|failure| failure.at(path))
 }
 
-/// Says so where there is nothing to read.
+/// Says so where there is nothing to read, or no more what was there.
 pub(super) fn require(path: &Path, access: Access) -> Result<(), StoreError> {
-    if access == Access::Read
-        && let Err(error) = fs::metadata(path)
-        && error.kind() == io::ErrorKind::NotFound
-    {
-        return Err(missing(path));
+    // First the key: it is made after the store, so where there is one, there was the other.
+    let key = chain::key_file(path);
+    let was_begun = key.exists();
+    let is_there = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
+    match fs::metadata(path) {
+        Err(error) if !is_there(&error) && was_begun => Err(StoreError {
+            kind: StoreErrorKind::Corrupt,
+            message: format!(
+                "{}: the store is gone: there is no such file, but {}, the key that has sealed it, is still there; bring \
+                 the store back, or move the key away, too, to begin anew",
+                path.display(),
+                key.display(),
+            ),
+        }),
+        Err(error) if !is_there(&error) && access == Access::Read => Err(missing(path)),
+        Ok(file) if file.is_dir() => Err(StoreError {
+            kind: StoreErrorKind::Denied,
+            message: format!(
+                "{}: this is a directory; move it away, or name a file with [store] path",
+                path.display()
+            ),
+        }),
+        _ => refuse_emptied(path),
     }
-    refuse_emptied(path)
+}
+
+/// Which file is open, whatever its name is by now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    file: Inode,
+    /// That of its log, which the engine goes on writing, too, when its name is gone. It is there for as long as the
+    /// database is open.
+    log: Option<Inode>,
+}
+
+type Inode = (u64, u64);
+
+impl Identity {
+    /// That of the file at `path`.
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        let inode = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
+        Ok(Self {
+            file: inode(path)?,
+            log: inode(&beside(path, "-wal")).ok(),
+        })
+    }
+
+    /// Fails where `path` names another file by now, or none: what is written to the open one is nobody's.
+    pub(super) fn require(self, path: &Path) -> Result<(), StoreError> {
+        if Self::of(path).is_ok_and(|now| now == self) {
+            return Ok(());
+        }
+        Err(StoreError {
+            kind: StoreErrorKind::Missing,
+            message: format!(
+                "{}: the store or its log (-wal) was moved, replaced or deleted while it was open, and nothing can be \
+                 kept any more; put those very files back, or start crawlgate anew",
+                path.display()
+            ),
+        })
+    }
 }
 
 fn missing(path: &Path) -> StoreError {
@@ -117,8 +224,17 @@ pub(super) fn connect(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connecti
 
 /// How far the database is, where that is somewhere that we know.
 fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
+    let was_begun = chain::key_file(path).exists();
     let path = path.display();
     match schema::standing(connection)? {
+        // All steps are taken at once, and there will not be so many of them.
+        Standing::Known(0) => Err(Failure::Damaged("its schema is none".to_owned())),
+        Standing::Newer(1_000..) => Err(Failure::Damaged(
+            "its schema is one that there never was".to_owned(),
+        )),
+        Standing::Foreign if was_begun => Err(Failure::Damaged(
+            "its beginning is another program's database's".to_owned(),
+        )),
         Standing::Newer(version) => Err(Failure::Told(StoreError {
             kind: StoreErrorKind::Newer,
             message: format!(
@@ -152,13 +268,6 @@ fn make_file(path: &Path) -> Result<(), StoreError> {
     };
     if path.try_exists().map_err(told)? {
         return Ok(());
-    }
-    let key = chain::key_file(path);
-    if key.exists() {
-        warn!(
-            store = %path.display(), key = %key.display(),
-            "a new store begins: the one that this key has sealed is gone"
-        );
     }
     if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
         let mut made = DirBuilder::new();

@@ -11,9 +11,9 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::error::Failure;
-use super::open::{PATIENCE, beside};
+use super::open::{LOG_SIZE, PATIENCE, beside};
 use super::rows::{self, integer, number, time};
-use super::write::{begin, head};
+use super::write::{begin, head, not_before_last};
 use crate::clock::Moment;
 use crate::store::filter::Head;
 use crate::store::{Pruned, Retention, Sha256, chain};
@@ -35,15 +35,19 @@ pub(super) fn step(
     key: &chain::SealingKey,
     now: Moment,
 ) -> Result<Pruned, Failure> {
-    let too_much = match retention.max_size {
+    let excess = match retention.max_size {
         Some(most) => excess(connection, path, most)?,
-        None => false,
+        None => Excess::None,
     };
+    let too_much = matches!(excess, Excess::Content);
     let transaction = begin(connection)?;
     let dropped = decisions(&transaction, retention.keep, too_much, key, now)?;
     let (looked_at, snapshots) = texts(&transaction, retention.keep, now)?;
     transaction.commit()?;
-    let given_back = if too_much { give_back(connection)? } else { 0 };
+    let given_back = match excess {
+        Excess::None | Excess::Held => 0,
+        Excess::Room | Excess::Content => give_back(connection)?,
+    };
     Ok(Pruned {
         decisions: dropped,
         snapshots,
@@ -57,21 +61,54 @@ pub(super) fn on_disk(connection: &Connection, path: &Path) -> Result<u64, Failu
     let octets: i64 = connection
         .prepare_cached(text)?
         .query_row([], |row| row.get(0))?;
-    let log = std::fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len());
-    Ok(number(octets) + log)
+    Ok(number(octets) + log_size(path))
 }
 
-/// Whether there is more than may be, also once the log is as short as it can be.
-fn excess(connection: &Connection, path: &Path, most: u64) -> Result<bool, Failure> {
+fn log_size(path: &Path) -> u64 {
+    std::fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len())
+}
+
+/// Octets that the database would have without its free pages: what dropping something makes less at once.
+fn content(connection: &Connection) -> Result<u64, Failure> {
+    let text = "SELECT (page_count - freelist_count) * page_size \
+                FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
+    let octets: i64 = connection
+        .prepare_cached(text)?
+        .query_row([], |row| row.get(0))?;
+    Ok(number(octets))
+}
+
+/// What there is more of than may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Excess {
+    /// Nothing.
+    None,
+    /// Room on disk that holds nothing, or that the log takes for a while: nothing is dropped for it.
+    Room,
+    /// What is kept.
+    Content,
+    /// What is kept, but somebody reads who keeps the log from being carried over: whatever is dropped makes it longer.
+    Held,
+}
+
+/// Looks what there is too much of. The log counts for nothing here: it grows with each page that is dropped, and is
+/// bounded by other means.
+fn excess(connection: &Connection, path: &Path, most: u64) -> Result<Excess, Failure> {
     if on_disk(connection, path)? <= most {
-        return Ok(false);
+        return Ok(Excess::None);
     }
     // Who reads meanwhile keeps the log as it is: that is not waited for, the next step tries again.
     connection.busy_timeout(Duration::ZERO)?;
     let shortened = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     connection.busy_timeout(PATIENCE)?;
     shortened?;
-    Ok(on_disk(connection, path)? > most)
+    let log_is_long = log_size(path) > number(LOG_SIZE);
+    Ok(match content(connection)? > most {
+        true if log_is_long => Excess::Held,
+        true => Excess::Content,
+        false if on_disk(connection, path)? > most => Excess::Room,
+        false => Excess::None,
+    })
 }
 
 /// Drops the oldest decisions; how many.
@@ -95,8 +132,8 @@ fn decisions(
         while let Some(row) = rows.next()? {
             let seq = number(row.get(0)?);
             let at = Moment::from_millis(number(row.get(1)?));
-            // One from the future, of a clock that was wrong, would keep all that follow it.
-            let is_old = at < oldest_kept || (keep.is_some() && at > now);
+            // One from the future is not old: whether its clock was wrong or ours is now, nobody can tell.
+            let is_old = at < oldest_kept;
             // The head stays: the chain goes on from it.
             if seq == last || !(is_old || too_much) {
                 break;
@@ -115,6 +152,7 @@ fn decisions(
     transaction.execute("DELETE FROM decision WHERE seq <= ?1", [integer(seq)])?;
     // Seals of heads that are gone: their word is in the one that follows, which says what it begins with.
     transaction.execute("DELETE FROM seal WHERE seq <= ?1", [integer(seq)])?;
+    let now = not_before_last(transaction, now)?;
     let seal = key.seal(last, head, (seq + 1, hash), now);
     rows::write_seal(transaction, &seal)?;
     Ok(count)

@@ -13,8 +13,8 @@ use crate::clock::Moment;
 use crate::policy::overrides::Override;
 use crate::store::filter::{Filter, Tallies};
 use crate::store::{
-    DecisionQuery, Fetch, OriginMemory, OriginQuery, Sha256, Size, StoredDecision, Tally, TallyKey,
-    chain,
+    DecisionQuery, Fetch, OriginMemory, OriginQuery, Removed, Sha256, Size, StoredDecision, Tally,
+    TallyKey, chain,
 };
 
 /// Records read by one statement on a long way.
@@ -277,6 +277,13 @@ pub(super) fn overrides(connection: &Connection) -> Result<Vec<Override>, Failur
     let mut statement = connection
         .prepare_cached("SELECT * FROM override WHERE removed IS NULL ORDER BY number")?;
     all(statement.query([])?, rows::override_)
+}
+
+/// See [`Store::removed_overrides`](crate::store::Store::removed_overrides).
+pub(super) fn removed_overrides(connection: &Connection) -> Result<Vec<Removed>, Failure> {
+    let mut statement = connection
+        .prepare_cached("SELECT * FROM override WHERE removed IS NOT NULL ORDER BY number")?;
+    all(statement.query([])?, rows::removed)
 }
 
 pub(super) fn version(connection: &Connection) -> Result<u64, Failure> {

@@ -12,7 +12,8 @@ use crate::rep::Origin;
 use crate::robots::access::{Absence, Cause};
 use crate::robots::state::{Fresh, Outage};
 use crate::store::{
-    Acknowledgement, CopyOf, Fetch, OriginMemory, Remembered, Sha256, StoredDecision, chain,
+    Acknowledgement, CopyOf, Fetch, OriginMemory, Remembered, Removed, Sha256, StoredDecision,
+    chain,
 };
 
 /// A number as the engine has it; one beyond its range is the largest.
@@ -289,5 +290,14 @@ pub(super) fn override_(row: &Row<'_>) -> Result<Override, Failure> {
         by: row.get("person")?,
         reason: row.get("reason")?,
         created: moment_at(row, "created")?,
+    })
+}
+
+/// Reads the row of an override that was removed.
+pub(super) fn removed(row: &Row<'_>) -> Result<Removed, Failure> {
+    Ok(Removed {
+        asserted: override_(row)?,
+        time: moment_at(row, "removed")?,
+        by: row.get("removed_by")?,
     })
 }

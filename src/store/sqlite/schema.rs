@@ -35,6 +35,7 @@ CREATE TABLE snapshot (
 ) STRICT;
 
 -- Snapshots that lost one of those who referred to them, to be looked at from `due` on: the last one may be gone.
+-- The triggers below look first instead of saying OR IGNORE: a statement with ON CONFLICT puts its own in that place.
 CREATE TABLE leftover (
     sha256 BLOB PRIMARY KEY,
     due INTEGER NOT NULL
@@ -62,10 +63,12 @@ CREATE TABLE origin (
 CREATE INDEX origin_sha256 ON origin (sha256) WHERE sha256 IS NOT NULL;
 CREATE TRIGGER origin_changed AFTER UPDATE OF sha256 ON origin
     WHEN old.sha256 IS NOT NULL AND old.sha256 IS NOT new.sha256
-    BEGIN INSERT OR IGNORE INTO leftover VALUES (old.sha256, 0); END;
+    AND NOT EXISTS (SELECT 1 FROM leftover WHERE sha256 = old.sha256)
+    BEGIN INSERT INTO leftover VALUES (old.sha256, 0); END;
 CREATE TRIGGER origin_gone AFTER DELETE ON origin
     WHEN old.sha256 IS NOT NULL
-    BEGIN INSERT OR IGNORE INTO leftover VALUES (old.sha256, 0); END;
+    AND NOT EXISTS (SELECT 1 FROM leftover WHERE sha256 = old.sha256)
+    BEGIN INSERT INTO leftover VALUES (old.sha256, 0); END;
 
 CREATE TABLE fetch (
     number INTEGER PRIMARY KEY,
@@ -83,7 +86,8 @@ CREATE INDEX fetch_origin ON fetch (origin);
 CREATE INDEX fetch_sha256 ON fetch (sha256) WHERE sha256 IS NOT NULL;
 CREATE TRIGGER fetch_gone AFTER DELETE ON fetch
     WHEN old.sha256 IS NOT NULL
-    BEGIN INSERT OR IGNORE INTO leftover VALUES (old.sha256, 0); END;
+    AND NOT EXISTS (SELECT 1 FROM leftover WHERE sha256 = old.sha256)
+    BEGIN INSERT INTO leftover VALUES (old.sha256, 0); END;
 
 -- `record` is the decision, octet for octet as it was written, and `time` is its time, to be found by.
 -- `hash` is the SHA-256 of the hash before it (of 32 zero octets before the first) and `record`. `seq` has no gaps.

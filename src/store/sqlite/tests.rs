@@ -202,7 +202,7 @@ async fn an_older_store_is_brought_up_to_date_and_a_newer_one_is_left_alone() {
 async fn what_is_no_store_of_ours_is_refused_with_the_way_out() {
     use StoreErrorKind::{Corrupt, Denied, Missing};
     type Make = fn(&Path);
-    let cases: [(&str, Make, Access, StoreErrorKind, &str); 7] = [
+    let cases: [(&str, Make, Access, StoreErrorKind, &str); 9] = [
         (
             "nothing to read",
             |_| {},
@@ -256,6 +256,24 @@ async fn what_is_no_store_of_ours_is_refused_with_the_way_out() {
             Access::Write,
             Corrupt,
             "was emptied",
+        ),
+        (
+            "gone, but for its key",
+            |path| {
+                chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap();
+            },
+            Access::Write,
+            Corrupt,
+            "move the key away",
+        ),
+        (
+            "gone, and only asked",
+            |path| {
+                chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap();
+            },
+            Access::Read,
+            Corrupt,
+            "the store is gone",
         ),
         (
             "emptied, but for its log",
@@ -406,6 +424,204 @@ async fn what_was_altered_is_found() {
         assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
         shell(&path).execute_batch(change).unwrap();
         assert!(!care::check(&path).unwrap().is_empty(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_landing_that_cannot_be_kept_holds_up_no_record() {
+    let (_folder, path) = place();
+    let store = open(&path).unwrap();
+    // As a mistake of ours would.
+    let refusal = "CREATE TRIGGER refusal AFTER INSERT ON fetch WHEN new.origin LIKE '%bad%' \
+                   BEGIN SELECT RAISE(ABORT, 'no'); END";
+    shell(&path).execute_batch(refusal).unwrap();
+    let lands = |host| landing(host, successful("User-agent: *\n", NOON), NOON);
+    let batch = Batch {
+        landings: vec![
+            lands("one.example"),
+            lands("bad.example"),
+            lands("two.example"),
+        ],
+        lines: ROW.line().1,
+        ..Batch::default()
+    };
+    Store::write(&store, batch).await.unwrap();
+    assert_eq!(store.links(0, 10).await.unwrap().len(), 1);
+    for (host, want) in [
+        ("one.example", true),
+        ("bad.example", false),
+        ("two.example", true),
+    ] {
+        let kept = store.origin(&lands(host).origin).await.unwrap();
+        assert_eq!(kept.is_some(), want, "{host}");
+    }
+}
+
+async fn prune(store: &Sqlite, most: u64) -> Pruned {
+    let key = Arc::new(chain::SealingKey::generate().unwrap());
+    let retention = Retention {
+        keep: None,
+        max_size: Some(most),
+    };
+    let mut all = Pruned::default();
+    loop {
+        let step = store
+            .prune(retention, Arc::clone(&key), NOON)
+            .await
+            .unwrap();
+        all.decisions += step.decisions;
+        if !step.more {
+            return all;
+        }
+    }
+}
+
+#[tokio::test]
+async fn somebody_who_reads_on_and_on_makes_retention_drop_no_more_than_is_too_much() {
+    const MOST: u64 = 2 * 1024 * 1024;
+    let (_folder, path) = place();
+    let store = open(&path).unwrap();
+    let reader = shell(&path);
+    let look = "BEGIN; SELECT count(*) FROM decision";
+    reader.execute_batch(look).unwrap();
+    reader
+        .query_row("SELECT count(*) FROM decision", [], |_| Ok(()))
+        .unwrap();
+    for _ in 0..30 {
+        record(&store, &rows(100)).await;
+    }
+    let full = store.size().await.unwrap();
+    assert!(
+        full.bytes > MOST,
+        "database and log are more than that: {full:?}"
+    );
+    let gone = prune(&store, MOST).await.decisions;
+    let left = store.size().await.unwrap();
+    assert!(gone <= 250, "{gone} of {full:?}, left {left:?}");
+    drop(reader);
+    assert_eq!(prune(&store, MOST).await.decisions, 0);
+    let left = store.size().await.unwrap();
+    assert!(left.bytes <= MOST, "{left:?}");
+}
+
+#[tokio::test]
+async fn what_is_too_much_waits_for_somebody_who_reads_once_the_log_is_long() {
+    const MOST: u64 = 8 * 1024 * 1024;
+    let (_folder, path) = place();
+    let store = open(&path).unwrap();
+    let reader = shell(&path);
+    reader.execute_batch("BEGIN").unwrap();
+    let look = "SELECT count(*) FROM decision";
+    let count = || reader.query_row(look, [], |row| row.get::<_, i64>(0));
+    assert_eq!(count(), Ok(0));
+    let page = format!("/{}", "x".repeat(16_000));
+    let large = Row { path: &page, ..ROW };
+    let mut written = 0;
+    let log = || fs::metadata(beside(&path, "-wal")).unwrap().len();
+    while log() <= 33 * 1024 * 1024 {
+        record(&store, &vec![large.clone(); 100]).await;
+        written += 100;
+    }
+    assert_eq!(prune(&store, MOST).await.decisions, 0, "of {written}");
+    assert_eq!(count(), Ok(0), "it reads on");
+    drop(reader);
+    let gone = prune(&store, MOST).await.decisions;
+    let left = store.size().await.unwrap();
+    assert!(left.bytes <= MOST, "{left:?}");
+    assert_eq!(left.decisions, written - gone);
+    assert!(left.decisions > 100, "{left:?}");
+}
+
+#[tokio::test]
+async fn of_large_records_no_more_goes_than_need_be() {
+    const MOST: u64 = 3 * 1024 * 1024;
+    let (_folder, path) = place();
+    let store = open(&path).unwrap();
+    let page = format!("/{}", "x".repeat(4_200));
+    let large = Row { path: &page, ..ROW };
+    for _ in 0..20 {
+        record(&store, &vec![large.clone(); 100]).await;
+    }
+    let full = store.size().await.unwrap();
+    assert!(full.bytes > 2 * MOST, "{full:?}");
+    prune(&store, MOST).await;
+    let left = store.size().await.unwrap();
+    assert!(left.bytes <= MOST, "room is given back: {left:?}");
+    // A step drops 250, and pages are filled by one large record each at worst.
+    let fit = MOST / 8_192;
+    assert!(left.decisions + 250 >= fit, "{left:?} of {full:?}");
+}
+
+#[tokio::test]
+async fn a_text_that_was_altered_is_put_back_when_it_is_fetched_again() {
+    let (_folder, path) = place();
+    let store = open(&path).unwrap();
+    let text = "User-agent: *\nDisallow: /private\n";
+    let lands = || landing("site.example", successful(text, NOON), NOON);
+    let sha256 = lands().state.snapshot().unwrap().sha256;
+    let body = |text: &str| zstd::bulk::compress(text.as_bytes(), 3).unwrap();
+    for (name, bytes, body) in [
+        ("another text", 14, body("User-agent: x\n")),
+        ("a longer one", 18, body("User-agent: xyzzy\n")),
+        ("no text", 14, b"nonsense".to_vec()),
+        ("nothing", 0, Vec::new()),
+    ] {
+        land(&store, lands()).await;
+        let altered =
+            shell(&path).execute("UPDATE snapshot SET bytes = ?1, body = ?2", (bytes, body));
+        assert_eq!(altered, Ok(1));
+        land(&store, lands()).await;
+        let kept = store.snapshot(sha256).await.unwrap().unwrap();
+        assert_eq!(kept, text.as_bytes(), "{name}");
+        let count = "SELECT count(*) FROM snapshot";
+        let count: i64 = shell(&path).query_row(count, [], |row| row.get(0)).unwrap();
+        assert_eq!(count, 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_taken_away_while_it_is_open_takes_nothing_more() {
+    let (_folder, path) = place();
+    let elsewhere = path.with_extension("elsewhere");
+    let log = beside(&path, "-wal");
+    type Take = fn(&Path, &Path);
+    let cases: [(&str, &Path, Take, bool); 4] = [
+        ("moved", &path, |_, _| {}, true),
+        ("its log moved", &log, |_, _| {}, true),
+        (
+            "replaced",
+            &path,
+            |from, to| assert!(fs::copy(to, from).unwrap() > 0),
+            true,
+        ),
+        (
+            "replaced by one that has a log of its own",
+            &path,
+            |from, _| drop(open(from).unwrap()),
+            false,
+        ),
+    ];
+    for (name, file, replace, comes_back) in cases {
+        let store = open(&path).unwrap();
+        record(&store, &rows(1)).await;
+        let before = store.links(0, 9).await.unwrap().len();
+        fs::rename(file, &elsewhere).unwrap();
+        replace(file, &elsewhere);
+        let batch = || Batch {
+            lines: ROW.line().1,
+            ..Batch::default()
+        };
+        let refused = Store::write(&store, batch()).await.unwrap_err();
+        assert_eq!(refused.kind, StoreErrorKind::Missing, "{name}: {refused}");
+        assert!(
+            refused.message.contains("put those very files back"),
+            "{name}"
+        );
+        fs::rename(&elsewhere, file).unwrap();
+        let written = Store::write(&store, batch()).await;
+        assert_eq!(written.is_ok(), comes_back, "{name}: {written:?}");
+        let after = store.links(0, 9).await.unwrap().len();
+        assert_eq!(after == before + 1, comes_back, "{name}");
     }
 }
 

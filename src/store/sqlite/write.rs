@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use tracing::{error, warn};
 
 use super::error::Failure;
 use super::rows::{self, integer, number, time};
@@ -31,9 +32,9 @@ pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Fail
 
 /// See [`Store::write`](crate::store::Store::write).
 pub(super) fn batch(connection: &mut Connection, batch: &Batch) -> Result<(), Failure> {
-    let transaction = begin(connection)?;
+    let mut transaction = begin(connection)?;
     for one in &batch.landings {
-        landing(&transaction, one)?;
+        landing_or_nothing(&mut transaction, one)?;
     }
     for (digest, text) in &batch.policies {
         let mut statement =
@@ -47,7 +48,27 @@ pub(super) fn batch(connection: &mut Connection, batch: &Batch) -> Result<(), Fa
     Ok(())
 }
 
-fn landing(transaction: &Transaction<'_>, landing: &Landing) -> Result<(), Failure> {
+/// Keeps what has become known of an origin; where that very row cannot be kept, loudly nothing of it. It is only
+/// memory, and is fetched again; the records that come with it must not wait for it for ever.
+fn landing_or_nothing(transaction: &mut Transaction<'_>, one: &Landing) -> Result<(), Failure> {
+    let savepoint = transaction.savepoint()?;
+    match landing(&savepoint, one) {
+        Ok(()) => Ok(savepoint.commit()?),
+        Err(failure) if failure.is_of_one_row() => {
+            // Dropped, it is taken back.
+            savepoint.finish()?;
+            error!(
+                origin = one.origin.as_str(),
+                ?failure,
+                "what was learnt of this origin cannot be kept, and is learnt anew after a restart"
+            );
+            Ok(())
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+fn landing(transaction: &Connection, landing: &Landing) -> Result<(), Failure> {
     let Some(state) = at_rest(&landing.state) else {
         return Ok(());
     };
@@ -69,22 +90,43 @@ fn landing(transaction: &Transaction<'_>, landing: &Landing) -> Result<(), Failu
     Ok(())
 }
 
-/// Keeps a text, if it is not kept yet.
-fn snapshot(transaction: &Transaction<'_>, file: &Snapshot, now: Moment) -> Result<(), Failure> {
+/// Keeps a text, if it is not kept yet; in place of one that was altered since, which would be refused for ever.
+fn snapshot(transaction: &Connection, file: &Snapshot, now: Moment) -> Result<(), Failure> {
+    let text = file.robots.text();
     let mut seen = transaction.prepare_cached(
         "UPDATE snapshot SET last_fetched = max(last_fetched, ?2) WHERE sha256 = ?1",
     )?;
-    if seen.execute(params![file.sha256, time(now)])? > 0 {
+    let is_known = seen.execute(params![file.sha256, time(now)])? > 0;
+    if is_known && is_kept_whole(transaction, file.sha256, text)? {
         return Ok(());
     }
-    let text = file.robots.text();
     let body = zstd::bulk::compress(text, LEVEL)
         .map_err(|error| Failure::Told(crate::store::failed(format!("zstd: {error}"))))?;
+    if is_known {
+        let sha256: String = file.sha256.iter().map(|o| format!("{o:02x}")).collect();
+        warn!(
+            sha256,
+            "a robots.txt in the store was altered; it was fetched again, and is put back as it was"
+        );
+        let mut mend = transaction
+            .prepare_cached("UPDATE snapshot SET bytes = ?2, body = ?3 WHERE sha256 = ?1")?;
+        mend.execute(params![file.sha256, text.len() as i64, body])?;
+        return Ok(());
+    }
     let mut add = transaction.prepare_cached(
         "INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched) VALUES (?1, ?2, ?3, ?4, ?4)",
     )?;
     add.execute(params![file.sha256, text.len() as i64, body, time(now)])?;
     Ok(())
+}
+
+/// Whether the text that is kept under this digest is `text`.
+fn is_kept_whole(connection: &Connection, sha256: Sha256, text: &[u8]) -> Result<bool, Failure> {
+    match super::read::snapshot(connection, sha256) {
+        Ok(kept) => Ok(kept.as_deref() == Some(text)),
+        Err(Failure::Damaged(_)) => Ok(false),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// Adds records to the chain.
@@ -120,6 +162,16 @@ pub(super) fn head(connection: &Connection) -> Result<(u64, Sha256), Failure> {
         Some((seq, hash)) => (number(seq), hash),
         None => (0, chain::GENESIS),
     })
+}
+
+/// `now`, or the last record's time where a clock that was set back since makes that later: nothing is sealed before it
+/// is written.
+pub(super) fn not_before_last(connection: &Connection, now: Moment) -> Result<Moment, Failure> {
+    let mut statement =
+        connection.prepare_cached("SELECT time FROM decision ORDER BY seq DESC LIMIT 1")?;
+    let last = statement.query_row([], |row| row.get::<_, i64>(0));
+    let last = last.optional()?.map_or(0, number);
+    Ok(now.max(Moment::from_millis(last)))
 }
 
 /// The first record that is there, and the link before it.
@@ -165,6 +217,7 @@ pub(super) fn seal(
     if seq == 0 || sealed.map(number) == Some(seq) {
         return Ok(None);
     }
+    let now = not_before_last(&transaction, now)?;
     let seal = key.seal(seq, hash, start(&transaction)?, now);
     rows::write_seal(&transaction, &seal)?;
     transaction.commit()?;

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::NO_PAD;
 use http::HeaderValue;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::error::Category;
 
 use super::lines::{LONGEST, Line};
 use crate::agent::Agent;
@@ -298,7 +299,11 @@ fn wrong(error: &serde_json::Error) -> String {
     let told = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let what = told.strip_suffix(&*place).unwrap_or(&told);
-    format!("no question: {what} (column {})", error.column())
+    let wrong = match error.classify() {
+        Category::Syntax | Category::Eof => "not a JSON object",
+        Category::Data | Category::Io => "no question",
+    };
+    format!("{wrong}: {what} (column {})", error.column())
 }
 
 #[cfg(test)]

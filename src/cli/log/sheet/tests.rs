@@ -2,7 +2,7 @@ use super::*;
 use crate::clock::Moment;
 
 /// A record with the fields that a row shows.
-fn decision(mode: &str, rule: &str) -> StoredDecision {
+pub(in crate::cli::log) fn decision(mode: &str, rule: &str) -> StoredDecision {
     let record = format!(
         "{{\"time\":\"2026-11-20T12:00:00.123Z\",\"id\":\"01KB7W3Y5E000000000VY7H1Q2\",\"mode\":\"{mode}\",\
          \"verdict\":\"deny\",\"reason\":\"robots_disallow\",\"client\":{{\"address\":\"127.0.0.1:1\",\"name\":null}},\
@@ -35,8 +35,9 @@ fn a_row_is_no_wider_than_the_terminal() {
     for width in 80..300 {
         for decision in [decision("enforce", RULE), decision("report", "null")] {
             let heading = String::from_utf8(table(Some(width)).heading().unwrap()).unwrap();
-            for line in [heading, rows(Some(width), &decision)] {
-                let line = line.strip_suffix('\n').unwrap();
+            let shown = heading + &rows(Some(width), &decision);
+            assert!(shown.ends_with('\n'));
+            for line in shown.lines() {
                 assert!(line.chars().count() < width, "{width}: {line}");
             }
         }
@@ -47,15 +48,50 @@ fn a_row_is_no_wider_than_the_terminal() {
 fn what_there_is_room_for_is_shown() {
     let decision = decision("enforce", RULE);
     assert_eq!(
-        rows(Some(100), &decision),
+        rows(Some(120), &decision),
         "11-20 12:00:00  01KB7W3Y5E000000000VY7H1Q2  robots_disallow     site.example/a/rather/long/path\n"
+    );
+    assert_eq!(
+        rows(Some(80), &decision),
+        "11-20 12:00:00  01KB7W3Y5E000000000VY7H1Q2  robots_disallow\n    site.example/a/rather/long/path\n"
     );
     assert_eq!(
         rows(None, &decision),
         "2026-11-20 12:00:00  01KB7W3Y5E000000000VY7H1Q2  robots_disallow     ExampleBot          \
          https://site.example/a/rather/long/path  Disallow: /a (line 3)\n"
     );
-    assert!(rows(Some(80), &decision).ends_with("  site.example/a…\n"));
+}
+
+#[test]
+fn a_path_is_seen_behind_any_host() {
+    let long = "h".repeat(60);
+    for width in 80..300 {
+        let mut decision = decision("enforce", RULE);
+        decision.record = decision
+            .record
+            .replace("site.example/", &format!("{long}/"));
+        let shown = rows(Some(width), &decision);
+        assert!(shown.contains("/a/rather"), "{width}: {shown}");
+    }
+    for (name, url, most, want) in [
+        ("it fits", "a.example/b", 11, "a.example/b"),
+        (
+            "the path is cut where the host is short",
+            "a.example/abcdefghijkl",
+            19,
+            "a.example/abcdefgh…",
+        ),
+        (
+            "the host is cut where it is long",
+            "https://long.example/ab",
+            20,
+            "https://long.exa…/ab",
+        ),
+        ("both are long", "long.example/abcdefghij", 10, "long…/abc…"),
+        ("there is no path", "long.example", 5, "long…"),
+    ] {
+        assert_eq!(with_path(url, most), want, "{name}");
+    }
 }
 
 #[test]
@@ -76,7 +112,7 @@ fn a_record_that_cannot_be_read_is_told() {
     let mut decision = decision("enforce", RULE);
     decision.record = "{}".to_owned();
     assert!(rows(None, &decision).starts_with("record 1 cannot be read: "));
-    let sheet = Sheet::new(Format::Csv, None, false);
+    let mut sheet = Sheet::new(Format::Csv, None, false);
     let row = sheet.rows(&[decision]).unwrap();
     assert!(row.starts_with(b"1,,"), "{row:?}");
 }
@@ -90,8 +126,15 @@ fn no_cell_is_a_formula() {
         ("a sum", "+1", "'+1"),
         ("a difference", "-1", "'-1"),
         ("a function of old", "@SUM(A1)", "'@SUM(A1)"),
-        ("behind a tab", "\t=1", "'\t=1"),
-        ("behind a line end", "\r=1", "'\r=1"),
+        ("behind a tab", "\t=1", "'\\t=1"),
+        ("behind a line end", "\r=1", "'\\r=1"),
+        (
+            "what drives a terminal",
+            "a\u{1b}[2J\u{9b}1m",
+            "a\\u{1b}[2J\\u{9b}1m",
+        ),
+        ("what ends a line", "a\nb", "a\\nb"),
+        ("what turns text around", "a\u{202e}b", "a\\u{202e}b"),
         ("inside", "a=1", "a=1"),
     ];
     for (name, cell, want) in cases {

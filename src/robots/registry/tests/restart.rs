@@ -134,6 +134,35 @@ async fn a_copy_of_before_is_refreshed_ahead_behind_the_requests_back() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_put_in_the_place_of_another_is_not_believed() {
+    for named in ["b.example", "long.example"] {
+        let world = World::on_disk();
+        let a = origin("a");
+        for (host, text) in [
+            ("a", "User-agent: *\nDisallow: /a"),
+            ("b", "User-agent: *\nDisallow: /b"),
+            ("long", "User-agent: *\nDisallow: /long"),
+        ] {
+            let robots = Robots::parse(text.as_bytes(), ParseOptions::default());
+            let result = AccessResult::Successful {
+                snapshot: Snapshot::new(robots, START, 200, "").into(),
+                freshness: Freshness::Unsaid,
+            };
+            assert_eq!(world.once(&origin(host), result).await.1, 1);
+        }
+        let folder = world.disk.as_ref().expect("a disk").path();
+        let engine = rusqlite::Connection::open(folder.join("crawlgate.db")).expect("a store");
+        let put = "UPDATE origin SET sha256 = (SELECT sha256 FROM origin WHERE origin LIKE '%' || ?1) \
+                   WHERE origin LIKE '%//a.example'";
+        assert_eq!(engine.execute(put, [named]), Ok(1));
+        drop(engine);
+        let (stance, fetches) = world.once(&a, file(203)).await;
+        assert_eq!((file_of(&stance), fetches), (Some(203), 1), "{named}");
+        assert_eq!(world.once(&a, file(200)).await.1, 0, "healed");
+    }
+}
+
+#[tokio::test]
 async fn a_missing_file_is_remembered_as_missing() {
     let world = World::new();
     let a = origin("a");
@@ -572,6 +601,10 @@ impl Store for Faulty {
 
     fn overrides(&self) -> Pending<'_, Vec<Override>> {
         self.inner.overrides()
+    }
+
+    fn removed_overrides(&self) -> Pending<'_, Vec<store::Removed>> {
+        self.inner.removed_overrides()
     }
 
     fn add_override(&self, new: Override) -> Pending<'_, u64> {

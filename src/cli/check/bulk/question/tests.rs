@@ -117,11 +117,11 @@ fn base64_brings_octets_that_are_not_utf8() {
 fn a_bad_line_says_what_is_wrong_with_it() {
     let deep = "[".repeat(100_000);
     let cases = [
-        ("nothing", "", "no question: EOF"),
+        ("nothing", "", "not a JSON object: EOF"),
         (
             "no JSON",
             "http://a/",
-            "no question: expected value (column 1)",
+            "not a JSON object: expected value (column 1)",
         ),
         (
             "not an object",
@@ -132,9 +132,9 @@ fn a_bad_line_says_what_is_wrong_with_it() {
         (
             "cut short",
             "{\"url\": \"http://a/\"",
-            "no question: EOF while parsing an object",
+            "not a JSON object: EOF while parsing an object",
         ),
-        ("deep", &deep, "no question: "),
+        ("deep", &deep, " (column "),
         (
             "deep in what is not read",
             &format!("{{\"url\": \"http://a/\", \"x\": {deep}"),
@@ -144,7 +144,7 @@ fn a_bad_line_says_what_is_wrong_with_it() {
         (
             "half a surrogate",
             "{\"url\": \"\\ud800\"}",
-            "no question: ",
+            "not a JSON object: ",
         ),
         (
             "no absolute URL",

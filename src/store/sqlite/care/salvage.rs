@@ -1,0 +1,355 @@
+//! Saving what can be read of a damaged store into a new one.
+//!
+//! Table by table, in the order of its rows, over the damage, and back up to it from behind. Where not a row of any can be
+//! read, the first page may be all that is damaged: a copy gets that of a new store, and is tried once more.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags, params_from_iter};
+use rustix::fs::{FlockOperation, fcntl_lock};
+
+use super::super::error::Failure;
+use super::super::open::{self, PAGE, beside};
+use super::super::rows::number;
+use super::{lenient, was_ours, wrong_texts};
+use crate::clock::Moment;
+use crate::config::Synchronous;
+use crate::store::{Access, StoreError, StoreErrorKind, chain, failed};
+
+/// What a rebuild has saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// What was saved, table by table.
+    pub tables: Vec<Saved>,
+    /// Where the damaged file lies now.
+    pub aside: PathBuf,
+}
+
+/// What was saved of one table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    /// The table.
+    pub table: &'static str,
+    /// Rows that are in the new store.
+    pub rows: u64,
+    /// Rows that are lost; `None` where the damage does not let them be counted.
+    pub lost: Option<u64>,
+}
+
+/// A table, and the column that gives its order.
+const TABLES: [(&str, Key); 9] = [
+    ("snapshot", Key::Number("number")),
+    ("origin", Key::Text("origin")),
+    ("fetch", Key::Number("number")),
+    ("decision", Key::Number("seq")),
+    ("acknowledgement", Key::Number("seq")),
+    ("policy", Key::Text("digest")),
+    ("override", Key::Number("number")),
+    ("seal", Key::Number("number")),
+    ("leftover", Key::Text("sha256")),
+];
+
+#[derive(Clone, Copy)]
+enum Key {
+    Number(&'static str),
+    Text(&'static str),
+}
+
+impl Key {
+    fn column(self) -> &'static str {
+        match self {
+            Self::Number(column) | Self::Text(column) => column,
+        }
+    }
+}
+
+/// Saves what can be read of the store at `path` into a new one in its place, and keeps the damaged one beside it.
+///
+/// Records keep their places and links: where some are lost, the chain shows it.
+///
+/// # Errors
+/// When another process has it open, nothing of it can be read, or the new one cannot be written. The store is as it
+/// was then.
+pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
+    // The engine throws the log of an empty file away, which may be all that is left.
+    open::require(path, Access::Read)?;
+    match open::reader(path) {
+        // Of what a newer one has added, nothing would be saved.
+        Err(error) if error.kind == StoreErrorKind::Newer => return Err(error),
+        Err(error) if error.kind == StoreErrorKind::Corrupt && !was_ours(path) => {
+            return Err(error);
+        }
+        _ => {}
+    }
+    refuse_company(path)?;
+    let new = beside(path, ".rebuilding");
+    remove(&new);
+    let saved = salvage(path, &new).inspect_err(|_| remove(&new))?;
+    let aside = beside(path, &format!(".damaged-{}", now.as_millis()));
+    let moved = || -> io::Result<()> {
+        for suffix in ["", "-wal"] {
+            let (from, to) = (beside(path, suffix), beside(&aside, suffix));
+            if suffix.is_empty() || from.exists() {
+                fs::rename(from, to)?;
+            }
+        }
+        // Of no use without its process.
+        let _ = fs::remove_file(beside(path, "-shm"));
+        fs::rename(&new, path)
+    };
+    moved().map_err(|error| failed(format!("{}: {error}", path.display())))?;
+    Ok(Rebuilt {
+        tables: saved,
+        aside,
+    })
+}
+
+/// Every process that has the database open holds a lock on part of it.
+fn refuse_company(path: &Path) -> Result<(), StoreError> {
+    let told = |error: io::Error| StoreError {
+        kind: StoreErrorKind::Denied,
+        message: format!(
+            "{}: {error}; let this user read and write it",
+            path.display()
+        ),
+    };
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(told)?;
+    match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+        // Given back at once: the engine's own locks would be lost with it otherwise.
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => Err(StoreError {
+            kind: StoreErrorKind::Busy,
+            message: format!(
+                "{}: another process has the store open; end it first, or it goes on writing to the damaged one",
+                path.display()
+            ),
+        }),
+        // A file system without locks leaves it to the operator.
+        Err(_) => Ok(()),
+    }
+}
+
+fn remove(path: &Path) {
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(beside(path, suffix)); // most often there is none
+    }
+}
+
+fn salvage(path: &Path, new: &Path) -> Result<Vec<Saved>, StoreError> {
+    let mut target = open::writer(new, Synchronous::Normal)?;
+    let mut tables = save(path, &mut target).map_err(|failure| failure.at(path))?;
+    if nothing_saved(&tables) {
+        let mended = beside(path, ".mending");
+        let again = mend(path, &target, new, &mended).and_then(|()| {
+            tables = save(&mended, &mut target)?;
+            Ok(())
+        });
+        remove(&mended);
+        again.map_err(|failure| failure.at(path))?;
+    }
+    if nothing_saved(&tables) {
+        return Err(nothing_left(path));
+    }
+    let mut last = || -> Result<(), Failure> {
+        drop_remains(&target, &mut tables)?;
+        target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        Ok(())
+    };
+    last().map_err(|failure| failure.at(path))?;
+    target
+        .close()
+        .map_err(|(_, error)| Failure::from(error).at(new))?;
+    Ok(tables)
+}
+
+/// Whether there is something that could not be read, and nothing that could.
+fn nothing_saved(tables: &[Saved]) -> bool {
+    let lost = |saved: &Saved| saved.lost != Some(0);
+    tables.iter().all(|saved| saved.rows == 0) && tables.iter().any(lost)
+}
+
+/// Copies what can be read of each table.
+fn save(path: &Path, target: &mut Connection) -> Result<Vec<Saved>, Failure> {
+    let source = lenient(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    target.pragma_update(None, "foreign_keys", false)?;
+    let mut tables = Vec::new();
+    for (table, key) in TABLES {
+        let count = format!("SELECT count(*) FROM \"{table}\"");
+        let counted = source.query_row(&count, [], |row| row.get::<_, i64>(0));
+        let transaction = target.transaction()?;
+        // Not even a statement about it can be made where its place in the schema is damaged.
+        let rows = match counted {
+            Err(_) if !is_known(&source, table) => 0,
+            _ => copy(&source, &transaction, table, key)?,
+        };
+        transaction.commit()?;
+        let lost = counted.ok().map(|count| number(count).saturating_sub(rows));
+        tables.push(Saved { table, rows, lost });
+    }
+    let version: i64 = source
+        .query_row("SELECT value FROM meta WHERE name = 'version'", [], |row| {
+            row.get(0)
+        })
+        .unwrap_or_default();
+    target.execute(
+        "UPDATE meta SET value = ?1 WHERE name = 'version'",
+        [version.saturating_add(1)],
+    )?;
+    Ok(tables)
+}
+
+/// Copies the store to `mended` and puts the first page of a new one in place of its own: the schema is in there, and
+/// where each table begins, which is the same in all of them.
+fn mend(path: &Path, target: &Connection, new: &Path, mended: &Path) -> Result<(), Failure> {
+    target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    let copied = || -> io::Result<()> {
+        let mut page = vec![0; PAGE.unsigned_abs() as usize];
+        File::open(new)?.read_exact(&mut page)?;
+        // How many pages there are, the engine finds out by itself if it is not told.
+        if let Some(pages) = page.get_mut(28..32) {
+            pages.fill(0);
+        }
+        remove(mended);
+        fs::copy(path, mended)?;
+        if let log = beside(path, "-wal")
+            && log.exists()
+        {
+            fs::copy(log, beside(mended, "-wal"))?;
+        }
+        let file = File::options().write(true).open(mended)?;
+        file.write_all_at(&page, 0)
+    };
+    let told = |error| failed(format!("{}: {error}", mended.display()));
+    copied().map_err(|error| told(error).into())
+}
+
+/// Whether the schema that can be read has a table.
+fn is_known(source: &Connection, table: &str) -> bool {
+    let text = format!("SELECT 1 FROM \"{table}\"");
+    source.prepare(&text).is_ok()
+}
+
+/// Nothing can be saved; what is left to do.
+fn nothing_left(path: &Path) -> StoreError {
+    let key = chain::key_file(path);
+    let beside_it = [beside(path, "-wal"), key];
+    let beside_it = beside_it.iter().filter(|file| file.exists());
+    let beside_it: Vec<_> = beside_it.map(|file| file.display().to_string()).collect();
+    let them = match beside_it.as_slice() {
+        [] => "it".to_owned(),
+        files => format!("it and {}", files.join(" and ")),
+    };
+    StoreError {
+        kind: StoreErrorKind::Corrupt,
+        message: format!(
+            "{}: nothing of the store can be read; bring back a copy of it, or move {them} away to begin anew",
+            path.display()
+        ),
+    }
+}
+
+/// Copies the rows of a table that can be read; how many.
+fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Result<u64, Failure> {
+    let mut columns = Vec::new();
+    {
+        let mut statement = target.prepare("SELECT name FROM pragma_table_info(?1)")?;
+        let mut rows = statement.query([table])?;
+        while let Some(row) = rows.next()? {
+            columns.push(format!("\"{}\"", row.get::<_, String>(0)?));
+        }
+    }
+    let marks = vec!["?"; columns.len()].join(", ");
+    let (columns, column) = (columns.join(", "), key.column());
+    let mut put = target.prepare(&format!(
+        "INSERT OR IGNORE INTO \"{table}\" ({columns}) VALUES ({marks})"
+    ))?;
+    let mut count = 0;
+    let mut take = |text: &str, bounds: &[&Value]| -> Result<(Option<Value>, bool), Failure> {
+        let mut statement = source.prepare(text)?;
+        let width = statement.column_count();
+        let mut rows = statement.query(params_from_iter(bounds))?;
+        let mut last = None;
+        loop {
+            match rows.next() {
+                Ok(Some(row)) => {
+                    let values: Result<Vec<Value>, _> = (0..width).map(|at| row.get(at)).collect();
+                    let Ok(mut values) = values else { continue };
+                    last = values.pop();
+                    // What the new one does not take is damaged, too.
+                    count += put.execute(params_from_iter(values)).unwrap_or_default() as u64;
+                }
+                Ok(None) => return Ok((last, true)),
+                Err(_) => return Ok((last, false)),
+            }
+        }
+    };
+    let select = format!("SELECT {columns}, \"{column}\" FROM \"{table}\"");
+    let forth = format!("{select} WHERE \"{column}\" > ?1 ORDER BY \"{column}\"");
+    let back = format!(
+        "{select} WHERE \"{column}\" > ?1 AND \"{column}\" < ?2 ORDER BY \"{column}\" DESC"
+    );
+    match key {
+        Key::Text(_) => {
+            // Everything comes after the smallest integer, and nothing after an endless blob.
+            let (last, whole) = take(&forth, &[&Value::Integer(i64::MIN)])?;
+            if !whole {
+                let last = last.unwrap_or(Value::Integer(i64::MIN));
+                take(&back, &[&last, &Value::Blob(vec![0xff; 64])])?;
+            }
+        }
+        Key::Number(_) => {
+            let mut at = i64::MIN;
+            let mut leap: i64 = 1;
+            loop {
+                let (last, whole) = take(&forth, &[&Value::Integer(at)])?;
+                if whole {
+                    break;
+                }
+                // Over the damage in ever longer leaps, and from where it ends back up to it.
+                match last {
+                    Some(Value::Integer(last)) => (at, leap) = (last, 1),
+                    _ => {
+                        at = at.max(0).saturating_add(leap);
+                        leap = leap.saturating_mul(2);
+                        let behind = Value::Integer(at.saturating_add(leap));
+                        take(&back, &[&Value::Integer(at), &behind])?;
+                        if at == i64::MAX {
+                            break;
+                        }
+                        continue;
+                    }
+                }
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Drops what was saved without what it rests on.
+fn drop_remains(target: &Connection, tables: &mut [Saved]) -> Result<(), Failure> {
+    for number in wrong_texts(target)? {
+        target.execute("DELETE FROM snapshot WHERE number = ?1", [number])?;
+    }
+    // A state without its text is no state: the origin is fetched anew.
+    target.execute_batch(
+        "DELETE FROM origin WHERE sha256 IS NOT NULL AND sha256 NOT IN (SELECT sha256 FROM snapshot);
+         DELETE FROM fetch WHERE origin NOT IN (SELECT origin FROM origin);
+         DELETE FROM acknowledgement WHERE seq NOT IN (SELECT seq FROM decision);",
+    )?;
+    for saved in tables {
+        let text = format!("SELECT count(*) FROM \"{}\"", saved.table);
+        let left = number(target.query_row(&text, [], |row| row.get(0))?);
+        let dropped = saved.rows.saturating_sub(left);
+        saved.rows = left;
+        saved.lost = saved.lost.map(|lost| lost + dropped);
+    }
+    Ok(())
+}

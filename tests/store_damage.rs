@@ -1,0 +1,364 @@
+//! A store against damage of every kind, and the way out that the program names, followed to its end.
+//!
+//! Whatever the damage: nobody panics, nobody begins anew in silence, `store check` does not say that all is well, and
+//! what the messages advise leads to a gate that serves again.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and measures real time"
+)]
+
+mod support;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use support::{Gate, Origin, RULES, Setup};
+
+/// Denials in the store before it is damaged.
+const DECISIONS: usize = 150;
+
+/// A store that a gate has filled and left in order: the file and the key that has sealed it.
+struct Whole {
+    store: Vec<u8>,
+    key: Vec<u8>,
+    page: usize,
+}
+
+impl Whole {
+    fn new() -> Self {
+        let origin = Origin::with_rules(RULES);
+        let mut gate = Gate::start();
+        for number in 0..DECISIONS {
+            let answer = gate.get(&origin.url(&format!("/private/{number}")));
+            assert_eq!(answer.status, 403, "{answer:?}");
+        }
+        gate.wait_records(DECISIONS);
+        gate.signal(Signal::TERM);
+        assert!(gate.wait().success());
+        let store = fs::read(gate.setup.dir().join("crawlgate.db")).unwrap();
+        let key = fs::read(gate.setup.dir().join("crawlgate.seal.key")).unwrap();
+        let page = usize::from(u16::from_be_bytes([store[16], store[17]]));
+        Self { store, key, page }
+    }
+
+    fn pages(&self) -> usize {
+        self.store.len() / self.page
+    }
+
+    /// A place with a copy of it.
+    fn copy(&self) -> Place {
+        let setup = Setup::new();
+        let path = setup.dir().join("crawlgate.db");
+        fs::write(&path, &self.store).unwrap();
+        let key = setup.dir().join("crawlgate.seal.key");
+        fs::write(&key, &self.key).unwrap();
+        // Others could read it: the gate would not take it.
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+        Place { setup, path }
+    }
+}
+
+struct Place {
+    setup: Setup,
+    path: PathBuf,
+}
+
+/// How `serve` went.
+#[derive(Debug, PartialEq)]
+enum Serve {
+    Listened,
+    Refused(String),
+}
+
+impl Place {
+    /// Starts the gate, and ends it again as soon as it listens.
+    fn serve(&self) -> Serve {
+        let mut child = self
+            .setup
+            .command("serve")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        for line in BufReader::new(child.stderr.take().unwrap()).lines() {
+            let line = line.unwrap();
+            said = said + &line + "\n";
+            if line.contains("listening on") {
+                let id = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+                kill_process(id, Signal::TERM).unwrap();
+            }
+        }
+        let status = child.wait().unwrap();
+        no_panic(&said);
+        if said.contains("listening on") {
+            return Serve::Listened;
+        }
+        assert_eq!(status.code(), Some(2), "{said}");
+        Serve::Refused(said)
+    }
+
+    /// `crawlgate store WORD`: its exit code, and all that it says.
+    fn store(&self, word: &str) -> (i32, String) {
+        let output = self.setup.command("store").arg(word).output().unwrap();
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        no_panic(&said);
+        (output.status.code().expect("it ended by itself"), said)
+    }
+
+    /// Moves away what a message that says so names, and nothing else.
+    fn move_away(&self, said: &str) {
+        let (_, named) = said
+            .split_once("move ")
+            .unwrap_or_else(|| panic!("no way out: {said}"));
+        let key = self.path.with_extension("seal.key");
+        let log = self.path.with_extension("db-wal");
+        for (file, shorter) in [(key, "the key away"), (log, "the log away")] {
+            if named.contains(file.to_str().unwrap()) || named.starts_with(shorter) {
+                fs::rename(&file, file.with_extension("moved")).unwrap();
+            }
+        }
+        if named.starts_with("it ") {
+            fs::rename(&self.path, self.path.with_extension("moved-db")).unwrap();
+        }
+    }
+}
+
+fn no_panic(said: &str) {
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+/// Decisions that `store rebuild` says it has saved.
+fn saved(said: &str) -> usize {
+    let rest = said.split_once("decision: ").unwrap().1;
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Where the way out leads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    /// A rebuild saves every decision.
+    SavesAll,
+    /// A rebuild saves some decisions.
+    SavesSome,
+    /// A rebuild saves something, though no decision.
+    SavesNone,
+    /// Nothing can be saved: what is there must be moved away.
+    Anew,
+    /// The gate serves as if nothing had happened: nothing that counts was damaged.
+    Unharmed,
+}
+
+/// Follows what the messages say until a gate serves; which way that was.
+fn follow(place: &Place, name: &str) -> Way {
+    let (code, checked) = place.store("check");
+    let serve = place.serve();
+    match &serve {
+        Serve::Listened if code == 0 => return Way::Unharmed,
+        Serve::Listened => assert_eq!(code, 1, "{name}: {checked}"),
+        Serve::Refused(said) => {
+            assert_ne!(code, 0, "{name}: {checked}\n{said}");
+            let way_out = said.contains("store rebuild") || said.contains("move ");
+            assert!(way_out, "{name}: {said}");
+        }
+    }
+    let before = fs::read(&place.path).unwrap_or_default();
+    let (code, rebuilt) = place.store("rebuild");
+    let way = if code == 0 {
+        assert!(rebuilt.contains("audit verify --all"), "{name}: {rebuilt}");
+        match saved(&rebuilt) {
+            DECISIONS => Way::SavesAll,
+            0 => Way::SavesNone,
+            _ => Way::SavesSome,
+        }
+    } else {
+        assert!(!rebuilt.contains("store rebuild"), "circular: {rebuilt}");
+        assert_eq!(fs::read(&place.path).unwrap_or_default(), before, "{name}");
+        place.move_away(&rebuilt);
+        Way::Anew
+    };
+    let mut serve = place.serve();
+    if let (Way::Anew, Serve::Refused(said)) = (way, &serve) {
+        // The key of a directory's, say, is told when that is out of the way.
+        place.move_away(said);
+        serve = place.serve();
+    }
+    assert_eq!(serve, Serve::Listened, "{name}: {way:?}, {rebuilt}");
+    way
+}
+
+type Damage = fn(&Whole, &Path);
+
+fn overwrite(path: &Path, at: usize, octets: &[u8]) {
+    let file = File::options().write(true).open(path).unwrap();
+    file.write_all_at(octets, at as u64).unwrap();
+}
+
+fn cut(path: &Path, size: usize) {
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_len(size as u64).unwrap();
+}
+
+#[test]
+fn whatever_the_damage_there_is_a_way_out() {
+    let whole = Whole::new();
+    assert!(whole.pages() > 12, "{} pages", whole.pages());
+    let cases: [(&str, Damage, Way); 17] = [
+        ("none", |_, _| (), Way::Unharmed),
+        (
+            "cut off by one page",
+            |whole, path| cut(path, whole.store.len() - whole.page),
+            Way::SavesSome,
+        ),
+        (
+            "cut off in the middle of a page",
+            |whole, path| cut(path, whole.store.len() - whole.page / 2),
+            Way::SavesSome,
+        ),
+        (
+            "cut off by half",
+            |whole, path| cut(path, whole.pages() / 2 * whole.page),
+            Way::SavesSome,
+        ),
+        (
+            "cut off behind its first page",
+            |whole, path| cut(path, whole.page),
+            Way::Anew,
+        ),
+        (
+            "cut off within its first page",
+            |whole, path| cut(path, whole.page / 2),
+            Way::Anew,
+        ),
+        (
+            "cut off within its header",
+            |_, path| cut(path, 50),
+            Way::Anew,
+        ),
+        ("emptied", |_, path| cut(path, 0), Way::Anew),
+        (
+            "an empty file and a log of garbage",
+            |_, path| {
+                cut(path, 0);
+                fs::write(path.with_extension("db-wal"), [0x5a; 9_000]).unwrap();
+            },
+            Way::Anew,
+        ),
+        (
+            "a log of garbage",
+            |_, path| fs::write(path.with_extension("db-wal"), [0x5a; 9_000]).unwrap(),
+            Way::Unharmed,
+        ),
+        (
+            "a header of garbage",
+            |_, path| overwrite(path, 0, &[0x5a; 100]),
+            Way::SavesAll,
+        ),
+        (
+            "a first page of zeros",
+            |whole, path| overwrite(path, 0, &vec![0; whole.page]),
+            Way::SavesAll,
+        ),
+        (
+            "garbage from the first octet to the last",
+            |whole, path| overwrite(path, 0, &vec![0x5a; whole.store.len()]),
+            Way::Anew,
+        ),
+        (
+            "zeros from the first octet to the last",
+            |whole, path| overwrite(path, 0, &vec![0; whole.store.len()]),
+            Way::Anew,
+        ),
+        (
+            "garbage in pages 3 to 12",
+            |whole, path| overwrite(path, 2 * whole.page, &vec![0x5a; 10 * whole.page]),
+            Way::SavesAll,
+        ),
+        (
+            "a directory in its place",
+            |_, path| {
+                fs::remove_file(path).unwrap();
+                fs::create_dir(path).unwrap();
+            },
+            Way::Anew,
+        ),
+        (
+            "gone",
+            |_, path| fs::rename(path, path.with_extension("lost")).unwrap(),
+            Way::Anew,
+        ),
+    ];
+    for (name, damage, want) in cases {
+        let place = whole.copy();
+        damage(&whole, &place.path);
+        assert_eq!(follow(&place, name), want, "{name}");
+    }
+}
+
+#[test]
+fn whichever_page_is_damaged_there_is_a_way_out() {
+    let whole = Whole::new();
+    let mut lost_nothing = 0;
+    for page in 0..whole.pages() {
+        let place = whole.copy();
+        overwrite(&place.path, page * whole.page, &vec![0; whole.page]);
+        let name = format!("page {}", page + 1);
+        let way = follow(&place, &name);
+        assert_ne!(way, Way::Anew, "{name}");
+        lost_nothing += usize::from(way == Way::SavesAll);
+    }
+    assert!(lost_nothing > 10, "{lost_nothing}: all but the decisions'");
+}
+
+#[test]
+fn whichever_field_of_the_header_is_damaged_there_is_a_way_out() {
+    let whole = Whole::new();
+    for (at, octets) in (0..100)
+        .step_by(4)
+        .flat_map(|at| [(at, [0; 4]), (at, [0x5a; 4])])
+    {
+        let place = whole.copy();
+        overwrite(&place.path, at, &octets);
+        let name = format!("header, from {at}: {octets:?}");
+        let way = follow(&place, &name);
+        assert!(
+            matches!(way, Way::Unharmed | Way::SavesAll),
+            "{name}: {way:?}"
+        );
+    }
+}
+
+#[test]
+fn a_robots_txt_that_is_gone_is_missed_by_all_who_rest_on_it() {
+    let whole = Whole::new();
+    let cases = [
+        (
+            "decisions alone",
+            "DELETE FROM origin; DELETE FROM fetch; DELETE FROM snapshot",
+            "decision: 150 rest on a robots.txt that is not there, the first of them is decision 1\n",
+        ),
+        (
+            "a fetch, too",
+            "UPDATE origin SET sha256 = NULL; DELETE FROM snapshot",
+            "fetch: 1 have got a robots.txt that is not there\n",
+        ),
+    ];
+    for (name, change, want) in cases {
+        let place = whole.copy();
+        let shell = rusqlite::Connection::open(&place.path).unwrap();
+        shell.pragma_update(None, "foreign_keys", false).unwrap();
+        shell.execute_batch(change).unwrap();
+        drop(shell);
+        let (code, said) = place.store("check");
+        assert_eq!(code, 1, "{name}: {said}");
+        assert!(said.contains(want), "{name}: {said}");
+    }
+}

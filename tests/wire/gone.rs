@@ -1,0 +1,107 @@
+//! The store, or its key, taken away: while the gate runs, and while it does not.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use crate::support::{Gate, Origin, RULES, eventually};
+
+fn strict() -> Gate {
+    Gate::with(|setup| {
+        setup.set("log", "file", "\"\"");
+        setup.set("audit", "durability", "\"strict\"");
+        setup.set("audit", "seal_every", "\"1s\"");
+    })
+}
+
+#[test]
+fn a_store_that_is_deleted_is_noticed_and_never_begun_anew_in_silence() {
+    let mut gate = strict();
+    let origin = Origin::with_rules(RULES);
+    let private = origin.url("/private");
+    assert_eq!(gate.get(&private).status, 403);
+    let store = gate.setup.dir().join("crawlgate.db");
+    for suffix in ["", "-wal", "-shm"] {
+        fs::remove_file(store.with_extension(format!("db{suffix}"))).unwrap();
+    }
+    // Without a single request.
+    gate.wait_said("was moved, replaced or deleted while it was open");
+    let refused = eventually("a refusal", || {
+        let answer = gate.get(&private);
+        (answer.status == 503).then_some(answer)
+    });
+    assert_eq!(refused.problem()["reason"], "log_failed", "{refused:?}");
+
+    // Nobody else begins a new one either.
+    let named = origin.url("");
+    let add = [
+        "add", &named, "deny", "--until", "1d", "--by", "Ada", "--reason", "a letter",
+    ];
+    for (subcommand, words) in [("log", &[][..]), ("override", &add)] {
+        let (code, _, said) = gate.beside(subcommand, words);
+        assert_eq!(code, Some(2), "{subcommand}: {said}");
+        assert!(said.contains("the store is gone"), "{subcommand}: {said}");
+        assert!(!store.exists(), "{subcommand}");
+    }
+
+    // What could not be recorded is told by the exit code, too.
+    gate.signal(Signal::TERM);
+    assert_eq!(gate.wait().code(), Some(2), "{}", gate.said());
+    gate.wait_said("decisions left unrecorded: ");
+
+    let (code, _, said) = gate.beside("serve", &[]);
+    assert_eq!(code, Some(2), "{said}");
+    let key = gate.setup.dir().join("crawlgate.seal.key");
+    assert!(said.contains("the store is gone"), "{said}");
+    assert!(said.contains("crawlgate.seal.key"), "{said}");
+    // The way out that it names is one.
+    fs::remove_file(key).unwrap();
+    let setup = std::mem::replace(&mut gate.setup, crate::support::Setup::new());
+    let command = setup.command("serve");
+    let gate = Gate::spawn(setup, command);
+    assert_eq!(gate.get(&private).status, 403);
+}
+
+#[test]
+fn a_key_that_is_gone_is_told_and_what_it_has_sealed_can_still_be_proven() {
+    let mut gate = strict();
+    let origin = Origin::with_rules(RULES);
+    let private = origin.url("/private");
+    assert_eq!(gate.get(&private).status, 403);
+    let key = |gate: &Gate| gate.beside("audit", &["key"]).1.trim().to_owned();
+    let verify = |gate: &Gate, keys: &[&str]| {
+        let keys = keys.iter().flat_map(|key| ["--key", key]);
+        let words: Vec<&str> = ["verify", "--all"].into_iter().chain(keys).collect();
+        gate.beside("audit", &words)
+    };
+    let earlier = key(&gate);
+    gate.signal(Signal::TERM);
+    assert_eq!(gate.wait().code(), Some(0), "{}", gate.said());
+    let file = gate.setup.dir().join("crawlgate.seal.key");
+    fs::remove_file(&file).unwrap();
+    let setup = std::mem::replace(&mut gate.setup, crate::support::Setup::new());
+    let command = setup.command("serve");
+    let mut gate = Gate::spawn(setup, command);
+    gate.wait_said("the key that has sealed the store is gone");
+    assert!(
+        gate.said().to_lowercase().contains(&earlier),
+        "{}",
+        gate.said()
+    );
+    assert_eq!(gate.get(&private).status, 403);
+    gate.signal(Signal::TERM);
+    assert_eq!(gate.wait().code(), Some(0), "{}", gate.said());
+
+    let present = key(&gate);
+    assert_ne!(present, earlier);
+    let (code, said, _) = verify(&gate, &[]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains(&format!(
+            "of another key, {earlier}; if that is an earlier key"
+        )),
+        "{said}"
+    );
+    let (code, said, _) = verify(&gate, &[&earlier, &present]);
+    assert_eq!(code, Some(0), "{said}");
+}

@@ -318,7 +318,7 @@ fn one_that_is_removed_or_wrong_does_not_hold() {
     let again = override_(&gate.setup, &["remove", &number, "--by", "Ada Example"]);
     assert_eq!(again.status.code(), Some(2));
     assert!(
-        text(&again.stderr).contains("no such override"),
+        text(&again.stderr).contains("already"),
         "{}",
         text(&again.stderr)
     );
@@ -357,6 +357,10 @@ fn one_that_is_removed_or_wrong_does_not_hold() {
         let said = text(&output.stderr);
         assert!(said.contains(mention), "{case}: {said}");
     }
-    let listed = override_(&gate.setup, &["list", "--all"]);
+    let listed = override_(&gate.setup, &["list"]);
     assert_eq!(text(&listed.stdout), "no overrides are in force\n");
+    let listed = override_(&gate.setup, &["list", "--all"]);
+    let removed = text(&listed.stdout);
+    assert_eq!(removed.lines().count(), 2, "{removed}");
+    assert!(removed.contains("by Ada Example"), "{removed}");
 }

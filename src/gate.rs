@@ -158,7 +158,7 @@ impl Gate {
 
     /// The same for a tunnel in which neither TLS nor HTTP is spoken.
     pub fn denies_opaque(&self, target: Target, client: IpAddr) -> bool {
-        is_denied(&self.clear_opaque(target, client, self.clock.now()))
+        is_denied(&self.judge_opaque(target, client, self.clock.now()))
     }
 
     /// Sees to it that the settings that records name are kept with them.
@@ -229,8 +229,16 @@ impl Gate {
             && decision.verdict() == Verdict::Allow
     }
 
-    /// Whether something may open a tunnel in which neither TLS nor HTTP is spoken.
-    pub fn clear_opaque(&self, target: Target, client: IpAddr, now: Moment) -> Ruling {
+    /// Whether something may open a tunnel in which neither TLS nor HTTP is spoken. As for all others, nothing goes out
+    /// that cannot be recorded.
+    pub async fn clear_opaque(&self, target: Target, client: IpAddr, now: Moment) -> Ruling {
+        if self.log.ready().await.is_err() {
+            return Ruling::Refuse(Decision::bare(Reason::LogFailed, now));
+        }
+        self.judge_opaque(target, client, now)
+    }
+
+    fn judge_opaque(&self, target: Target, client: IpAddr, now: Moment) -> Ruling {
         let mode = self.operator.load().reporting.mode(&target.origin, client);
         policy::decide_opaque(target, mode, now)
     }

@@ -158,6 +158,7 @@ async fn pass_opaque(
     match proxy
         .gate
         .clear_opaque(whole(origin.clone()), client, ledger.time)
+        .await
     {
         Ruling::Refuse(decision) => {
             ledger.decision = decision;

@@ -12,8 +12,8 @@
 //!
 //! Recording is cheap for the exchange: a line is built in memory and handed to one writer thread, which gathers for
 //! some milliseconds and writes in one go. What a kill takes is at most what was gathered since the last write;
-//! [`Log::flush`] and [`Log::close`] wait until all of it is written. Nothing here waits for the disk itself except
-//! [`Log::close`].
+//! [`Log::flush`] and [`Log::close`] wait until all of it is written; with `[audit] durability = "strict"`, the answer to
+//! each denial waits for the former. Nothing here waits for the disk itself except [`Log::close`].
 //!
 //! `record` is a line's content, [`field`] its names, `json` its spelling, `public_url` what of a URL it shows, `id` and
 //! `stamp` its identifier and its time. `log` is what the proxy holds, `queue` what lies between it and the `writer`, a

@@ -292,7 +292,7 @@ pub fn decide(
             match rules.verdict(&path) {
                 _ if rules.is_empty() => (Reason::NoRules, None),
                 Some(rule) if rule.kind == RuleKind::Disallow => {
-                    (Reason::RobotsDisallow, Some(rule.clone()))
+                    (Reason::RobotsDisallow, Some(rule.into_rule()))
                 }
                 found => match guarded(raw, settings.path_guard, &rules) {
                     Some(rule) => (Reason::PathGuard, Some(rule)),
@@ -384,7 +384,7 @@ fn guarded(raw: &[u8], path_guard: bool, rules: &crate::rep::Rules) -> Option<Ru
     }
     readings(raw).find_map(|reading| {
         let rule = rules.verdict(&ComparisonPath::new(&reading))?;
-        (rule.kind == RuleKind::Disallow).then(|| rule.clone())
+        (rule.kind == RuleKind::Disallow).then(|| rule.into_rule())
     })
 }
 

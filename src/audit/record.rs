@@ -1,5 +1,7 @@
 //! One decision and what came of it, as one line.
 
+mod basis;
+
 use std::{net::SocketAddr, time::Duration};
 
 use super::{field, id::DecisionId, json::Object, public_url::public_url, stamp};

@@ -15,6 +15,7 @@ use super::fail;
 use crate::audit::replay::evidence::digest;
 use crate::audit::verify::Head;
 use crate::config::Config;
+use crate::robots::memory::hex;
 use crate::store::chain::{self, SealingKey};
 use crate::store::{self, Access, Store, StoreErrorKind};
 
@@ -188,7 +189,7 @@ impl Trusted {
                 self.from
             );
         }
-        let keys: Vec<String> = self.keys.iter().map(|key| hex(key)).collect();
+        let keys: Vec<String> = self.keys.iter().map(hex).collect();
         format!("key {} ({})", keys.join(" or "), self.from)
     }
 }
@@ -256,10 +257,6 @@ async fn head(store: &Arc<dyn Store>, json: bool) -> Result<Found, String> {
     };
     super::screen::say(text.as_bytes())?;
     Ok(Found::Nothing)
-}
-
-fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -181,32 +181,27 @@ impl Lease {
     /// Gives the connection back, as soon as it can take another request.
     fn give_back(mut self) {
         if self.sender.is_ready() {
-            let Lease {
-                pool,
-                origin,
-                sender,
-                peer,
-                past,
-                generation,
-                ..
-            } = self;
-            pool.put(origin, sender, peer, past.with_one_more(), generation);
+            self.put();
         } else if !self.sender.is_closed() {
             tokio::spawn(async move {
                 if self.sender.ready().await.is_ok() {
-                    let Lease {
-                        pool,
-                        origin,
-                        sender,
-                        peer,
-                        past,
-                        generation,
-                        ..
-                    } = self;
-                    pool.put(origin, sender, peer, past.with_one_more(), generation);
+                    self.put();
                 }
             });
         }
+    }
+
+    fn put(self) {
+        let Lease {
+            pool,
+            origin,
+            sender,
+            peer,
+            past,
+            generation,
+            ..
+        } = self;
+        pool.put(origin, sender, peer, past.with_one_more(), generation);
     }
 }
 

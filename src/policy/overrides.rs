@@ -36,7 +36,7 @@ pub struct Override {
     pub by: String,
     /// Why.
     pub reason: String,
-    /// When; of one in the configuration, when that was read.
+    /// When; of one in the configuration, which does not say, the epoch.
     pub created: Moment,
 }
 

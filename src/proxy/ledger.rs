@@ -18,11 +18,9 @@ use super::target::Scope;
 use crate::agent::Agent;
 use crate::audit::{self, DecisionId, Record};
 use crate::clock::Moment;
-use crate::policy::overrides::Override;
 use crate::policy::{Decision, Reason, Verdict};
 use crate::rep::Origin;
-use crate::robots::access::{Absence, Cause};
-use crate::robots::state::State;
+use crate::robots::access::Cause;
 
 /// What is known of an exchange so far.
 pub struct Ledger {
@@ -272,11 +270,10 @@ impl Ledger {
                 text: &rule.text,
                 line: rule.line,
             }),
-            overridden: decision.asserted.as_deref().map(assertion_of),
-            robots: decision
-                .basis
-                .as_deref()
-                .map(|state| copy_of(state, &robots_url, cause.as_deref().unwrap_or_default())),
+            overridden: decision.asserted.as_deref().map(audit::Assertion::of),
+            robots: decision.basis.as_deref().map(|state| {
+                audit::RobotsCopy::of(state, &robots_url, cause.as_deref().unwrap_or_default())
+            }),
             hold: self.hold,
             upstream: self.upstream,
             status: self.status,
@@ -308,60 +305,6 @@ impl Drop for Ledger {
             self.record();
         }
         self.link.end();
-    }
-}
-
-fn assertion_of(asserted: &Override) -> audit::Assertion<'_> {
-    audit::Assertion {
-        id: asserted.id,
-        origin: asserted.origin.as_str(),
-        pattern: &asserted.pattern,
-        action: asserted.action.as_str(),
-        by: &asserted.by,
-        reason: &asserted.reason,
-        until: asserted.until,
-    }
-}
-
-fn copy_of<'a>(state: &'a State, url: &'a str, cause: &'a str) -> audit::RobotsCopy<'a> {
-    let snapshot = state.snapshot();
-    let status = match state {
-        State::Unreachable { outage, .. } => match outage.cause {
-            Cause::Status(status) => Some(status),
-            _ => None,
-        },
-        State::Unavailable { why, .. } => match why {
-            Absence::Status(status) | Absence::NotFoundBehind(status) => Some(*status),
-            Absence::TooManyRedirects | Absence::RedirectLoop => None,
-        },
-        State::NeverFetched | State::Successful { .. } => snapshot.map(|s| s.status),
-    };
-    let fetched_at = match state {
-        State::Unavailable { fetched, .. } => Some(*fetched),
-        _ => snapshot.map(|snapshot| snapshot.fetched),
-    };
-    let fresh_until = match state {
-        State::Successful { fresh, .. } | State::Unavailable { fresh, .. } => Some(fresh.until),
-        State::NeverFetched | State::Unreachable { .. } => None,
-    };
-    let unreachable = state.outage().map(|outage| audit::Outage {
-        since: outage.since,
-        cause,
-        answers: outage.cause.is_answer(),
-        attempts: outage.attempts,
-        next_attempt: outage.next_attempt,
-    });
-    audit::RobotsCopy {
-        url,
-        final_url: snapshot.map(|snapshot| &*snapshot.final_url),
-        state: state.name(),
-        status,
-        fetched_at,
-        sha256: snapshot.map(|snapshot| snapshot.sha256),
-        bytes: snapshot.map(|snapshot| snapshot.robots.text().len() as u64),
-        truncated: snapshot.is_some_and(|snapshot| snapshot.robots.is_truncated()),
-        fresh_until,
-        unreachable,
     }
 }
 

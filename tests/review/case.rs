@@ -11,7 +11,6 @@ use crawlgate::policy::overrides::{Override, Overrides};
 use crawlgate::policy::terms::Terms;
 use crawlgate::policy::{self, Decision, Ruling, Settings, Target};
 use crawlgate::rep::{Origin, ProductToken, Robots};
-use crawlgate::robots::access::{Absence, Cause};
 use crawlgate::robots::snapshot::Snapshot;
 use crawlgate::robots::state::{Stance, State};
 use http::uri::PathAndQuery;
@@ -138,7 +137,7 @@ impl Case {
             reason: decision.reason.as_str(),
             decided_at: decision.at,
             policy: decision.terms,
-            overridden: decision.asserted.as_deref().map(assertion_of),
+            overridden: decision.asserted.as_deref().map(audit::Assertion::of),
             client: audit::Client {
                 address: ([127, 0, 0, 1], 40_000).into(),
                 name: None,
@@ -160,7 +159,9 @@ impl Case {
                 text: &rule.text,
                 line: rule.line,
             }),
-            robots: basis.map(|state| copy_of(state, &robots_url, cause.as_deref().unwrap_or(""))),
+            robots: basis.map(|state| {
+                audit::RobotsCopy::of(state, &robots_url, cause.as_deref().unwrap_or(""))
+            }),
             hold: Duration::ZERO,
             upstream: None,
             status: Some(403),
@@ -198,71 +199,4 @@ pub fn snapshot(text: &str, terms: &Terms, fetched: Moment) -> Arc<Snapshot> {
     let robots = Robots::parse(text.as_bytes(), terms.parse_options());
     let from = "https://www.site.example/robots.txt";
     Arc::new(Snapshot::new(robots, fetched, 200, from))
-}
-
-fn assertion_of(asserted: &Override) -> audit::Assertion<'_> {
-    audit::Assertion {
-        id: asserted.id,
-        origin: asserted.origin.as_str(),
-        pattern: &asserted.pattern,
-        action: asserted.action.as_str(),
-        by: &asserted.by,
-        reason: &asserted.reason,
-        until: asserted.until,
-    }
-}
-
-fn copy_of<'a>(state: &'a State, url: &'a str, cause: &'a str) -> audit::RobotsCopy<'a> {
-    let snapshot = state.snapshot();
-    let (status, fetched_at, fresh_until) = match state {
-        State::NeverFetched => (None, None, None),
-        State::Successful {
-            snapshot, fresh, ..
-        } => (
-            Some(snapshot.status),
-            Some(snapshot.fetched),
-            Some(fresh.until),
-        ),
-        State::Unavailable {
-            why,
-            fetched,
-            fresh,
-            ..
-        } => {
-            let status = match why {
-                Absence::Status(status) | Absence::NotFoundBehind(status) => Some(*status),
-                Absence::TooManyRedirects | Absence::RedirectLoop => None,
-            };
-            (status, Some(*fetched), Some(fresh.until))
-        }
-        State::Unreachable { outage, last_good } => {
-            let status = match outage.cause {
-                Cause::Status(status) => Some(status),
-                _ => None,
-            };
-            (
-                status,
-                last_good.as_ref().map(|snapshot| snapshot.fetched),
-                None,
-            )
-        }
-    };
-    audit::RobotsCopy {
-        url,
-        final_url: snapshot.map(|snapshot| &*snapshot.final_url),
-        state: state.name(),
-        status,
-        fetched_at,
-        sha256: snapshot.map(|snapshot| snapshot.sha256),
-        bytes: snapshot.map(|snapshot| snapshot.robots.text().len() as u64),
-        truncated: snapshot.is_some_and(|snapshot| snapshot.robots.is_truncated()),
-        fresh_until,
-        unreachable: state.outage().map(|outage| audit::Outage {
-            since: outage.since,
-            cause,
-            answers: outage.cause.is_answer(),
-            attempts: outage.attempts,
-            next_attempt: outage.next_attempt,
-        }),
-    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::{Found, Trusted, VerifyArgs, hex};
+use super::{Found, Trusted, VerifyArgs};
 use crate::audit::replay::{Evidence, Outcome, evidence};
 use crate::audit::time_text;
 use crate::audit::verify::review::{Finding, Review};
@@ -15,6 +15,7 @@ use crate::audit::verify::{Chain, Fault, Walk};
 use crate::cli::screen::{self, printable};
 use crate::cli::when::{self, Edge};
 use crate::clock::{Clock, Moment};
+use crate::robots::memory::hex;
 use crate::store::chain::Seal;
 use crate::store::{DecisionQuery, Store, StoreError, StoredDecision};
 
@@ -371,7 +372,7 @@ fn as_json(tally: &Tally, chain: &Chain, faults: &[String], trusted: &Trusted) -
         "first": chain.first,
         "head": chain.head.to_string(),
         "sealed": chain.sealed,
-        "keys": trusted.keys.iter().map(|key| hex(key)).collect::<Vec<_>>(),
+        "keys": trusted.keys.iter().map(hex).collect::<Vec<_>>(),
         "proven": tally.proven,
         "unlinked": tally.unlinked,
         "attested": tally.attested,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::excerpt::{Extent, excerpt};
-use super::{Found, Trusted, VerifyArgs, evidence, hex};
+use super::{Found, Trusted, VerifyArgs, evidence};
 use crate::audit::replay::{self, Evidence, Missing, Outcome, Unreadable};
 use crate::audit::time_text;
 use crate::audit::verify::review::{Finding, Review};
@@ -14,6 +14,7 @@ use crate::audit::verify::{Chain, Fault, Head, Walk};
 use crate::cli::screen::{self, Paint, Tone, printable};
 use crate::policy::terms::Terms;
 use crate::rep::Origin;
+use crate::robots::memory::hex;
 use crate::store::{FETCHES_KEPT, Fetch, Store, StoreError, StoredDecision};
 
 /// Links that are read at once.
@@ -283,7 +284,7 @@ fn as_json(case: &Case<'_>, trusted: &Trusted) -> Value {
         "seq": case.decision.seq,
         "hash": hex(&case.decision.hash),
         "sealed": case.chain.sealed.filter(|sealed| *sealed >= case.decision.seq),
-        "keys": trusted.keys.iter().map(|key| hex(key)).collect::<Vec<_>>(),
+        "keys": trusted.keys.iter().map(hex).collect::<Vec<_>>(),
         "record": record,
         "hops": case.fetch.as_ref().map(|fetch| &fetch.hops),
         "robots_txt": file,

@@ -1,0 +1,69 @@
+//! What a record says of the things that a decision rests on.
+
+use super::{Assertion, Outage, RobotsCopy};
+use crate::policy::overrides::Override;
+use crate::robots::access::{Absence, Cause};
+use crate::robots::state::State;
+
+impl<'a> Assertion<'a> {
+    /// What a record says of an override.
+    #[must_use]
+    pub fn of(asserted: &'a Override) -> Self {
+        Self {
+            id: asserted.id,
+            origin: asserted.origin.as_str(),
+            pattern: &asserted.pattern,
+            action: asserted.action.as_str(),
+            by: &asserted.by,
+            reason: &asserted.reason,
+            until: asserted.until,
+        }
+    }
+}
+
+impl<'a> RobotsCopy<'a> {
+    /// What a record says of what was known of an origin, whose robots.txt is at `url`. `cause` is the code of its
+    /// outage's, see [`Cause::code`]; it counts only where there is an outage.
+    #[must_use]
+    pub fn of(state: &'a State, url: &'a str, cause: &'a str) -> Self {
+        let snapshot = state.snapshot();
+        let status = match state {
+            State::Unreachable { outage, .. } => match outage.cause {
+                Cause::Status(status) => Some(status),
+                _ => None,
+            },
+            State::Unavailable { why, .. } => match why {
+                Absence::Status(status) | Absence::NotFoundBehind(status) => Some(*status),
+                Absence::TooManyRedirects | Absence::RedirectLoop => None,
+            },
+            State::NeverFetched | State::Successful { .. } => snapshot.map(|s| s.status),
+        };
+        let fetched_at = match state {
+            State::Unavailable { fetched, .. } => Some(*fetched),
+            _ => snapshot.map(|snapshot| snapshot.fetched),
+        };
+        let fresh_until = match state {
+            State::Successful { fresh, .. } | State::Unavailable { fresh, .. } => Some(fresh.until),
+            State::NeverFetched | State::Unreachable { .. } => None,
+        };
+        let unreachable = state.outage().map(|outage| Outage {
+            since: outage.since,
+            cause,
+            answers: outage.cause.is_answer(),
+            attempts: outage.attempts,
+            next_attempt: outage.next_attempt,
+        });
+        Self {
+            url,
+            final_url: snapshot.map(|snapshot| &*snapshot.final_url),
+            state: state.name(),
+            status,
+            fetched_at,
+            sha256: snapshot.map(|snapshot| snapshot.sha256),
+            bytes: snapshot.map(|snapshot| snapshot.robots.text().len() as u64),
+            truncated: snapshot.is_some_and(|snapshot| snapshot.robots.is_truncated()),
+            fresh_until,
+            unreachable,
+        }
+    }
+}

@@ -27,6 +27,7 @@ use std::task::{Context, Poll, Waker};
 
 use crawlgate::agent::Agent;
 use crawlgate::audit::Log;
+use crawlgate::client::Client;
 use crawlgate::clock::Clock;
 use crawlgate::config::Config;
 use crawlgate::egress::Egress;
@@ -102,6 +103,7 @@ static TEXT: LazyLock<String> = LazyLock::new(robots_txt);
 
 /// A gate that knows one origin.
 struct Known {
+    client: Client,
     runtime: tokio::runtime::Runtime,
     gate: Gate,
     origin: Origin,
@@ -126,6 +128,7 @@ impl Known {
         let mut headers = HeaderMap::new();
         headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
         let known = Known {
+            client: Client::default(),
             runtime,
             gate,
             origin,
@@ -153,7 +156,8 @@ impl Known {
 
     fn asker<'a>(&'a self, agent: &'a Agent) -> Asker<'a> {
         Asker {
-            client: Ipv4Addr::LOCALHOST.into(),
+            address: Ipv4Addr::LOCALHOST.into(),
+            client: &self.client,
             agent,
             user_agent: self.headers.get(header::USER_AGENT),
         }

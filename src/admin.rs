@@ -12,6 +12,7 @@
 //! only so many are open at once. The process listens in a task of its own, and what fails here never touches a request.
 
 mod client;
+pub mod http;
 mod server;
 
 use serde::{Deserialize, Serialize};

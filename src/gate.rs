@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::agent::{Agent, Agents};
 use crate::audit::Log;
+use crate::client::Client;
 use crate::clock::{Clock, Moment};
 use crate::config::{Config, Mode, PolicyConfig};
 use crate::egress::{Egress, Prohibited};
@@ -48,6 +49,16 @@ struct Operator {
     reporting: Reporting,
 }
 
+impl Operator {
+    /// The mode that what a client asks of an origin is judged in: report, if it or anything else of it says so.
+    fn mode(&self, origin: &Origin, client: &Client, address: IpAddr) -> Mode {
+        match client.mode {
+            Some(Mode::Report) => Mode::Report,
+            _ => self.reporting.mode(origin, address),
+        }
+    }
+}
+
 struct Asserted {
     config: PolicyConfig,
     stored: Vec<Override>,
@@ -67,7 +78,9 @@ impl Asserted {
 #[derive(Debug, Clone, Copy)]
 pub struct Asker<'a> {
     /// From where.
-    pub client: IpAddr,
+    pub address: IpAddr,
+    /// For whom.
+    pub client: &'a Client,
     /// As whom the crawler is judged.
     pub agent: &'a Agent,
     /// As what robots.txt is fetched.
@@ -157,8 +170,8 @@ impl Gate {
     }
 
     /// The same for a tunnel in which neither TLS nor HTTP is spoken.
-    pub fn denies_opaque(&self, target: Target, client: IpAddr) -> bool {
-        is_denied(&self.judge_opaque(target, client, self.clock.now()))
+    pub fn denies_opaque(&self, target: Target, asker: &Asker<'_>) -> bool {
+        is_denied(&self.judge_opaque(target, asker, self.clock.now()))
     }
 
     /// Sees to it that the settings that records name are kept with them.
@@ -231,15 +244,16 @@ impl Gate {
 
     /// Whether something may open a tunnel in which neither TLS nor HTTP is spoken. As for all others, nothing goes out
     /// that cannot be recorded.
-    pub async fn clear_opaque(&self, target: Target, client: IpAddr, now: Moment) -> Ruling {
+    pub async fn clear_opaque(&self, target: Target, asker: &Asker<'_>, now: Moment) -> Ruling {
         if self.log.ready().await.is_err() {
             return Ruling::Refuse(Decision::bare(Reason::LogFailed, now));
         }
-        self.judge_opaque(target, client, now)
+        self.judge_opaque(target, asker, now)
     }
 
-    fn judge_opaque(&self, target: Target, client: IpAddr, now: Moment) -> Ruling {
-        let mode = self.operator.load().reporting.mode(&target.origin, client);
+    fn judge_opaque(&self, target: Target, asker: &Asker<'_>, now: Moment) -> Ruling {
+        let operator = self.operator.load();
+        let mode = operator.mode(&target.origin, asker.client, asker.address);
         policy::decide_opaque(target, mode, now)
     }
 
@@ -248,7 +262,7 @@ impl Gate {
         if let Err(wall) = self.egress.judge(&target.origin) {
             return Ruling::Refuse(Decision::walled(wall, now));
         }
-        let (target, mode) = match self.judge_without_robots(kind, target, asker.client, now) {
+        let (target, mode) = match self.judge_without_robots(kind, target, asker, now) {
             Ok(ruling) => return ruling,
             Err(open) => open,
         };
@@ -309,11 +323,11 @@ impl Gate {
         &self,
         kind: Kind,
         target: Target,
-        client: IpAddr,
+        asker: &Asker<'_>,
         now: Moment,
     ) -> Result<Ruling, (Target, Mode)> {
         let operator = self.operator.load();
-        let mode = operator.reporting.mode(&target.origin, client);
+        let mode = operator.mode(&target.origin, asker.client, asker.address);
         let overrides = &operator.overrides;
         let decided = match kind {
             Kind::Tunnel => policy::decide_tunnel_by_override(target, overrides, mode, now),

@@ -53,6 +53,7 @@ pub mod agent;
 pub mod audit;
 pub mod ca;
 pub mod cli;
+pub mod client;
 pub mod clock;
 pub mod config;
 pub mod egress;

@@ -235,9 +235,16 @@ fn by_path_or_override(
 /// Why a decision for this reason rests on nothing that could be kept; `None` where it can be made again.
 fn unproven(reason: Reason, evidence: &Evidence<'_>) -> Option<Attested> {
     match reason {
-        Reason::BadRequest | Reason::Misdirected | Reason::AddressProhibited => {
-            Some(Attested::Unjudged)
-        }
+        Reason::BadRequest
+        | Reason::Misdirected
+        | Reason::AddressProhibited
+        | Reason::Unauthenticated
+        | Reason::UnknownClient
+        | Reason::AgentRequired
+        | Reason::AgentMismatch
+        | Reason::QuotaSpent
+        | Reason::ClientLimit
+        | Reason::Overloaded => Some(Attested::Unjudged),
         Reason::RobotsPending => Some(Attested::Pending),
         Reason::Paced => Some(Attested::Paced),
         Reason::LogFailed => Some(Attested::Unrecorded),

@@ -59,11 +59,25 @@ pub enum Reason {
     BadRequest,
     /// Decisions cannot be recorded, so none is made.
     LogFailed,
+    /// Credentials are needed here, and none that are known were given.
+    Unauthenticated,
+    /// Whoever is not a client of this listener is not served by it.
+    UnknownClient,
+    /// The crawler names no product token, and is required to.
+    AgentRequired,
+    /// The product token that it is judged as is not part of its User-Agent (RFC 9309 section 2.2.1).
+    AgentMismatch,
+    /// The client has had what it may have in this span.
+    QuotaSpent,
+    /// The client has as much under way as it may have.
+    ClientLimit,
+    /// As much is under way as this instance takes.
+    Overloaded,
 }
 
 impl Reason {
     /// All of them, those that allow first.
-    pub const ALL: [Reason; 16] = [
+    pub const ALL: [Reason; 23] = [
         Reason::RobotsAllow,
         Reason::NoRules,
         Reason::RobotsUnavailable,
@@ -80,6 +94,13 @@ impl Reason {
         Reason::Misdirected,
         Reason::BadRequest,
         Reason::LogFailed,
+        Reason::Unauthenticated,
+        Reason::UnknownClient,
+        Reason::AgentRequired,
+        Reason::AgentMismatch,
+        Reason::QuotaSpent,
+        Reason::ClientLimit,
+        Reason::Overloaded,
     ];
 
     /// The reason with this code.
@@ -108,6 +129,13 @@ impl Reason {
             Reason::Misdirected => "misdirected",
             Reason::BadRequest => "bad_request",
             Reason::LogFailed => "log_failed",
+            Reason::Unauthenticated => "unauthenticated",
+            Reason::UnknownClient => "unknown_client",
+            Reason::AgentRequired => "agent_required",
+            Reason::AgentMismatch => "agent_mismatch",
+            Reason::QuotaSpent => "quota_spent",
+            Reason::ClientLimit => "client_limit",
+            Reason::Overloaded => "overloaded",
         }
     }
 
@@ -126,8 +154,17 @@ impl Reason {
             | Reason::OpaqueTunnel
             | Reason::AddressProhibited
             | Reason::Misdirected
-            | Reason::BadRequest => Verdict::Deny,
-            Reason::RobotsPending | Reason::Paced | Reason::LogFailed => Verdict::Defer,
+            | Reason::BadRequest
+            | Reason::Unauthenticated
+            | Reason::UnknownClient
+            | Reason::AgentRequired
+            | Reason::AgentMismatch => Verdict::Deny,
+            Reason::RobotsPending
+            | Reason::Paced
+            | Reason::LogFailed
+            | Reason::QuotaSpent
+            | Reason::ClientLimit
+            | Reason::Overloaded => Verdict::Defer,
         }
     }
 
@@ -139,6 +176,11 @@ impl Reason {
                 | Reason::Misdirected
                 | Reason::BadRequest
                 | Reason::LogFailed
+                | Reason::Unauthenticated
+                | Reason::UnknownClient
+                | Reason::QuotaSpent
+                | Reason::ClientLimit
+                | Reason::Overloaded
         )
     }
 }

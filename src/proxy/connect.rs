@@ -31,6 +31,7 @@ use super::respond::Refusal;
 use super::server::{self, Visitor};
 use super::target::{self, Scope, Unreadable};
 use crate::agent::Agent;
+use crate::client::Client;
 use crate::egress::Failure;
 use crate::gate::{Asker, Kind};
 use crate::policy::{Ruling, Target};
@@ -153,11 +154,17 @@ async fn pass_opaque(
     mut ledger: Box<Ledger>,
 ) {
     let proxy = &connection.visitor.proxy;
-    let client = connection.visitor.client.ip();
+    let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
+    let asker = Asker {
+        address: connection.visitor.peer.address.ip(),
+        client: &client,
+        agent: &agent,
+        user_agent: None,
+    };
     let mut changes = proxy.gate.changes();
     match proxy
         .gate
-        .clear_opaque(whole(origin.clone()), client, ledger.time)
+        .clear_opaque(whole(origin.clone()), &asker, ledger.time)
         .await
     {
         Ruling::Refuse(decision) => {
@@ -172,7 +179,7 @@ async fn pass_opaque(
                     ledger.upstream = upstream.peer_addr().ok();
                     let denied = async {
                         while changes.changed().await.is_ok() {
-                            if proxy.gate.denies_opaque(whole(origin.clone()), client) {
+                            if proxy.gate.denies_opaque(whole(origin.clone()), &asker) {
                                 return;
                             }
                         }
@@ -219,10 +226,10 @@ async fn handshake(
     match timeout(patience, start.into_stream(config)).await? {
         Ok(tls) => Ok((tls, stray_name)),
         Err(error) => {
-            if is_distrust(&error) && visitor.proxy.is_news(visitor.client) {
+            if is_distrust(&error) && visitor.proxy.is_news(visitor.peer.address) {
                 warn!(
                     %origin,
-                    client = %visitor.client,
+                    client = %visitor.peer.address,
                     "the crawler does not trust the local CA: see `crawlgate ca setup`"
                 );
             }
@@ -279,9 +286,9 @@ async fn open(
     connection.visitor.proxy.spawn(async move {
         match upgrade.await {
             Ok(downstream) => {
-                let agent = Arc::clone(&ledger.agent);
+                let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
                 let user_agent = ledger.user_agent.clone();
-                let denied = denied(&visitor, origin, agent, user_agent, changes);
+                let denied = denied(&visitor, origin, client, agent, user_agent, changes);
                 relay_unless(TokioIo::new(downstream), upstream, ledger, denied).await;
             }
             Err(_) => ledger.hung_up(),
@@ -295,13 +302,15 @@ async fn open(
 async fn denied(
     visitor: &Visitor,
     origin: Origin,
+    client: Arc<Client>,
     agent: Arc<Agent>,
     user_agent: Option<HeaderValue>,
     mut changes: watch::Receiver<()>,
 ) {
     let gate = &visitor.proxy.gate;
     let asker = Asker {
-        client: visitor.client.ip(),
+        address: visitor.peer.address.ip(),
+        client: &client,
         agent: &agent,
         user_agent: user_agent.as_ref(),
     };

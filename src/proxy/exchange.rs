@@ -45,7 +45,8 @@ impl Connection {
     pub async fn exchange(&self, request: Request<Incoming>) -> Response<Answer> {
         let method = request.method().clone();
         let opening = Opening {
-            client: self.visitor.client,
+            address: self.visitor.peer.address,
+            client: &self.visitor.client,
             scope: &self.scope,
             method: method.clone(),
             uri: request.uri().clone(),
@@ -165,7 +166,8 @@ impl Connection {
     pub async fn clear(&self, kind: Kind, target: Target, ledger: &mut Ledger) -> Option<Permit> {
         let gate = &self.visitor.proxy.gate;
         let asker = Asker {
-            client: self.visitor.client.ip(),
+            address: self.visitor.peer.address.ip(),
+            client: &ledger.client,
             agent: &ledger.agent,
             user_agent: ledger.user_agent.as_ref(),
         };

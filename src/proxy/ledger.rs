@@ -17,6 +17,7 @@ use super::link::Link;
 use super::target::Scope;
 use crate::agent::Agent;
 use crate::audit::{self, DecisionId, Record};
+use crate::client::Client;
 use crate::clock::Moment;
 use crate::policy::{Decision, Reason, Verdict};
 use crate::rep::Origin;
@@ -30,7 +31,9 @@ pub struct Ledger {
     pub id: DecisionId,
     /// When it began.
     pub time: Moment,
-    client: SocketAddr,
+    address: SocketAddr,
+    /// Whose it is.
+    pub client: Arc<Client>,
     via: &'static str,
     /// The exchange is a tunnel that is not looked into.
     pub opaque: bool,
@@ -87,7 +90,9 @@ enum Url {
 /// What is known when an exchange begins.
 pub struct Opening<'a> {
     /// The crawler's address.
-    pub client: SocketAddr,
+    pub address: SocketAddr,
+    /// Whose connection it comes on.
+    pub client: &'a Arc<Client>,
     /// How the request came.
     pub scope: &'a Scope,
     /// Its method.
@@ -116,7 +121,8 @@ impl Ledger {
             link: Arc::clone(link),
             id: DecisionId::mint(time),
             time,
-            client: opening.client,
+            address: opening.address,
+            client: Arc::clone(opening.client),
             via,
             opaque: false,
             method: opening.method,
@@ -247,8 +253,8 @@ impl Ledger {
             reason: decision.reason.as_str(),
             policy: decision.terms,
             client: audit::Client {
-                address: self.client,
-                name: None,
+                address: self.address,
+                name: self.client.name.as_deref(),
             },
             agent: audit::Agent {
                 chain: &chain,

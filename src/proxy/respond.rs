@@ -350,6 +350,48 @@ fn decided(decision: &Decision, origin: &str, asked: Asked, now: Moment) -> Told
                 None => format!("{origin} may not be reached; see [egress] in the configuration."),
             },
         ),
+        Reason::Unauthenticated => (
+            StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+            "http_request_denied",
+            "This proxy wants to know who asks",
+            "Send the credentials of a client of this proxy, as in http_proxy=http://NAME:PASSWORD@HOST:PORT.".to_owned(),
+        ),
+        Reason::UnknownClient => (
+            StatusCode::FORBIDDEN,
+            "http_request_denied",
+            "This proxy does not serve you here",
+            "No client of this listener comes from where you come; its operator names them in [[client]].".to_owned(),
+        ),
+        Reason::AgentRequired => (
+            StatusCode::FORBIDDEN,
+            "http_request_denied",
+            "The crawler does not say who it is",
+            "Send a User-Agent that begins with a product token, as in \"ExampleBot/1.0 (+https://example.com/bot)\".".to_owned(),
+        ),
+        Reason::AgentMismatch => (
+            StatusCode::FORBIDDEN,
+            "http_request_denied",
+            "The crawler says it is another one",
+            "The User-Agent must hold the product token that this crawler is judged as; send that, or have the operator name the right one.".to_owned(),
+        ),
+        Reason::QuotaSpent => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "http_request_denied",
+            "The quota is spent",
+            "This client has had what it may have for now; send the request again later.".to_owned(),
+        ),
+        Reason::ClientLimit => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "http_request_denied",
+            "Too much at once",
+            "This client has as much under way as it may have; let some of it end first.".to_owned(),
+        ),
+        Reason::Overloaded => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "connection_limit_reached",
+            "The proxy is at its limit",
+            "As much is under way as this proxy takes; send the request again later.".to_owned(),
+        ),
         // The others are answered from their own refusals, or forwarded.
         Reason::RobotsDisallow
         | Reason::RobotsAllow

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,7 @@ use super::framing::Bounds;
 use super::link::Link;
 use super::target::Scope;
 use super::wire::{Patience, Wire};
+use crate::client::{Client, Peer};
 
 /// Pause after the system refused to hand out a connection, such as for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -49,7 +50,13 @@ pub async fn listen(proxy: Arc<Proxy>, listener: TcpListener, slots: Arc<Semapho
                 let Ok(slot) = slot else { return };
                 let visitor = Visitor {
                     proxy: Arc::clone(&proxy),
-                    client,
+                    peer: Arc::new(Peer {
+                        address: client,
+                        listener: None,
+                        certificate: None,
+                        is_private: client.ip().to_canonical().is_loopback(),
+                    }),
+                    client: Arc::default(),
                     slot: Arc::new(slot),
                 };
                 proxy.spawn(accept(visitor, stream));
@@ -77,8 +84,10 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 pub struct Visitor {
     /// The proxy.
     pub proxy: Arc<Proxy>,
-    /// The crawler's address.
-    pub client: SocketAddr,
+    /// Who it is, as far as the connection tells.
+    pub peer: Arc<Peer>,
+    /// Whose connection it is, as far as that is known without what a request says.
+    pub client: Arc<Client>,
     /// Its place under `[limits] connections`, free again when the last clone has gone: a tunnel outlives
     /// the HTTP connection that it was opened on.
     #[allow(dead_code, reason = "held, not read")]
@@ -87,11 +96,11 @@ pub struct Visitor {
 
 async fn accept(visitor: Visitor, stream: TcpStream) {
     if let Err(error) = stream.set_nodelay(true) {
-        debug!(client = %visitor.client, %error, "TCP_NODELAY could not be set");
+        debug!(client = %visitor.peer.address, %error, "TCP_NODELAY could not be set");
     }
     // A crawler that vanished from a tunnel or a WebSocket is noticed by nothing else.
     if let Err(error) = rustix::net::sockopt::set_socket_keepalive(&stream, true) {
-        debug!(client = %visitor.client, %error, "SO_KEEPALIVE could not be set");
+        debug!(client = %visitor.peer.address, %error, "SO_KEEPALIVE could not be set");
     }
     serve(stream, visitor, Scope::Plain).await;
 }
@@ -102,7 +111,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     Box::pin(async move {
-        let (proxy, client) = (&visitor.proxy, visitor.client);
+        let (proxy, client) = (&visitor.proxy, visitor.peer.address);
         let stop = proxy.stop.clone();
         let limits = &proxy.settings.load_full().limits;
         let link = Arc::<Link>::default();

@@ -1,0 +1,10 @@
+//! What is counted, for Prometheus.
+
+use axum::Router;
+
+use super::Site;
+
+/// Its routes.
+pub fn routes() -> Router<Site> {
+    Router::new()
+}

@@ -1,0 +1,71 @@
+//! `[listen]`, `[limits]`, `[agent]`: who comes in, as whom, and what it may take.
+
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+
+use super::super::{
+    AgentConfig, KIB, Limits, Listen, MIB, format_bytes, hours,
+    read::{Refusal, Section},
+    values::{boolean, bytes, duration, integer, list, one_or_list, text},
+};
+use super::TIMEOUT;
+use crate::rep::ProductToken;
+use std::time::Duration;
+
+pub(super) fn listen(mut section: Section<'_, '_>, to: &mut Listen) {
+    section.set("address", &mut to.addresses, |value| {
+        let addresses = one_or_list(text(|text| {
+            text.parse::<SocketAddr>().map_err(
+                |_| "expected an IP address and a port: \"127.0.0.1:8118\", \"[::1]:8118\"",
+            )
+        }))(value)?;
+        if addresses.is_empty() {
+            return Err(Refusal::new(value, "expected at least one address"));
+        }
+        Ok(addresses)
+    });
+    section.set("allow", &mut to.allow, list(text(network)));
+    section.set("open", &mut to.open, boolean);
+    let holds = to.addresses.iter().all(|address| to.may_listen_on(address));
+    section.require(holds, &["address"], || Listen::EXPOSED.to_owned());
+    section.finish();
+}
+
+/// A network, or an address that stands for itself alone.
+pub(super) fn network(text: &str) -> Result<IpNet, &'static str> {
+    let address = text.parse::<IpAddr>().map(IpNet::from);
+    address
+        .or_else(|_| text.parse::<IpNet>().map(|network| network.trunc()))
+        .map_err(|_| "expected a network: \"10.0.0.0/8\", \"2001:db8::/32\", \"192.0.2.7\"")
+}
+
+pub(super) fn limits(mut section: Section<'_, '_>, to: &mut Limits) {
+    section.set("connections", &mut to.connections, integer(1..=1_000_000));
+    section.set("header_timeout", &mut to.header_timeout, duration(TIMEOUT));
+    section.set("idle_timeout", &mut to.idle_timeout, duration(TIMEOUT));
+    let head = KIB as u64..=MIB as u64;
+    section.set("header_bytes", &mut to.header_bytes, bytes(head));
+    // hyper takes no more.
+    section.set("uri_bytes", &mut to.uri_bytes, bytes(256..=65_534));
+    let drain = Duration::ZERO..=hours(24);
+    section.set("drain", &mut to.drain, duration(drain));
+    section.require(
+        to.uri_bytes <= to.header_bytes,
+        &["uri_bytes", "header_bytes"],
+        || {
+            format!(
+                "uri_bytes ({}) must not exceed header_bytes ({}), which counts the request line too",
+                format_bytes(to.uri_bytes as u64),
+                format_bytes(to.header_bytes as u64),
+            )
+        },
+    );
+    section.finish();
+}
+
+pub(super) fn agent(mut section: Section<'_, '_>, to: &mut AgentConfig) {
+    let token = text(ProductToken::new);
+    section.set("product_tokens", &mut to.product_tokens, one_or_list(token));
+    section.finish();
+}

@@ -1,0 +1,91 @@
+//! `[log]`, `[store]`, `[audit]`, `[admin]`: what is kept, and who may look.
+
+use std::path::Path;
+
+use tracing_subscriber::EnvFilter;
+
+use super::super::{
+    AdminConfig, AuditConfig, KIB, LogConfig, MIB, StoreConfig, days, hours,
+    read::Section,
+    secs,
+    values::{boolean, bytes, choice, duration, integer, path, text, unless},
+};
+use super::{DURABILITY, FOREVER, ON_FAILURE, RECORDED, SYNCHRONOUS, UNLIMITED};
+
+pub(super) fn log(mut section: Section<'_, '_>, base: &Path, to: &mut LogConfig) {
+    section.set("decisions", &mut to.decisions, choice(&RECORDED));
+    section.set("file", &mut to.file, |value| {
+        // `false` is what people write who read the key as a switch.
+        if value.get_ref().as_bool() == Some(false) {
+            return Ok(None);
+        }
+        unless("", path(base))(value)
+    });
+    section.set("stdout", &mut to.stdout, boolean);
+    let rotate = 4 * KIB as u64..=1 << 40;
+    section.set("rotate_bytes", &mut to.rotate_bytes, bytes(rotate));
+    section.set("rotate_daily", &mut to.rotate_daily, boolean);
+    section.set("keep", &mut to.keep, integer(1..=100_000));
+    section.set("on_failure", &mut to.on_failure, choice(&ON_FAILURE));
+    section.set("redact_query", &mut to.redact_query, boolean);
+    section.set("level", &mut to.level, text(level));
+    section.finish();
+}
+
+pub(super) fn store(mut section: Section<'_, '_>, base: &Path, to: &mut StoreConfig) {
+    section.set("path", &mut to.path, |value| {
+        // `false` is what people write who read the key as a switch.
+        if value.get_ref().as_bool() == Some(false) {
+            return Ok(None);
+        }
+        unless("", path(base))(value)
+    });
+    section.set("synchronous", &mut to.synchronous, choice(&SYNCHRONOUS));
+    section.finish();
+}
+
+pub(super) fn audit(mut section: Section<'_, '_>, to: &mut AuditConfig) {
+    section.set("durability", &mut to.durability, choice(&DURABILITY));
+    let keep = hours(1)..=days(36_500);
+    section.set("keep", &mut to.keep, unless(FOREVER, duration(keep)));
+    let size = MIB as u64..=1 << 50;
+    section.set("max_size", &mut to.max_size, unless(UNLIMITED, bytes(size)));
+    let seal = secs(1)..=days(365);
+    section.set("seal_every", &mut to.seal_every, duration(seal));
+    section.finish();
+}
+
+pub(super) fn admin(mut section: Section<'_, '_>, base: &Path, to: &mut AdminConfig) {
+    section.set("socket", &mut to.socket, |value| {
+        if value.get_ref().as_bool() == Some(false) {
+            return Ok(None);
+        }
+        unless("", path(base))(value)
+    });
+    section.finish();
+}
+
+/// A filter of messages. A word alone must be a level: `EnvFilter` would take any other for the name of a target, and
+/// a misspelt level would silence everything.
+fn level(filter: &str) -> Result<String, String> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let allowed = || {
+        "expected \"error\", \"warn\", \"info\", \"debug\", \"trace\" or \"off\", and target=level after commas, as in \
+         \"info,crawlgate::proxy=debug\""
+            .to_owned()
+    };
+    let plain = filter.split(',').all(|directive| {
+        let directive = directive.trim();
+        directive.contains('=')
+            || LEVELS
+                .iter()
+                .any(|level| directive.eq_ignore_ascii_case(level))
+    });
+    if !plain {
+        return Err(allowed());
+    }
+    match EnvFilter::builder().parse(filter) {
+        Ok(_) => Ok(filter.to_owned()),
+        Err(_) => Err(allowed()),
+    }
+}

@@ -1,0 +1,120 @@
+//! `[robots]` and `[robots.cache]`.
+
+use std::time::Duration;
+
+use toml::de::DeTable;
+
+use super::super::{
+    CacheConfig, MIB, ProfileRules, RobotsConfig, Timing, days, format_duration,
+    read::{Read, Refusal, Section, Value},
+    values::{boolean, bytes, choice, duration, integer, list, number, unless},
+};
+use super::{
+    FINALLY, FOREVER, LEAST_REDIRECTS, LEAST_SIZE_LIMIT, MEMORY, ONE_MS, PROFILES, SPAN, TIMEOUT,
+};
+
+pub(super) fn robots<'t>(
+    mut section: Section<'_, 't>,
+    to: &mut RobotsConfig,
+) -> Option<&'t DeTable<'t>> {
+    let size = LEAST_SIZE_LIMIT..=64 * MIB as u64;
+    section.set("size_limit", &mut to.size_limit, bytes(size));
+    let redirects = LEAST_REDIRECTS..=20;
+    section.set("max_redirects", &mut to.max_redirects, integer(redirects));
+    section.set(
+        "connect_timeout",
+        &mut to.connect_timeout,
+        duration(TIMEOUT),
+    );
+    section.set(
+        "first_byte_timeout",
+        &mut to.first_byte_timeout,
+        duration(TIMEOUT),
+    );
+    section.set("fetch_timeout", &mut to.fetch_timeout, duration(TIMEOUT));
+    section.set("hold", &mut to.hold, duration(TIMEOUT));
+    section.set("lenient", &mut to.lenient, boolean);
+    section.set("path_guard", &mut to.path_guard, boolean);
+    section.set("soft_404", &mut to.soft_404, boolean);
+    section.set("deny_statuses", &mut to.deny_statuses, list(deny_status));
+    section.set(
+        "unreachable_status",
+        &mut to.unreachable_status,
+        unreachable_status,
+    );
+    timing(&mut section, &mut to.timing);
+    profile(&mut section, &mut to.timing.profile);
+    let cache = section.subsection("cache");
+    section.finish();
+    cache
+}
+
+fn deny_status(value: &Value<'_>) -> Read<u16> {
+    match integer(400..=499)(value) {
+        Ok(429) => Err(Refusal::new(value, "429 always means unreachable")),
+        Ok(status) => Ok(status),
+        Err(_) => Err(Refusal::new(value, "expected a status from 400 to 499")),
+    }
+}
+
+fn unreachable_status(value: &Value<'_>) -> Read<u16> {
+    match integer(0..=999)(value) {
+        Ok(status @ (403 | 503)) => Ok(status),
+        _ => Err(Refusal::new(value, "not one of 403, 503")),
+    }
+}
+
+fn timing(section: &mut Section<'_, '_>, to: &mut Timing) {
+    section.set("fresh", &mut to.fresh, duration(ONE_MS..=days(365)));
+    section.set("fresh_min", &mut to.fresh_min, duration(SPAN));
+    section.set("fresh_max", &mut to.fresh_max, duration(ONE_MS..=days(365)));
+    section.set("refresh_ahead", &mut to.refresh_ahead, number(0.01..=1.0));
+    section.set("retry_min", &mut to.retry_min, duration(TIMEOUT));
+    section.set("retry_max", &mut to.retry_max, duration(TIMEOUT));
+    section.set("retry_max_503", &mut to.retry_max_503, duration(TIMEOUT));
+    section.set("jitter", &mut to.jitter, number(0.0..=1.0));
+    let order = [
+        ("fresh_min", to.fresh_min, "fresh", to.fresh),
+        ("fresh", to.fresh, "fresh_max", to.fresh_max),
+        ("retry_min", to.retry_min, "retry_max", to.retry_max),
+        ("retry_min", to.retry_min, "retry_max_503", to.retry_max_503),
+    ];
+    for (less, lower, more, upper) in order {
+        section.require(lower <= upper, &[less, more], || {
+            let (lower, upper) = (format_duration(lower), format_duration(upper));
+            format!("{less} ({lower}) must not exceed {more} ({upper}): set both")
+        });
+    }
+}
+
+fn profile(section: &mut Section<'_, '_>, to: &mut ProfileRules) {
+    // The profile is read first: it brings values of its own, which the keys below then change one by one.
+    let mut name = to.name;
+    section.set("profile", &mut name, choice(&PROFILES));
+    *to = ProfileRules::of(name);
+    section.set("disallow_for", &mut to.disallow_for, duration(SPAN));
+    section.set(
+        "last_good_until",
+        &mut to.last_good_until,
+        unless(FOREVER, duration(SPAN)),
+    );
+    section.set("finally", &mut to.finally, choice(&FINALLY));
+    let until = to.last_good_until.unwrap_or(Duration::MAX);
+    section.require(
+        to.disallow_for <= until,
+        &["disallow_for", "last_good_until", "profile"],
+        || {
+            format!(
+                "disallow_for ({}) must not exceed last_good_until ({}): both count from the first failure",
+                format_duration(to.disallow_for),
+                format_duration(until),
+            )
+        },
+    );
+}
+
+pub(super) fn cache(mut section: Section<'_, '_>, to: &mut CacheConfig) {
+    section.set("origins", &mut to.origins, integer(1..=100_000_000));
+    section.set("bytes", &mut to.bytes, bytes(MEMORY));
+    section.finish();
+}

@@ -3,6 +3,9 @@
 //! - `gate`: the whole question that every request asks. Who is it, what is known of the origin, what do
 //!   the rules say, is it this origin's turn; the permit or the refusal included. No request waits here, so the
 //!   future is polled once by hand, without the cost of a runtime.
+//! - `identity`: whose a request is and as whom it is judged, on a connection that has shown it before and on one that
+//!   has not; and what a client's account costs.
+//! - `pace`: a turn that nobody has to wait for, taken and ended, and how an answer is taken in.
 //! - `rules`: matching alone, beside what two other libraries take for the same paths and the same file. The
 //!   first of them keeps the rules of one crawler; the second, a port of Google's parser, reads the
 //!   file again for each question.
@@ -136,7 +139,7 @@ impl Known {
             clock,
         };
         // The first question fetches robots.txt.
-        let agent = known.gate.identify(&known.headers);
+        let agent = known.gate.identify(&known.client, &known.headers);
         let target = known.target("/");
         let asker = known.asker(&agent);
         let first = known
@@ -164,7 +167,7 @@ impl Known {
     }
 
     fn ask(&self, target: Target) -> Cleared {
-        let agent = self.gate.identify(&self.headers);
+        let agent = self.gate.identify(&self.client, &self.headers);
         let asker = self.asker(&agent);
         let asked = self.clock.now();
         let clear = self.gate.clear(Kind::Request, target, &asker, asked);
@@ -225,6 +228,227 @@ fn gate(bencher: Bencher<'_, '_>, Case(_, path, expected): &Case) {
     bencher
         .with_inputs(|| known.target(path))
         .bench_local_values(|target| drop(black_box(known.ask(black_box(target)))));
+}
+
+/// Whose a request is, and as whom it is judged: what comes before the gate.
+mod identity {
+    use super::*;
+    use argon2::PasswordHasher as _;
+    use base64::Engine as _;
+    use crawlgate::client::{Clients, Memo, Peer};
+    use std::sync::LazyLock;
+
+    /// A client with a password, and 100 with networks; the last network is loopback's.
+    static CLIENTS: LazyLock<String> = LazyLock::new(|| {
+        let hash: argon2::PasswordHash = argon2::Argon2::default()
+            .hash_password(b"open sesame")
+            .unwrap();
+        let mut text = format!("[[client]]\nname = 'secret'\npassword = '{hash}'\n");
+        for n in 0..99 {
+            let _ = write!(
+                text,
+                "[[client]]\nname = 'client-{n}'\nnetworks = '10.{n}.0.0/16'\n"
+            );
+        }
+        let near = "[[client]]\nname = 'near'\nnetworks = '127.0.0.0/8'\nproduct_tokens = ['ExampleBot']\n";
+        text + near
+    });
+
+    fn peer() -> Peer {
+        Peer {
+            address: (Ipv4Addr::LOCALHOST, 40_000).into(),
+            listener: None,
+            certificate: None,
+            is_private: true,
+        }
+    }
+
+    struct Asked {
+        runtime: tokio::runtime::Runtime,
+        clients: Clients,
+        headers: HeaderMap,
+        peer: Peer,
+        memo: Memo,
+    }
+
+    impl Asked {
+        fn new(toml: &str, password: Option<&str>) -> Asked {
+            let config = Config::parse(toml, std::path::Path::new("/config.toml")).unwrap();
+            let mut headers = HeaderMap::new();
+            headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
+            if let Some(password) = password {
+                let pair = format!("secret:{password}");
+                let pair = base64::engine::general_purpose::STANDARD.encode(pair);
+                let field = HeaderValue::from_str(&format!("Basic {pair}")).unwrap();
+                headers.insert(header::PROXY_AUTHORIZATION, field);
+            }
+            let runtime = tokio::runtime::Builder::new_current_thread();
+            let asked = Asked {
+                runtime: { runtime }.enable_all().build().unwrap(),
+                clients: Clients::new(&config, Clock::system()),
+                headers,
+                peer: peer(),
+                memo: Memo::default(),
+            };
+            // What is hashed is hashed once.
+            let first = asked
+                .clients
+                .recognise(&asked.peer, &asked.headers, &asked.memo);
+            let _ = asked.runtime.block_on(first);
+            asked
+        }
+
+        fn anew(&self) -> Arc<Client> {
+            let anew = self
+                .clients
+                .recognise(&self.peer, &self.headers, &self.memo);
+            match pin!(anew).poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(found) => found.unwrap(),
+                Poll::Pending => panic!("what is known needs no waiting"),
+            }
+        }
+    }
+
+    /// One client without a name, on a connection that is known.
+    #[divan::bench]
+    fn nobody_known(bencher: Bencher<'_, '_>) {
+        let asked = Asked::new("", None);
+        bencher.bench_local(|| asked.clients.recall(black_box(&asked.memo), &asked.headers));
+    }
+
+    /// The same credentials as before on this connection.
+    #[divan::bench]
+    fn password_known(bencher: Bencher<'_, '_>) {
+        let asked = Asked::new(&CLIENTS, Some("open sesame"));
+        let known = || asked.clients.recall(black_box(&asked.memo), &asked.headers);
+        assert!(known().is_some());
+        bencher.bench_local(known);
+    }
+
+    /// The first request of a connection, with credentials that another one has brought.
+    #[divan::bench]
+    fn password_of_another_connection(bencher: Bencher<'_, '_>) {
+        let asked = Asked::new(&CLIENTS, Some("open sesame"));
+        bencher.bench_local(|| asked.anew());
+    }
+
+    /// The first request of a connection, from the last of 100 networks.
+    #[divan::bench]
+    fn network_of_a_new_connection(bencher: Bencher<'_, '_>) {
+        let asked = Asked::new(&CLIENTS, None);
+        bencher.bench_local(|| asked.anew());
+    }
+
+    /// A configured chain against the User-Agent.
+    #[divan::bench]
+    fn product_token_in_the_user_agent(bencher: Bencher<'_, '_>) {
+        let known = Known::new();
+        let client = Asked::new(&CLIENTS, None).anew();
+        assert!(client.chain.is_some());
+        bencher.bench_local(|| known.gate.identify(black_box(&client), &known.headers));
+    }
+
+    /// A rate and a quota.
+    #[divan::bench]
+    fn account(bencher: Bencher<'_, '_>) {
+        let toml = "[[client]]\nname = 'a'\nrequests_per_second = 1e6\nburst = 1000000\n\
+                    quota = { requests = 9007199254740992, per = '1d' }\n";
+        let asked = Asked::new(toml, None);
+        let (client, clock) = (asked.anew(), Clock::system());
+        bencher.bench_local(|| asked.clients.enter(black_box(&client), clock.now()).is_ok());
+    }
+}
+
+/// A turn at an origin that is known, where nobody has to wait.
+mod pace {
+    use super::*;
+    use crawlgate::config::{CrawlDelay, PaceConfig};
+    use crawlgate::pace::{Ask, Pace};
+    use crawlgate::rep::Field;
+    use crawlgate::robots::wish::Wish;
+
+    fn off() -> PaceConfig {
+        PaceConfig {
+            backoff: false,
+            ..Config::default().pace
+        }
+    }
+
+    /// As fast as it goes, so that no turn is ever waited for.
+    fn unheld() -> PaceConfig {
+        PaceConfig {
+            requests_per_second: Some(1_000_000.0),
+            burst: 1_000_000,
+            concurrency: Some(1_000_000),
+            ..off()
+        }
+    }
+
+    fn turns(bencher: Bencher<'_, '_>, config: &PaceConfig, wish: Option<Wish>) {
+        let clock = Clock::system();
+        let pace = Pace::new(config, clock.clone());
+        let origin = Origin::parse("https://www.site.example/").unwrap().0;
+        let wish = wish.map(Arc::new);
+        let now = clock.now();
+        bencher.bench_local(|| {
+            let ask = Ask {
+                origin: black_box(&origin),
+                wish: wish.as_ref(),
+            };
+            // What the gate asks first.
+            (!pace.is_unlimited()).then(|| pace.try_turn(ask, now))
+        });
+    }
+
+    /// Nothing is bounded or watched.
+    #[divan::bench]
+    fn off_(bencher: Bencher<'_, '_>) {
+        turns(bencher, &off(), None);
+    }
+
+    /// As without a configuration: an origin is watched, and left alone where it says so.
+    #[divan::bench]
+    fn backoff(bencher: Bencher<'_, '_>) {
+        turns(bencher, &Config::default().pace, None);
+    }
+
+    /// The operator's rate and concurrency.
+    #[divan::bench]
+    fn own(bencher: Bencher<'_, '_>) {
+        turns(bencher, &unheld(), None);
+    }
+
+    /// What a robots.txt asks for, too.
+    #[divan::bench]
+    fn honour(bencher: Bencher<'_, '_>) {
+        let config = PaceConfig {
+            crawl_delay: CrawlDelay::Honour,
+            // Less than a tick: never waited for.
+            max_crawl_delay: std::time::Duration::from_nanos(1),
+            ..unheld()
+        };
+        let wish = Wish {
+            interval: std::time::Duration::from_secs(1),
+            field: Field::CrawlDelay,
+            line: 2,
+            group: "*".into(),
+        };
+        turns(bencher, &config, Some(wish));
+    }
+
+    /// How an answer is taken in.
+    #[divan::bench]
+    fn answer(bencher: Bencher<'_, '_>) {
+        let clock = Clock::system();
+        let pace = Pace::new(&Config::default().pace, clock.clone());
+        let origin = Origin::parse("https://www.site.example/").unwrap().0;
+        let ask = Ask {
+            origin: &origin,
+            wish: None,
+        };
+        let turn = pace.try_turn(ask, clock.now()).unwrap();
+        bencher.bench_local(|| pace.answered(black_box(&turn), 200, || None, true));
+    }
 }
 
 mod rules {

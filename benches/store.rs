@@ -124,6 +124,7 @@ fn record(log: &Log, n: u64, now: Moment) {
         agent: Agent {
             chain: &["ExampleBot"],
             source: "user_agent",
+            mismatch: false,
         },
         user_agent: Some(b"ExampleBot/1.0 (+https://bot.example/about)"),
         method: "GET",
@@ -152,6 +153,7 @@ fn record(log: &Log, n: u64, now: Moment) {
             unreachable: None,
         }),
         hold: Duration::ZERO,
+        pace: None,
         upstream: Some(([192, 0, 2, 1], 443).into()),
         status: Some(200),
         bytes_in: 0,

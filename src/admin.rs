@@ -8,17 +8,24 @@
 //! so a command does not believe a stranger who has put a socket in that place, either. The socket's own mode, 0600, only
 //! says the same earlier.
 //!
+//! People and programs elsewhere look at it over HTTP: see [`http`]. Both ask in the words of [`query`], and are told in
+//! the shapes of [`view`].
+//!
 //! Nobody can hold it up: questions are short and must come soon, answers are given up where nobody takes them, and
 //! only so many are open at once. The process listens in a task of its own, and what fails here never touches a request.
 
 mod client;
 pub mod http;
+pub mod query;
 mod server;
+pub mod view;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 pub use self::client::{AskError, ask};
-pub use self::server::{BindError, Service, Socket};
+pub(crate) use self::server::claim;
+pub use self::server::{BindError, Service, Socket, SocketFile};
 
 /// Octets of a question, its line feed included: a URL is the longest that there is to say.
 const LONGEST_REQUEST: u64 = 8 * 1024;
@@ -37,6 +44,11 @@ pub enum Request {
     },
     /// Drop what is known of this origin, in memory and in the store.
     Forget {
+        /// The origin, as a URL.
+        origin: String,
+    },
+    /// Tell the pace that this origin is asked in now.
+    Pace {
         /// The origin, as a URL.
         origin: String,
     },
@@ -64,6 +76,13 @@ pub enum Answer {
         /// Whether anything was known.
         was_known: bool,
     },
+    /// The pace of an origin, whatever its robots.txt asks for; nothing where nothing bounds it.
+    Pace {
+        /// The least time from one request to the next, in milliseconds.
+        interval_ms: Option<u64>,
+        /// What makes it so, such as `own` or `backoff`.
+        source: Option<String>,
+    },
     /// It will be looked at.
     Noted,
     /// How it is.
@@ -76,7 +95,7 @@ pub enum Answer {
 }
 
 /// How a running process is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// Its version.
     pub version: String,

@@ -1,7 +1,11 @@
 //! As whom a crawler is judged: its chain of product tokens (RFC 9309 section 2.2.1).
 //!
-//! The chain stands in the configuration, or is read from each request's User-Agent. A crawler that
-//! names itself nowhere is judged by the `*` group.
+//! The chain stands in the configuration, for one client or for all, or is read from each request's User-Agent. A crawler
+//! that names itself nowhere is judged by the `*` group.
+//!
+//! A chain from the configuration should name what the crawler says of itself: "the product token SHOULD be a substring
+//! in the identification string that the crawler sends". Where no token of it is, compared without case, the identity
+//! says so. One token is enough: a crawler for images or news may send the identification string of its family.
 
 use std::sync::Arc;
 
@@ -9,6 +13,7 @@ use dashmap::DashMap;
 use http::HeaderMap;
 use http::header::USER_AGENT;
 
+use crate::client::Client;
 use crate::rep::{ProductToken, product_tokens};
 
 /// Distinct identification strings remembered. Past it, strings are read anew each time.
@@ -24,11 +29,15 @@ pub struct Agent {
     pub tokens: Vec<ProductToken>,
     /// Where they come from.
     pub source: Source,
+    /// None of them is part of the User-Agent that was sent. Never so where they come from there.
+    pub mismatch: bool,
 }
 
 /// Where a chain of product tokens comes from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Source {
+    /// The `product_tokens` of a `[[client]]`.
+    Client,
     /// `[agent] product_tokens`.
     Config,
     /// The request's User-Agent.
@@ -42,6 +51,7 @@ impl Source {
     /// The source's name in records.
     pub fn as_str(self) -> &'static str {
         match self {
+            Source::Client => "client",
             Source::Config => "config",
             Source::UserAgent => "user_agent",
             Source::Nothing => "none",
@@ -49,10 +59,60 @@ impl Source {
     }
 }
 
+/// A configured chain of product tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    fits: Arc<Agent>,
+    strays: Arc<Agent>,
+}
+
+impl Chain {
+    /// The chain of these tokens, most specific first; none where there are none.
+    #[must_use]
+    pub fn new(tokens: &[ProductToken], source: Source) -> Option<Chain> {
+        let agent = |mismatch| {
+            Arc::new(Agent {
+                tokens: tokens.to_vec(),
+                source,
+                mismatch,
+            })
+        };
+        (!tokens.is_empty()).then(|| Chain {
+            fits: agent(false),
+            strays: agent(true),
+        })
+    }
+
+    /// The identity of a request with these header fields.
+    fn agent(&self, headers: &HeaderMap) -> Arc<Agent> {
+        let mut sent = headers.get_all(USER_AGENT).iter();
+        let fits = sent.any(|line| {
+            let line = line.as_bytes();
+            let line = line.get(..LONGEST).unwrap_or(line);
+            let is_part = |token: &ProductToken| contains(line, token.as_str().as_bytes());
+            self.fits.tokens.iter().any(is_part)
+        });
+        Arc::clone(if fits { &self.fits } else { &self.strays })
+    }
+}
+
+/// Whether `part` is in `whole`, without regard to case (ASCII).
+fn contains(whole: &[u8], part: &[u8]) -> bool {
+    let Some((first, rest)) = part.split_first() else {
+        return true;
+    };
+    let (lower, upper) = (first.to_ascii_lowercase(), first.to_ascii_uppercase());
+    memchr::memchr2_iter(lower, upper, whole).any(|at| {
+        whole
+            .get(at + 1..at + part.len())
+            .is_some_and(|found| found.eq_ignore_ascii_case(rest))
+    })
+}
+
 /// Tells the identity of requests.
 #[derive(Debug)]
 pub struct Agents {
-    configured: Option<Arc<Agent>>,
+    configured: Option<Chain>,
     nobody: Arc<Agent>,
     known: DashMap<Box<[u8]>, Arc<Agent>, ahash::RandomState>,
 }
@@ -60,19 +120,17 @@ pub struct Agents {
 impl Agents {
     /// With the configured chain, or none to read User-Agents.
     pub fn new(configured: &[ProductToken]) -> Agents {
-        let agent = |tokens, source| Arc::new(Agent { tokens, source });
         Agents {
-            configured: (!configured.is_empty())
-                .then(|| agent(configured.to_vec(), Source::Config)),
+            configured: Chain::new(configured, Source::Config),
             nobody: Arc::default(),
             known: DashMap::default(),
         }
     }
 
-    /// Who sends a request with these header fields. Several User-Agent lines all count, in order.
-    pub fn identify(&self, headers: &HeaderMap) -> Arc<Agent> {
-        if let Some(agent) = &self.configured {
-            return Arc::clone(agent);
+    /// Who sends a request with these header fields for `client`. Several User-Agent lines all count, in order.
+    pub fn identify(&self, client: &Client, headers: &HeaderMap) -> Arc<Agent> {
+        if let Some(chain) = client.chain.as_ref().or(self.configured.as_ref()) {
+            return chain.agent(headers);
         }
         let mut values = headers.get_all(USER_AGENT).iter();
         let Some(first) = values.next() else {
@@ -103,6 +161,7 @@ impl Agents {
         let agent = Arc::new(Agent {
             tokens,
             source: Source::UserAgent,
+            mismatch: false,
         });
         if self.known.len() < REMEMBERED {
             self.known.insert(user_agent.into(), Arc::clone(&agent));
@@ -120,7 +179,7 @@ mod tests {
         for line in lines {
             headers.append(USER_AGENT, http::HeaderValue::from_static(line));
         }
-        let agent = agents.identify(&headers);
+        let agent = agents.identify(&Client::default(), &headers);
         (
             agent.tokens.iter().map(|t| t.as_str().to_owned()).collect(),
             agent.source,
@@ -174,7 +233,7 @@ mod tests {
         let value =
             http::HeaderValue::from_bytes(b"\xff\xfe FooBot/1 \x80").expect("a field value");
         headers.append(USER_AGENT, value);
-        let agent = agents.identify(&headers);
+        let agent = agents.identify(&Client::default(), &headers);
         assert_eq!(
             agent.tokens,
             [ProductToken::new("FooBot").expect("a valid token")]
@@ -188,5 +247,50 @@ mod tests {
             chain(&agents, &["FooBot/1"]),
             (vec!["Ours".to_owned()], Source::Config)
         );
+    }
+
+    #[test]
+    fn a_configured_chain_should_be_part_of_the_user_agent() {
+        let token = |name: &&str| ProductToken::new(name).expect("a valid token");
+        let endless = format!("{} Ours/1", "x".repeat(LONGEST));
+        #[rustfmt::skip] // one row, one case
+        let cases: [(&str, &[&str], &[&str], bool); 11] = [
+            ("the token", &["Ours"], &["Ours/1.0"], false),
+            ("in other letters", &["Ours"], &["Mozilla/5.0 (compatible; oURS/2.1)"], false),
+            ("within a word", &["Ours"], &["NotOurs2"], false),
+            ("one of several", &["Ours-Image", "Ours"], &["Ours/1.0"], false),
+            ("on the second line", &["Ours"], &["Mozilla/5.0", "Ours/1.0"], false),
+            ("after its beginning", &["ours"], &["ouours"], false),
+            ("another", &["Ours"], &["Theirs/1.0"], true),
+            ("the beginning only", &["Ours"], &["Our"], true),
+            ("nothing", &["Ours"], &[], true),
+            ("an empty one", &["Ours"], &[""], true),
+            ("after what is read", &["Ours"], &[&endless], true),
+        ];
+        for (name, chain, lines, mismatch) in cases {
+            let tokens: Vec<_> = chain.iter().map(token).collect();
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                let value = http::HeaderValue::from_str(line).expect("a field value");
+                headers.append(USER_AGENT, value);
+            }
+            let ours = Agents::new(&tokens).identify(&Client::default(), &headers);
+            assert_eq!(
+                (ours.mismatch, ours.source),
+                (mismatch, Source::Config),
+                "{name}"
+            );
+            let client = Client {
+                chain: Chain::new(&tokens, Source::Client),
+                ..Client::default()
+            };
+            let theirs = Agents::new(&[token(&"Other")]).identify(&client, &headers);
+            assert_eq!(
+                (theirs.mismatch, theirs.source),
+                (mismatch, Source::Client),
+                "{name}"
+            );
+            assert_eq!(theirs.tokens, tokens, "{name}");
+        }
     }
 }

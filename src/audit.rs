@@ -20,14 +20,19 @@
 //! thread. That writes to each `sink`: a `file`, which is made of whole `lines` and put aside by `rotate`, or a stream.
 //! [`Summary`] counts the same records for the end of a run.
 //!
+//! [`live`] shows the same records to those who watch.
+//!
 //! Afterwards, [`replay`] makes a decision again from its record alone, and [`verify`] tells whether any record was
 //! changed since.
 
+pub(crate) mod cells;
+mod counts;
 pub mod field;
 mod file;
 mod id;
 pub(crate) mod json;
 mod lines;
+pub mod live;
 mod log;
 mod public_url;
 mod queue;
@@ -36,14 +41,15 @@ pub mod replay;
 mod rotate;
 mod sink;
 mod stamp;
-mod summary;
+pub(crate) mod summary;
 pub mod verify;
 mod writer;
 
+pub(crate) use self::public_url::public_url;
 pub use self::{
     id::DecisionId,
     log::{Log, LogError, LogFailed},
-    record::{Agent, Assertion, Client, Outage, Record, RobotsCopy, RuleLine},
+    record::{Agent, Assertion, Client, Outage, PaceLine, Record, RobotsCopy, RuleLine},
     stamp::time_text,
-    summary::Summary,
+    summary::{Summary, Totals},
 };

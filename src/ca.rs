@@ -9,20 +9,25 @@
 //!   and so is a pair of files that does not belong together.
 //! - A certificate is short-lived, names one host, and passes the strictest verifiers in use (RFC 5280 as Python 3.13
 //!   and `openssl verify -x509_strict` read it).
-//! - A host is foreign data. One that is neither a DNS name nor an address is an error, never a certificate.
+//! - A host is foreign data. One that is neither a DNS name nor an address is an error, never a certificate; neither is
+//!   one outside the name constraints of the authority.
 //!
 //! Every certificate carries the same key, made at start and never written down: what a handshake proves is the
 //! authority's signature over the name, and a key per host would cost time and buy nothing, since one process would
 //! hold them all.
 //!
 //! - `files`: the two files, their lock, their modes
+//! - `rotation`: from one authority to the next
 //! - `certificate`: what a certificate says, in and out
+//! - `constraints`: what an authority may sign for
 //! - `cache`: the ready-made TLS configurations, bounded
 
 mod cache;
 mod certificate;
+mod constraints;
 mod error;
 mod files;
+mod rotation;
 pub(crate) mod text;
 
 use std::{
@@ -41,17 +46,21 @@ use rustls::{
     sign::{CertifiedKey, SigningKey, SingleCertAndKey},
 };
 
-pub use self::error::CaError;
 use self::{
     cache::Cache,
     certificate::{Facts, Name},
-    files::Pair,
+    files::{Contents, Pair},
 };
 pub(crate) use self::{certificate::is_made_here, files::replace};
+pub use self::{error::CaError, rotation::Companion};
 use crate::{
     clock::{Clock, Moment},
-    config::TlsConfig,
+    config::{Subtree, TlsConfig},
+    metrics::{Registry, Tally},
 };
+
+/// How long before it expires an authority should be followed by the next one.
+const LAST_DAYS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// TLS 1.2 sessions remembered for clients that know no tickets. All others resume from what they hold themselves.
 const REMEMBERED_SESSIONS: usize = 1024;
@@ -69,9 +78,12 @@ pub struct Authority {
     /// What the configurations of all hosts have in common, tickets included.
     base: ServerConfig,
     cache: Cache,
+    minted: Tally,
     clock: Clock,
     certificate_path: PathBuf,
     key_path: PathBuf,
+    next: Option<Companion>,
+    retired: Vec<Companion>,
 }
 
 impl Authority {
@@ -84,7 +96,8 @@ impl Authority {
     /// As [`load`](Self::load) and [`create`](Self::create); one file without the other is an error, too.
     pub fn load_or_create(config: &TlsConfig, clock: Clock) -> Result<Self, CaError> {
         let files = Pair::of(config);
-        let contents = files.read_or_write(|| certificate::create(clock.now()))?;
+        let contents =
+            files.read_or_write(|| certificate::create(clock.now(), &config.name_constraints))?;
         Self::from_contents(config, clock, &contents)
     }
 
@@ -106,25 +119,37 @@ impl Authority {
     ///
     /// If a file exists and `force` is false, or cannot be written.
     pub fn create(config: &TlsConfig, clock: Clock, force: bool) -> Result<Self, CaError> {
-        let contents = Pair::of(config).write(force, || certificate::create(clock.now()))?;
+        let contents = Pair::of(config).write(force, || {
+            certificate::create(clock.now(), &config.name_constraints)
+        })?;
         Self::from_contents(config, clock, &contents)
     }
 
     fn from_contents(
         config: &TlsConfig,
         clock: Clock,
-        contents: &files::Contents,
+        contents: &Contents,
     ) -> Result<Self, CaError> {
+        let pair = Pair::of(config);
         let key = certificate::read_key(&config.ca_key, &contents.key)?;
-        let chain = certificate::read_chain(&config.ca_cert, &contents.certificate)?;
-        let facts = Facts::read(&config.ca_cert, &chain, clock.now())?;
+        let mut chain = certificate::read_chain(&config.ca_cert, &contents.certificate)?;
+        let mut certificate_path = config.ca_cert.clone();
+        let mut next = rotation::next(&pair, contents)?;
+        let retired = rotation::retired(&pair, contents)?;
+        // A rotation was cut short between its two renames.
+        if let Some(moved) = next.take_if(|next| next.public_key() == key.public_key_raw()) {
+            chain = vec![moved.certificate_der().clone()];
+            certificate_path = moved.path().into();
+        }
+        let facts = Facts::read(&certificate_path, &chain)?;
         if facts.public_key != key.public_key_raw() {
             return Err(CaError::Mismatch {
-                certificate: config.ca_cert.clone(),
+                certificate: certificate_path,
                 key: config.ca_key.clone(),
             });
         }
-        let issuer = facts.issuer(&config.ca_cert, &chain, key)?;
+        facts.check_validity(&certificate_path, clock.now())?;
+        let issuer = facts.issuer(&certificate_path, &chain, key)?;
 
         let provider = provider();
         let leaf_key = KeyPair::generate().map_err(CaError::signing)?;
@@ -147,9 +172,12 @@ impl Authority {
             leaf_lifetime: config.leaf_lifetime,
             base: base_config(provider)?,
             cache: Cache::new(config.leaf_cache),
+            minted: Tally::one(),
             clock,
-            certificate_path: config.ca_cert.clone(),
+            certificate_path,
             key_path: config.ca_key.clone(),
+            next,
+            retired,
         })
     }
 
@@ -174,6 +202,7 @@ impl Authority {
     /// A configuration with a new certificate, and the moment from which a newer one is wanted.
     fn mint(&self, host: &str, now: Moment) -> Result<(Arc<ServerConfig>, Moment), CaError> {
         let (leaf, expires) = self.leaf(host, now)?;
+        self.minted.add(0, 1);
         let mut chain = Vec::with_capacity(1 + self.chain.len());
         chain.push(leaf);
         chain.extend_from_slice(&self.chain);
@@ -195,8 +224,116 @@ impl Authority {
         }
         let expires = (now + self.leaf_lifetime).min(self.facts.not_after);
         let name = Name::parse(host)?;
-        let leaf = certificate::leaf(&name, now, expires, &self.leaf_key, &self.issuer)?;
+        let constraints = &self.facts.constraints;
+        if !constraints.hold(&name) {
+            return Err(CaError::Outside {
+                host: name.text().to_owned(),
+            });
+        }
+        let leaf = certificate::leaf(
+            &name,
+            constraints,
+            now,
+            expires,
+            &self.leaf_key,
+            &self.issuer,
+        )?;
         Ok((leaf, expires))
+    }
+
+    /// Whether the authority's name constraints let it sign for `host`. What is no host is left to
+    /// [`server_config`](Self::server_config) to refuse.
+    #[must_use]
+    pub fn covers(&self, host: &str) -> bool {
+        let constraints = &self.facts.constraints;
+        constraints.is_empty() || Name::parse(host).is_ok_and(|name| constraints.hold(&name))
+    }
+
+    /// What the authority may sign for, as its certificate says: domains and networks, then what is excluded, each
+    /// after "not". Empty: anything.
+    #[must_use]
+    pub fn name_constraints(&self) -> Vec<String> {
+        self.facts.constraints.shown()
+    }
+
+    /// Whether `subtrees` say the same.
+    #[must_use]
+    pub fn is_held_to(&self, subtrees: &[Subtree]) -> bool {
+        self.facts.constraints.are(subtrees)
+    }
+
+    /// The authority that will sign next, while a rotation is under way.
+    #[must_use]
+    pub const fn next(&self) -> Option<&Companion> {
+        self.next.as_ref()
+    }
+
+    /// The authorities that clients should trust beside this one: the next, and those that signed before and have not
+    /// expired.
+    pub fn companions(&self) -> impl Iterator<Item = &Companion> {
+        let now = self.clock.now();
+        let next = self.next.iter().filter(move |next| next.not_after() > now);
+        next.chain(self.retired())
+    }
+
+    /// The authorities that signed before and have not expired.
+    pub fn retired(&self) -> impl Iterator<Item = &Companion> {
+        let now = self.clock.now();
+        self.retired.iter().filter(move |retired| {
+            // One that was cut short may have been retired without another in its place.
+            retired.not_after() > now
+                && retired.certificate_der().as_ref() != self.certificate_der()
+        })
+    }
+
+    /// All that clients should trust, PEM: this authority's certificate, then its companions'.
+    #[must_use]
+    pub fn trusted_pem(&self) -> String {
+        let companions = self.companions();
+        let companions =
+            companions.map(|companion| text::pem("CERTIFICATE", companion.certificate_der()));
+        std::iter::once(self.certificate_pem.clone())
+            .chain(companions)
+            .collect()
+    }
+
+    /// The same, DER, without what else the certificate's file holds.
+    #[must_use]
+    pub fn trusted_der(&self) -> Vec<CertificateDer<'static>> {
+        let companions = self.companions();
+        let companions = companions.map(|companion| companion.certificate_der().clone());
+        self.chain
+            .first()
+            .cloned()
+            .into_iter()
+            .chain(companions)
+            .collect()
+    }
+
+    /// Whether it is time for the next authority: this one expires within thirty days, and none is there yet.
+    #[must_use]
+    pub fn should_be_followed(&self) -> bool {
+        self.next.is_none() && self.clock.now() + LAST_DAYS >= self.facts.not_after
+    }
+
+    /// Whether `other`, of the same files, signs and is trusted as this one.
+    #[must_use]
+    pub fn is_as(&self, other: &Self) -> bool {
+        self.chain == other.chain && self.trusted_der() == other.trusted_der()
+    }
+
+    /// Shows how much it signs.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "crawlgate_leaves_minted",
+            "Certificates made for intercepted hosts",
+            self.minted.clone(),
+        );
+    }
+
+    /// Goes on counting where `former` ends.
+    pub(crate) fn follow(&mut self, former: &Self) {
+        self.minted = former.minted.clone();
     }
 
     /// The authority's certificate (and what else its file holds), PEM.

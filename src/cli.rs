@@ -4,18 +4,18 @@ pub mod audit;
 mod beside;
 pub mod ca;
 pub mod check;
+pub mod client;
 pub mod config;
 pub mod log;
 pub mod origins;
 pub mod overrides;
-pub mod recipes;
 pub mod run;
 mod screen;
 pub mod serve;
+pub mod squid_helper;
 pub mod store;
-mod when;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -51,12 +51,15 @@ Examples:
   crawlgate ca setup                           how clients trust the local CA
 
 Exit codes: 0 done (check: allowed), 1 denied (check), something is wrong with what is kept (audit, \
-store) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code.";
+store), a wrong password (client check) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code.";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Listen for crawlers (the default)
+    ///
+    /// People and programs look at it over HTTP: the console, the API (/api/v1), /live, /ready and /metrics are at
+    /// `admin.address`, `http://127.0.0.1:8119/` unless the configuration says otherwise.
     Serve(serve::ServeArgs),
     /// Run one command with a proxy of its own
     Run(run::RunArgs),
@@ -70,10 +73,14 @@ pub enum Command {
     Origins(origins::OriginsArgs),
     /// What a person asserts over a robots.txt
     Override(overrides::OverrideArgs),
+    /// Who uses the proxy, and their passwords
+    Client(client::ClientArgs),
     /// The local certificate authority that HTTPS is judged with
     Ca(ca::CaArgs),
     /// What outlives the process: is it in order, how much is it
     Store(store::StoreArgs),
+    /// Answer Squid, which asks a running instance what may be fetched
+    SquidHelper(squid_helper::SquidHelperArgs),
     /// The configuration
     Config(config::ConfigArgs),
 }
@@ -91,8 +98,11 @@ pub fn main() -> ExitCode {
         }
     };
     let explicit = cli.config.as_deref();
-    if let Some(Command::Config(args)) = &cli.command {
-        return config::run(args, explicit);
+    match &cli.command {
+        Some(Command::Config(args)) => return config::run(args, explicit),
+        // Squid starts it where it likes, as whom it likes: it reads no configuration.
+        Some(Command::SquidHelper(args)) => return squid_helper::run(args),
+        _ => {}
     }
     let mut config = match Config::load(explicit) {
         Ok(config) => config,
@@ -109,8 +119,10 @@ pub fn main() -> ExitCode {
         Command::Audit(args) => audit::run(&args, &config),
         Command::Origins(args) => origins::run(&args, &config),
         Command::Override(args) => overrides::run(&args, &config),
+        Command::Client(args) => client::run(&args, &config),
         Command::Ca(args) => ca::run(&args, &config),
         Command::Store(args) => store::run(&args, &config),
+        Command::SquidHelper(args) => squid_helper::run(&args),
         Command::Config(args) => config::run(&args, explicit),
     }
 }
@@ -141,41 +153,4 @@ pub(crate) fn small_runtime() -> Result<tokio::runtime::Runtime, String> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().build();
     runtime.map_err(|error| format!("the runtime cannot be started: {error}"))
-}
-
-/// Sends the program's own messages to standard error. The filter can be changed later.
-///
-/// # Errors
-/// When `level` is not a filter.
-pub(crate) fn tell_on_stderr(level: &str) -> Result<LevelHandle, String> {
-    use tracing_subscriber::layer::SubscriberExt as _;
-    use tracing_subscriber::util::SubscriberInitExt as _;
-    use tracing_subscriber::{EnvFilter, fmt, reload};
-
-    let filter = EnvFilter::try_new(level).map_err(|error| format!("[log] level: {error}"))?;
-    let (filter, handle) = reload::Layer::new(filter);
-    let output = fmt::layer()
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .with_target(false);
-    tracing_subscriber::registry()
-        .with(filter)
-        .with(output)
-        .try_init()
-        .map_err(|error| error.to_string())?;
-    Ok(LevelHandle(Box::new(move |level| {
-        let filter = EnvFilter::try_new(level).map_err(|error| error.to_string())?;
-        handle.reload(filter).map_err(|error| error.to_string())
-    })))
-}
-
-/// Changes the filter of the program's own messages.
-pub(crate) struct LevelHandle(Box<SetLevel>);
-
-type SetLevel = dyn Fn(&str) -> Result<(), String> + Send + Sync;
-
-impl LevelHandle {
-    pub(crate) fn set(&self, level: &str) -> Result<(), String> {
-        (self.0)(level)
-    }
 }

@@ -2,11 +2,23 @@
 //!
 //! A client is what an operator describes in `[[client]]`; without any entry, and for whoever needs none, there is one
 //! without a name. Requests are judged, paced, limited and recorded as their client's.
+//!
+//! - [`recognise`]: whose a request is
+//! - [`passwords`]: whether a password is right, without a hash for each request
+//! - [`account`]: what a client has had
+
+pub mod account;
+mod credentials;
+pub mod passwords;
+pub mod recognise;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use crate::config::Mode;
+use self::account::Account;
+pub use self::recognise::{Clients, Memo, Stranger};
+use crate::agent::{Chain, Source};
+use crate::config::{ClientConfig, Conditions, Mode, ProfileName, Quota, Rate};
 use crate::rep::ProductToken;
 
 /// One client, as it is configured.
@@ -20,9 +32,62 @@ pub struct Client {
     pub purpose: Option<Box<str>>,
     /// Whether its denials deny, where that is not as for all others.
     pub mode: Option<Mode>,
+    /// What an unreachable robots.txt means for it, as published, where that is not as for all others.
+    pub profile: Option<ProfileName>,
+    /// How fast it may be, over all origins together; none: as fast as it likes.
+    pub rate: Option<Rate>,
+    /// How much it may have; none: as much as it likes.
+    pub quota: Option<Quota>,
+    /// Open connections; none: as for all others.
+    pub max_connections: Option<usize>,
+    /// Requests in flight; none: as for all others.
+    pub max_requests: Option<usize>,
+    /// By what it was recognised.
+    pub conditions: Conditions,
+    /// The identity that its product tokens make.
+    pub chain: Option<Chain>,
+    /// What it has had. It outlives a reload.
+    pub account: Arc<Account>,
 }
 
 impl Client {
+    /// As configured; what it has had stands in `account`.
+    #[must_use]
+    pub fn of(config: &ClientConfig, account: Arc<Account>) -> Client {
+        let ClientConfig {
+            name,
+            conditions,
+            product_tokens,
+            purpose,
+            mode,
+            profile,
+            rate,
+            quota,
+            max_connections,
+            max_requests,
+        } = config;
+        Client {
+            name: Some(Arc::clone(name)),
+            chain: Chain::new(product_tokens, Source::Client),
+            conditions: conditions.clone(),
+            product_tokens: product_tokens.clone(),
+            purpose: purpose.clone(),
+            mode: *mode,
+            profile: *profile,
+            rate: *rate,
+            quota: *quota,
+            max_connections: *max_connections,
+            max_requests: *max_requests,
+            account,
+        }
+    }
+
+    /// Whether what it has is bounded over all origins.
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
+        self.rate.is_some() || self.quota.is_some()
+    }
+
     /// Whose turn, share and limits a request from `address` counts against.
     #[must_use]
     pub fn key(&self, address: IpAddr) -> ClientKey {

@@ -73,8 +73,31 @@ impl From<Moment> for SystemTime {
     }
 }
 
+/// A reading of the clock to measure a short time by, in nanoseconds. Two of one clock tell how much time has gone by
+/// between them, but for a clock that is set meanwhile: one measurement is wrong then, and never less than nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tick(u64);
+
+impl Tick {
+    /// The time from `earlier` to `self`; zero if `earlier` is in fact later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The same as a time of the system, for those who need one.
+    pub(crate) fn system_time(self) -> SystemTime {
+        let since = Duration::from_nanos(self.0);
+        UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH)
+    }
+}
+
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Where the time comes from: the system, or a test's hand. Clones tell the same time.
@@ -111,6 +134,32 @@ impl Clock {
             Source::System => SystemTime::now().into(),
             Source::Manual(millis) => Moment(millis.load(Ordering::Relaxed)),
         }
+    }
+
+    /// The present moment, and the same reading to measure from: one costs as much as both.
+    #[must_use]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the one place that reads real time"
+    )]
+    pub fn read(&self) -> (Moment, Tick) {
+        match &self.0 {
+            Source::System => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH);
+                let since = since.unwrap_or_default();
+                (Moment(millis(since)), Tick(nanos(since)))
+            }
+            Source::Manual(_) => {
+                let now = self.now();
+                (now, Tick(nanos(Duration::from_millis(now.0))))
+            }
+        }
+    }
+
+    /// A reading to measure by.
+    #[must_use]
+    pub fn tick(&self) -> Tick {
+        self.read().1
     }
 
     /// Moves a manual clock and all its clones forward. The system's clock is left alone.
@@ -192,6 +241,19 @@ mod tests {
             "later than November 2023"
         );
         assert!(after.since(before) < Duration::from_secs(86_400));
+    }
+
+    #[test]
+    fn ticks_measure_what_a_manual_clock_moves_and_nothing_backwards() {
+        let clock = Clock::manual(Moment(1_790_000_000_000));
+        let (moment, start) = clock.read();
+        assert_eq!(moment, clock.now());
+        clock.advance(Duration::from_millis(7));
+        assert_eq!(clock.tick().since(start), Duration::from_millis(7));
+        assert_eq!(start.since(clock.tick()), Duration::ZERO);
+        let clock = Clock::system();
+        let (moment, _) = clock.read();
+        assert!(clock.now().since(moment) < Duration::from_secs(60));
     }
 
     #[test]

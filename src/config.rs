@@ -15,19 +15,25 @@
 //! - `entries`: the way back, values as text, which `config show` prints and a reload compares
 //! - `units`: durations, sizes and days as people write them
 //! - `host`: host names and patterns of them
+//! - `listener`: more places where crawlers connect
 //! - `destination`: networks and hosts with ports
 //! - `route`: upstream proxies
+//! - `subtree`: domains and networks that the local CA is held to
+//! - `client`: who uses the proxy
 //! - `places`: where files go when the configuration does not say
 
+mod client;
 mod defaults;
 mod destination;
 mod entries;
 mod host;
 mod keys;
+mod listener;
 mod load;
 mod places;
 mod read;
 mod route;
+mod subtree;
 mod units;
 mod values;
 
@@ -39,15 +45,19 @@ use std::{
     time::Duration,
 };
 
+pub(crate) use self::client::client_name;
 pub(crate) use self::route::check_credentials;
 pub use self::{
+    client::{CertificateMatch, ClientConfig, Conditions, PasswordHash, Quota, Rate},
     destination::{Destination, DestinationError, PortRange},
     entries::{Entry, ReloadPlan, TakesEffect},
     host::{HostPattern, HostPatternError},
+    listener::{ClientAuthority, ClientCert, ListenAt, Listener, ListenerCertificate, ListenerTls},
     load::{ConfigError, NamedBy},
     places::Places,
     read::Fault,
     route::{Credentials, ProxyProtocol, Route, Secret, UpstreamProxy, Via},
+    subtree::{Subtree, SubtreeError},
     units::{
         format_bytes, format_duration, format_moment, parse_bytes, parse_duration, parse_moment,
     },
@@ -62,6 +72,8 @@ use crate::rep::{Origin, ProductToken};
 pub struct Config {
     /// `[listen]`: where crawlers connect, and which may.
     pub listen: Listen,
+    /// `[[listener]]`, in the order of the file: more places where crawlers connect.
+    pub listeners: Vec<Listener>,
     /// `[limits]`: what one crawler or one connection may take.
     pub limits: Limits,
     /// `[agent]`: as whom crawlers are judged.
@@ -78,14 +90,19 @@ pub struct Config {
     pub upstream: UpstreamConfig,
     /// `[log]`: the decision log and the program's own messages.
     pub log: LogConfig,
+    /// `[telemetry]`: messages and traces for an OpenTelemetry collector.
+    pub telemetry: TelemetryConfig,
     /// `[store]`: what outlives the process.
     pub store: StoreConfig,
     /// `[audit]`: how surely and how long decisions are kept there.
     pub audit: AuditConfig,
-    /// `[admin]`: how other commands reach the running process.
+    /// `[admin]`: how commands, people and programs reach the running process.
     pub admin: AdminConfig,
     /// `[policy]` and `[[override]]`: what the operator says over robots.txt.
     pub policy: PolicyConfig,
+    /// `[[client]]`, in the order of the file: without credentials, the first that fits decides. Empty: all are one
+    /// client without a name.
+    pub clients: Vec<ClientConfig>,
     /// Where the values came from.
     pub source: Source,
 }
@@ -111,7 +128,7 @@ impl fmt::Display for Source {
 /// `[listen]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// Addresses to listen on; never empty. Port 0 asks the system for a free one.
+    /// Addresses to listen on; never empty but beside a `[[listener]]`. Port 0 asks the system for a free one.
     pub addresses: Vec<SocketAddr>,
     /// Networks whose crawlers may connect. Empty: whoever reaches an address.
     pub allow: Vec<IpNet>,
@@ -127,19 +144,35 @@ impl Listen {
     /// Whether it is said who may connect to `address`; always so on the loopback interface.
     #[must_use]
     pub fn may_listen_on(&self, address: &SocketAddr) -> bool {
-        address.ip().to_canonical().is_loopback() || self.open || !self.allow.is_empty()
+        Self::may_reach(address, &self.allow, self.open)
+    }
+
+    fn may_reach(address: &SocketAddr, allow: &[IpNet], open: bool) -> bool {
+        address.ip().to_canonical().is_loopback() || open || !allow.is_empty()
     }
 }
 
 /// `[limits]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections from crawlers; at least 1.
+    /// Open connections from crawlers; at least 1. At the limit, the longest idle one makes room for a new one.
     pub connections: usize,
+    /// Of these, from one client; `None`: as many as come. A client is a `[[client]]`, or else an address.
+    pub connections_per_client: Option<usize>,
+    /// Requests under way, open tunnels among them; `None`: as many as come.
+    pub requests: Option<usize>,
+    /// Of these, from one client; `None`: as many as come.
+    pub requests_per_client: Option<usize>,
     /// Longest time from the first octet of a request to the end of its head.
     pub header_timeout: Duration,
+    /// Longest time that a crawler keeps a body waiting, its own or the one that it is sent.
+    pub body_timeout: Duration,
+    /// Octets that must pass for each second of waiting beyond that; 0: any progress is enough.
+    pub body_rate: u32,
     /// Longest time a connection stays open between requests.
     pub idle_timeout: Duration,
+    /// Fields of a request head; at least 8.
+    pub header_fields: usize,
     /// Octets of a request head.
     pub header_bytes: usize,
     /// Octets of a request target; never more than `header_bytes`.
@@ -153,6 +186,20 @@ pub struct Limits {
 pub struct AgentConfig {
     /// Product tokens that every crawler is judged as, most specific first. Empty: taken from each User-Agent field.
     pub product_tokens: Vec<ProductToken>,
+    /// What happens where none of the product tokens that are configured, here or for a client, is part of the
+    /// User-Agent that is sent (RFC 9309, section 2.2.1).
+    pub mismatch: Mismatch,
+    /// Crawlers that name no product token are denied.
+    pub require_identity: bool,
+}
+
+/// What happens where a crawler is judged as another one than it says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mismatch {
+    /// The record says so.
+    Record,
+    /// It is denied.
+    Deny,
 }
 
 /// `[robots]`
@@ -168,6 +215,10 @@ pub struct RobotsConfig {
     pub first_byte_timeout: Duration,
     /// Longest time for a whole fetch, redirects included.
     pub fetch_timeout: Duration,
+    /// Fetches under way at the same time, whatever their origins; at least 1.
+    pub max_fetches: usize,
+    /// Fetches begun per second, whatever their origins, above 0; `None`: as many as are due.
+    pub fetches_per_second: Option<f64>,
     /// How long a crawler's request waits for the file before it is deferred as `robots_pending`.
     pub hold: Duration,
     /// Frequent misspellings and lines that lack their colon count.
@@ -257,10 +308,33 @@ pub struct CacheConfig {
 pub struct PaceConfig {
     /// Requests per second to one origin, above 0; `None`: as many as come.
     pub requests_per_second: Option<f64>,
-    /// Requests that may follow each other at once; at least 1.
+    /// Requests that may follow each other at once; at least 1. Of the rate above only.
     pub burst: u32,
+    /// Requests under way to one origin, from all crawlers together; at least 1. `None`: as many as come.
+    pub concurrency: Option<u32>,
+    /// The bounds above also hold over all origins at one address together.
+    pub per_address: bool,
+    /// What becomes of `Crawl-delay` and `Request-rate` in a robots.txt.
+    pub crawl_delay: CrawlDelay,
+    /// The longest interval that a robots.txt can ask for.
+    pub max_crawl_delay: Duration,
+    /// An origin that asks for it (429, 503), slows down or cannot be reached is asked less often for a while.
+    pub backoff: bool,
+    /// Longest time that an origin is left alone at its wish, and longest interval that it is asked in afterwards.
+    pub backoff_max: Duration,
     /// Longest time a request is held back before it is deferred as `paced`.
     pub max_hold: Duration,
+    /// Requests held back at the same time, of all clients at all origins; of one client at one origin, half of them.
+    pub max_held: usize,
+}
+
+/// What becomes of the interval that a robots.txt asks for. RFC 9309 knows none: some crawlers follow it, some do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CrawlDelay {
+    /// It is kept.
+    Honour,
+    /// It is shown, and nothing else.
+    Record,
 }
 
 /// `[tls]`
@@ -278,6 +352,9 @@ pub struct TlsConfig {
     pub tunnel: Vec<HostPattern>,
     /// PEM files with CAs that are trusted for origins beside the system's.
     pub extra_roots: Vec<PathBuf>,
+    /// What a CA that is created is held to, for ever, by its certificate (RFC 5280, section 4.2.1.10). Empty: nothing.
+    /// Hosts outside are not intercepted.
+    pub name_constraints: Vec<Subtree>,
 }
 
 /// `[egress]`
@@ -329,6 +406,32 @@ pub struct LogConfig {
     pub redact_query: bool,
     /// Filter of the program's own messages on standard error, as `tracing_subscriber::EnvFilter` reads it.
     pub level: String,
+    /// How they are written there.
+    pub format: LogFormat,
+}
+
+/// How the program's own messages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// `[telemetry]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct TelemetryConfig {
+    /// Where an OpenTelemetry collector takes OTLP over HTTP, without a slash at its end; `None`: nothing is sent.
+    pub otlp_endpoint: Option<String>,
+    /// A file with fields that each delivery carries, `name: value` on each line; `None`: none.
+    pub headers_file: Option<PathBuf>,
+    /// What this instance is called there.
+    pub service_name: String,
+    /// Share of the exchanges that are traced where their crawler does not say, from 0, which is none at all, to 1.
+    pub sample: f64,
+    /// The program's own messages are sent, too.
+    pub logs: bool,
 }
 
 /// Which decisions are recorded.
@@ -394,6 +497,31 @@ pub enum Durability {
 pub struct AdminConfig {
     /// A Unix socket for commands that must reach the running process; `None`: they cannot.
     pub socket: Option<PathBuf>,
+    /// Where `serve` shows the console, the API, health and metrics over HTTP; `None`: nowhere. Port 0 asks the system
+    /// for a free one.
+    pub address: Option<SocketAddr>,
+    /// A file that holds the token which whoever asks there must show, made if it is missing; `None`: nobody has to,
+    /// which is allowed on loopback only.
+    pub token_file: Option<PathBuf>,
+    /// Names by which that address is reached, canonical, beside `localhost` and its bare addresses.
+    pub hosts: Vec<String>,
+    /// Open connections there; at least 1.
+    pub connections: usize,
+}
+
+impl AdminConfig {
+    /// What to do about an address that is reachable from other machines while nobody needs a token.
+    pub const EXPOSED: &str = "reachable from other machines; name a file for the token that they must show, \
+        token_file = \"admin.token\", or listen on 127.0.0.1 and reach it by ssh -L";
+
+    /// Whether whoever can reach the address may be let in: on loopback, or with a token.
+    #[must_use]
+    pub fn is_guarded(&self) -> bool {
+        self.token_file.is_some()
+            || self
+                .address
+                .is_none_or(|address| address.ip().to_canonical().is_loopback())
+    }
 }
 
 /// `[policy]` and `[[override]]`

@@ -10,6 +10,7 @@
 //! robots.txt, or a name that leads elsewhere today.
 
 mod address;
+mod counts;
 mod dial;
 mod failure;
 mod pool;
@@ -21,7 +22,7 @@ pub mod walls;
 use std::fmt;
 use std::future::{Ready, ready};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Once};
@@ -39,13 +40,15 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tower_service::Service;
 
+use self::counts::Counts;
 use self::dial::{Dialler, is_local};
 pub use self::failure::Failure;
 pub use self::pool::Inbound;
 use self::pool::{Lease, Past, Pool};
 pub use self::walls::Prohibited;
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::config::Config;
+use crate::metrics::Registry;
 use crate::policy::Permit;
 use crate::rep::{Origin, Scheme};
 use crate::robots::fetch::RobotsErrand;
@@ -78,6 +81,7 @@ struct Shared {
     connect_timeout: Duration,
     idle_timeout: Duration,
     sweeping: Once,
+    counts: Counts,
 }
 
 /// A response head, and where it came from.
@@ -116,6 +120,7 @@ impl Egress {
             connect_timeout: upstream.connect_timeout,
             idle_timeout: upstream.idle_timeout,
             sweeping: Once::new(),
+            counts: Counts::default(),
         })))
     }
 
@@ -124,6 +129,11 @@ impl Egress {
     pub fn reconfigure(&self, config: &Config) {
         self.0.dialler.reconfigure(config);
         self.0.pool.empty();
+    }
+
+    /// Shows what is counted of connections.
+    pub fn register(&self, registry: &mut Registry) {
+        self.0.counts.register(registry, Arc::clone(&self.0.pool));
     }
 
     /// Learns what this proxy listens on, which is never dialled.
@@ -151,6 +161,14 @@ impl Egress {
         }
     }
 
+    /// The address that stands for all those that an origin's name leads to: the lowest, so that it is the same whatever
+    /// order they come in. None where that cannot be told, or a proxy on the way knows it alone.
+    pub async fn address_of(&self, origin: &Origin) -> Option<IpAddr> {
+        let within = self.0.connect_timeout;
+        let found = timeout(within, self.0.dialler.addresses(origin)).await;
+        found.ok()?.ok()?.into_iter().min()
+    }
+
     /// Whether a CONNECT may ask for this origin's port.
     ///
     /// # Errors
@@ -162,7 +180,7 @@ impl Egress {
     /// Sends a request on its errand and waits for the response head. Method, fields and body are the
     /// caller's; where it goes, what it asks for and how long a connection may take are the errand's. A page's
     /// head may take as long as the caller waits, a robots.txt's as long as its errand says from the
-    /// moment that there is a connection.
+    /// moment that there is a connection. It is sent `now`.
     ///
     /// # Errors
     /// What went wrong, as [`Failure`] tells it; no response head came.
@@ -170,6 +188,7 @@ impl Egress {
         &self,
         errand: Errand,
         mut request: Request<Outgoing>,
+        now: Moment,
     ) -> Result<Received, Failure> {
         let (origin, path) = match &errand {
             Errand::Page(permit) => (&permit.target().origin, &permit.target().path),
@@ -184,7 +203,8 @@ impl Egress {
         };
         *request.uri_mut() = Uri::from(path.clone());
         *request.version_mut() = Version::HTTP_11;
-        while let Some(lease) = self.0.pool.take(origin) {
+        let mut now = Some(now);
+        while let Some(lease) = self.0.pool.take(origin, now.take()) {
             let is_doubtful = lease.idle_for >= DOUBTFUL || lease.past == Past::Once;
             let spare = is_doubtful.then(|| copy_if_safe(&request)).flatten();
             match (answer(lease, request, to_answer).await, spare) {
@@ -229,8 +249,11 @@ impl Shared {
             let stream = self.dialler.dial(origin).await?;
             let peer = stream.peer_addr().map_err(|error| Failure::of(&error))?;
             let mut tls = HttpsConnector::from((Dialled(Some(stream)), Arc::clone(&self.tls)));
-            let io = tls.call(uri).await;
-            Ok((io.map_err(|error| Failure::of(&*error))?, peer))
+            let io = tls.call(uri).await.map_err(|error| Failure::of(&*error));
+            if origin.scheme() == Scheme::Https {
+                self.counts.shook(&io);
+            }
+            Ok((io?, peer))
         };
         let (io, peer) = timeout(within, connecting)
             .await
@@ -243,7 +266,11 @@ impl Shared {
             .await
             .map_err(|error| Failure::of(&error))?;
         // Its end is seen by the exchange that it carries, or by the pool.
-        tokio::spawn(async move { drop(connection.with_upgrades().await) });
+        let open = self.counts.opened();
+        tokio::spawn(async move {
+            drop(connection.with_upgrades().await);
+            drop(open);
+        });
         self.sweeping.call_once(|| {
             let every = (self.idle_timeout / 2).max(Duration::from_secs(1));
             tokio::spawn(Pool::sweep(Arc::downgrade(&self.pool), every));
@@ -318,7 +345,8 @@ fn address(origin: &Origin) -> Option<Uri> {
     }
 }
 
-fn tls_config(extra_roots: &[PathBuf]) -> Result<rustls::ClientConfig, TrustError> {
+/// TLS as it is spoken to others, whose certificates are verified: by the roots of the system and these.
+pub(crate) fn tls_config(extra_roots: &[PathBuf]) -> Result<rustls::ClientConfig, TrustError> {
     let roots = trust::upstream_roots(extra_roots)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = rustls::ClientConfig::builder_with_provider(provider)

@@ -1,9 +1,10 @@
 //! The one asynchronous question: may this go out, now?
 //!
 //! Plain requests, intercepted ones and tunnels all ask here, and nowhere else. In order: can the
-//! decision be recorded; has a person asserted anything; what does the origin's robots.txt say; is it this origin's
-//! turn.
+//! decision be recorded; does the crawler say who it is; has a person asserted anything; what does the origin's
+//! robots.txt say; has the client anything left; is it this origin's turn.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,18 +16,21 @@ use tokio::sync::watch;
 
 use crate::agent::{Agent, Agents};
 use crate::audit::Log;
-use crate::client::Client;
+use crate::client::account::Spent;
+use crate::client::{Client, Clients};
 use crate::clock::{Clock, Moment};
-use crate::config::{Config, Mode, PolicyConfig};
+use crate::config::{AgentConfig, Config, Mode, PolicyConfig};
 use crate::egress::{Egress, Prohibited};
-use crate::pace::{Pace, TooEarly};
+use crate::pace::{self, Ask, InForce, Pace, TooEarly};
+use crate::policy::identity::Required;
 use crate::policy::overrides::{Override, Overrides};
 use crate::policy::reporting::Reporting;
 use crate::policy::terms::Terms;
-use crate::policy::{self, Decision, Reason, Ruling, Target, Verdict};
+use crate::policy::{self, Decision, Permit, Reason, Ruling, Target, Verdict};
 use crate::rep::Origin;
 use crate::robots::registry::{Memory, Registry, View};
 use crate::robots::state::{Stance, State};
+use crate::robots::wish::Wish;
 
 /// Decides, after fetching and waiting for what a decision needs.
 pub struct Gate {
@@ -35,6 +39,7 @@ pub struct Gate {
     pace: Pace,
     log: Arc<Log>,
     clock: Clock,
+    clients: Clients,
     agents: ArcSwap<Agents>,
     operator: ArcSwap<Operator>,
     /// Overrides by where they come from, to be put together when one of them changes.
@@ -47,20 +52,20 @@ pub struct Gate {
 struct Operator {
     overrides: Overrides,
     reporting: Reporting,
+    required: Required,
 }
 
 impl Operator {
-    /// The mode that what a client asks of an origin is judged in: report, if it or anything else of it says so.
-    fn mode(&self, origin: &Origin, client: &Client, address: IpAddr) -> Mode {
-        match client.mode {
-            Some(Mode::Report) => Mode::Report,
-            _ => self.reporting.mode(origin, address),
-        }
+    /// The mode that what a client asks of an origin is judged in.
+    fn mode(&self, origin: &Origin, asker: &Asker<'_>) -> Mode {
+        self.reporting
+            .mode(origin, asker.client.mode, asker.address)
     }
 }
 
 struct Asserted {
     config: PolicyConfig,
+    agent: AgentConfig,
     stored: Vec<Override>,
 }
 
@@ -70,6 +75,7 @@ impl Asserted {
         Operator {
             overrides: Overrides::new(all.cloned()),
             reporting: Reporting::of(&self.config),
+            required: Required::of(&self.agent),
         }
     }
 }
@@ -94,6 +100,55 @@ pub struct Cleared {
     pub ruling: Ruling,
     /// How long the request was held for robots.txt and for politeness.
     pub hold: Duration,
+    /// Its turn, for as long as it is under way; none where it takes none.
+    pub turn: Option<pace::Turn>,
+    /// What held or refused it, or was shortened, of its origin's pace.
+    pub pace: Option<InForce>,
+}
+
+impl Cleared {
+    /// What takes no turn.
+    fn at_once(ruling: Ruling, hold: Duration) -> Cleared {
+        Cleared {
+            ruling,
+            hold,
+            turn: None,
+            pace: None,
+        }
+    }
+}
+
+/// A decision without a permit: somebody else sends what it lets out.
+#[derive(Debug)]
+pub struct Advised {
+    /// What was decided.
+    pub decision: Decision,
+    /// How long that was held for robots.txt and, where a turn was taken, for politeness.
+    pub hold: Duration,
+    /// What held or refused it, or was shortened, of its origin's pace.
+    pub pace: Option<InForce>,
+}
+
+impl Advised {
+    fn of(cleared: Cleared) -> Advised {
+        let decision = match cleared.ruling {
+            Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
+        };
+        Advised {
+            decision,
+            hold: cleared.hold,
+            pace: cleared.pace,
+        }
+    }
+}
+
+/// Whether advice waits for its origin's turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pacing {
+    /// It waits for a turn, and takes it.
+    InTurn,
+    /// Whoever asks sees to the pace.
+    AtOnce,
 }
 
 /// What wants to go out.
@@ -110,17 +165,21 @@ impl Gate {
     pub fn new(config: &Config, egress: Egress, log: Arc<Log>, clock: Clock) -> Gate {
         let asserted = Asserted {
             config: config.policy.clone(),
+            agent: config.agent.clone(),
             stored: Vec::new(),
         };
+        let pace = Pace::new(&config.pace, clock.clone());
         let gate = Gate {
             egress: egress.clone(),
             registry: Registry::with_memory(
                 config.robots.clone(),
                 egress,
                 Memory::of(&log),
+                pace.clone(),
                 clock.clone(),
             ),
-            pace: Pace::new(&config.pace, clock.clone()),
+            pace,
+            clients: Clients::new(config, clock.clone()),
             log,
             clock,
             agents: ArcSwap::from_pointee(Agents::new(&config.agent.product_tokens)),
@@ -138,10 +197,12 @@ impl Gate {
         self.register_terms(config);
         self.registry.reconfigure(config.robots.clone());
         self.pace.reconfigure(&config.pace);
+        self.clients.reconfigure(config);
         let agents = Agents::new(&config.agent.product_tokens);
         self.agents.store(Arc::new(agents));
         let mut asserted = self.asserted.lock();
         asserted.config = config.policy.clone();
+        asserted.agent = config.agent.clone();
         self.operator.store(Arc::new(asserted.operator()));
         self.changes.send_replace(());
     }
@@ -176,14 +237,24 @@ impl Gate {
 
     /// Sees to it that the settings that records name are kept with them.
     fn register_terms(&self, config: &Config) {
-        let terms = Terms::of(&config.robots);
-        let digest = terms.digest().to_string();
-        self.log.policy(digest.into(), terms.text().into());
+        let profiles = config.clients.iter().filter_map(|client| client.profile);
+        let profiles: HashSet<_> = profiles.collect();
+        let clients = profiles.into_iter().map(|name| config.robots.under(name));
+        let all = std::iter::once(config.robots.clone()).chain(clients);
+        for terms in all.map(|robots| Terms::of(&robots)) {
+            let digest = terms.digest().to_string();
+            self.log.policy(digest.into(), terms.text().into());
+        }
     }
 
-    /// As whom a request with these fields is judged.
-    pub fn identify(&self, headers: &HeaderMap) -> Arc<Agent> {
-        self.agents.load().identify(headers)
+    /// As whom a request of `client` with these fields is judged.
+    pub fn identify(&self, client: &Client, headers: &HeaderMap) -> Arc<Agent> {
+        self.agents.load().identify(client, headers)
+    }
+
+    /// Who the clients are.
+    pub fn clients(&self) -> &Clients {
+        &self.clients
     }
 
     /// What is known of origins.
@@ -200,46 +271,207 @@ impl Gate {
         asked: Moment,
     ) -> Cleared {
         if self.log.ready().await.is_err() {
-            return Cleared {
-                ruling: Ruling::Refuse(Decision::bare(Reason::LogFailed, asked)),
-                hold: Duration::ZERO,
-            };
+            let ruling = Ruling::Refuse(Decision::bare(Reason::LogFailed, asked));
+            return Cleared::at_once(ruling, Duration::ZERO);
         }
-        let ruling = self.judge(kind, target, asker, asked).await;
+        let mut ruling = self.judge(kind, target, asker, asked).await;
+        if asker.client.is_bounded() {
+            // Boxed: most clients are not.
+            ruling = Box::pin(self.charge(kind, ruling, asker)).await;
+        }
         let hold = ruling.decision().at.since(asked);
         let (permit, decision) = match ruling {
-            Ruling::Clear(permit, decision) if self.has_to_wait(&decision) => (permit, decision),
-            ruling => return Cleared { ruling, hold },
+            Ruling::Clear(permit, decision) if self.takes_turn(&permit, &decision) => {
+                (permit, decision)
+            }
+            ruling => return Cleared::at_once(ruling, hold),
         };
-        // Boxed: a rare wait should not burden every request's future.
-        let origin = permit.target().origin.clone();
-        match Box::pin(self.pace.turn(&origin)).await {
-            Ok(Duration::ZERO) => Cleared {
+        let wish = self.wish(&decision, asker);
+        let ask = Ask {
+            origin: &permit.target().origin,
+            wish: wish.as_ref(),
+        };
+        if let Some(turn) = self.pace.try_turn(ask, decision.at) {
+            let kept = wish.and_then(|wish| self.pace.kept_of(&wish));
+            return Cleared {
                 ruling: Ruling::Clear(permit, decision),
                 hold,
-            },
-            // What was known when the wait began may not hold any more.
-            Ok(paced) => {
+                turn: Some(turn),
+                pace: kept.filter(|pace| pace.clamped),
+            };
+        }
+        // Boxed: a rare wait should not burden every request's future.
+        Box::pin(self.await_turn(kind, permit, decision, wish, asker, hold)).await
+    }
+
+    /// May `target` go out, now, by the hand of somebody else? As [`clear`](Gate::clear), but nobody may send anything
+    /// on it from here.
+    pub async fn advise(
+        &self,
+        kind: Kind,
+        target: Target,
+        asker: &Asker<'_>,
+        asked: Moment,
+        pacing: Pacing,
+    ) -> Advised {
+        let origin = target.origin.clone();
+        let mut advised = match pacing {
+            Pacing::InTurn => Advised::of(self.clear(kind, target, asker, asked).await),
+            Pacing::AtOnce if self.log.ready().await.is_err() => {
+                let ruling = Ruling::Refuse(Decision::bare(Reason::LogFailed, asked));
+                Advised::of(Cleared::at_once(ruling, Duration::ZERO))
+            }
+            Pacing::AtOnce => {
+                let ruling = self.judge(kind, target, asker, asked).await;
+                let hold = ruling.decision().at.since(asked);
+                Advised::of(Cleared::at_once(ruling, hold))
+            }
+        };
+        // Our own walls stand where we dial. What nobody has dialled for this decision is looked up for it.
+        if advised.decision.basis.is_none()
+            && advised.decision.lets_out()
+            && let Err(wall) = self.egress.examine(&origin).await
+        {
+            advised.decision = Decision::walled(wall, advised.decision.at);
+        }
+        advised
+    }
+
+    /// Enters what would go out in its client's account; holds it until it is the client's turn, and judges it anew
+    /// then. Before its origin's turn: one that was given is not kept waiting.
+    async fn charge(&self, kind: Kind, ruling: Ruling, asker: &Asker<'_>) -> Ruling {
+        let (permit, decision) = match ruling {
+            Ruling::Clear(permit, decision) if decision.reason != Reason::RobotsTxt => {
+                (permit, decision)
+            }
+            ruling => return ruling,
+        };
+        let now = self.clock.now();
+        match self.clients.enter(asker.client, now) {
+            Ok(Duration::ZERO) => Ruling::Clear(permit, decision),
+            Ok(hold) => {
+                tokio::time::sleep(hold).await;
                 let now = self.clock.now();
-                let again = self.judge(kind, permit.surrender(), asker, now);
-                Cleared {
-                    ruling: Box::pin(again).await,
+                self.judge(kind, permit.surrender(), asker, now).await
+            }
+            Err(Spent(retry_at)) => Ruling::Refuse(Decision {
+                retry_at: Some(retry_at),
+                ..Decision::bare(Reason::QuotaSpent, now)
+            }),
+        }
+    }
+
+    /// Waits for the turn of what was cleared.
+    async fn await_turn(
+        &self,
+        kind: Kind,
+        permit: Permit,
+        decision: Decision,
+        wish: Option<Arc<Wish>>,
+        asker: &Asker<'_>,
+        hold: Duration,
+    ) -> Cleared {
+        let began = self.clock.now();
+        let origin = permit.target().origin.clone();
+        let address = match self.pace.is_per_address() {
+            true => self.egress.address_of(&origin).await,
+            false => None,
+        };
+        let ask = Ask {
+            origin: &origin,
+            wish: wish.as_ref(),
+        };
+        let client = asker.client.key(asker.address);
+        match self.pace.turn(ask, &client, address).await {
+            Ok((turn, pace)) => {
+                let now = self.clock.now();
+                let paced = now.since(began);
+                let kept = wish.and_then(|wish| self.pace.kept_of(&wish));
+                let cleared = Cleared {
+                    ruling: Ruling::Clear(permit, decision),
                     hold: hold + paced,
+                    turn: Some(turn),
+                    pace: pace.or(kept.filter(|pace| pace.clamped)),
+                };
+                match cleared.pace {
+                    _ if paced.is_zero() => cleared,
+                    // What was known when the wait began may not hold any more.
+                    _ => self.judge_again(kind, cleared, asker, now).await,
                 }
             }
-            Err(TooEarly(retry_at)) => Cleared {
-                ruling: policy::await_turn(permit, decision, retry_at),
-                hold,
+            Err(TooEarly { at, pace }) => Cleared {
+                ruling: policy::await_turn(permit, decision, at),
+                hold: hold + self.clock.now().since(began),
+                turn: None,
+                pace: Some(pace),
             },
         }
     }
 
+    /// Judges anew what was held. A turn that it does not need now is given back.
+    async fn judge_again(
+        &self,
+        kind: Kind,
+        held: Cleared,
+        asker: &Asker<'_>,
+        now: Moment,
+    ) -> Cleared {
+        let Cleared {
+            ruling,
+            hold,
+            turn,
+            pace,
+        } = held;
+        let ruling = match ruling {
+            Ruling::Clear(permit, _) => self.judge(kind, permit.surrender(), asker, now).await,
+            refused @ Ruling::Refuse(_) => refused,
+        };
+        let is_allowed = ruling.decision().verdict() == Verdict::Allow;
+        let turn = match turn {
+            Some(turn) if !is_allowed => {
+                turn.give_back();
+                None
+            }
+            turn => turn,
+        };
+        Cleared {
+            ruling,
+            hold,
+            turn,
+            pace,
+        }
+    }
+
     /// Whether it goes out only when it is its origin's turn. What enforcement would have denied takes no turn, and
-    /// robots.txt needs none.
-    fn has_to_wait(&self, decision: &Decision) -> bool {
-        !self.pace.is_unlimited()
-            && decision.reason != Reason::RobotsTxt
-            && decision.verdict() == Verdict::Allow
+    /// robots.txt waits for none.
+    fn takes_turn(&self, permit: &Permit, decision: &Decision) -> bool {
+        if self.pace.is_unlimited() || decision.verdict() != Verdict::Allow {
+            return false;
+        }
+        let is_robots_txt = decision.reason == Reason::RobotsTxt;
+        if is_robots_txt {
+            self.pace.count_robots(&permit.target().origin);
+        }
+        !is_robots_txt
+    }
+
+    /// What the origin's robots.txt asks this crawler to keep, where that is honoured and the file is what was judged by.
+    fn wish(&self, decision: &Decision, asker: &Asker<'_>) -> Option<Arc<Wish>> {
+        if !self.pace.honours_wishes() {
+            return None;
+        }
+        match decision.reason {
+            Reason::RobotsAllow | Reason::NoRules => {
+                let snapshot = decision.basis.as_ref()?.snapshot()?;
+                snapshot.wish(&asker.agent.tokens)
+            }
+            _ => None,
+        }
+    }
+
+    /// The pace of all origins.
+    pub fn pace(&self) -> &Pace {
+        &self.pace
     }
 
     /// Whether something may open a tunnel in which neither TLS nor HTTP is spoken. As for all others, nothing goes out
@@ -253,7 +485,7 @@ impl Gate {
 
     fn judge_opaque(&self, target: Target, asker: &Asker<'_>, now: Moment) -> Ruling {
         let operator = self.operator.load();
-        let mode = operator.mode(&target.origin, asker.client, asker.address);
+        let mode = operator.mode(&target.origin, asker);
         policy::decide_opaque(target, mode, now)
     }
 
@@ -271,10 +503,13 @@ impl Gate {
             mut stance,
             mut now,
             mut by,
-        } = self.registry.view(&target.origin, asker.user_agent).await;
+        } = self
+            .registry
+            .view_under(&target.origin, asker.user_agent, asker.client.profile)
+            .await;
         if stance.is_walled() {
             // Boxed: it should not burden every request's future.
-            let walled = Box::pin(self.examine(&target.origin, &state, asker.user_agent));
+            let walled = Box::pin(self.examine(&target.origin, &state, asker));
             match walled.await {
                 Ok(open) => {
                     View {
@@ -311,13 +546,17 @@ impl Gate {
         &self,
         origin: &Origin,
         seen: &Arc<State>,
-        user_agent: Option<&HeaderValue>,
+        asker: &Asker<'_>,
     ) -> Result<View, Prohibited> {
         self.egress.examine(origin).await?;
-        Ok(self.registry.doubt(origin, seen, user_agent).await)
+        let profile = asker.client.profile;
+        Ok(self
+            .registry
+            .doubt(origin, seen, asker.user_agent, profile)
+            .await)
     }
 
-    /// What rests on no robots.txt: the file itself, and what a person has asserted. Else the target, and the mode that
+    /// What rests on no robots.txt: the file itself, who the crawler is, and what a person has asserted. Else the target, and the mode that
     /// it is judged in.
     fn judge_without_robots(
         &self,
@@ -327,11 +566,17 @@ impl Gate {
         now: Moment,
     ) -> Result<Ruling, (Target, Mode)> {
         let operator = self.operator.load();
-        let mode = operator.mode(&target.origin, asker.client, asker.address);
+        let mode = operator.mode(&target.origin, asker);
         let overrides = &operator.overrides;
+        let identify = |target| {
+            let (agent, required) = (asker.agent, operator.required);
+            policy::identity::decide_by_identity(target, agent, required, mode, now)
+        };
         let decided = match kind {
-            Kind::Tunnel => policy::decide_tunnel_by_override(target, overrides, mode, now),
+            Kind::Tunnel => identify(target)
+                .or_else(|target| policy::decide_tunnel_by_override(target, overrides, mode, now)),
             Kind::Request => policy::clear_robots_txt(target, mode, now)
+                .or_else(identify)
                 .or_else(|target| policy::decide_by_override(target, overrides, mode, now)),
         };
         decided.map_err(|target| (target, mode))

@@ -1,342 +1,581 @@
 //! Politeness: how often one origin is asked, whoever asks.
 //!
-//! One limiter per origin (governor's cell-rate algorithm on our clock). A request beyond the pace is held
-//! for its turn; one whose turn comes later than the longest hold is told when to come again.
+//! Each origin has one pace, shared by all clients. From one request to the next passes at least the longest of
+//!
+//! - the operator's own interval (`[pace] requests_per_second`, in bursts of `burst`),
+//! - the interval that its robots.txt asks this crawler to keep, where the operator honours that ([`wish`]), each group
+//!   of the file since its own last request,
+//! - the gap of an origin that is in trouble (`backoff`), and its `Retry-After`.
+//!
+//! No more than `concurrency` requests are under way, and where `per_address` is set, own interval and concurrency hold
+//! over all origins at one address together: the lowest of those that the origin's name leads to, looked up before the
+//! turn. Where an upstream proxy looks names up, nobody here knows the address, and nothing holds over several origins.
+//!
+//! A request beyond the pace is *held*. Those who wait at an origin are let go client by client in rounds (`queue`), so
+//! a client that floods it delays its own requests, and others by one request a round. A request that hangs up leaves its
+//! place; one that would wait for longer than `max_hold`, or would be one too many, is told at once when to come again.
+//! A held request costs its connection, its head and a place here: 20 KiB as a rule, and no more than `[limits]
+//! header_bytes` beyond that. So `max_held` bounds octets, too; one client has half of it at one origin at most.
+//!
+//! A robots.txt counts as a request. Its fetch goes before all who wait, when it is due or has waited for `max_hold`: who
+//! waits for it waits longer than anybody. What a redirect of it asks for counts and waits for nothing, as does a
+//! robots.txt that a crawler asks for itself.
+//!
+//! Times are those at which requests are let go, by the wall clock and to the millisecond; how long each is on its way
+//! is the network's. When it is set back, what was done goes back with it. Paces
+//! can change at any time: what was let through counts by the new one. Kept are at most [`KEPT`] origins; past it, those
+//! go that have nothing to remember, and then those asked least recently.
+//!
+//! Not governor's limiter: that takes a turn in the act of asking whether there is one, and a request here needs several
+//! at once or none. Where one limit is all there is, for all fetches of robots.txt (`fetches`), it is governor's.
+//!
+//! [`wish`]: crate::robots::wish
 
-use std::num::NonZeroU32;
+mod backoff;
+mod fetches;
+mod lane;
+mod meter;
+mod queue;
+mod regime;
+mod track;
+
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use dashmap::DashMap;
-use governor::middleware::NoOpMiddleware;
-use governor::nanos::Nanos;
-use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter};
+use parking_lot::Mutex;
+use tokio::time::{sleep, timeout};
 
+use self::backoff::Outcome;
+pub use self::fetches::Fetches;
+use self::lane::{Claim, Entry, Lane};
+use self::regime::Regime;
+use self::track::Due;
+use crate::client::ClientKey;
 use crate::clock::{Clock, Moment};
-use crate::config::PaceConfig;
+use crate::config::{CrawlDelay, PaceConfig};
 use crate::rep::Origin;
+use crate::robots::wish::Wish;
 
-/// Limiters kept; past it, those that have no effect any more are dropped.
+/// Origins kept, and addresses.
 const KEPT: usize = 100_000;
 
-type Limiter = RateLimiter<NotKeyed, InMemoryState, Ticks, NoOpMiddleware<Nanos>>;
+/// Part of what is kept that goes at once, so that looking through it is paid for by many requests.
+const SHARE: usize = 16;
 
-/// The pace of all origins.
-pub struct Pace {
+/// When to come again where nobody can tell: what is waited for is others' requests to end.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Timers may be late: whoever's turn comes just at the end of the longest hold is to have it.
+const GRACE: Duration = Duration::from_millis(20);
+
+/// The group of a robots.txt that an interval is kept for.
+type Group = Arc<str>;
+
+/// The pace of all origins. Clones share it.
+#[derive(Clone)]
+pub struct Pace(Arc<Shared>);
+
+struct Shared {
     regime: ArcSwap<Regime>,
     clock: Clock,
+    origins: Lanes<Origin>,
+    addresses: Lanes<IpAddr>,
+    /// Requests that wait now.
+    held: AtomicUsize,
+    waited: AtomicU64,
+    refused: AtomicU64,
 }
 
-/// One pace, and the limiters that go by it: they are replaced together.
-struct Regime {
-    config: PaceConfig,
-    quota: Option<Quota>,
-    limiters: DashMap<Origin, Arc<Limiter>, ahash::RandomState>,
+/// Lanes by what they belong to.
+struct Lanes<K> {
+    lanes: DashMap<K, Arc<Lane>, ahash::RandomState>,
+    /// Only one task evicts at a time.
+    evicting: Mutex<()>,
 }
 
-/// A request came too early and may come again at this moment.
+/// What bounds the requests to an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooEarly(pub Moment);
+pub struct InForce {
+    /// The least time from one request to the next; of a rest, how long it is; zero where time is not what is waited
+    /// for.
+    pub interval: Duration,
+    /// What makes it so.
+    pub source: Source,
+    /// The robots.txt asks for more than the operator lets it (`max_crawl_delay`).
+    pub clamped: bool,
+}
+
+/// What makes a request wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// `[pace] requests_per_second`.
+    Own,
+    /// `Crawl-delay` in the origin's robots.txt.
+    CrawlDelay,
+    /// `Request-rate` there.
+    RequestRate,
+    /// The origin has said that it is asked too much, slows down or cannot be reached.
+    Backoff,
+    /// As many requests are under way to it as may be.
+    Concurrency,
+    /// The same bounds, over all origins at the address (`[pace] per_address`).
+    Address,
+    /// As many requests are held as may be.
+    MaxHeld,
+}
+
+/// What wants a turn.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// Where it goes.
+    pub origin: &'a Origin,
+    /// What the origin's robots.txt asks this crawler to keep, where that is to be honoured.
+    pub wish: Option<&'a Arc<Wish>>,
+}
+
+/// A request may go. It counts as under way until this is dropped.
+#[derive(Debug)]
+#[must_use = "the request is under way for as long as this is kept"]
+pub struct Turn {
+    lane: Arc<Lane>,
+    at_address: Option<Box<Turn>>,
+    /// When it was given.
+    at: Moment,
+    /// Names it in its lane.
+    number: u64,
+}
+
+/// A request came too early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooEarly {
+    /// When it may come again.
+    pub at: Moment,
+    /// Why.
+    pub pace: InForce,
+}
+
+/// How many were held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests that wait for their turn now.
+    pub held: usize,
+    /// Requests that have waited and had their turn, since the start.
+    pub waited: u64,
+    /// Requests that were told to come again later, since the start.
+    pub refused: u64,
+}
 
 impl Pace {
     /// With the configured pace, on `clock`.
     pub fn new(config: &PaceConfig, clock: Clock) -> Pace {
-        Pace {
+        Pace(Arc::new(Shared {
             regime: ArcSwap::from_pointee(Regime::of(config)),
             clock,
-        }
+            origins: Lanes::default(),
+            addresses: Lanes::default(),
+            held: AtomicUsize::new(0),
+            waited: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }))
     }
 
-    /// Puts a new pace in force. Turns given under the old one are forgotten, unless the new one is the
-    /// same: reading a configuration again must not let a burst through.
+    /// Puts a new pace in force, also for those who wait. What was let through counts by it: reading a configuration
+    /// again lets no burst through, whatever it says.
     pub fn reconfigure(&self, config: &PaceConfig) {
-        if self.regime.load().config != *config {
-            self.regime.store(Arc::new(Regime::of(config)));
+        if self.0.regime.load().config == *config {
+            return;
+        }
+        let regime = Arc::new(Regime::of(config));
+        self.0.regime.store(Arc::clone(&regime));
+        for lane in &self.0.origins.lanes {
+            lane.reconsider(&regime);
+        }
+        for lane in &self.0.addresses.lanes {
+            lane.reconsider(&regime);
         }
     }
 
-    /// Whether every request has its turn at once.
+    /// Whether every request has its turn at once, and nobody watches how it goes.
     pub fn is_unlimited(&self) -> bool {
-        self.regime.load().quota.is_none()
+        self.0.regime.load().is_off
     }
 
-    /// Waits for the turn of a request to `origin`; tells how long that took.
+    /// Whether what a robots.txt asks for is kept.
+    pub fn honours_wishes(&self) -> bool {
+        self.0.regime.load().config.crawl_delay == CrawlDelay::Honour
+    }
+
+    /// Whether a turn needs the address of its origin, too.
+    pub fn is_per_address(&self) -> bool {
+        self.0.regime.load().is_per_address()
+    }
+
+    /// Takes a turn at `now`, just past, where there is one without waiting.
+    pub fn try_turn(&self, ask: Ask<'_>, now: Moment) -> Option<Turn> {
+        let regime = self.0.regime.load();
+        if regime.is_per_address() {
+            return None;
+        }
+        let lane = self.0.origin(ask.origin);
+        let passed = match regime.is_quiet && ask.wish.is_none() {
+            true => lane.pass(now),
+            false => None,
+        };
+        passed.or_else(|| lane.take(&self.0, &regime, ask.wish.map(|wish| &**wish)))
+    }
+
+    /// Waits for the turn of a request of `client`. Dropped, it leaves its place.
     ///
     /// # Errors
-    /// [`TooEarly`] when the turn would come after the longest hold. No turn is used up then.
-    pub async fn turn(&self, origin: &Origin) -> Result<Duration, TooEarly> {
-        let regime = self.regime.load_full();
-        let Some(quota) = regime.quota else {
-            return Ok(Duration::ZERO);
-        };
-        let mut limiter = regime.limiter(origin, quota, &self.clock);
-        let start = self.clock.now();
+    /// [`TooEarly`] when the turn comes after the longest hold. No turn is used up then.
+    pub async fn turn(
+        &self,
+        ask: Ask<'_>,
+        client: &ClientKey,
+        address: Option<IpAddr>,
+    ) -> Result<(Turn, Option<InForce>), TooEarly> {
+        let turn = self.0.turn(ask, client, address).await;
+        if turn.is_err() {
+            self.0.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        turn
+    }
+
+    /// Waits for the turn of a fetch of robots.txt, which goes before all others and waits no longer than the longest
+    /// hold.
+    pub async fn turn_for_robots(&self, origin: &Origin) -> Option<Turn> {
+        let started = tokio::time::Instant::now();
         loop {
-            let Err(early) = limiter.check() else {
-                return Ok(self.clock.now().since(start));
-            };
-            let now = self.clock.now();
-            // Ticks are milliseconds: never come back within the one that was refused.
-            let wait = early
-                .wait_time_from(Ticks::at(now))
-                .max(Duration::from_millis(1));
-            if wait > quota.replenish_interval().saturating_mul(2) {
-                // No turn is that far away: the clock was set back, and the limiter remembers a time
-                // that is yet to come.
-                regime.forget(origin, &limiter);
-                limiter = regime.limiter(origin, quota, &self.clock);
-                continue;
+            let regime = self.0.regime.load_full();
+            if regime.is_off {
+                return None;
             }
-            if now.since(start) + wait > regime.config.max_hold {
-                return Err(TooEarly(now + wait));
+            let left = regime.config.max_hold.saturating_sub(started.elapsed());
+            let lane = self.0.origin(origin);
+            match lane.take_for_robots(&self.0, &regime, left.is_zero()) {
+                Ok(turn) => return Some(turn),
+                Err(wait) => sleep(wait.min(left)).await,
             }
-            tokio::time::sleep(wait).await;
-        }
-    }
-}
-
-impl Regime {
-    fn of(config: &PaceConfig) -> Regime {
-        let quota = config.requests_per_second.and_then(|rate| {
-            let interval = Duration::try_from_secs_f64(1.0 / rate).ok()?;
-            let burst = NonZeroU32::new(config.burst.max(1))?;
-            Some(Quota::with_period(interval)?.allow_burst(burst))
-        });
-        Regime {
-            config: config.clone(),
-            quota,
-            limiters: DashMap::default(),
         }
     }
 
-    fn limiter(&self, origin: &Origin, quota: Quota, clock: &Clock) -> Arc<Limiter> {
-        if let Some(limiter) = self.limiters.get(origin) {
-            return Arc::clone(&limiter);
+    /// Counts a request for a robots.txt that waits for no turn.
+    pub fn count_robots(&self, origin: &Origin) {
+        let regime = self.0.regime.load();
+        if !regime.is_off {
+            self.0.origin(origin).count_robots(&self.0, &regime, None);
         }
-        if self.limiters.len() >= KEPT {
-            // A limiter that lets a whole burst through has nothing to remember.
-            let burst = quota.burst_size();
-            self.limiters.retain(|_, limiter| {
-                Arc::strong_count(limiter) > 1 || limiter.check_n(burst).is_err()
-            });
+    }
+
+    /// A fetch of robots.txt goes only now that had its turn before.
+    pub fn restart(&self, turn: &Turn) {
+        let regime = self.0.regime.load();
+        let before = Some(turn.number);
+        turn.lane.count_robots(&self.0, &regime, before);
+    }
+
+    /// Takes in that an origin has answered: `at` what time, with which status and `Retry-After`. `is_telling` says that
+    /// the time that took tells of the origin: the request had no body.
+    pub fn answered(
+        &self,
+        turn: &Turn,
+        status: u16,
+        retry_after: impl FnOnce() -> Option<Duration>,
+        is_telling: bool,
+    ) {
+        let regime = self.0.regime.load();
+        if !regime.config.backoff {
+            return;
         }
-        let fresh = || {
-            let ticks = Ticks(clock.clone());
-            Arc::new(RateLimiter::direct_with_clock(quota, ticks))
+        let now = self.0.clock.now();
+        let outcome = match status {
+            429 | 503 => Outcome::Refused {
+                retry_after: retry_after(),
+            },
+            _ => Outcome::Fine {
+                took: is_telling.then(|| now.since(turn.at)),
+            },
         };
-        Arc::clone(&self.limiters.entry(origin.clone()).or_insert_with(fresh))
+        let most = regime.config.backoff_max;
+        turn.lane.take_in(outcome, turn.at, now, most);
     }
 
-    fn forget(&self, origin: &Origin, limiter: &Arc<Limiter>) {
-        self.limiters
-            .remove_if(origin, |_, known| Arc::ptr_eq(known, limiter));
+    /// Takes in that an origin could not be reached, or did not answer in time.
+    pub fn failed(&self, turn: &Turn) {
+        let regime = self.0.regime.load();
+        if regime.config.backoff {
+            let now = self.0.clock.now();
+            let most = regime.config.backoff_max;
+            turn.lane.take_in(Outcome::Failed, turn.at, now, most);
+        }
+    }
+
+    /// What bounds the requests to an origin now, whatever its robots.txt asks for. None where nothing does, or it was
+    /// not asked for long.
+    pub fn of(&self, origin: &Origin) -> Option<InForce> {
+        let lane = self.0.origins.lanes.get(origin);
+        let lane = lane.map(|lane| Arc::clone(&lane))?;
+        let pace = lane.due(&self.0, &self.0.regime.load()).pace;
+        (!pace.interval.is_zero()).then_some(pace)
+    }
+
+    /// What is kept of what a robots.txt asks for: nothing, where that is only recorded.
+    pub fn kept_of(&self, wish: &Wish) -> Option<InForce> {
+        let regime = self.0.regime.load();
+        (regime.config.crawl_delay == CrawlDelay::Honour).then(|| regime.keep(wish))
+    }
+
+    /// The pace of an origin in no trouble under `config`, whose robots.txt has this wish. None where nothing bounds it.
+    pub fn planned(config: &PaceConfig, wish: Option<&Wish>) -> Option<InForce> {
+        let regime = Regime::of(config);
+        let own = regime
+            .rate
+            .map(|rate| InForce::plain(rate.interval(), Source::Own));
+        let asked = wish.filter(|_| config.crawl_delay == CrawlDelay::Honour);
+        let asked = asked.map(|wish| regime.keep(wish));
+        // Of two that are alike, the operator's own.
+        asked
+            .into_iter()
+            .chain(own)
+            .max_by_key(|pace| pace.interval)
+    }
+
+    /// Requests that wait for their turn now.
+    pub fn held(&self) -> usize {
+        self.0.held.load(Ordering::Relaxed)
+    }
+
+    /// How many were held, and how many refused.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            held: self.held(),
+            waited: self.0.waited.load(Ordering::Relaxed),
+            refused: self.0.refused.load(Ordering::Relaxed),
+        }
     }
 }
 
-/// Our clock in governor's terms.
-#[derive(Debug, Clone)]
-struct Ticks(Clock);
+impl Shared {
+    fn origin(&self, origin: &Origin) -> Arc<Lane> {
+        self.origins.lane(self, origin)
+    }
 
-impl Ticks {
-    fn at(moment: Moment) -> Nanos {
-        Nanos::from(Duration::from_millis(moment.as_millis()))
+    async fn turn(
+        self: &Arc<Self>,
+        ask: Ask<'_>,
+        client: &ClientKey,
+        address: Option<IpAddr>,
+    ) -> Result<(Turn, Option<InForce>), TooEarly> {
+        let regime = self.regime.load_full();
+        let patience = regime.config.max_hold;
+        let lane = self.origin(ask.origin);
+        let claim = Claim {
+            client,
+            wish: ask.wish,
+            address: address.filter(|_| regime.is_per_address()),
+            patience: Some(patience),
+        };
+        let (number, granted, expected) = match lane.enter(self, &regime, claim) {
+            Entry::Gone(turn) => return Ok((turn, None)),
+            Entry::Refused(due) => return Err(self.too_early(due)),
+            Entry::Waits(number, granted, expected) => (number, granted, expected),
+        };
+        drop(regime);
+        let place = Place::new(self, &lane, client, number);
+        let granted = timeout(patience.saturating_add(GRACE), granted).await;
+        drop(place);
+        let turn = match granted {
+            Ok(Ok(granted)) => granted.take(),
+            // Too long, or the runtime ends.
+            Ok(Err(_)) | Err(_) => None,
+        };
+        match turn {
+            Some(turn) => {
+                self.waited.fetch_add(1, Ordering::Relaxed);
+                Ok((turn, Some(expected.pace)))
+            }
+            None => {
+                let regime = self.regime.load();
+                let at_address = claim.address.map(|key| self.addresses.lane(self, &key));
+                let lanes = [Some(lane), at_address].into_iter().flatten();
+                let at = lanes.map(|lane| lane.due(self, &regime).at).max();
+                Err(self.too_early(Due {
+                    at: at.unwrap_or_default(),
+                    ..expected
+                }))
+            }
+        }
+    }
+
+    fn too_early(&self, due: Due) -> TooEarly {
+        let now = self.clock.now();
+        TooEarly {
+            at: if due.at > now { due.at } else { now + SOON },
+            pace: due.pace,
+        }
+    }
+
+    /// Waits for the turn of an address, for as long as that takes.
+    async fn turn_at(self: &Arc<Self>, address: IpAddr, client: &ClientKey) -> Option<Turn> {
+        let regime = self.regime.load_full();
+        if !regime.is_per_address() {
+            return None;
+        }
+        let lane = self.addresses.lane(self, &address);
+        let claim = Claim {
+            client,
+            wish: None,
+            address: None,
+            patience: None,
+        };
+        match lane.enter(self, &regime, claim) {
+            Entry::Gone(turn) => Some(turn),
+            Entry::Waits(_, granted, _) => granted.await.ok()?.take(),
+            Entry::Refused(_) => None,
+        }
     }
 }
 
-impl governor::clock::Clock for Ticks {
-    type Instant = Nanos;
+impl<K: Clone + Eq + std::hash::Hash> Lanes<K> {
+    fn lane(&self, shared: &Shared, key: &K) -> Arc<Lane> {
+        if let Some(lane) = self.lanes.get(key) {
+            return Arc::clone(&lane);
+        }
+        if self.lanes.len() >= KEPT {
+            self.evict(shared);
+        }
+        Arc::clone(&self.lanes.entry(key.clone()).or_default())
+    }
 
-    fn now(&self) -> Nanos {
-        Ticks::at(self.0.now())
+    /// Drops those that have nothing to remember; where those are few, those asked least recently.
+    fn evict(&self, shared: &Shared) {
+        let Some(_evicting) = self.evicting.try_lock() else {
+            return;
+        };
+        let regime = shared.regime.load();
+        // Whoever holds a turn, or waits, holds its lane, too.
+        let is_used = |lane: &Arc<Lane>| Arc::strong_count(lane) > 1;
+        self.lanes
+            .retain(|_, lane| is_used(lane) || lane.last(shared, &regime).is_some());
+        let least = KEPT - KEPT / SHARE;
+        let Some(surplus) = self.lanes.len().checked_sub(least).filter(|n| *n > 0) else {
+            return;
+        };
+        let mut by_age: Vec<(Moment, K)> = self
+            .lanes
+            .iter()
+            .map(|lane| {
+                (
+                    lane.last(shared, &regime).unwrap_or_default(),
+                    lane.key().clone(),
+                )
+            })
+            .collect();
+        by_age.sort_unstable_by_key(|(last, _)| *last);
+        for (_, key) in by_age.into_iter().take(surplus) {
+            self.lanes.remove_if(&key, |_, lane| !is_used(lane));
+        }
+    }
+}
+
+impl<K: Eq + std::hash::Hash> Default for Lanes<K> {
+    fn default() -> Lanes<K> {
+        Lanes {
+            lanes: DashMap::default(),
+            evicting: Mutex::default(),
+        }
+    }
+}
+
+/// A place among those who wait; left when this is dropped.
+struct Place<'a> {
+    shared: &'a Shared,
+    lane: &'a Lane,
+    client: &'a ClientKey,
+    number: u64,
+}
+
+impl<'a> Place<'a> {
+    fn new(shared: &'a Shared, lane: &'a Lane, client: &'a ClientKey, number: u64) -> Place<'a> {
+        shared.held.fetch_add(1, Ordering::Relaxed);
+        Place {
+            shared,
+            lane,
+            client,
+            number,
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.lane.leave(self.client, self.number);
+        self.shared.held.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Turn {
+    fn new(lane: &Arc<Lane>, at: Moment, number: u64) -> Turn {
+        Turn {
+            lane: Arc::clone(lane),
+            at_address: None,
+            at,
+            number,
+        }
+    }
+
+    /// Gives up a turn that was not used: who comes next need not wait for it, unless somebody has come already.
+    pub fn give_back(mut self) {
+        self.lane.undo(self.number);
+        if let Some(turn) = self.at_address.take() {
+            turn.give_back();
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.lane.end();
+    }
+}
+
+impl InForce {
+    const fn plain(interval: Duration, source: Source) -> InForce {
+        InForce {
+            interval,
+            source,
+            clamped: false,
+        }
+    }
+}
+
+impl Source {
+    /// Its name in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Source::Own => "own",
+            Source::CrawlDelay => "crawl_delay",
+            Source::RequestRate => "request_rate",
+            Source::Backoff => "backoff",
+            Source::Concurrency => "concurrency",
+            Source::Address => "address",
+            Source::MaxHeld => "max_held",
+        }
     }
 }
 
 impl std::fmt::Debug for Pace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pace")
-            .field("origins", &self.regime.load().limiters.len())
+            .field("origins", &self.0.origins.lanes.len())
+            .field("held", &self.held())
             .finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const START: Moment = Moment::from_millis(1_790_000_000_000);
-
-    const fn ms(n: u64) -> Duration {
-        Duration::from_millis(n)
-    }
-
-    fn config(requests_per_second: f64, burst: u32, max_hold: Duration) -> PaceConfig {
-        PaceConfig {
-            requests_per_second: Some(requests_per_second),
-            burst,
-            max_hold,
-        }
-    }
-
-    /// A pace whose requests are never held: each has its turn now or is too early.
-    fn impatient(requests_per_second: f64, burst: u32) -> (Pace, Clock) {
-        let clock = Clock::manual(START);
-        let config = config(requests_per_second, burst, Duration::ZERO);
-        (Pace::new(&config, clock.clone()), clock)
-    }
-
-    fn origin(name: &str) -> Origin {
-        let (origin, _) = Origin::parse(&format!("http://{name}.example/")).expect("a URL");
-        origin
-    }
-
-    /// When the turn comes, counted from the start; none where it is now.
-    async fn early(pace: &Pace, origin: &Origin) -> Option<Duration> {
-        match pace.turn(origin).await {
-            Ok(hold) => {
-                assert_eq!(hold, Duration::ZERO);
-                None
-            }
-            Err(TooEarly(at)) => Some(at.since(START)),
-        }
-    }
-
-    #[tokio::test]
-    async fn turns_keep_the_gap_and_one_that_is_too_early_uses_none() {
-        let (pace, clock) = impatient(2.0, 1);
-        let a = origin("a");
-        for (at, expected) in [
-            (0, None),
-            (0, Some(500)),
-            (1, Some(500)),
-            (499, Some(500)),
-            (500, None),
-            (500, Some(1000)),
-            (10_000, None),
-            (10_000, Some(10_500)),
-        ] {
-            clock.set(START + ms(at));
-            assert_eq!(early(&pace, &a).await, expected.map(ms), "at {at} ms");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_burst_has_its_turns_at_once_and_is_saved_up_again() {
-        let (pace, clock) = impatient(1.0, 3);
-        let a = origin("a");
-        for (at, turns) in [(0, 3), (1_000, 1), (3_000, 2), (60_000, 3)] {
-            clock.set(START + ms(at));
-            for turn in 0..turns {
-                assert_eq!(early(&pace, &a).await, None, "turn {turn} at {at} ms");
-            }
-            assert_eq!(early(&pace, &a).await, Some(ms(at + 1_000)), "at {at} ms");
-        }
-    }
-
-    #[tokio::test]
-    async fn each_origin_has_a_pace_of_its_own() {
-        let (pace, _clock) = impatient(1.0, 1);
-        let (a, b) = (origin("a"), origin("b"));
-        assert_eq!(early(&pace, &a).await, None);
-        assert_eq!(early(&pace, &b).await, None);
-        assert_eq!(early(&pace, &a).await, Some(ms(1_000)));
-    }
-
-    #[tokio::test]
-    async fn a_request_is_held_until_its_turn() {
-        let clock = Clock::manual(START);
-        let pace = Pace::new(&config(100.0, 1, ms(10)), clock.clone());
-        let a = origin("a");
-        assert_eq!(pace.turn(&a).await, Ok(Duration::ZERO));
-        // The wait ends by real time, the turn comes by the clock.
-        let mut held = Box::pin(pace.turn(&a));
-        let first = std::future::poll_fn(|cx| std::task::Poll::Ready(held.as_mut().poll(cx)));
-        assert!(first.await.is_pending());
-        clock.advance(ms(10));
-        assert_eq!(held.await, Ok(ms(10)));
-    }
-
-    #[tokio::test]
-    async fn a_longest_hold_that_just_suffices_does() {
-        for (max_hold, is_early) in [(ms(9), true), (ms(10), false)] {
-            let clock = Clock::manual(START);
-            let pace = Pace::new(&config(100.0, 1, max_hold), clock.clone());
-            let a = origin("a");
-            assert_eq!(pace.turn(&a).await, Ok(Duration::ZERO));
-            let mut second = Box::pin(pace.turn(&a));
-            let found = std::future::poll_fn(|cx| std::task::Poll::Ready(second.as_mut().poll(cx)));
-            assert_eq!(found.await.is_ready(), is_early, "{max_hold:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn without_a_pace_every_turn_is_now() {
-        let unlimited = PaceConfig {
-            requests_per_second: None,
-            burst: 1,
-            max_hold: Duration::ZERO,
-        };
-        let pace = Pace::new(&unlimited, Clock::manual(START));
-        assert!(pace.is_unlimited());
-        for _ in 0..100 {
-            assert_eq!(early(&pace, &origin("a")).await, None);
-        }
-        pace.reconfigure(&config(1.0, 1, Duration::ZERO));
-        assert!(!pace.is_unlimited());
-        assert_eq!(early(&pace, &origin("a")).await, None);
-        assert_eq!(early(&pace, &origin("a")).await, Some(ms(1_000)));
-    }
-
-    #[tokio::test]
-    async fn turns_are_forgotten_only_when_the_pace_changes() {
-        for (name, next, expected) in [
-            ("the same pace", config(1.0, 1, Duration::ZERO), Some(1_000)),
-            ("another rate", config(2.0, 1, Duration::ZERO), None),
-            ("another burst", config(1.0, 2, Duration::ZERO), None),
-        ] {
-            let (pace, _clock) = impatient(1.0, 1);
-            let a = origin("a");
-            assert_eq!(early(&pace, &a).await, None, "{name}");
-            pace.reconfigure(&next);
-            assert_eq!(early(&pace, &a).await, expected.map(ms), "{name}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_clock_that_is_set_back_stops_nobody_for_long() {
-        let (pace, clock) = impatient(1.0, 1);
-        let a = origin("a");
-        assert_eq!(early(&pace, &a).await, None);
-        clock.set(START - Duration::from_secs(3_600));
-        assert_eq!(early(&pace, &a).await, None);
-        assert_eq!(pace.turn(&a).await, Err(TooEarly(clock.now() + ms(1_000))));
-    }
-
-    proptest! {
-        #[test]
-        fn no_origin_is_asked_more_often_than_promised(
-            gaps in prop::collection::vec(0..700_u64, 1..200),
-            burst in 1..5_u32,
-        ) {
-            let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-            let (pace, clock) = impatient(4.0, burst);
-            let a = origin("a");
-            let mut turns = Vec::new();
-            for gap in gaps {
-                clock.advance(ms(gap));
-                if runtime.block_on(early(&pace, &a)).is_none() {
-                    turns.push(clock.now());
-                }
-            }
-            for (first, start) in turns.iter().enumerate() {
-                for (count, end) in turns[first..].iter().enumerate() {
-                    let earned = end.since(*start).as_millis() / 250 + u128::from(burst);
-                    prop_assert!(count < earned as usize, "{count} turns after one in {earned}");
-                }
-            }
-        }
-    }
-}
+mod tests;

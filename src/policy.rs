@@ -4,9 +4,10 @@
 //! 1. a target that cannot be read or agrees with nothing is refused before it comes here
 //!    ([`Reason::BadRequest`], [`Reason::Misdirected`]);
 //! 2. `/robots.txt` itself is always allowed (RFC 9309 2.2.2);
-//! 3. what a person has asserted ([`overrides`]): robots.txt is not even asked for then;
-//! 4. what the origin's robots.txt, or its absence, says;
-//! 5. the path guard: a path that dot segments or doubled slashes would make into another one for
+//! 3. what a crawler must say of itself ([`identity`]), before anything is asked of the origin;
+//! 4. what a person has asserted ([`overrides`]): robots.txt is not even asked for then;
+//! 5. what the origin's robots.txt, or its absence, says;
+//! 6. the path guard: a path that dot segments or doubled slashes would make into another one for
 //!    the origin must be allowed in both forms.
 //!
 //! [`crate::gate`] adds what takes waiting: nothing is decided that cannot be recorded
@@ -19,6 +20,7 @@
 //! Pure: no clock, no IO. What is judged here is what leaves: a [`Permit`] owns the judged target and
 //! [`crate::egress`] builds the upstream request from it, so skipping the check does not compile.
 
+pub mod identity;
 pub mod overrides;
 mod reason;
 pub mod reporting;
@@ -177,6 +179,11 @@ impl Decision {
         self.mode == Mode::Report && self.verdict() != Verdict::Allow && !self.reason.is_wall()
     }
 
+    /// Whether the request goes out: it is allowed, or its denial is only reported.
+    pub fn lets_out(&self) -> bool {
+        self.verdict() == Verdict::Allow || self.is_only_reported()
+    }
+
     /// Why robots.txt cannot be had at present, if it cannot.
     pub fn cause(&self) -> Option<Cause> {
         self.basis.as_ref()?.outage().map(|outage| outage.cause)
@@ -202,7 +209,7 @@ impl Ruling {
 
     /// The only place where a permit is made.
     fn of(target: Target, decision: Decision) -> Ruling {
-        if decision.verdict() == Verdict::Allow || decision.is_only_reported() {
+        if decision.lets_out() {
             Ruling::Clear(Permit { target }, decision)
         } else {
             Ruling::Refuse(decision)
@@ -354,7 +361,6 @@ pub fn await_turn(permit: Permit, allowed: Decision, retry_at: Moment) -> Ruling
     let decision = Decision {
         reason: Reason::Paced,
         rule: None,
-        asserted: None,
         retry_at: Some(retry_at),
         ..allowed
     };

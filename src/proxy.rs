@@ -4,32 +4,41 @@
 //! to its answer: `target` reads what is asked for, the gate decides, `fields` and `upstream` forward,
 //! `respond` refuses, `ledger` records. `connect` opens tunnels, whose inside comes back to `server`.
 
+pub mod advice;
 mod body;
 mod connect;
+mod counts;
 mod exchange;
 mod fields;
 mod framing;
 mod ledger;
+mod limits;
 mod link;
+pub mod listener;
 mod respond;
+mod self_test;
 mod server;
 mod target;
 mod upstream;
+mod waiting;
 mod wire;
 
 use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::counts::Counts;
 use self::fields::Pseudonym;
+use self::limits::Occupancy;
+pub use self::limits::Occupied;
+use self::listener::{Bound, ListenError, Listener, Open, Place};
+pub use self::self_test::SELF_TEST;
 use self::wire::Mark;
 use crate::audit::{DecisionId, Log, Summary};
 use crate::ca::Authority;
@@ -37,6 +46,8 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::egress::Egress;
 use crate::gate::Gate;
+use crate::metrics::Registry;
+use crate::telemetry::Tracer;
 
 /// Crawlers that are told apart when they are warned of.
 const MOST_TOLD: usize = 1024;
@@ -45,14 +56,19 @@ const MOST_TOLD: usize = 1024;
 pub struct Proxy {
     gate: Gate,
     egress: Egress,
-    authority: Arc<Authority>,
+    authority: ArcSwap<Authority>,
     log: Arc<Log>,
     summary: Summary,
+    counts: Counts,
+    /// Set where exchanges are traced.
+    tracer: OnceLock<Tracer>,
     settings: ArcSwap<Config>,
     name: Pseudonym,
     mark: Mark,
     clock: Clock,
     told: Mutex<HashSet<IpAddr>>,
+    occupancy: Arc<Occupancy>,
+    listeners: Mutex<Vec<Arc<Open>>>,
     tasks: TaskTracker,
     /// No new connections and requests.
     stop: CancellationToken,
@@ -83,14 +99,18 @@ impl Proxy {
         Ok(Arc::new(Proxy {
             gate,
             egress,
-            authority: Arc::new(authority),
+            authority: ArcSwap::from_pointee(authority),
             log,
             summary: Summary::default(),
+            counts: Counts::default(),
+            tracer: OnceLock::new(),
             settings: ArcSwap::from_pointee(config),
             name: Pseudonym::new(&suffix),
             mark: Mark::new()?,
             clock,
             told: Mutex::default(),
+            occupancy: Arc::default(),
+            listeners: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             cut: CancellationToken::new(),
@@ -105,28 +125,58 @@ impl Proxy {
         self: &Arc<Self>,
         listeners: Vec<std::net::TcpListener>,
     ) -> io::Result<Vec<SocketAddr>> {
-        let slots = Arc::new(Semaphore::new(
-            self.settings
-                .load()
-                .limits
-                .connections
-                .min(Semaphore::MAX_PERMITS),
-        ));
-        let mut addresses = Vec::new();
-        for listener in listeners {
-            listener.set_nonblocking(true)?;
-            let listener = TcpListener::from_std(listener)?;
-            let address = listener.local_addr()?;
+        let listen = self.settings.load().listen.clone();
+        let listeners = listeners
+            .into_iter()
+            .map(|socket| Listener::simple(Bound::Tcp(socket), &listen));
+        let places = self
+            .serve_on(listeners.collect())
+            .map_err(io::Error::other)?;
+        let address = |place| match place {
+            Place::Address(address) => Some(address),
+            Place::Unix(_) => None,
+        };
+        Ok(places.into_iter().filter_map(address).collect())
+    }
+
+    /// The same on listeners of any kind.
+    ///
+    /// # Errors
+    /// When a listener cannot be watched, or its certificate not be had.
+    pub fn serve_on(self: &Arc<Self>, listeners: Vec<Listener>) -> Result<Vec<Place>, ListenError> {
+        let authority = self.authority();
+        let opened: Result<Vec<_>, _> = listeners
+            .into_iter()
+            .map(|listener| listener.open(&authority).map(Arc::new))
+            .collect();
+        let opened = opened?;
+        let places: Result<Vec<_>, _> = opened.iter().map(|listener| listener.place()).collect();
+        let places = places?;
+        for place in &places {
             // Before the first crawler comes.
-            self.egress.listens_on(&[address]);
-            addresses.push(address);
-            tokio::spawn(server::listen(
-                Arc::clone(self),
-                listener,
-                Arc::clone(&slots),
-            ));
+            if let Place::Address(address) = place {
+                self.egress.listens_on(&[*address]);
+            }
         }
-        Ok(addresses)
+        for listener in &opened {
+            tokio::spawn(server::listen(Arc::clone(self), Arc::clone(listener)));
+        }
+        self.listeners.lock().extend(opened);
+        Ok(places)
+    }
+
+    /// Reads the certificates of its listeners again, for TLS sessions from now on. Tells what could not be read; there,
+    /// the old ones stay in force.
+    pub fn renew_certificates(&self) -> Vec<ListenError> {
+        let authority = self.authority();
+        let listeners = self.listeners.lock();
+        let renewed = listeners.iter().map(|listener| listener.renew(&authority));
+        renewed.filter_map(Result::err).collect()
+    }
+
+    /// How full it is.
+    pub fn occupied(&self) -> Occupied {
+        self.occupancy.occupied()
     }
 
     /// Puts new settings in force for requests from now on; a connection keeps the limits it was opened with.
@@ -145,6 +195,8 @@ impl Proxy {
     /// Takes no more connections and waits until the exchanges under way have ended.
     pub async fn drain(&self) {
         self.stop.cancel();
+        // With them go the files of their sockets.
+        self.listeners.lock().clear();
         self.tasks.close();
         self.tasks.wait().await;
     }
@@ -155,6 +207,21 @@ impl Proxy {
         self.cut.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+    }
+
+    /// Whether it takes no more connections and requests.
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// The clock that it goes by.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The way out.
+    pub fn egress(&self) -> &Egress {
+        &self.egress
     }
 
     /// Runs what belongs to a connection, until it ends or is cut off.
@@ -180,14 +247,40 @@ impl Proxy {
         &self.summary
     }
 
+    /// Has exchanges traced from now on. The first that is given counts.
+    pub fn trace_with(&self, tracer: Tracer) {
+        let _ = self.tracer.set(tracer);
+    }
+
+    /// Shows what is counted here and in all that belongs to it.
+    pub fn register(&self, registry: &mut Registry) {
+        self.counts.register(registry);
+        self.gate.registry().counts().register(registry);
+        self.egress.register(registry);
+        self.authority.load().register(registry);
+        self.log.register(registry);
+    }
+
     /// The decision log.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
     /// The local certificate authority.
-    pub fn authority(&self) -> &Authority {
-        &self.authority
+    pub fn authority(&self) -> Arc<Authority> {
+        self.authority.load_full()
+    }
+
+    /// Puts another certificate authority in force for TLS sessions from now on, if it signs or is trusted otherwise
+    /// than the one before: with it go the certificates made so far, and the sessions that could be resumed.
+    pub fn adopt_authority(&self, mut authority: Authority) -> bool {
+        let former = self.authority.load();
+        let is_news = !former.is_as(&authority);
+        if is_news {
+            authority.follow(&former);
+            self.authority.store(Arc::new(authority));
+        }
+        is_news
     }
 
     /// The gate.

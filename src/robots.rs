@@ -7,3 +7,5 @@ pub mod memory;
 pub mod registry;
 pub mod snapshot;
 pub mod state;
+pub mod wish;
+pub(crate) mod words;

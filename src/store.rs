@@ -20,6 +20,7 @@ pub mod memory;
 pub mod sqlite;
 
 use self::error::failed;
+pub(crate) use self::filter::Filter;
 pub use self::error::{StoreError, StoreErrorKind};
 pub use self::keep::keep;
 
@@ -39,6 +40,9 @@ use crate::robots::state::{Fresh, Outage, State};
 
 /// Fetches kept per origin; older ones go as new ones come.
 pub const FETCHES_KEPT: usize = 32;
+
+/// The span that decisions are counted by.
+pub const HOUR: Duration = Duration::from_secs(3_600);
 
 /// A SHA-256.
 pub type Sha256 = [u8; 32];
@@ -79,6 +83,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// How many decisions there are by `key`, most frequent first, at most `limit` groups.
     fn tally(&self, query: DecisionQuery, key: TallyKey, limit: usize) -> Pending<'_, Vec<Tally>>;
+
+    /// How many decisions were written of each hour from the one that `since` is in to the last one that begins before
+    /// `until`, by mode, verdict and reason, in this order. Hours of which retention has dropped everything are gone.
+    fn hours(&self, since: Moment, until: Moment) -> Pending<'_, Vec<Hourly>>;
 
     /// Notes that a person has seen a decision. False where there is no such decision.
     fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool>;
@@ -130,6 +138,31 @@ pub struct Batch {
     pub policies: Vec<(Arc<str>, Arc<str>)>,
     /// Records as lines, each a JSON object and a line feed, as [`crate::audit::Record::write_line`] writes them.
     pub lines: Vec<u8>,
+    /// What each line says of itself, in their order, by whoever wrote them. Where they are not as many as the lines, the
+    /// lines are read.
+    pub notes: Vec<Note>,
+}
+
+/// What a record is put away by, known without reading it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Note {
+    /// Its time.
+    pub time: Moment,
+    /// What it adds to its hour; none of a line that is no decision.
+    pub kind: Option<Kind>,
+    /// Digest of the robots.txt that it rests on.
+    pub sha256: Option<Sha256>,
+}
+
+/// What decisions are counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// `enforce` or `report`.
+    pub mode: &'static str,
+    /// `allow`, `deny` or `defer`.
+    pub verdict: &'static str,
+    /// The reason code.
+    pub reason: &'static str,
 }
 
 /// A fetch of robots.txt has ended, and the origin's state with it.
@@ -254,6 +287,8 @@ pub struct DecisionQuery {
     pub agent: Option<String>,
     /// For this reason.
     pub reason: Option<String>,
+    /// By the rule of this text, as its file has it: `Disallow: /private`.
+    pub rule: Option<String>,
     /// With this verdict.
     pub verdict: Option<String>,
     /// In this mode.
@@ -262,6 +297,10 @@ pub struct DecisionQuery {
     pub acknowledged: Option<bool>,
     /// After this place in the order; the last `seq` of a page leads to the next.
     pub after: Option<u64>,
+    /// Not before this place in the order, and not after that one: how far a search may go.
+    pub from: Option<u64>,
+    /// See `from`.
+    pub to: Option<u64>,
     /// From the newest to the oldest.
     pub newest_first: bool,
     /// At most so many.
@@ -327,6 +366,31 @@ pub struct Tally {
     pub first: Moment,
     /// The last.
     pub last: Moment,
+}
+
+/// Decisions of one hour that have their mode, verdict and reason in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hourly<T = String> {
+    /// When the hour began.
+    pub hour: Moment,
+    /// Mode.
+    pub mode: T,
+    /// Verdict.
+    pub verdict: T,
+    /// Reason code.
+    pub reason: T,
+    /// How many.
+    pub count: u64,
+}
+
+impl Hourly {
+    /// Whether `other` counts the same kind of decision.
+    fn is_kind(&self, other: &Hourly<&str>) -> bool {
+        self.hour == other.hour
+            && self.reason == other.reason
+            && self.verdict == other.verdict
+            && self.mode == other.mode
+    }
 }
 
 /// How long and how much is kept.

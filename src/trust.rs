@@ -7,6 +7,7 @@
 //! The public roots are the system's. Where the system has none (a bare container), Mozilla's list, as compiled into
 //! the program, stands in.
 
+pub(crate) mod recipes;
 mod truststore;
 
 use std::{
@@ -122,7 +123,7 @@ impl Roots {
         Ok(self)
     }
 
-    /// Writes these roots and the authority `own` (PEM) to `path`, PEM: for variables such as `SSL_CERT_FILE`, which
+    /// Writes these roots and the authorities `own` (PEM) to `path`, PEM: for variables such as `SSL_CERT_FILE`, which
     /// replace what a program trusts otherwise.
     ///
     /// # Errors
@@ -133,23 +134,35 @@ impl Roots {
         for certificate in &self.certificates {
             bundle.push_str(&text::pem("CERTIFICATE", certificate));
         }
-        write(path, bundle.as_bytes())
+        write_file(path, bundle.as_bytes())
     }
 
-    /// Writes these roots and the authority `own` (DER) to `path` as a Java truststore (type [`TRUSTSTORE_TYPE`],
-    /// password [`TRUSTSTORE_PASSWORD`]), every entry dated `now`.
+    /// Writes these roots and the authorities `own` to `path` as a Java truststore (type [`TRUSTSTORE_TYPE`], password
+    /// [`TRUSTSTORE_PASSWORD`]), every entry dated `now`.
     ///
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub fn write_truststore(&self, path: &Path, own: &[u8], now: Moment) -> Result<(), TrustError> {
-        let entries = std::iter::once(("crawlgate".to_owned(), own)).chain(
+    pub fn write_truststore(
+        &self,
+        path: &Path,
+        own: &[CertificateDer<'_>],
+        now: Moment,
+    ) -> Result<(), TrustError> {
+        let own = own.iter().enumerate().map(|(number, certificate)| {
+            let name = match number {
+                0 => "crawlgate".to_owned(),
+                number => format!("crawlgate-{number}"),
+            };
+            (name, certificate.as_ref())
+        });
+        let entries = own.chain(
             self.certificates
                 .iter()
                 .enumerate()
                 .map(|(number, certificate)| (format!("root-{number}"), certificate.as_ref())),
         );
-        write(path, &truststore::jks(entries, now))
+        write_file(path, &truststore::jks(entries, now))
     }
 }
 
@@ -170,8 +183,13 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustE
     Ok(certificates)
 }
 
-/// In one step: a client that starts meanwhile finds the old file or the new one, whole.
-fn write(path: &Path, octets: &[u8]) -> Result<(), TrustError> {
+/// Writes a file that others may read, in one step: a client that starts meanwhile finds the old file or the new one,
+/// whole.
+///
+/// # Errors
+///
+/// If it cannot be written.
+pub(crate) fn write_file(path: &Path, octets: &[u8]) -> Result<(), TrustError> {
     ca::replace(path, 0o644, octets).map_err(|source| TrustError::Unwritable {
         path: path.into(),
         source,
@@ -313,14 +331,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let bundle = directory.path().join("bundle.pem");
         for octets in ["the first", "the second"] {
-            write(&bundle, octets.as_bytes()).unwrap();
+            write_file(&bundle, octets.as_bytes()).unwrap();
             assert_eq!(fs::read_to_string(&bundle).unwrap(), octets);
         }
         let mode = fs::metadata(&bundle).unwrap().mode();
         assert_eq!(mode & 0o700, 0o600, "mode {mode:o}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
         let nowhere = directory.path().join("none/bundle.pem");
-        let error = write(&nowhere, b"").unwrap_err().to_string();
+        let error = write_file(&nowhere, b"").unwrap_err().to_string();
         assert!(
             error.starts_with(&format!("cannot write {}", nowhere.display())),
             "{error}"

@@ -21,7 +21,7 @@ use std::{
 use crawlgate::{
     audit::{Agent, Client, DecisionId, Log, Record},
     clock::Clock,
-    config::{Config, LogConfig, OnFailure, Recorded},
+    config::{Config, LogConfig, LogFormat, OnFailure, Recorded},
 };
 
 /// Set for the child: the log to write.
@@ -41,6 +41,7 @@ fn config(file: PathBuf) -> Config {
         on_failure: OnFailure::Deny,
         redact_query: false,
         level: String::new(),
+        format: LogFormat::Text,
     };
     Config {
         log,
@@ -74,6 +75,7 @@ fn record_for_ever(file: PathBuf) -> ! {
                 agent: Agent {
                     chain: &[],
                     source: "user_agent",
+                    mismatch: false,
                 },
                 user_agent: None,
                 method: "GET",
@@ -87,6 +89,7 @@ fn record_for_ever(file: PathBuf) -> ! {
                 overridden: None,
                 robots: None,
                 hold: Duration::ZERO,
+                pace: None,
                 upstream: None,
                 status: Some(403),
                 bytes_in: 0,

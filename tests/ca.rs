@@ -26,13 +26,14 @@ use std::{
 use crawlgate::{
     ca::{Authority, CaError},
     clock::Clock,
-    config::TlsConfig,
+    config::{Subtree, TlsConfig},
     trust::{self, TRUSTSTORE_PASSWORD},
 };
+use rcgen::{CertificateParams, Issuer, KeyPair};
 use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, ServerConfig,
     ServerConnection, StreamOwned,
-    pki_types::{CertificateDer, ServerName},
+    pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName},
     version::{TLS12, TLS13},
 };
 
@@ -46,6 +47,7 @@ fn tls(directory: &Path) -> TlsConfig {
         leaf_cache: 100,
         tunnel: Vec::new(),
         extra_roots: Vec::new(),
+        name_constraints: Vec::new(),
     }
 }
 
@@ -160,23 +162,31 @@ fn rustls_shakes_hands_and_resumes_in_either_version() {
 
 /// Carries octets between the two until neither has more to say.
 fn shake(client: &mut ClientConnection, server: &mut ServerConnection) {
+    try_to_shake(client, server).unwrap();
+    assert!(!client.is_handshaking() && !server.is_handshaking());
+}
+
+fn try_to_shake(
+    client: &mut ClientConnection,
+    server: &mut ServerConnection,
+) -> Result<(), rustls::Error> {
     while client.wants_write() || server.wants_write() {
         let mut wire = Vec::new();
         client.write_tls(&mut wire).unwrap();
         let mut rest = wire.as_slice();
         while !rest.is_empty() {
             server.read_tls(&mut rest).unwrap();
-            server.process_new_packets().unwrap();
+            server.process_new_packets()?;
         }
         let mut wire = Vec::new();
         server.write_tls(&mut wire).unwrap();
         let mut rest = wire.as_slice();
         while !rest.is_empty() {
             client.read_tls(&mut rest).unwrap();
-            client.process_new_packets().unwrap();
+            client.process_new_packets()?;
         }
     }
-    assert!(!client.is_handshaking() && !server.is_handshaking());
+    Ok(())
 }
 
 /// Has OpenSSL connect to `address` as `host` and verify as strictly as it can.
@@ -237,6 +247,65 @@ fn openssl_accepts_leaves_and_authority_in_strict_mode() {
         authority.certificate_path().display()
     )));
     assert_eq!(spki.trim(), authority.spki_sha256_base64());
+}
+
+#[test]
+fn name_constraints_bind_those_who_verify() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = TlsConfig {
+        name_constraints: ["example.com", "127.0.0.0/8"]
+            .map(|text| Subtree::new(text).unwrap())
+            .to_vec(),
+        ..tls(directory.path())
+    };
+    let authority = Authority::create(&config, Clock::system(), false).unwrap();
+    let own = CertificateDer::from(authority.certificate_der().to_vec());
+    let mut roots = RootCertStore::empty();
+    roots.add(own.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let client = Arc::new(client);
+    let believed = |host: &str, server: Arc<ServerConfig>| {
+        let mut server = ServerConnection::new(server).unwrap();
+        let name = ServerName::try_from(host.to_owned()).unwrap();
+        let mut client = ClientConnection::new(Arc::clone(&client), name).unwrap();
+        try_to_shake(&mut client, &mut server).is_ok()
+    };
+    let within = ["example.com", "www.example.com", "127.0.0.1"];
+    for host in within {
+        let server = authority.server_config(host).unwrap();
+        assert!(believed(host, Arc::clone(&server)), "{host}");
+        if has("openssl", "version") {
+            openssl_connects(serve(server), host, authority.certificate_path(), true);
+        }
+    }
+
+    // Whoever steals the key signs for other hosts, and nobody believes it.
+    let key = KeyPair::from_pem(&fs::read_to_string(authority.key_path()).unwrap()).unwrap();
+    let thief = Issuer::from_ca_cert_der(&own, key).unwrap();
+    for (host, expected) in [
+        ("www.example.com", true),
+        ("example.org", false),
+        ("192.0.2.1", false),
+        ("::1", false),
+    ] {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
+        params.use_authority_key_identifier_extension = true;
+        let leaf = params.signed_by(&key, &thief).unwrap();
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+        let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![leaf.der().clone()], key.into())
+            .unwrap();
+        assert_eq!(believed(host, Arc::new(server)), expected, "{host}");
+    }
 }
 
 #[test]
@@ -429,7 +498,7 @@ public class Probe {
     let roots = trust::public_roots();
     let store = directory.path().join("trust.jks");
     roots
-        .write_truststore(&store, authority.certificate_der(), Clock::system().now())
+        .write_truststore(&store, &authority.trusted_der(), Clock::system().now())
         .unwrap();
 
     let listed = succeed(

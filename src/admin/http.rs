@@ -1,22 +1,48 @@
 //! The admin side over HTTP: health, metrics, the API, the console, and the decision service.
 //!
 //! It has a listener of its own, off the proxy's port, and never touches a request that the proxy carries: what it shows
-//! it reads from the store and from counts.
+//! it reads from the store and from counts. What it may take is bounded: connections, the octets and the time of a
+//! question, questions that need much work, and readers of the live feed.
+//!
+//! `listener` accepts → `guard` lets in → a page answers → `guard` sees to the headers. Whatever fails is a `problem`.
 
 mod api;
 mod console;
 mod decide;
-mod health;
+pub mod form;
+mod guard;
+pub mod health;
+mod listener;
 mod metrics;
+pub mod problem;
+mod token;
 
 use std::fmt;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
+pub use self::listener::Listener;
+use self::metrics::Instruments;
+use self::problem::Problem;
+pub use self::token::Token;
 use super::Service;
+use crate::clock::Moment;
 use crate::proxy::Proxy;
 use crate::store::Store;
+
+/// Octets of a question's body, unless its route says otherwise.
+pub const BODY: usize = 64 * 1024;
+
+/// Octets of a body that may hold a whole robots.txt: 600 KiB of it, with each octet percent-encoded.
+pub const BODY_WITH_ROBOTS: usize = 2 * 1024 * 1024;
+
+/// Questions that need much work, at once: one reader of the store, one core, is left to the others.
+const AT_WORK: usize = 2;
 
 /// What all pages look at. Cheap to clone.
 #[derive(Clone)]
@@ -25,12 +51,35 @@ pub struct Site(Arc<Looked>);
 struct Looked {
     proxy: Arc<Proxy>,
     desk: Arc<dyn Service>,
+    token: Option<Token>,
+    hosts: Vec<String>,
+    csrf: String,
+    addresses: OnceLock<Vec<SocketAddr>>,
+    work: Semaphore,
+    instruments: Instruments,
 }
 
 impl Site {
-    /// Over this proxy; `desk` does what only the process can do.
+    /// Over this proxy, for whoever reaches it; `desk` does what only the process can do.
     pub fn new(proxy: Arc<Proxy>, desk: Arc<dyn Service>) -> Site {
-        Site(Arc::new(Looked { proxy, desk }))
+        Site::guarded(proxy, desk, None)
+    }
+
+    /// The same, for whoever shows `token`, where there is one.
+    pub fn guarded(proxy: Arc<Proxy>, desk: Arc<dyn Service>, token: Option<Token>) -> Site {
+        let hosts = proxy.settings().admin.hosts.clone();
+        let instruments = Instruments::of(&proxy);
+        Site(Arc::new(Looked {
+            proxy,
+            desk,
+            token,
+            hosts,
+            // Without randomness it is nobody's, and every form is refused.
+            csrf: token::random().unwrap_or_default(),
+            addresses: OnceLock::new(),
+            work: Semaphore::new(AT_WORK),
+            instruments,
+        }))
     }
 
     /// The proxy.
@@ -43,9 +92,60 @@ impl Site {
         self.0.proxy.log().store()
     }
 
+    /// The store, or the problem that there is none.
+    ///
+    /// # Errors
+    /// 404 where nothing outlives the process.
+    pub fn kept(&self) -> Result<&Arc<dyn Store>, Problem> {
+        let why = "there is no store: [store] path is \"\"; name a file there and restart";
+        self.store().ok_or_else(|| Problem::missing(why))
+    }
+
+    /// What is counted.
+    fn instruments(&self) -> &Instruments {
+        &self.0.instruments
+    }
+
     /// Who refreshes, forgets, and takes over overrides.
     pub fn desk(&self) -> &dyn Service {
         &*self.0.desk
+    }
+
+    /// What the forms of our own pages carry, see [`form::Posted`].
+    pub fn csrf(&self) -> &str {
+        &self.0.csrf
+    }
+
+    /// Tells where crawlers connect, once they can. Later calls change nothing.
+    pub fn listens_on(&self, addresses: &[SocketAddr]) {
+        let _ = self.0.addresses.set(addresses.to_vec()); // said already
+    }
+
+    /// Where crawlers connect; empty as long as they cannot.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        self.0.addresses.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The time.
+    pub fn now(&self) -> Moment {
+        self.0.proxy.clock().now()
+    }
+
+    /// A turn for what needs much work: reading many records, comparing long files. Held while the work lasts.
+    ///
+    /// # Errors
+    /// Never, as long as the process runs.
+    pub async fn turn(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        let turn = self.0.work.acquire().await;
+        turn.map_err(|_| Problem::busy("the process is about to end"))
+    }
+
+    fn token(&self) -> Option<&Token> {
+        self.0.token.as_ref()
+    }
+
+    fn hosts(&self) -> &[String] {
+        &self.0.hosts
     }
 }
 
@@ -63,5 +163,11 @@ pub fn router(site: Site) -> Router {
         .merge(api::routes())
         .merge(decide::routes())
         .merge(console::routes())
+        .fallback(problem::not_found)
+        .method_not_allowed_fallback(problem::not_allowed)
+        .layer(DefaultBodyLimit::max(BODY))
+        .layer(axum::middleware::from_fn(problem::rewrite))
+        .layer(from_fn_with_state(site.clone(), console::dress))
+        .layer(from_fn_with_state(site.clone(), guard::admit))
         .with_state(site)
 }

@@ -67,29 +67,7 @@ impl Socket {
     /// # Errors
     /// When another process listens there, or none can.
     pub async fn bind(path: &Path) -> Result<Socket, BindError> {
-        let failed = |error| BindError::Failed {
-            path: path.to_owned(),
-            error,
-        };
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
-        if !folder.exists() {
-            let mut builder = DirBuilder::new();
-            builder.recursive(true).mode(0o700);
-            builder.create(folder).map_err(failed)?;
-        }
-        // Held until this one listens: of two that start at once, the second would take away the first one's file.
-        let lock = fs::File::open(folder).map_err(failed)?;
-        // A file system without locks leaves it to the operator not to start two at once.
-        if let Err(Errno::WOULDBLOCK) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            return Err(BindError::Taken(path.to_owned()));
-        }
-        clear(path).await?;
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        let file = SocketFile::of(path).map_err(failed)?;
-        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
+        let (listener, file) = claim(path, 0o600).await?;
         Ok(Socket { listener, file })
     }
 
@@ -123,6 +101,38 @@ impl Socket {
             }
         }
     }
+}
+
+/// Listens at `path`, in the place of a process that has crashed if need be, with a socket of these permissions. Its
+/// folder is made if there is none.
+///
+/// # Errors
+/// When another process listens there, or none can.
+pub(crate) async fn claim(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), BindError> {
+    let failed = |error| BindError::Failed {
+        path: path.to_owned(),
+        error,
+    };
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    if !folder.exists() {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(folder).map_err(failed)?;
+    }
+    // Held until this one listens: of two that start at once, the second would take away the first one's file.
+    let lock = fs::File::open(folder).map_err(failed)?;
+    // A file system without locks leaves it to the operator not to start two at once.
+    if let Err(Errno::WOULDBLOCK) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        return Err(BindError::Taken(path.to_owned()));
+    }
+    clear(path).await?;
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    let file = SocketFile::of(path).map_err(failed)?;
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)?;
+    Ok((listener, file))
 }
 
 /// Makes room at `path`: takes away what a process that is gone has left, and nothing else.
@@ -182,9 +192,9 @@ fn may_ask(stream: &UnixStream) -> io::Result<bool> {
     Ok(them == 0 || them == rustix::process::geteuid().as_raw())
 }
 
-/// The file of a socket, and which one it is: a later process may have put another there.
+/// The file of a socket, and which one it is: a later process may have put another there. It goes when this is dropped.
 #[derive(Debug)]
-struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     identity: (u64, u64),
 }

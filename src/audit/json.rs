@@ -3,7 +3,7 @@
 //! Written by hand rather than derived, for what a general serialiser leaves open: text that is not UTF-8, a bound on
 //! every text, and no character that ends a line, drives a terminal or turns the direction of what follows.
 
-use std::{io::Write as _, net::SocketAddr, time::Duration};
+use std::{borrow::Cow, fmt::Write as _, io::Write as _, net::SocketAddr, time::Duration};
 
 /// One JSON object under construction at the end of a buffer.
 pub(crate) struct Object<'b> {
@@ -222,6 +222,22 @@ fn decimal(out: &mut Vec<u8>, mut number: u64) {
         }
     }
     out.extend_from_slice(digits.split_at(digits.len() - length).1);
+}
+
+/// `text` in one line, with what drives a terminal, ends a line or turns text around spelt out.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(misleads) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if misleads(c) {
+            let _ = shown.write_fmt(format_args!("{}", c.escape_default())); // writing to a String cannot fail
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
 }
 
 #[cfg(test)]

@@ -19,7 +19,9 @@ use parking_lot::Mutex;
 use tracing::error;
 
 use super::{
+    counts::Counts,
     file,
+    live::{Line, Live, Watch},
     queue::{Bounds, Queue},
     record::Record,
     rotate::Rotation,
@@ -29,6 +31,7 @@ use super::{
 use crate::{
     clock::Clock,
     config::{Config, Durability, OnFailure, Recorded},
+    metrics::Registry,
     rep::Origin,
     robots::state::State,
     store::{Landing, Store},
@@ -53,6 +56,8 @@ pub struct Log {
     writer: Option<Writer>,
     /// Where landings and settings are kept, and records with them.
     store: Option<Arc<dyn Store>>,
+    live: Live,
+    clock: Clock,
     is_strict: AtomicBool,
     records_all: AtomicBool,
     redacts_query: AtomicBool,
@@ -136,6 +141,8 @@ impl Log {
         let log = Self {
             writer,
             store,
+            live: Live::new(),
+            clock: clock.clone(),
             is_strict: AtomicBool::default(),
             records_all: AtomicBool::default(),
             redacts_query: AtomicBool::default(),
@@ -165,10 +172,27 @@ impl Log {
         self.writer.is_some() && self.is_strict.load(Ordering::Relaxed)
     }
 
-    /// Whether decisions with this verdict are recorded at all. Saves building a record that would be dropped.
+    /// Whether a decision with this verdict is to be recorded, or shown to somebody who watches. Saves building a record
+    /// that would be dropped.
     #[must_use]
     pub fn wants(&self, verdict: &str) -> bool {
+        self.records(verdict) || self.shows()
+    }
+
+    /// Whether decisions with this verdict are recorded at all.
+    fn records(&self, verdict: &str) -> bool {
         self.writer.is_some() && (verdict != "allow" || self.records_all.load(Ordering::Relaxed))
+    }
+
+    /// Whether somebody watches, and there is room for another record.
+    fn shows(&self) -> bool {
+        self.live.is_watched() && self.live.has_room(self.clock.now())
+    }
+
+    /// Watches decisions as they come, from now on; none where too many watch already.
+    #[must_use]
+    pub fn watch(&self) -> Option<Watch> {
+        self.live.watch()
     }
 
     /// Resolves when a request may be judged, since its record will find its way: at once, as a rule, and at the cost of
@@ -185,16 +209,38 @@ impl Log {
         }
     }
 
-    /// Records a decision, if such decisions are recorded. Never waits for the disk.
+    /// Records a decision, if such decisions are recorded, and shows it to those who watch. Never waits for the disk.
     pub fn record(&self, record: &Record<'_>) {
+        let redact = self.redacts_query.load(Ordering::Relaxed);
+        let is_recorded = self.records(record.verdict);
+        if self.shows() {
+            self.show(record, redact, is_recorded);
+        }
         if let Some(writer) = &self.writer
-            && self.wants(record.verdict)
+            && is_recorded
         {
-            let redact = self.redacts_query.load(Ordering::Relaxed);
             writer
                 .queue
-                .put(record.time, |out| record.write_line(out, redact));
+                .put(record.note(), |out| record.write_line(out, redact));
         }
+    }
+
+    #[cold]
+    fn show(&self, record: &Record<'_>, redact: bool, is_recorded: bool) {
+        let mut line = Vec::with_capacity(1024);
+        record.write_line(&mut line, redact);
+        // A line is JSON, and so UTF-8.
+        if let Ok(text) = std::str::from_utf8(&line) {
+            let text = text.trim_end_matches('\n').into();
+            let line = Line { text, is_recorded };
+            self.live.show(line, self.clock.now());
+        }
+    }
+
+    /// Why decisions cannot be recorded at present, if they cannot. The writer goes on trying.
+    #[must_use]
+    pub fn failure(&self) -> Option<LogFailed> {
+        self.writer.as_ref()?.queue.failure()
     }
 
     /// The store that it writes to, if there is one.
@@ -227,6 +273,17 @@ impl Log {
 
     fn keeper(&self) -> Option<&Writer> {
         self.writer.as_ref().filter(|_| self.store.is_some())
+    }
+
+    /// Shows what is counted of the way to the store and the log.
+    pub fn register(&self, registry: &mut Registry) {
+        match &self.writer {
+            Some(writer) => {
+                let queue = Arc::clone(&writer.queue);
+                writer.queue.counts.register(registry, Some(queue));
+            }
+            None => Counts::default().register(registry, None),
+        }
     }
 
     /// Resolves when everything recorded before is written.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 const REDACTED: &[u8] = "?…redacted".as_bytes();
 
 /// `url` as others may see it: without userinfo and, if `redact_query`, without its query.
-pub(super) fn public_url(url: &[u8], redact_query: bool) -> Cow<'_, [u8]> {
+pub(crate) fn public_url(url: &[u8], redact_query: bool) -> Cow<'_, [u8]> {
     let (before, after) = around_userinfo(url);
     let query = redact_query.then(|| memchr::memchr(b'?', after)).flatten();
     match query {

@@ -17,11 +17,11 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
-use super::{field, json::Object, log::LogFailed, stamp};
+use super::{counts::Counts, field, json::Object, log::LogFailed, stamp};
 use crate::clock::Moment;
 use crate::rep::Origin;
 use crate::robots::state::State as OriginState;
-use crate::store::{self, Landing};
+use crate::store::{self, Landing, Note};
 
 /// How much may lie in the queue, in octets.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,18 @@ pub(super) struct Queue {
     wake: Condvar,
     /// Wakes those who wait for the writer: it has got on, or failed, or ended.
     moved: Notify,
+    pub(super) counts: Counts,
+}
+
+/// What lies in a queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Backlog {
+    /// Roughly.
+    pub(super) octets: usize,
+    /// Lines, landings and settings.
+    pub(super) entries: u64,
+    /// The writer cannot write at present.
+    pub(super) is_failing: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +134,7 @@ impl Queue {
             }),
             wake: Condvar::new(),
             moved: Notify::new(),
+            counts: Counts::default(),
         }
     }
 
@@ -157,8 +170,8 @@ impl Queue {
         .await
     }
 
-    /// Puts in the one line that `write` appends, or counts it as lost.
-    pub(super) fn put(&self, time: Moment, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Puts in the one line that `write` appends and `note` is of, or counts it as lost.
+    pub(super) fn put(&self, note: Note, write: impl FnOnce(&mut Vec<u8>)) {
         let mut inner = self.inner.lock();
         let enduring = inner.failure.is_some() && !self.deny.load(Ordering::Relaxed);
         let bound = if enduring {
@@ -167,10 +180,24 @@ impl Queue {
             self.bounds.lose
         };
         if inner.held() >= bound || inner.life == Life::Over {
-            inner.lose(time);
+            inner.lose(note.time);
+            self.counts.lost();
             return;
         }
-        self.add(&mut inner, |inner| write(&mut inner.next.lines));
+        self.add(&mut inner, |inner| {
+            write(&mut inner.next.lines);
+            inner.note(note);
+        });
+    }
+
+    /// What lies in it.
+    pub(super) fn backlog(&self) -> Backlog {
+        let inner = self.inner.lock();
+        Backlog {
+            octets: inner.held(),
+            entries: inner.put - inner.written,
+            is_failing: inner.failure.is_some(),
+        }
     }
 
     /// Puts in what became known of an origin. Beyond the last bound it is dropped: then records are, too.
@@ -198,6 +225,13 @@ impl Queue {
             inner.weight += digest.len() + text.len();
             inner.next.policies.push((digest, text));
         });
+    }
+
+    /// What stops the writer at present.
+    pub(super) fn failure(&self) -> Option<LogFailed> {
+        let inner = self.inner.lock();
+        let is_over = inner.life == Life::Over;
+        (is_over || inner.failure.is_some()).then(|| inner.failure())
     }
 
     /// The latest state of an origin that was put in and is not written yet.
@@ -331,6 +365,11 @@ impl Queue {
         let lost = inner.lost.take();
         if let Some(lost) = lost {
             lost.write_line(now, &mut inner.next.lines);
+            inner.note(Note {
+                time: now,
+                kind: None,
+                sha256: None,
+            });
             inner.put += 1;
         }
         self.publish(&inner);
@@ -378,6 +417,11 @@ impl Inner {
         self.next.lines.is_empty() && self.weight == 0
     }
 
+    /// Weighs nothing: its line weighs ten times as much.
+    fn note(&mut self, note: Note) {
+        self.next.notes.push(note);
+    }
+
     fn lose(&mut self, time: Moment) {
         let lost = self.lost.get_or_insert(Lost {
             count: 0,
@@ -412,6 +456,12 @@ mod tests {
 
     use super::*;
 
+    const NOTE: Note = Note {
+        time: Moment::from_millis(0),
+        kind: None,
+        sha256: None,
+    };
+
     #[test]
     fn a_failure_is_news_once_and_so_is_its_end() {
         let bounds = Bounds {
@@ -421,7 +471,7 @@ mod tests {
         let queue = Queue::new(bounds, true);
         let failure = || LogFailed::new("log", &io::Error::from(io::ErrorKind::StorageFull));
         for _ in 0..2 {
-            queue.put(Moment::default(), |out| out.extend_from_slice(b"{}\n"));
+            queue.put(NOTE, |out| out.extend_from_slice(b"{}\n"));
             let batch = queue.take(Vec::new(), Duration::ZERO).unwrap();
             let news = [(); 3].map(|()| queue.failed(failure()));
             assert_eq!(news, [true, false, false]);
@@ -434,7 +484,7 @@ mod tests {
     fn what_the_writer_has_not_written_yet_still_fills_the_queue() {
         let bounds = Bounds { wait: 3, lose: 6 };
         let queue = Queue::new(bounds, true);
-        let put = || queue.put(Moment::default(), |out| out.extend_from_slice(b"{}\n"));
+        let put = || queue.put(NOTE, |out| out.extend_from_slice(b"{}\n"));
         let state = || queue.state.load(Ordering::Relaxed);
         put();
         assert_eq!(state(), State::Full as u8);

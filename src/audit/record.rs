@@ -8,6 +8,7 @@ use super::{field, id::DecisionId, json::Object, public_url::public_url, stamp};
 use crate::clock::Moment;
 use crate::policy::overrides::OverrideId;
 use crate::policy::terms::TermsDigest;
+use crate::store::{Kind, Note};
 
 /// One exchange: what was asked, what was decided and why, what came of it.
 ///
@@ -21,11 +22,11 @@ pub struct Record<'a> {
     /// As of when it was decided: by this moment copies were fresh or stale, outages long or short, and overrides held.
     pub decided_at: Moment,
     /// `enforce`, or `report` where nothing is denied and the verdict says what would have been.
-    pub mode: &'a str,
+    pub mode: &'static str,
     /// `allow`, `deny` or `defer`.
-    pub verdict: &'a str,
+    pub verdict: &'static str,
     /// The reason code, such as `robots_disallow`.
-    pub reason: &'a str,
+    pub reason: &'static str,
     /// Names the settings that the verdict follows from; none where robots.txt was not asked.
     pub policy: Option<TermsDigest>,
     /// Who asked.
@@ -44,7 +45,7 @@ pub struct Record<'a> {
     pub host: &'a str,
     /// Its port.
     pub port: u16,
-    /// How the request came: `plain`, `intercepted` or `tunnel`.
+    /// How the request came: `plain`, `intercepted` or `tunnel`; `decide` where another proxy asked and sends it itself.
     pub via: &'a str,
     /// The exchange is a tunnel that was not looked into.
     pub opaque: bool,
@@ -56,6 +57,8 @@ pub struct Record<'a> {
     pub robots: Option<RobotsCopy<'a>>,
     /// How long the request was held: for robots.txt, and for politeness.
     pub hold: Duration,
+    /// What held or refused it of its origin's pace, or was shortened there; none where it went as it came.
+    pub pace: Option<PaceLine<'a>>,
     /// The address that the request was sent to; none where it was not.
     pub upstream: Option<SocketAddr>,
     /// The status code that the crawler was answered with; none where it hung up first.
@@ -86,6 +89,8 @@ pub struct Agent<'a> {
     pub chain: &'a [&'a str],
     /// Where they came from, such as `config` or `user_agent`.
     pub source: &'a str,
+    /// None of them is part of the User-Agent that was sent.
+    pub mismatch: bool,
 }
 
 /// One line of a robots.txt.
@@ -97,6 +102,17 @@ pub struct RuleLine<'a> {
     pub text: &'a str,
     /// Its line, counted from 1.
     pub line: u32,
+}
+
+/// What an origin's pace has done to a request.
+#[derive(Clone, Copy, Debug)]
+pub struct PaceLine<'a> {
+    /// The least time from one request to the next; zero where time is not what was waited for.
+    pub interval: Duration,
+    /// What makes it so, such as `own` or `crawl_delay`.
+    pub source: &'a str,
+    /// The robots.txt asks for more than it is given.
+    pub clamped: bool,
 }
 
 /// What a person has asserted over robots.txt.
@@ -172,6 +188,19 @@ mod most {
 }
 
 impl Record<'_> {
+    /// What the store puts it away by.
+    pub(super) fn note(&self) -> Note {
+        Note {
+            time: self.time,
+            kind: Some(Kind {
+                mode: self.mode,
+                verdict: self.verdict,
+                reason: self.reason,
+            }),
+            sha256: self.robots.as_ref().and_then(|robots| robots.sha256),
+        }
+    }
+
     /// Appends the record to `out` as one line: a JSON object and a line feed.
     ///
     /// `redact_query` replaces the query of the URL, which may hold what concerns nobody.
@@ -197,6 +226,7 @@ impl Record<'_> {
         let mut agent = record.object(f::AGENT);
         agent.texts(f::CHAIN, self.agent.chain, most::TOKENS, most::TOKEN);
         agent.text(f::SOURCE, self.agent.source.as_bytes(), most::TOKEN);
+        agent.truth(f::MISMATCH, self.agent.mismatch);
         agent.close();
 
         record.text_or_null(f::USER_AGENT, self.user_agent, most::USER_AGENT);
@@ -220,6 +250,10 @@ impl Record<'_> {
             None => record.null(f::ROBOTS),
         }
         record.millis(f::HOLD_MS, self.hold);
+        match &self.pace {
+            Some(pace) => pace.write(record.object(f::PACE)),
+            None => record.null(f::PACE),
+        }
         match self.upstream {
             Some(address) => record.address(f::UPSTREAM, address),
             None => record.null(f::UPSTREAM),
@@ -241,6 +275,16 @@ impl RuleLine<'_> {
         rule.text(f::TEXT, self.text.as_bytes(), most::RULE);
         rule.number(f::LINE, self.line.into());
         rule.close();
+    }
+}
+
+impl PaceLine<'_> {
+    fn write(&self, mut pace: Object<'_>) {
+        use field as f;
+        pace.millis(f::INTERVAL_MS, self.interval);
+        pace.text(f::SOURCE, self.source.as_bytes(), most::TOKEN);
+        pace.truth(f::CLAMPED, self.clamped);
+        pace.close();
     }
 }
 

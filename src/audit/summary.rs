@@ -90,6 +90,52 @@ impl Summary {
     }
 }
 
+/// Everything that was counted so far. What goes by code is most frequent first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Requests that went out and were answered.
+    pub forwarded: u64,
+    /// Denials by reason.
+    pub denied: Vec<(String, u64)>,
+    /// Requests put off, by reason.
+    pub deferred: Vec<(String, u64)>,
+    /// Requests that went out and came to nothing, by error.
+    pub failed: Vec<(String, u64)>,
+    /// Requests that went out because nothing was enforced, by what would have kept them back. They are counted among
+    /// those that were forwarded or failed, too.
+    pub reported: Vec<(String, u64)>,
+}
+
+impl Summary {
+    /// All counts, as they are now.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let rest = self.rest.lock();
+        let told = |tally: &Tally| tally.sorted().into_iter().cloned().collect();
+        Totals {
+            forwarded: self.forwarded.load(Ordering::Relaxed),
+            denied: told(&rest.denied),
+            deferred: told(&rest.deferred),
+            failed: told(&rest.failed),
+            reported: told(&rest.reported),
+        }
+    }
+}
+
+impl Totals {
+    /// All requests.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        let sums = [&self.denied, &self.deferred, &self.failed].map(|codes| sum(codes));
+        self.forwarded + sums.iter().sum::<u64>()
+    }
+}
+
+/// The sum of counts by code.
+pub(crate) fn sum(codes: &[(String, u64)]) -> u64 {
+    codes.iter().map(|(_, count)| count).sum()
+}
+
 impl Rest {
     fn deny(&mut self, record: &Record<'_>) {
         self.denied.add(record.reason, usize::MAX);

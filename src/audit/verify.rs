@@ -23,6 +23,7 @@
 //! - Notes that people have made on decisions, what is known of origins at present, and the history of fetches. None of
 //!   these is evidence of a decision, and none is chained.
 
+pub mod case;
 pub mod review;
 
 use std::fmt;

@@ -16,6 +16,7 @@ use std::{
 use tracing::{error, info, warn};
 
 use super::{
+    counts::{Counts, Place},
     log::LogFailed,
     queue::{Batch, Queue},
     sink::Sink,
@@ -87,7 +88,7 @@ fn write_out(
     clock: &Clock,
     retry: Duration,
 ) -> bool {
-    while let Err((log, error)) = try_outlets(batch, outlets, clock) {
+    while let Err((log, error)) = try_outlets(batch, outlets, clock, &queue.counts) {
         let is_news = queue.failed(LogFailed::new(&log, &*error));
         if queue.is_closing() {
             // Whoever closes it is told what is left, see `Log::close`.
@@ -112,31 +113,47 @@ fn try_outlets(
     batch: &Batch,
     outlets: &mut [Outlet],
     clock: &Clock,
+    counts: &Counts,
 ) -> Result<(), (String, Box<dyn fmt::Display>)> {
     let mut first = Ok(());
     for outlet in outlets {
-        let done = outlet.attempt(batch, clock);
+        let done = outlet.attempt(batch, clock, counts);
+        if done.is_err() {
+            counts.failed(outlet.place());
+        }
         first = first.and(done);
     }
     first
 }
 
 impl Outlet {
+    fn place(&self) -> Place {
+        match self {
+            Self::Store { .. } => Place::Store,
+            Self::Sink { .. } => Place::Log,
+        }
+    }
+
     /// Writes what is lacking.
     fn attempt(
         &mut self,
         batch: &Batch,
         clock: &Clock,
+        counts: &Counts,
     ) -> Result<(), (String, Box<dyn fmt::Display>)> {
         match self {
             Self::Store { written: true, .. } => Ok(()),
-            Self::Store { store, written } => match wait(store.write(batch.content.clone())) {
-                Ok(()) => {
-                    *written = true;
-                    Ok(())
+            Self::Store { store, written } => {
+                let start = clock.tick();
+                match wait(store.write(batch.content.clone())) {
+                    Ok(()) => {
+                        counts.writes.observe(clock.tick().since(start));
+                        *written = true;
+                        Ok(())
+                    }
+                    Err(error) => Err(("the store".to_owned(), Box::new(error))),
                 }
-                Err(error) => Err(("the store".to_owned(), Box::new(error))),
-            },
+            }
             Self::Sink { sink, written } => {
                 let lines = &batch.content.lines;
                 let rest = lines.get(*written..).unwrap_or_default();

@@ -10,8 +10,13 @@ use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer, pem::PemObject a
 use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::{CaError, files::Contents, text};
-use crate::clock::Moment;
+use super::{
+    CaError,
+    constraints::{self, Constraints},
+    files::Made,
+    text,
+};
+use crate::{clock::Moment, config::Subtree};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -33,8 +38,8 @@ pub(crate) fn is_made_here(pem: &[u8]) -> bool {
         .is_ok_and(|der| memchr::memmem::find(&der, COMMON_NAME.as_bytes()).is_some())
 }
 
-/// Makes a new authority: P-256, self-signed, able to sign leaves but no further authority.
-pub(super) fn create(now: Moment) -> Result<Contents, CaError> {
+/// Makes a new authority: P-256, self-signed, able to sign leaves within `subtrees` but no further authority.
+pub(super) fn create(now: Moment, subtrees: &[Subtree]) -> Result<Made, CaError> {
     let key = KeyPair::generate().map_err(CaError::signing)?;
     let id = text::colon_hex(&text::sha256(&key.subject_public_key_info()))
         .replace(':', "")
@@ -56,16 +61,18 @@ pub(super) fn create(now: Moment) -> Result<Contents, CaError> {
         KeyUsagePurpose::CrlSign,
         KeyUsagePurpose::DigitalSignature,
     ];
+    params.name_constraints = constraints::extension(subtrees);
     let certificate = params.self_signed(&key).map_err(CaError::signing)?;
-    Ok(Contents {
+    Ok(Made {
         certificate: text::pem("CERTIFICATE", certificate.der()).into_bytes(),
         key: key.serialize_pem().into_bytes(),
     })
 }
 
-/// Signs a leaf for `name`.
+/// Signs a leaf for `name`, with a subject where it may have one.
 pub(super) fn leaf(
     name: &Name,
+    constraints: &Constraints,
     now: Moment,
     expires: Moment,
     key: &KeyPair,
@@ -73,7 +80,9 @@ pub(super) fn leaf(
 ) -> Result<CertificateDer<'static>, CaError> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
-    if name.text.len() <= LONGEST_COMMON_NAME {
+    // OpenSSL holds an address in the subject to the constraints on names, and so refuses it.
+    let may_be_named = name.address.is_none() || constraints.is_empty();
+    if may_be_named && name.text.len() <= LONGEST_COMMON_NAME {
         params
             .distinguished_name
             .push(DnType::CommonName, name.text.as_str());
@@ -123,6 +132,15 @@ impl Name {
         }
     }
 
+    /// The name or address, canonical.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
     fn san(&self) -> Result<SanType, CaError> {
         Ok(match self.address {
             Some(address) => SanType::IpAddress(address),
@@ -164,6 +182,7 @@ pub(super) fn read_chain(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'
 }
 
 /// What is read from the authority's certificate.
+#[derive(Debug)]
 pub(super) struct Facts {
     pub(super) subject: String,
     pub(super) not_before: Moment,
@@ -171,15 +190,13 @@ pub(super) struct Facts {
     /// The public key alone, as its algorithm encodes it.
     pub(super) public_key: Vec<u8>,
     pub(super) spki_sha256: Vec<u8>,
+    /// What it may sign for.
+    pub(super) constraints: Constraints,
 }
 
 impl Facts {
-    /// Reads the first certificate of `chain` and checks that it may sign, now.
-    pub(super) fn read(
-        path: &Path,
-        chain: &[CertificateDer<'_>],
-        now: Moment,
-    ) -> Result<Self, CaError> {
+    /// Reads the first certificate of `chain` and checks that it may sign.
+    pub(super) fn read(path: &Path, chain: &[CertificateDer<'_>]) -> Result<Self, CaError> {
         let certificate = parse(path, chain)?;
         let not_authority = |why| CaError::NotAuthority {
             path: path.into(),
@@ -195,27 +212,37 @@ impl Facts {
         {
             return Err(not_authority("its keyUsage lacks keyCertSign"));
         }
+        let Some(constraints) = Constraints::of(&certificate) else {
+            return Err(not_authority(
+                "its nameConstraints are of a form that is not supported",
+            ));
+        };
         let validity = certificate.validity();
-        let facts = Self {
+        Ok(Self {
             subject: certificate.subject().to_string(),
             not_before: moment(validity.not_before.timestamp()),
             not_after: moment(validity.not_after.timestamp()),
             public_key: certificate.public_key().subject_public_key.data.to_vec(),
             spki_sha256: text::sha256(certificate.public_key().raw),
-        };
-        if now >= facts.not_after {
+            constraints,
+        })
+    }
+
+    /// Checks that it may sign now.
+    pub(super) fn check_validity(&self, path: &Path, now: Moment) -> Result<(), CaError> {
+        if now >= self.not_after {
             return Err(CaError::Expired {
                 path: path.into(),
-                since: facts.not_after,
+                since: self.not_after,
             });
         }
-        if now < facts.not_before {
+        if now < self.not_before {
             return Err(CaError::NotYetValid {
                 path: path.into(),
-                from: facts.not_before,
+                from: self.not_before,
             });
         }
-        Ok(facts)
+        Ok(())
     }
 
     /// The signer for this certificate. Leaves must name their issuer octet for octet as it names itself (RFC 5280,
@@ -243,6 +270,7 @@ impl Facts {
         let issuer = Issuer::from_ca_cert_der(der, key).map_err(|_| malformed())?;
         let probe = leaf(
             &Name::parse("probe.invalid")?,
+            &self.constraints,
             self.not_before,
             self.not_after,
             issuer.key(),

@@ -32,6 +32,47 @@ pub enum CaError {
         /// Its permission bits.
         mode: u32,
     },
+    /// The key file belongs to another user.
+    Foreign {
+        /// The key file.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
+    /// A rotation has begun already.
+    Rotating {
+        /// The certificate of the authority that comes next.
+        path: PathBuf,
+    },
+    /// A rotation was cut short: the key has moved, its certificate has not.
+    Interrupted {
+        /// The certificate that has not moved, and signs.
+        path: PathBuf,
+    },
+    /// There is no rotation to finish.
+    NotRotating {
+        /// Where the certificate of the authority that comes next would be.
+        path: PathBuf,
+    },
+    /// Clients have not had the time to learn of the authority that comes next.
+    TooEarly {
+        /// Since when its certificate has been there.
+        since: Moment,
+        /// When it may take over.
+        from: Moment,
+    },
+    /// What a rotation left beside the authority is not what it should be.
+    Beside {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The authority's certificate does not let it sign for the host.
+    Outside {
+        /// The host.
+        host: String,
+    },
     /// A file or directory could not be read or written.
     Io {
         /// The key of the configuration that names it or what lies in it: "ca_cert" or "ca_key".
@@ -132,6 +173,45 @@ impl fmt::Display for CaError {
                 "{} may be read or written by other users (mode {mode:03o}), and who has this key can read the \
                  crawlers' traffic: `chmod 600 {0}`, or, if others may have seen it, `crawlgate ca create --force`",
                 path.display()
+            ),
+            Self::Foreign { path, owner } => write!(
+                f,
+                "{} belongs to another user (uid {owner}), who can read the crawlers' traffic with this key: give it \
+                 to the user that crawlgate runs as, or make a new pair with `crawlgate ca create --force`",
+                path.display()
+            ),
+            Self::Rotating { path } => write!(
+                f,
+                "{}: the next authority is there already; `crawlgate ca rotate --finish` puts it in force, \
+                 `crawlgate ca rotate --cancel` drops it",
+                path.display()
+            ),
+            Self::Interrupted { path } => write!(
+                f,
+                "{}: a rotation was cut short, and this authority signs already; `crawlgate ca rotate --finish` \
+                 completes it",
+                path.display()
+            ),
+            Self::NotRotating { path } => write!(
+                f,
+                "{}: there is no next authority; `crawlgate ca rotate` makes one",
+                path.display()
+            ),
+            Self::TooEarly { since, from } => write!(
+                f,
+                "clients could learn of the next authority since {} only, and those that have not would fail; wait \
+                 until {}, or finish now with `--force`",
+                super::text::date(*since),
+                super::text::date(*from)
+            ),
+            Self::Beside { path, why } => write!(
+                f,
+                "{}: {why}; restore the file, or drop it: `crawlgate ca rotate --cancel` if it is the next authority's",
+                path.display()
+            ),
+            Self::Outside { host } => write!(
+                f,
+                "{host} is outside the name constraints of the local CA, so no certificate can be made for it"
             ),
             Self::Io {
                 key,

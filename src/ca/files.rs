@@ -1,8 +1,12 @@
-//! The authority's two files: read together, written together.
+//! The authority's two files: read together, written together; and what a rotation puts beside them.
 //!
 //! Two files cannot be replaced in one step, so whoever reads or writes them holds a lock on the key's directory: the
 //! directory itself, so that no lock file is left behind. Each file appears whole or not at all (written beside its
 //! place, then renamed), and the key is never open to others, not even for a moment.
+//!
+//! A key is read only from a regular file that belongs to this process's user or to root and that nobody else may
+//! read or write. Root, which looks after the files of services, reads those of a directory's owner, and leaves what
+//! it writes there to them. A symbolic link is followed; what counts is the file it leads to, looked at once it is open.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -11,28 +15,55 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, Gid, OFlags, Uid, fchown, flock},
+    process::geteuid,
+};
 
 use super::{CaError, text};
-use crate::config::TlsConfig;
+use crate::{clock::Moment, config::TlsConfig};
 
 /// No certificate or key comes near this many octets; whatever is larger is something else.
 const LARGEST: u64 = 1 << 20;
 
 /// The keys of `[tls]` that name the two files, for what is said when one fails.
-const CA_CERT: &str = "ca_cert";
-const CA_KEY: &str = "ca_key";
+pub(super) const CA_CERT: &str = "ca_cert";
+pub(super) const CA_KEY: &str = "ca_key";
 
-/// What the two files hold, PEM.
-pub(super) struct Contents {
+/// A new authority, PEM.
+pub(super) struct Made {
     pub(super) certificate: Vec<u8>,
     pub(super) key: Vec<u8>,
 }
 
-/// Where the two files are.
+/// What the files hold, PEM.
+pub(super) struct Contents {
+    pub(super) certificate: Vec<u8>,
+    pub(super) key: Vec<u8>,
+    /// The certificate of the authority that comes next, and since when it has been there.
+    pub(super) next: Option<(Vec<u8>, Moment)>,
+    /// Certificates of authorities that signed before.
+    pub(super) retired: Option<Vec<u8>>,
+}
+
+impl From<Made> for Contents {
+    fn from(made: Made) -> Self {
+        Self {
+            certificate: made.certificate,
+            key: made.key,
+            next: None,
+            retired: None,
+        }
+    }
+}
+
+/// Where the files are.
 pub(super) struct Pair<'a> {
-    certificate: &'a Path,
-    key: &'a Path,
+    pub(super) certificate: &'a Path,
+    pub(super) key: &'a Path,
+    pub(super) next_certificate: PathBuf,
+    pub(super) next_key: PathBuf,
+    pub(super) retired: PathBuf,
 }
 
 impl<'a> Pair<'a> {
@@ -40,6 +71,9 @@ impl<'a> Pair<'a> {
         Self {
             certificate: &config.ca_cert,
             key: &config.ca_key,
+            next_certificate: named(&config.ca_cert, "next"),
+            next_key: named(&config.ca_key, "next"),
+            retired: named(&config.ca_cert, "old"),
         }
     }
 
@@ -55,7 +89,7 @@ impl<'a> Pair<'a> {
     /// Reads both files, or writes what `make` returns if there is neither.
     pub(super) fn read_or_write(
         &self,
-        make: impl FnOnce() -> Result<Contents, CaError>,
+        make: impl FnOnce() -> Result<Made, CaError>,
     ) -> Result<Contents, CaError> {
         if is_there(self.key) && is_there(self.certificate) {
             return self.read();
@@ -68,11 +102,12 @@ impl<'a> Pair<'a> {
         self.write_unlocked(make()?)
     }
 
-    /// Writes what `make` returns, over existing files only with `force`.
+    /// Writes what `make` returns, over existing files only with `force`. What a rotation left beside them goes: who
+    /// wants a new authority by force may not trust the others any more.
     pub(super) fn write(
         &self,
         force: bool,
-        make: impl FnOnce() -> Result<Contents, CaError>,
+        make: impl FnOnce() -> Result<Made, CaError>,
     ) -> Result<Contents, CaError> {
         let _lock = self.lock_to_write()?;
         if !force
@@ -82,11 +117,29 @@ impl<'a> Pair<'a> {
         {
             return Err(CaError::Exists { path: path.into() });
         }
-        self.write_unlocked(make()?)
+        let written = self.write_unlocked(make()?)?;
+        self.remove_beside([&self.next_certificate, &self.next_key, &self.retired])?;
+        Ok(written)
+    }
+
+    /// Removes files that may be missing.
+    pub(super) fn remove_beside<const N: usize>(
+        &self,
+        paths: [&PathBuf; N],
+    ) -> Result<(), CaError> {
+        for path in paths {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(CaError::io(CA_CERT, "remove", path, error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Makes the directories and locks the key's. The lock ends with the returned file.
-    fn lock_to_write(&self) -> Result<File, CaError> {
+    pub(super) fn lock_to_write(&self) -> Result<File, CaError> {
         for (key, path) in [(CA_CERT, self.certificate), (CA_KEY, self.key)] {
             let directory = directory(path);
             DirBuilder::new()
@@ -103,7 +156,7 @@ impl<'a> Pair<'a> {
         Ok(lock)
     }
 
-    fn read_unlocked(&self) -> Result<Contents, CaError> {
+    pub(super) fn read_unlocked(&self) -> Result<Contents, CaError> {
         let half = |present: &Path, missing: &Path| CaError::Half {
             present: present.into(),
             missing: missing.into(),
@@ -115,49 +168,102 @@ impl<'a> Pair<'a> {
             (true, false) => Err(half(self.certificate, self.key)),
             (false, true) => Err(half(self.key, self.certificate)),
             (true, true) => Ok(Contents {
-                key: read(self.key, Access::Private)?,
-                certificate: read(self.certificate, Access::Public)?,
+                key: read(self.key, Access::Private)?.0,
+                certificate: read(self.certificate, Access::Public)?.0,
+                next: read_if_there(&self.next_certificate)?,
+                retired: read_if_there(&self.retired)?.map(|(octets, _)| octets),
             }),
         }
     }
 
-    fn write_unlocked(&self, contents: Contents) -> Result<Contents, CaError> {
-        write(CA_KEY, self.key, 0o600, &contents.key)?;
-        write(CA_CERT, self.certificate, 0o644, &contents.certificate)?;
-        Ok(contents)
+    fn write_unlocked(&self, made: Made) -> Result<Contents, CaError> {
+        write(CA_KEY, self.key, 0o600, &made.key)?;
+        write(CA_CERT, self.certificate, 0o644, &made.certificate)?;
+        Ok(made.into())
     }
 }
 
+/// `ca.crt` with a word before its extension: `ca.next.crt`.
+fn named(path: &Path, word: &str) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(word);
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
 /// Who may read a file.
-enum Access {
+pub(super) enum Access {
     Public,
     Private,
 }
 
-fn read(path: &Path, access: Access) -> Result<Vec<u8>, CaError> {
+fn read_if_there(path: &Path) -> Result<Option<(Vec<u8>, Moment)>, CaError> {
+    match is_there(path) {
+        true => read(path, Access::Public).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// What a file holds, and when it was last written.
+pub(super) fn read(path: &Path, access: Access) -> Result<(Vec<u8>, Moment), CaError> {
     let key = match access {
         Access::Public => CA_CERT,
         Access::Private => CA_KEY,
     };
     let failed = |error| CaError::io(key, "read", path, error);
-    let file = File::open(path).map_err(failed)?;
+    // Not blocking: a pipe in the file's place would keep us waiting for whoever writes into it.
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(nonblocking)
+        .open(path)
+        .map_err(failed)?;
     // Of the open file, not of the path: what is checked is what is read.
-    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
-    if matches!(access, Access::Private) && mode & 0o077 != 0 {
-        return Err(CaError::Exposed {
-            path: path.into(),
-            mode,
-        });
+    let facts = file.metadata().map_err(failed)?;
+    if !facts.is_file() {
+        return Err(failed(io::Error::other("not a regular file")));
+    }
+    if matches!(access, Access::Private) {
+        let mode = facts.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(CaError::Exposed {
+                path: path.into(),
+                mode,
+            });
+        }
+        let owner = facts.uid();
+        // Whoever owns a file can give themselves the right to read it. Root looks after a service's files, too: those
+        // in a directory of the same owner's.
+        let is_services = || {
+            geteuid().is_root()
+                && fs::metadata(directory(path)).is_ok_and(|directory| directory.uid() == owner)
+        };
+        if owner != 0 && owner != geteuid().as_raw() && !is_services() {
+            return Err(CaError::Foreign {
+                path: path.into(),
+                owner,
+            });
+        }
     }
     let mut octets = Vec::new();
     file.take(LARGEST)
         .read_to_end(&mut octets)
         .map_err(failed)?;
-    Ok(octets)
+    let written = facts.modified().map_err(failed)?;
+    Ok((octets, written.into()))
 }
 
 /// Puts a file in its place in one step, with its mode from the start. The mode is subject to the umask.
 pub(crate) fn replace(path: &Path, mode: u32, octets: &[u8]) -> io::Result<()> {
+    replace_for(None, path, mode, octets)
+}
+
+/// The same, and gives it to `owner`, a user and a group.
+fn replace_for(owner: Option<(Uid, Gid)>, path: &Path, mode: u32, octets: &[u8]) -> io::Result<()> {
     let beside = beside(path)?;
     let written = OpenOptions::new()
         .write(true)
@@ -166,6 +272,10 @@ pub(crate) fn replace(path: &Path, mode: u32, octets: &[u8]) -> io::Result<()> {
         .open(&beside)
         .and_then(|mut file| {
             file.write_all(octets)?;
+            if let Some((user, group)) = owner {
+                // The open file: a name could have become a link to something else.
+                fchown(&file, Some(user), Some(group))?;
+            }
             file.sync_all()
         })
         .and_then(|()| fs::rename(&beside, path));
@@ -176,8 +286,27 @@ pub(crate) fn replace(path: &Path, mode: u32, octets: &[u8]) -> io::Result<()> {
     written
 }
 
-fn write(key: &'static str, path: &Path, mode: u32, octets: &[u8]) -> Result<(), CaError> {
-    replace(path, mode, octets).map_err(|error| CaError::io(key, "write", path, error))
+pub(super) fn write(
+    key: &'static str,
+    path: &Path,
+    mode: u32,
+    octets: &[u8],
+) -> Result<(), CaError> {
+    replace_for(owner_for(path), path, mode, octets)
+        .map_err(|error| CaError::io(key, "write", path, error))
+}
+
+/// Whose a new file should be where root writes it into somebody's directory: a service's, which could not read it
+/// otherwise.
+fn owner_for(path: &Path) -> Option<(Uid, Gid)> {
+    let directory = fs::metadata(directory(path)).ok()?;
+    let is_foreign = geteuid().is_root() && directory.uid() != 0;
+    is_foreign.then(|| {
+        (
+            Uid::from_raw(directory.uid()),
+            Gid::from_raw(directory.gid()),
+        )
+    })
 }
 
 /// A name in the same directory that nobody can foresee.
@@ -194,11 +323,11 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Whether something stands at `path`. What cannot be seen counts as there: opening it will tell why.
-fn is_there(path: &Path) -> bool {
+pub(super) fn is_there(path: &Path) -> bool {
     !matches!(fs::metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
-fn directory(path: &Path) -> &Path {
+pub(super) fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

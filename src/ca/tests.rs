@@ -18,6 +18,7 @@ fn config(directory: &Path) -> TlsConfig {
         leaf_cache: 3,
         tunnel: Vec::new(),
         extra_roots: Vec::new(),
+        name_constraints: Vec::new(),
     }
 }
 
@@ -97,7 +98,7 @@ fn an_existing_authority_is_replaced_only_by_force() {
 #[test]
 fn every_refusal_names_the_file_and_the_way_out() {
     type Damage = fn(&TlsConfig);
-    let cases: [(&str, Damage, &str, &[&str]); 10] = [
+    let cases: [(&str, Damage, &str, &[&str]); 13] = [
         (
             "no files at all",
             |config| {
@@ -126,6 +127,35 @@ fn every_refusal_names_the_file_and_the_way_out() {
             },
             "Exposed",
             &["ca.key", "640", "chmod 600"],
+        ),
+        (
+            "others may read the key",
+            |config| {
+                fs::set_permissions(&config.ca_key, fs::Permissions::from_mode(0o604)).unwrap();
+            },
+            "Exposed",
+            &["ca.key", "604", "chmod 600"],
+        ),
+        (
+            "the key is a link to one that the group may read",
+            |config| {
+                let elsewhere = config.ca_key.with_file_name("elsewhere.key");
+                fs::rename(&config.ca_key, &elsewhere).unwrap();
+                fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o640)).unwrap();
+                std::os::unix::fs::symlink(&elsewhere, &config.ca_key).unwrap();
+            },
+            "Exposed",
+            &["ca.key", "640"],
+        ),
+        (
+            "the key is a pipe",
+            |config| {
+                fs::remove_file(&config.ca_key).unwrap();
+                let mode = rustix::fs::Mode::from_raw_mode(0o600);
+                rustix::fs::mkfifoat(rustix::fs::CWD, &config.ca_key, mode).unwrap();
+            },
+            "Io",
+            &["[tls] ca_key: cannot read", "not a regular file"],
         ),
         (
             "the key cannot be read",
@@ -403,4 +433,86 @@ fn a_leaf_never_outlives_its_authority() {
     let (_, leaf) = X509Certificate::from_der(&leaf).unwrap();
     let (_, ca) = X509Certificate::from_der(authority.certificate_der()).unwrap();
     assert_eq!(leaf.validity().not_after, ca.validity().not_after);
+}
+
+#[test]
+fn a_key_may_stand_behind_a_link_but_belong_to_nobody_else() {
+    let (directory, _, clock) = authority();
+    let config = config(directory.path());
+    let elsewhere = directory.path().join("elsewhere.key");
+    fs::rename(&config.ca_key, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &config.ca_key).unwrap();
+    Authority::load(&config, clock.clone()).unwrap();
+    // Only root can give a file away.
+    if std::os::unix::fs::chown(&elsewhere, Some(65_534), None).is_ok() {
+        let error = Authority::load(&config, clock).unwrap_err();
+        assert!(
+            matches!(error, CaError::Foreign { owner: 65_534, .. }),
+            "{error:?}"
+        );
+    }
+}
+
+#[test]
+fn root_leaves_a_services_files_to_the_service() {
+    use std::os::unix::fs::{MetadataExt as _, chown};
+
+    let (directory, _, clock) = authority();
+    let config = config(directory.path());
+    for path in [directory.path(), &config.ca_key, &config.ca_cert] {
+        // Only root can give a file away.
+        if chown(path, Some(65_534), Some(65_534)).is_err() {
+            return;
+        }
+    }
+    Authority::begin_rotation(&config, clock.clone()).unwrap();
+    Authority::finish_rotation(&config, clock.clone(), true).unwrap();
+    Authority::begin_rotation(&config, clock).unwrap();
+    for entry in fs::read_dir(directory.path()).unwrap() {
+        let entry = entry.unwrap();
+        let owner = entry.metadata().unwrap().uid();
+        assert_eq!(owner, 65_534, "{:?}", entry.file_name());
+    }
+}
+
+#[test]
+fn a_constrained_authority_signs_for_what_it_may_and_nothing_else() {
+    use crate::config::Subtree;
+
+    let directory = tempfile::tempdir().unwrap();
+    let subtrees = ["example.com", "10.0.0.0/8", "2001:db8::/32"];
+    let config = TlsConfig {
+        name_constraints: subtrees.map(|text| Subtree::new(text).unwrap()).to_vec(),
+        ..config(directory.path())
+    };
+    Authority::create(&config, clock(), false).unwrap();
+    let authority = Authority::load(&config, clock()).unwrap();
+    assert_eq!(authority.name_constraints(), subtrees);
+    assert!(authority.is_held_to(&config.name_constraints));
+    assert!(!authority.is_held_to(&[]));
+    for (host, within) in [
+        ("example.com", true),
+        ("www.EXAMPLE.com", true),
+        ("10.1.2.3", true),
+        ("[2001:db8::1]", true),
+        ("example.org", false),
+        ("badexample.com", false),
+        ("192.0.2.1", false),
+        ("::1", false),
+    ] {
+        assert_eq!(authority.covers(host), within, "{host}");
+        let config = authority.server_config(host);
+        match within {
+            true => drop(config.unwrap()),
+            false => {
+                let error = config.unwrap_err();
+                assert!(
+                    matches!(error, CaError::Outside { .. }),
+                    "{host}: {error:?}"
+                );
+            }
+        }
+    }
+    let (_directory, free, _) = self::authority();
+    assert!(free.covers("anything.example") && free.name_constraints().is_empty());
 }

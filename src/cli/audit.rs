@@ -5,19 +5,17 @@ pub(super) mod evidence;
 mod excerpt;
 mod one;
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
 use super::fail;
-use crate::audit::replay::evidence::digest;
 use crate::audit::verify::Head;
+use crate::audit::verify::case::Trusted;
 use crate::config::Config;
 use crate::robots::memory::hex;
-use crate::store::chain::{self, SealingKey};
-use crate::store::{self, Access, Store, StoreErrorKind};
+use crate::store::{self, Access, Store, chain};
 
 /// Exit code where something does not fit.
 const WRONG: u8 = 1;
@@ -135,81 +133,6 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
     })
 }
 
-/// Whose seals are believed.
-#[derive(Clone, Debug)]
-struct Trusted {
-    /// The public keys; none where there are none, so that each seal is believed to be of the key that it names.
-    keys: Vec<[u8; 32]>,
-    /// Where they were found.
-    from: String,
-}
-
-impl Trusted {
-    /// The keys that the command line names, or else the one beside the store.
-    fn of(named: &[String], config: &Config) -> Result<Trusted, String> {
-        if !named.is_empty() {
-            let keys = named.iter().map(|named| public(named));
-            return Ok(Trusted {
-                keys: keys.collect::<Result<_, _>>()?,
-                from: "the command line".to_owned(),
-            });
-        }
-        let store = config.store.path.as_deref().unwrap_or(Path::new(""));
-        let file = chain::key_file(store);
-        match SealingKey::load(&file) {
-            Ok(key) => Ok(Trusted {
-                keys: vec![key.public()],
-                from: file.display().to_string(),
-            }),
-            Err(error) if error.kind == StoreErrorKind::Missing => Ok(Trusted {
-                keys: Vec::new(),
-                from: format!("{}, which is not there", file.display()),
-            }),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-
-    /// What is wrong where there are seals and no key to hold them against: whoever altered the records could have sealed
-    /// them anew with a key of their own.
-    fn fault(&self, seals: &[chain::Seal]) -> Option<String> {
-        let is_lost = self.keys.is_empty() && !seals.is_empty();
-        is_lost.then(|| {
-            format!(
-                "the chain is sealed, and there is no key to check the seals with: none in {}; name the public key with --key",
-                self.from
-            )
-        })
-    }
-
-    /// In a sentence.
-    fn told(&self) -> String {
-        if self.keys.is_empty() {
-            return format!(
-                "whatever key each seal names: there is none in {}",
-                self.from
-            );
-        }
-        let keys: Vec<String> = self.keys.iter().map(hex).collect();
-        format!("key {} ({})", keys.join(" or "), self.from)
-    }
-}
-
-/// The public key that is given in hexadecimal, or by a file that has it so or holds the sealing key.
-fn public(named: &str) -> Result<[u8; 32], String> {
-    if let Some(key) = digest(named) {
-        return Ok(key);
-    }
-    let file = PathBuf::from(named);
-    let text = std::fs::read_to_string(&file).map_err(|error| format!("--key {named}: {error}"))?;
-    match digest(text.trim()) {
-        Some(key) => Ok(key),
-        None => {
-            let key = SealingKey::load(&file).map_err(|error| format!("--key {error}"))?;
-            Ok(key.public())
-        }
-    }
-}
-
 async fn head(store: &Arc<dyn Store>, json: bool) -> Result<Found, String> {
     let failed = |error: store::StoreError| error.to_string();
     let newest = store::DecisionQuery {
@@ -257,37 +180,4 @@ async fn head(store: &Arc<dyn Store>, json: bool) -> Result<Found, String> {
     };
     super::screen::say(text.as_bytes())?;
     Ok(Found::Nothing)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seals_want_a_key() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let key = SealingKey::load_or_create(&folder.path().join("key")).expect("a key");
-        let seal = chain::Seal {
-            time: crate::clock::Moment::default(),
-            seq: 1,
-            hash: chain::GENESIS,
-            start: (1, chain::GENESIS),
-            signature: [0; 64],
-            key: key.public(),
-        };
-        let trusted = |keys: &[[u8; 32]]| Trusted {
-            keys: keys.to_vec(),
-            from: "crawlgate.seal.key, which is not there".to_owned(),
-        };
-        assert_eq!(trusted(&[]).fault(&[]), None, "nothing is sealed");
-        assert_eq!(
-            trusted(&[key.public()]).fault(std::slice::from_ref(&seal)),
-            None
-        );
-        let fault = trusted(&[]).fault(&[seal]).expect("there is no key");
-        assert!(
-            fault.ends_with("which is not there; name the public key with --key"),
-            "{fault}"
-        );
-    }
 }

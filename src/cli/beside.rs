@@ -1,5 +1,5 @@
 //! What runs beside the proxy while it serves: the store opened, overrides taken over as they change, the chain sealed
-//! and old decisions dropped, questions answered on the admin socket.
+//! and old decisions dropped, questions answered on the admin socket and over HTTP.
 //!
 //! Nothing here is on a request's way. What fails here is said and tried again.
 
@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
+use crate::admin::http::{Listener, Site, Token, router};
 use crate::admin::{Answer, Request, Service, Socket, Status};
 use crate::audit::time_text;
 use crate::clock::{Clock, Moment};
@@ -46,6 +47,7 @@ pub(super) struct Beside {
     /// The store, and the key that seals it.
     sealed: Option<(Arc<dyn Store>, Arc<SealingKey>)>,
     clock: Clock,
+    started: Moment,
 }
 
 impl Beside {
@@ -55,11 +57,13 @@ impl Beside {
     /// # Errors
     /// When the key cannot be had, or the overrides cannot be read: nobody knows what may be forwarded then.
     pub(super) async fn start(proxy: &Arc<Proxy>) -> Result<Beside, String> {
+        let clock = Clock::system();
         let mut beside = Beside {
             tasks: JoinSet::new(),
             overrides_changed: Arc::default(),
             sealed: None,
-            clock: Clock::system(),
+            started: clock.now(),
+            clock,
         };
         if let Some(store) = proxy.log().store() {
             beside.care_for(proxy, store).await?;
@@ -85,17 +89,44 @@ impl Beside {
         Ok(())
     }
 
+    /// Who answers for the process.
+    fn desk(&self, proxy: &Arc<Proxy>) -> Arc<Desk> {
+        Arc::new(Desk {
+            proxy: Arc::clone(proxy),
+            overrides_changed: Arc::clone(&self.overrides_changed),
+            started: self.started,
+        })
+    }
+
+    /// Serves the console, the API, health and metrics where the configuration says. Crawlers cannot connect yet: who
+    /// starts that tells the site.
+    ///
+    /// # Errors
+    /// When the address or the token cannot be had: whoever relies on the console should not look for it in vain.
+    pub(super) fn open_site(&mut self, proxy: &Arc<Proxy>) -> Result<Option<Site>, String> {
+        let settings = proxy.settings();
+        let Some(address) = settings.admin.address else {
+            return Ok(None);
+        };
+        let token = settings.admin.token_file.as_deref();
+        let token = token.map(Token::load_or_create).transpose()?;
+        let listener = Listener::bind(address)?;
+        let address = listener.address();
+        // Before the first crawler comes: nobody reaches it through the proxy.
+        proxy.egress().listens_on(&[address]);
+        info!("console: http://{address}/");
+        let site = Site::guarded(Arc::clone(proxy), self.desk(proxy), token);
+        let serving = listener.serve(router(site.clone()), settings.admin.connections);
+        self.tasks.spawn(serving);
+        Ok(Some(site))
+    }
+
     /// Answers questions at `path`, unless another process does.
     pub(super) async fn listen(&mut self, proxy: &Arc<Proxy>, path: &Path) {
         match Socket::bind(path).await {
             Ok(socket) => {
                 info!(socket = %path.display(), "other commands reach this process here");
-                let desk = Desk {
-                    proxy: Arc::clone(proxy),
-                    overrides_changed: Arc::clone(&self.overrides_changed),
-                    started: self.clock.now(),
-                };
-                self.tasks.spawn(socket.serve(Arc::new(desk)));
+                self.tasks.spawn(socket.serve(self.desk(proxy)));
             }
             Err(error) => {
                 warn!("other commands cannot reach this process: {error}");
@@ -172,6 +203,7 @@ impl Service for Desk {
             let answer = match request {
                 Request::Refresh { origin } => self.refresh(&origin).await,
                 Request::Forget { origin } => self.forget(&origin).await,
+                Request::Pace { origin } => self.pace(&origin),
                 Request::OverridesChanged => {
                     self.overrides_changed.notify_one();
                     Ok(Answer::Noted)
@@ -202,6 +234,15 @@ impl Desk {
             state: state.name().to_owned(),
             absence,
             failure: state.outage().map(|outage| outage.cause.to_string()),
+        })
+    }
+
+    fn pace(&self, url: &str) -> Result<Answer, String> {
+        let pace = self.proxy.gate().pace().of(&origin(url)?);
+        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        Ok(Answer::Pace {
+            interval_ms: pace.map(|pace| millis(pace.interval)),
+            source: pace.map(|pace| pace.source.as_str().to_owned()),
         })
     }
 

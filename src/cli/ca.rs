@@ -9,11 +9,11 @@ use std::{
 
 use clap::{Args, Subcommand};
 
-use super::recipes::{self, Setup};
 use crate::{
     ca::{Authority, CaError, text},
     clock::Clock,
     config::Config,
+    trust::recipes::{self, Setup},
     trust::{self, TrustError},
 };
 
@@ -32,21 +32,37 @@ enum CaCommand {
         #[arg(long)]
         force: bool,
     },
-    /// Show the authority's files, fingerprints and validity
+    /// Show the authority's files, fingerprints and validity, and what a rotation has put beside it
     Show,
-    /// Write a bundle and a Java truststore: the public roots and the authority, for clients that trust one file
+    /// Make the next authority; a week or more later, with --finish, put it in force
+    ///
+    /// From the first step on every bundle names both, and the current one signs. The second step lets the next one
+    /// sign; the old certificate stays in the bundles until it expires. A running proxy takes either step over at
+    /// SIGHUP.
+    Rotate {
+        /// Put the next authority in force
+        #[arg(long, conflicts_with = "cancel")]
+        finish: bool,
+        /// Finish although clients had less than a week to learn of the next authority
+        #[arg(long, requires = "finish")]
+        force: bool,
+        /// Drop the next authority
+        #[arg(long)]
+        cancel: bool,
+    },
+    /// Write what clients trust as files: the authority alone; with the public roots; these as a Java truststore
     Export {
         /// Where to; by default beside the authority's certificate
         directory: Option<PathBuf>,
     },
     /// Print what to set up in each client so that it uses the proxy and trusts the authority
     ///
-    /// Writes the bundle and the truststore that the lines name, as `ca export` does.
+    /// Writes the files that the lines name, as `ca export` does.
     #[command(visible_alias = "env")]
     Setup {
         /// Only this client, such as "curl"
         client: Option<String>,
-        /// Where the bundle and the truststore go; by default beside the authority's certificate
+        /// Where these files go; by default beside the authority's certificate
         #[arg(long, value_name = "DIRECTORY")]
         exported: Option<PathBuf>,
     },
@@ -126,28 +142,30 @@ fn perform(command: &CaCommand, config: &Config) -> Result<Said, Failure> {
     match command {
         CaCommand::Create { force } => {
             let authority = Authority::create(&config.tls, clock.clone(), *force)?;
-            let exports = Exports::of(config, None);
-            // Clients that trust the old authority's bundle would fail, and nothing would say why.
-            let failed = match exports.exist() {
-                true => exports.write(&authority, config, &clock).err(),
-                false => None,
+            Ok(changed(&authority, config, &clock))
+        }
+        CaCommand::Rotate {
+            finish,
+            force,
+            cancel,
+        } => {
+            let authority = match (finish, cancel) {
+                (true, _) => Authority::finish_rotation(&config.tls, clock.clone(), *force)?,
+                (false, true) => {
+                    Authority::cancel_rotation(&config.tls)?;
+                    Authority::load(&config.tls, clock.clone())?
+                }
+                (false, false) => Authority::begin_rotation(&config.tls, clock.clone())?,
             };
-            Ok(Said {
-                result: describe(&authority),
-                note: failed.map(|error| {
-                    format!(
-                        "{error}; it stands for the old authority until `crawlgate ca export` works"
-                    )
-                }),
-            })
+            Ok(changed(&authority, config, &clock))
         }
         CaCommand::Show => Ok(describe(&Authority::load(&config.tls, clock)?).into()),
         CaCommand::Export { directory } => {
             let authority = Authority::load(&config.tls, clock.clone())?;
             let exports = Exports::of(config, directory.as_ref());
             exports.write(&authority, config, &clock)?;
-            let Exports { bundle, truststore } = exports;
-            Ok(format!("{}\n{}\n", bundle.display(), truststore.display()).into())
+            let written = exports.all().map(|path| format!("{}\n", path.display()));
+            Ok(written.concat().into())
         }
         CaCommand::Setup {
             client,
@@ -157,10 +175,12 @@ fn perform(command: &CaCommand, config: &Config) -> Result<Said, Failure> {
             let exports = Exports::of(config, directory.as_ref());
             let setup = Setup {
                 proxy: recipes::proxy_url(&config.listen.addresses),
-                ca: absolute(&config.tls.ca_cert),
+                ca: absolute(authority.certificate_path()),
+                next: authority.next().map(|next| absolute(next.path())),
+                authorities: absolute(&exports.authorities),
                 bundle: absolute(&exports.bundle),
                 truststore: absolute(&exports.truststore),
-                spki: authority.spki_sha256_base64(),
+                spki: spki_list(&authority),
             };
             let lines = match client {
                 None => setup.all(),
@@ -183,6 +203,32 @@ fn perform(command: &CaCommand, config: &Config) -> Result<Said, Failure> {
     }
 }
 
+/// What is to be said of an authority that was created or changed, once the files that were exported say it, too:
+/// clients that trust what they said before would fail, and nothing would say why.
+fn changed(authority: &Authority, config: &Config, clock: &Clock) -> Said {
+    let exports = Exports::of(config, None);
+    let failed = match exports.exist() {
+        true => exports.write(authority, config, clock).err(),
+        false => None,
+    };
+    Said {
+        result: describe(authority),
+        note: failed.map(|error| {
+            format!("{error}; it stands for what was before until `crawlgate ca export` works")
+        }),
+    }
+}
+
+/// The keys of this authority and the next, as Chromium takes them.
+fn spki_list(authority: &Authority) -> String {
+    let next = authority.next().map(|next| next.spki_sha256_base64());
+    let keys: Vec<String> = [authority.spki_sha256_base64()]
+        .into_iter()
+        .chain(next)
+        .collect();
+    keys.join(",")
+}
+
 fn describe(authority: &Authority) -> String {
     let mut said = String::new();
     let mut line = |label: &str, value: &dyn std::fmt::Display| {
@@ -202,11 +248,32 @@ fn describe(authority: &Authority) -> String {
     );
     line("SHA-256", &authority.fingerprint_sha256());
     line("SPKI SHA-256", &authority.spki_sha256_base64());
+    let constraints = authority.name_constraints();
+    if !constraints.is_empty() {
+        line("signs for", &constraints.join(", "));
+    }
+    if let Some(next) = authority.next() {
+        let dates = (text::date(next.since()), text::date(next.ready_at()));
+        line("next", &next.path().display());
+        line(
+            "in bundles",
+            &format_args!("since {}; may sign from {} on", dates.0, dates.1),
+        );
+        line("SHA-256", &next.fingerprint_sha256());
+    }
+    for retired in authority.retired() {
+        let until = text::date(retired.not_after());
+        line("old", &retired.path().display());
+        line("in bundles", &format_args!("until {until}"));
+        line("SHA-256", &retired.fingerprint_sha256());
+    }
     said
 }
 
 /// The files that clients trust which can be told of one file only.
 struct Exports {
+    /// The authority and its companions alone.
+    authorities: PathBuf,
     bundle: PathBuf,
     truststore: PathBuf,
 }
@@ -219,13 +286,18 @@ impl Exports {
             None => config.tls.ca_cert.with_file_name(name),
         };
         Self {
+            authorities: place("authorities.pem"),
             bundle: place("bundle.pem"),
             truststore: place("truststore.jks"),
         }
     }
 
+    fn all(&self) -> [&PathBuf; 3] {
+        [&self.authorities, &self.bundle, &self.truststore]
+    }
+
     fn exist(&self) -> bool {
-        self.bundle.exists() || self.truststore.exists()
+        self.all().iter().any(|path| path.exists())
     }
 
     fn write(
@@ -235,8 +307,9 @@ impl Exports {
         clock: &Clock,
     ) -> Result<(), TrustError> {
         let roots = trust::public_roots().with_files(&config.tls.extra_roots)?;
-        roots.write_bundle(&self.bundle, authority.certificate_pem())?;
-        roots.write_truststore(&self.truststore, authority.certificate_der(), clock.now())
+        trust::write_file(&self.authorities, authority.trusted_pem().as_bytes())?;
+        roots.write_bundle(&self.bundle, &authority.trusted_pem())?;
+        roots.write_truststore(&self.truststore, &authority.trusted_der(), clock.now())
     }
 }
 
@@ -282,7 +355,7 @@ mod tests {
 
         let exported = ca(CaCommand::Export { directory: None }).unwrap();
         for path in exported.lines() {
-            assert!(std::fs::metadata(path).unwrap().len() > 1000, "{path}");
+            assert!(std::fs::metadata(path).unwrap().len() > 500, "{path}");
         }
         let setup = |client: Option<&str>| {
             ca(CaCommand::Setup {

@@ -4,7 +4,6 @@
 //! robots.txt says and where it errs (`lint`), and the protocol's verdict on URLs by the thousand (`bulk`).
 
 mod bulk;
-mod document;
 mod judge;
 mod lint;
 mod shown;
@@ -18,12 +17,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use self::judge::{Judge, Judgement, Stopped, Unjudged};
+use self::judge::{Judge, Stopped};
 use self::shown::Shown;
 use super::screen::Paint;
-use super::{FAILED, Reach, fail, tell_on_stderr};
+use super::{FAILED, Reach, fail};
 use crate::config::Config;
+use crate::explain::{File, Judgement, Unjudged, document};
 use crate::policy::Verdict;
+use crate::telemetry::tell_on_stderr;
 
 /// Exit code where a URL is denied.
 const DENIED: u8 = 1;
@@ -236,7 +237,7 @@ impl Output {
             (Form::Json, Err(unjudged)) => self.send(&document::of_unjudged(&unjudged)),
             (Form::Text(paint), Ok(judged)) => {
                 // Notes are about the file: once is enough.
-                let is_new = |snapshot: &source::File| self.noted.insert(snapshot.sha256);
+                let is_new = |snapshot: &File| self.noted.insert(snapshot.sha256);
                 let with_notes = judged.snapshot.as_ref().is_some_and(is_new);
                 let gap = if self.is_begun { "\n" } else { "" };
                 let text = text::of(&judged, with_notes, paint);

@@ -8,7 +8,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 
-use crate::{config::Config, trust};
+use crate::{config::Config, proxy::listener, trust};
 
 /// Exit code of a configuration that is wrong or cannot be read.
 const WRONG: u8 = 2;
@@ -24,7 +24,7 @@ pub struct ConfigArgs {
 enum Command {
     /// Read the configuration and tell all that is wrong with it
     ///
-    /// Reads the files of tls.extra_roots, too, and prints which file was read. Exits 0 if all is right, 2 if not.
+    /// Reads the files of tls.extra_roots and of each [[listener]], too, and prints which file was read. Exits 0 if all is right, 2 if not.
     Check,
     /// Print the effective value of every key, as TOML
     Show,
@@ -61,7 +61,12 @@ pub fn run(args: &ConfigArgs, explicit: Option<&Path>) -> ExitCode {
 fn faults(config: &Config) -> String {
     let faults = trust::faults(&config.tls.extra_roots);
     let line = |fault: &trust::TrustError| format!("{}: {fault}\n", config.source);
-    faults.iter().map(line).collect()
+    let of_roots = faults.iter().map(line);
+    let listeners = listener::faults(&config.listeners);
+    let of_listeners = listeners
+        .iter()
+        .map(|fault| format!("{}: {fault}\n", config.source));
+    of_roots.chain(of_listeners).collect()
 }
 
 fn answer(command: Command, config: &Config) -> String {
@@ -87,6 +92,16 @@ mod tests {
             let start = format!("built-in defaults: [tls] extra_roots: cannot read {path}: ");
             assert!(line.starts_with(&start), "{line}");
         }
+    }
+
+    #[test]
+    fn check_names_the_files_of_listeners_that_cannot_be_used() {
+        let text = "[[listener]]\nname = 'fleet'\naddress = '127.0.0.1:0'\ntls = true\n\
+                    cert = '/none/1.pem'\nkey = '/none/1.key'\n";
+        let config = Config::parse(text, Path::new("shown.toml")).expect("right but for the files");
+        let told = faults(&config);
+        let start = "shown.toml: [[listener]] \"fleet\", cert /none/1.pem: ";
+        assert!(told.starts_with(start), "{told}");
     }
 
     #[test]

@@ -15,11 +15,13 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use self::list::ListArgs;
 use self::show::ShowArgs;
-use super::{fail, small_runtime, tell_on_stderr};
+use super::{fail, small_runtime};
+use crate::admin::query::origin;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::rep::Origin;
 use crate::store::{self, Access, Store};
+use crate::telemetry::tell_on_stderr;
 
 /// Exit code where nothing is known of what was asked about, or its robots.txt could not be had.
 const NOTHING: u8 = 1;
@@ -121,15 +123,4 @@ fn told(args: &OriginsArgs, config: &Config) -> Result<u8, String> {
 
 fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, String> {
     store::open(config, access).map_err(|error| error.to_string())
-}
-
-/// Reads an origin from the command line. Whatever follows it in a URL is of no account.
-fn origin(text: &str) -> Result<Origin, String> {
-    match Origin::parse(text) {
-        Ok((origin, _)) => Ok(origin),
-        Err(error) if !text.contains("://") => Err(format!(
-            "{error}; an origin has a scheme: https://{text}, or http://{text}"
-        )),
-        Err(error) => Err(error.to_string()),
-    }
 }

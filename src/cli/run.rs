@@ -21,15 +21,17 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 
 use super::beside::Beside;
-use super::{FAILED, Reach, fail, serve, tell_on_stderr};
+use super::{FAILED, Reach, fail, serve};
 use crate::audit::Log;
 use crate::clock::Clock;
-use crate::config::{Config, Mode};
+use crate::config::{ClientConfig, Conditions, Config, Mode};
+use crate::telemetry::{Telemetry, Tracer};
 
 /// How long exchanges may go on once the command has ended.
 const GRACE: Duration = Duration::from_secs(2);
@@ -45,6 +47,10 @@ pub struct RunArgs {
     /// Deny nothing: record and sum up what would have been denied
     #[arg(long)]
     report: bool,
+    /// Crawl as this [[client]] of the configuration, whatever it is recognised by: its product tokens, mode, profile,
+    /// pace and quota. Without, as nobody of them
+    #[arg(long, value_name = "NAME")]
+    client: Option<String>,
     /// The command and its arguments; `{proxy}`, `{ca}` and `{spki}` in them are replaced
     #[arg(
         required = true,
@@ -78,17 +84,21 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
         "info" => "warn",
         level => level,
     };
-    if let Err(error) = tell_on_stderr(level) {
-        return fail(&error);
-    }
+    let level = level.to_owned();
     let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, 0)) {
         Ok(listener) => listener,
         Err(error) => return fail(&format!("no free port on the loopback interface: {error}")),
     };
+    if let Err(error) = crawl_as(args.client.as_deref(), &mut config.clients) {
+        return fail(&error);
+    }
     if args.report {
         config.policy.mode = Mode::Report;
+        for client in &mut config.clients {
+            client.mode = None;
+        }
     } else {
-        serve::tell_mode(&config.policy);
+        serve::tell_mode(&config);
     }
     // Standard output is the command's.
     config.log.stdout = false;
@@ -99,7 +109,12 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("the runtime cannot be started: {error}")),
     };
-    let outcome = runtime.block_on(supervised(args, config, listener));
+    let telemetry = match Telemetry::start(&config, &level, runtime.handle()) {
+        Ok(telemetry) => telemetry,
+        Err(error) => return fail(&error),
+    };
+    let outcome = runtime.block_on(supervised(args, config, listener, telemetry.tracer()));
+    telemetry.end();
     runtime.shutdown_timeout(Duration::from_millis(100));
     match outcome {
         Ok(code) => ExitCode::from(code),
@@ -107,7 +122,12 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
     }
 }
 
-async fn supervised(args: &RunArgs, config: Config, listener: TcpListener) -> Result<u8, String> {
+async fn supervised(
+    args: &RunArgs,
+    config: Config,
+    listener: TcpListener,
+    tracer: Option<Tracer>,
+) -> Result<u8, String> {
     let tls = config.tls.clone();
     let mut log_file = None;
     let proxy = serve::build(config, |config, store, clock| {
@@ -125,8 +145,12 @@ async fn supervised(args: &RunArgs, config: Config, listener: TcpListener) -> Re
         log_file = config.log.file;
         opened
     })?;
+    if let Some(tracer) = tracer {
+        proxy.trace_with(tracer);
+    }
+    serve::warn_of_authority(&proxy.authority(), &tls);
     let beside = Beside::start(&proxy).await?;
-    let files = PrivateFiles::create(proxy.authority(), &tls, Clock::system().now())
+    let files = PrivateFiles::create(&proxy.authority(), &tls, Clock::system().now())
         .map_err(|error| format!("the files for the command cannot be written: {error}"))?;
     let addresses = proxy
         .serve(vec![listener])
@@ -168,6 +192,22 @@ async fn supervised(args: &RunArgs, config: Config, listener: TcpListener) -> Re
             })
         }
     }
+}
+
+/// Leaves the one client that the command crawls as: nobody else reaches its proxy, so nothing needs to be shown.
+fn crawl_as(name: Option<&str>, clients: &mut Vec<ClientConfig>) -> Result<(), String> {
+    let Some(name) = name else {
+        clients.clear();
+        return Ok(());
+    };
+    let names: Vec<_> = clients.iter().map(|client| Arc::clone(&client.name)).collect();
+    clients.retain(|client| *client.name == *name);
+    let [client] = clients.as_mut_slice() else {
+        let all = names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
+        return Err(format!("--client {name}: no [[client]] has this name; there are: {all}"));
+    };
+    client.conditions = Conditions::default();
+    Ok(())
 }
 
 fn tell_where_denials_stand(log_file: Option<&Path>, config: &Config) {

@@ -1,12 +1,12 @@
 //! What a terminal is shown: no wider than it is, nothing that drives it, and colour for those who see it.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
 
-use crate::audit::json::misleads;
+pub(super) use crate::audit::json::printable;
 
 /// The width of the terminal that standard output is; `None` where it is none, or does not say.
 pub(super) fn width() -> Option<usize> {
@@ -16,22 +16,6 @@ pub(super) fn width() -> Option<usize> {
     }
     let size = rustix::termios::tcgetwinsize(&out).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
-}
-
-/// `text` in one line, with what drives a terminal, ends a line or turns text around spelt out.
-pub(super) fn printable(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(misleads) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if misleads(c) {
-            let _ = write!(shown, "{}", c.escape_default()); // writing to a String cannot fail
-        } else {
-            shown.push(c);
-        }
-    }
-    Cow::Owned(shown)
 }
 
 /// `text` in at most `most` characters, the last one `…` where some are left out.

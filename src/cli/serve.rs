@@ -1,7 +1,9 @@
 //! `crawlgate serve`: listen, reload on SIGHUP, drain on SIGTERM or SIGINT, end at once on a second one.
 
+mod listeners;
+
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,18 +14,21 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
+use self::listeners::listeners;
 use super::beside::{Beside, open_store};
-use super::{FAILED, LevelHandle, fail, tell_on_stderr};
+use super::{FAILED, fail};
 use crate::audit::{Log, LogError};
-use crate::ca::Authority;
+use crate::ca::{self, Authority};
 use crate::clock::Clock;
-use crate::config::{Config, Listen, Mode, PolicyConfig};
+use crate::config::{Config, Mode, TlsConfig};
 use crate::egress::Egress;
 use crate::proxy::Proxy;
+use crate::proxy::listener::Place;
 use crate::store::Store;
+use crate::telemetry::{LevelHandle, Telemetry};
 
-/// Connections that wait to be accepted, per listener.
-const BACKLOG: u32 = 1024;
+/// Descriptors beside those of exchanges: the store, logs, listeners, unused connections to origins.
+const OTHER_DESCRIPTORS: u64 = 256;
 
 /// How long exchanges that are cut off may take to be recorded.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -35,10 +40,6 @@ pub struct ServeArgs {}
 /// Listens until a signal ends it.
 #[must_use]
 pub fn run(_: &ServeArgs, config: Config, explicit: Option<&Path>) -> ExitCode {
-    let level = match tell_on_stderr(&config.log.level) {
-        Ok(level) => level,
-        Err(error) => return fail(&error),
-    };
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -46,7 +47,12 @@ pub fn run(_: &ServeArgs, config: Config, explicit: Option<&Path>) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("the runtime cannot be started: {error}")),
     };
-    let outcome = runtime.block_on(serve(config, explicit, &level));
+    let telemetry = match Telemetry::start(&config, &config.log.level, runtime.handle()) {
+        Ok(telemetry) => telemetry,
+        Err(error) => return fail(&error),
+    };
+    let outcome = runtime.block_on(serve(config, explicit, &telemetry));
+    telemetry.end();
     // Look-ups that hang in the system's resolver must not keep the process.
     runtime.shutdown_timeout(Duration::from_millis(100));
     match outcome {
@@ -68,34 +74,46 @@ enum Ended {
 async fn serve(
     config: Config,
     explicit: Option<&Path>,
-    level: &LevelHandle,
+    telemetry: &Telemetry,
 ) -> Result<Ended, String> {
     // Before anything else: a signal that comes early must find someone listening.
     let mut signals =
         Signals::new().map_err(|error| format!("signals cannot be received: {error}"))?;
-    raise_descriptor_limit();
+    raise_descriptor_limit(config.limits.connections);
     info!(configuration = %config.source, "crawlgate {}", env!("CARGO_PKG_VERSION"));
     let proxy = build(config, Log::open)?;
+    if let Some(tracer) = telemetry.tracer() {
+        proxy.trace_with(tracer);
+    }
     let kept = proxy.settings();
-    info!(file = %kept.tls.ca_cert.display(), "the local CA");
+    tell_authority(&proxy.authority(), &kept.tls);
     tell_where_decisions_go(&kept);
-    tell_mode(&kept.policy);
+    tell_mode(&kept);
     let mut beside = Beside::start(&proxy).await?;
     if let Some(path) = &kept.admin.socket {
         beside.listen(&proxy, path).await;
     }
+    let site = beside.open_site(&proxy)?;
     // Last: whoever connects finds everything in place.
-    let listeners = listeners(&kept)?;
-    let addresses = proxy
-        .serve(listeners)
-        .map_err(|error| format!("listening failed: {error}"))?;
-    for address in &addresses {
-        info!("listening on {address}");
+    let listeners = listeners(&kept).await?;
+    let places = proxy
+        .serve_on(listeners)
+        .map_err(|error| error.to_string())?;
+    for place in &places {
+        info!("listening on {place}");
+    }
+    if let Some(site) = &site {
+        let address = |place: &Place| match place {
+            Place::Address(address) => Some(*address),
+            Place::Unix(_) => None,
+        };
+        let addresses: Vec<SocketAddr> = places.iter().filter_map(address).collect();
+        site.listens_on(&addresses);
     }
     notify(&[sd_notify::NotifyState::Ready]);
     loop {
         tokio::select! {
-            _ = signals.hang_up.recv() => reload(&proxy, explicit, level),
+            _ = signals.hang_up.recv() => reload(&proxy, explicit, &telemetry.level),
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
         }
@@ -104,6 +122,46 @@ async fn serve(
     let ended = drain(&proxy, &mut signals).await;
     beside.end().await;
     Ok(ended)
+}
+
+fn tell_authority(authority: &Authority, config: &TlsConfig) {
+    info!(file = %authority.certificate_path().display(), "the local CA");
+    if let Some(next) = authority.next() {
+        info!(file = %next.path().display(), "the next CA: `crawlgate ca rotate --finish` puts it in force");
+    }
+    let signs_for = authority.name_constraints();
+    if !signs_for.is_empty() {
+        info!(?signs_for, "hosts outside the CA's name constraints are not intercepted");
+    }
+    warn_of_authority(authority, config);
+}
+
+/// Says what should be done about the authority soon.
+pub(super) fn warn_of_authority(authority: &Authority, config: &TlsConfig) {
+    if authority.should_be_followed() {
+        let until = ca::text::date(authority.not_after());
+        warn!(%until, "the local CA expires within 30 days: `crawlgate ca rotate` makes the next one");
+    }
+    let wanted = &config.name_constraints;
+    if !wanted.is_empty() && !authority.is_held_to(wanted) {
+        warn!(
+            signs_for = ?authority.name_constraints(),
+            "the local CA was made under other name constraints than [tls] name_constraints, and its own hold: \
+             `crawlgate ca rotate` makes one under these"
+        );
+    }
+}
+
+/// Takes over what `ca rotate` has done.
+fn reload_authority(proxy: &Proxy, config: &TlsConfig) {
+    match Authority::load(config, Clock::system()) {
+        Ok(authority) => {
+            if proxy.adopt_authority(authority) {
+                tell_authority(&proxy.authority(), config);
+            }
+        }
+        Err(error) => error!("the local CA stays as it was: {error}"),
+    }
 }
 
 fn tell_where_decisions_go(config: &Config) {
@@ -125,7 +183,8 @@ fn tell_where_decisions_go(config: &Config) {
 }
 
 /// Nobody should take a gate that denies nothing for one that does.
-pub(super) fn tell_mode(policy: &PolicyConfig) {
+pub(super) fn tell_mode(config: &Config) {
+    let policy = &config.policy;
     if policy.mode == Mode::Report {
         warn!("report mode: everything is decided and recorded, NOTHING IS DENIED ([policy] mode)");
     } else if !policy.report_origins.is_empty() || !policy.report_clients.is_empty() {
@@ -134,6 +193,11 @@ pub(super) fn tell_mode(policy: &PolicyConfig) {
             clients = ?policy.report_clients,
             "report mode for some: nothing is denied there ([policy] report_origins, report_clients)"
         );
+    }
+    let reporting = config.clients.iter().filter(|client| client.mode == Some(Mode::Report));
+    let clients: Vec<&str> = reporting.map(|client| &*client.name).collect();
+    if !clients.is_empty() {
+        warn!(?clients, "report mode for some: nothing is denied to them ([[client]] mode)");
     }
 }
 
@@ -151,63 +215,24 @@ pub(super) fn build(
     Proxy::new(config, egress, authority, log, clock).map_err(|error| error.to_string())
 }
 
-/// The sockets that systemd passed, or else the configured addresses.
-fn listeners(config: &Config) -> Result<Vec<TcpListener>, String> {
-    let mut passed = listenfd::ListenFd::from_env();
-    if passed.len() == 0 {
-        return config.listen.addresses.iter().map(bind).collect();
-    }
-    let mut listeners = Vec::new();
-    for index in 0..passed.len() {
-        let listener = passed
-            .take_tcp_listener(index)
-            .map_err(|error| format!("socket {index} passed by the service manager: {error}"))?
-            .ok_or_else(|| format!("socket {index} passed by the service manager is gone"))?;
-        let address = listener.local_addr().map_err(|error| error.to_string())?;
-        if !config.listen.may_listen_on(&address) {
-            return Err(format!(
-                "[listen] {address}, passed by the service manager: {}",
-                Listen::EXPOSED
-            ));
-        }
-        listeners.push(listener);
-    }
-    Ok(listeners)
-}
-
 /// Each exchange takes two descriptors, and the usual soft limit of 1,024 is there for programs that use select(2).
-fn raise_descriptor_limit() {
+fn raise_descriptor_limit(connections: usize) {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         warn!(%error, "the limit on open descriptors cannot be raised");
+        limit = getrlimit(Resource::Nofile);
     }
-}
-
-fn bind(address: &SocketAddr) -> Result<TcpListener, String> {
-    let told = |error: io::Error| {
-        let hint = match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                ": is crawlgate running already? Set [listen] address to another port"
-            }
-            io::ErrorKind::AddrNotAvailable => {
-                ": [listen] address must be an address of this machine"
-            }
-            io::ErrorKind::PermissionDenied => ": set [listen] address to a port above 1023",
-            _ => "",
-        };
-        format!("cannot listen on {address}: {error}{hint}")
-    };
-    let socket = match address {
-        SocketAddr::V4(_) => tokio::net::TcpSocket::new_v4(),
-        SocketAddr::V6(_) => tokio::net::TcpSocket::new_v6(),
-    };
-    let socket = socket.map_err(told)?;
-    socket.set_reuseaddr(true).map_err(told)?;
-    socket.bind(*address).map_err(told)?;
-    let listener = socket.listen(BACKLOG).map_err(told)?;
-    listener.into_std().map_err(told)
+    let needed = 2 * connections as u64 + OTHER_DESCRIPTORS;
+    if let Some(most) = limit.current.filter(|most| *most < needed) {
+        warn!(
+            most,
+            connections,
+            "the limit on open descriptors is too low for [limits] connections, each of which may take two: raise it \
+             (LimitNOFILE=, ulimit -Hn), or lower connections"
+        );
+    }
 }
 
 fn reload(proxy: &Proxy, explicit: Option<&Path>, level: &LevelHandle) {
@@ -223,8 +248,12 @@ fn reload(proxy: &Proxy, explicit: Option<&Path>, level: &LevelHandle) {
             if let Err(error) = level.set(&config.log.level) {
                 warn!("[log] level stays as it was: {error}");
             }
-            tell_mode(&config.policy);
+            tell_mode(&config);
+            reload_authority(proxy, &config.tls);
             proxy.reconfigure(config);
+            for error in proxy.renew_certificates() {
+                error!("{error}; the certificate stays as it was");
+            }
             info!(applied = ?plan.applied, "the configuration was read again");
             if !plan.needs_restart.is_empty() {
                 warn!(keys = ?plan.needs_restart, "these changes need a restart");

@@ -7,10 +7,11 @@ use std::{
 };
 
 use super::{
-    AdminConfig, AgentConfig, AuditConfig, CacheConfig, Config, Durability, EgressConfig, Finally,
-    GIB, KIB, Limits, Listen, LogConfig, MIB, Mode, OnFailure, PaceConfig, Places, PolicyConfig,
-    PortRange, ProfileName, ProfileRules, Recorded, RobotsConfig, Source, StoreConfig, Synchronous,
-    Timing, TlsConfig, UpstreamConfig, days, hours, secs,
+    AdminConfig, AgentConfig, AuditConfig, CacheConfig, Config, CrawlDelay, Durability,
+    EgressConfig, Finally, GIB, KIB, Limits, Listen, LogConfig, LogFormat, MIB, Mismatch, Mode,
+    OnFailure, PaceConfig, Places, PolicyConfig, PortRange, ProfileName, ProfileRules, Recorded,
+    RobotsConfig, Source, StoreConfig, Synchronous, TelemetryConfig, Timing, TlsConfig,
+    UpstreamConfig, days, hours, secs,
 };
 
 impl Config {
@@ -25,16 +26,25 @@ impl Config {
                 allow: Vec::new(),
                 open: false,
             },
+            listeners: Vec::new(),
             limits: Limits {
                 connections: 4_096,
+                connections_per_client: None,
+                requests: None,
+                requests_per_client: None,
                 header_timeout: secs(10),
+                body_timeout: secs(60),
+                body_rate: 100,
                 idle_timeout: secs(120),
+                header_fields: 100,
                 header_bytes: 64 * KIB,
                 uri_bytes: 16 * KIB,
                 drain: secs(30),
             },
             agent: AgentConfig {
                 product_tokens: Vec::new(),
+                mismatch: Mismatch::Record,
+                require_identity: false,
             },
             robots: RobotsConfig {
                 size_limit: 500 * KIB,
@@ -42,6 +52,8 @@ impl Config {
                 connect_timeout: secs(10),
                 first_byte_timeout: secs(20),
                 fetch_timeout: secs(30),
+                max_fetches: 256,
+                fetches_per_second: None,
                 hold: secs(25),
                 lenient: true,
                 path_guard: true,
@@ -57,7 +69,14 @@ impl Config {
             pace: PaceConfig {
                 requests_per_second: None,
                 burst: 1,
+                concurrency: None,
+                per_address: false,
+                crawl_delay: CrawlDelay::Record,
+                max_crawl_delay: secs(30),
+                backoff: true,
+                backoff_max: secs(5 * 60),
                 max_hold: secs(30),
+                max_held: 10_000,
             },
             tls: TlsConfig {
                 ca_cert,
@@ -66,6 +85,7 @@ impl Config {
                 leaf_cache: 10_000,
                 tunnel: Vec::new(),
                 extra_roots: Vec::new(),
+                name_constraints: Vec::new(),
             },
             egress: EgressConfig {
                 allow: Vec::new(),
@@ -90,6 +110,14 @@ impl Config {
                 on_failure: OnFailure::Deny,
                 redact_query: false,
                 level: "info".to_owned(),
+                format: LogFormat::Text,
+            },
+            telemetry: TelemetryConfig {
+                otlp_endpoint: None,
+                headers_file: None,
+                service_name: "crawlgate".to_owned(),
+                sample: 0.01,
+                logs: true,
             },
             store: StoreConfig {
                 path: Some(store),
@@ -103,6 +131,10 @@ impl Config {
             },
             admin: AdminConfig {
                 socket: Some(socket),
+                address: Some(SocketAddr::from(([127, 0, 0, 1], 8119))),
+                token_file: None,
+                hosts: Vec::new(),
+                connections: 256,
             },
             policy: PolicyConfig {
                 mode: Mode::Enforce,
@@ -110,6 +142,7 @@ impl Config {
                 report_clients: Vec::new(),
                 overrides: Vec::new(),
             },
+            clients: Vec::new(),
             source: Source::BuiltIn,
         }
     }
@@ -135,6 +168,16 @@ impl Default for Timing {
             jitter: 0.1,
             profile: ProfileRules::of(ProfileName::Standard),
         }
+    }
+}
+
+impl RobotsConfig {
+    /// The same with the rules of a profile as published.
+    #[must_use]
+    pub fn under(&self, name: ProfileName) -> Self {
+        let mut config = self.clone();
+        config.timing.profile = ProfileRules::of(name);
+        config
     }
 }
 

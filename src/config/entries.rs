@@ -7,12 +7,14 @@
 use std::{fmt::Write as _, path::Path};
 
 use super::{
-    AdminConfig, AgentConfig, AuditConfig, CacheConfig, Config, Credentials, EgressConfig, Limits,
-    Listen, LogConfig, PaceConfig, PolicyConfig, ProfileRules, RobotsConfig, Route, StoreConfig,
-    Timing, TlsConfig, UpstreamConfig, Via, format_bytes, format_duration,
+    AdminConfig, AgentConfig, AuditConfig, CacheConfig, ClientAuthority, ClientConfig, Conditions,
+    Config, Credentials, EgressConfig, Limits, Listen, ListenAt, Listener, ListenerCertificate,
+    ListenerTls, LogConfig, PaceConfig, PasswordHash, PolicyConfig, ProfileRules, Quota,
+    RobotsConfig, Route, StoreConfig, TelemetryConfig, Timing, TlsConfig, UpstreamConfig, Via,
+    format_bytes, format_duration,
     keys::{
-        ACTIONS, DURABILITY, FINALLY, FOREVER, MODES, ON_FAILURE, PROFILES, RECORDED, SYNCHRONOUS,
-        UNLIMITED,
+        ACTIONS, CLIENT_CERTS, CRAWL_DELAY, DURABILITY, FINALLY, FOREVER, LOG_FORMATS, MISMATCH,
+        MODES, ON_FAILURE, PROFILES, RECORDED, SYNCHRONOUS, UNLIMITED,
     },
     units::format_moment,
 };
@@ -55,6 +57,7 @@ impl Config {
     pub fn entries(&self) -> Vec<Entry> {
         let Self {
             listen,
+            listeners,
             limits,
             agent,
             robots,
@@ -63,15 +66,19 @@ impl Config {
             egress,
             upstream,
             log,
+            telemetry,
             store,
             audit,
             admin,
             policy,
+            clients,
             source: _,
         } = self;
         let mut to = Entries(Vec::new());
         // A key of no section comes first: below one it would be that section's.
         to.overrides(&policy.overrides);
+        to.listeners(listeners);
+        to.clients(clients);
         to.listen(listen);
         to.limits(limits);
         to.agent(agent);
@@ -81,6 +88,7 @@ impl Config {
         to.egress(egress);
         to.upstream(upstream);
         to.log(log);
+        to.telemetry(telemetry);
         to.store(store);
         to.audit(audit);
         to.admin(admin);
@@ -129,13 +137,13 @@ impl Config {
         let new = new.clone();
         let config = Self {
             listen: old.listen,
-            limits: Limits {
-                connections: old.limits.connections,
-                ..new.limits
-            },
+            listeners: old.listeners,
+            limits: new.limits,
             agent: new.agent,
             robots: RobotsConfig {
                 cache: old.robots.cache,
+                max_fetches: old.robots.max_fetches,
+                fetches_per_second: old.robots.fetches_per_second,
                 ..new.robots
             },
             pace: new.pace,
@@ -152,10 +160,12 @@ impl Config {
                 level: new.log.level,
                 ..old.log
             },
+            telemetry: old.telemetry,
             store: old.store,
             audit: new.audit,
             admin: old.admin,
             policy: new.policy,
+            clients: new.clients,
             source: new.source,
         };
         (config, plan)
@@ -184,30 +194,58 @@ impl Entries {
         self.add("listen.open", AtRestart, open.to_string());
     }
 
+    fn listeners(&mut self, from: &[Listener]) {
+        self.add("listener", AtRestart, array(from.iter().map(listener)));
+    }
+
     fn limits(&mut self, from: &Limits) {
         let Limits {
             connections,
+            connections_per_client,
+            requests,
+            requests_per_client,
             header_timeout,
+            body_timeout,
+            body_rate,
             idle_timeout,
+            header_fields,
             header_bytes,
             uri_bytes,
             drain,
         } = from;
-        self.add("limits.connections", AtRestart, connections.to_string());
+        self.add("limits.connections", AtReload, connections.to_string());
+        for (key, most) in [
+            ("limits.connections_per_client", connections_per_client),
+            ("limits.requests", requests),
+            ("limits.requests_per_client", requests_per_client),
+        ] {
+            self.add(key, AtReload, most_or_unlimited(*most));
+        }
         self.add("limits.header_timeout", AtReload, span(*header_timeout));
+        self.add("limits.body_timeout", AtReload, span(*body_timeout));
+        self.add("limits.body_rate", AtReload, body_rate.to_string());
         self.add("limits.idle_timeout", AtReload, span(*idle_timeout));
+        self.add("limits.header_fields", AtReload, header_fields.to_string());
         self.add("limits.header_bytes", AtReload, size(*header_bytes as u64));
         self.add("limits.uri_bytes", AtReload, size(*uri_bytes as u64));
         self.add("limits.drain", AtReload, span(*drain));
     }
 
     fn agent(&mut self, from: &AgentConfig) {
-        let AgentConfig { product_tokens } = from;
+        let AgentConfig {
+            product_tokens,
+            mismatch,
+            require_identity,
+        } = from;
         self.add(
             "agent.product_tokens",
             AtReload,
             quoted_list(product_tokens),
         );
+        let mismatch = name(&MISMATCH, *mismatch);
+        self.add("agent.mismatch", AtReload, mismatch);
+        let require_identity = require_identity.to_string();
+        self.add("agent.require_identity", AtReload, require_identity);
     }
 
     fn robots(&mut self, from: &RobotsConfig) {
@@ -217,6 +255,8 @@ impl Entries {
             connect_timeout,
             first_byte_timeout,
             fetch_timeout,
+            max_fetches,
+            fetches_per_second,
             hold,
             lenient,
             path_guard,
@@ -238,6 +278,9 @@ impl Entries {
             span(*first_byte_timeout),
         );
         self.add("robots.fetch_timeout", AtReload, span(*fetch_timeout));
+        self.add("robots.max_fetches", AtRestart, max_fetches.to_string());
+        let rate = fetches_per_second.map_or_else(|| quoted(UNLIMITED), float);
+        self.add("robots.fetches_per_second", AtRestart, rate);
         self.add("robots.hold", AtReload, span(*hold));
         self.add("robots.lenient", AtReload, lenient.to_string());
         self.add("robots.path_guard", AtReload, path_guard.to_string());
@@ -293,12 +336,28 @@ impl Entries {
         let PaceConfig {
             requests_per_second,
             burst,
+            concurrency,
+            per_address,
+            crawl_delay,
+            max_crawl_delay,
+            backoff,
+            backoff_max,
             max_hold,
+            max_held,
         } = from;
         let rate = requests_per_second.map_or_else(|| quoted(UNLIMITED), float);
         self.add("pace.requests_per_second", AtReload, rate);
         self.add("pace.burst", AtReload, burst.to_string());
+        let concurrency = concurrency.map_or_else(|| quoted(UNLIMITED), |most| most.to_string());
+        self.add("pace.concurrency", AtReload, concurrency);
+        self.add("pace.per_address", AtReload, per_address.to_string());
+        let crawl_delay = name(&CRAWL_DELAY, *crawl_delay);
+        self.add("pace.crawl_delay", AtReload, crawl_delay);
+        self.add("pace.max_crawl_delay", AtReload, span(*max_crawl_delay));
+        self.add("pace.backoff", AtReload, backoff.to_string());
+        self.add("pace.backoff_max", AtReload, span(*backoff_max));
         self.add("pace.max_hold", AtReload, span(*max_hold));
+        self.add("pace.max_held", AtReload, max_held.to_string());
     }
 
     fn tls(&mut self, from: &TlsConfig) {
@@ -309,6 +368,7 @@ impl Entries {
             leaf_cache,
             tunnel,
             extra_roots,
+            name_constraints,
         } = from;
         self.add("tls.ca_cert", AtRestart, quoted(ca_cert.display()));
         self.add("tls.ca_key", AtRestart, quoted(ca_key.display()));
@@ -317,6 +377,8 @@ impl Entries {
         self.add("tls.tunnel", AtReload, quoted_list(tunnel));
         let roots = array(extra_roots.iter().map(|path| quoted(path.display())));
         self.add("tls.extra_roots", AtRestart, roots);
+        let constraints = quoted_list(name_constraints);
+        self.add("tls.name_constraints", AtRestart, constraints);
     }
 
     fn egress(&mut self, from: &EgressConfig) {
@@ -384,6 +446,7 @@ impl Entries {
             on_failure,
             redact_query,
             level,
+            format,
         } = from;
         self.add("log.decisions", AtReload, name(&RECORDED, *decisions));
         self.add("log.file", AtRestart, place(file.as_deref()));
@@ -394,6 +457,24 @@ impl Entries {
         self.add("log.on_failure", AtReload, name(&ON_FAILURE, *on_failure));
         self.add("log.redact_query", AtReload, redact_query.to_string());
         self.add("log.level", AtReload, quoted(level));
+        self.add("log.format", AtRestart, name(&LOG_FORMATS, *format));
+    }
+
+    fn telemetry(&mut self, from: &TelemetryConfig) {
+        let TelemetryConfig {
+            otlp_endpoint,
+            headers_file,
+            service_name,
+            sample,
+            logs,
+        } = from;
+        let endpoint = otlp_endpoint.as_deref().unwrap_or_default();
+        self.add("telemetry.otlp_endpoint", AtRestart, quoted(endpoint));
+        let file = place(headers_file.as_deref());
+        self.add("telemetry.headers_file", AtRestart, file);
+        self.add("telemetry.service_name", AtRestart, quoted(service_name));
+        self.add("telemetry.sample", AtRestart, float(*sample));
+        self.add("telemetry.logs", AtRestart, logs.to_string());
     }
 
     fn store(&mut self, from: &StoreConfig) {
@@ -419,8 +500,19 @@ impl Entries {
     }
 
     fn admin(&mut self, from: &AdminConfig) {
-        let AdminConfig { socket } = from;
+        let AdminConfig {
+            socket,
+            address,
+            token_file,
+            hosts,
+            connections,
+        } = from;
         self.add("admin.socket", AtRestart, place(socket.as_deref()));
+        let address = address.map_or_else(|| quoted(""), quoted);
+        self.add("admin.address", AtRestart, address);
+        self.add("admin.token_file", AtRestart, place(token_file.as_deref()));
+        self.add("admin.hosts", AtRestart, quoted_list(hosts));
+        self.add("admin.connections", AtRestart, connections.to_string());
     }
 
     fn policy(&mut self, from: &PolicyConfig) {
@@ -435,6 +527,10 @@ impl Entries {
         self.add("policy.report_origins", AtReload, origins);
         let clients = quoted_list(report_clients);
         self.add("policy.report_clients", AtReload, clients);
+    }
+
+    fn clients(&mut self, from: &[ClientConfig]) {
+        self.add("client", AtReload, array(from.iter().map(client)));
     }
 
     fn overrides(&mut self, from: &[Override]) {
@@ -464,6 +560,65 @@ impl Entries {
     }
 }
 
+/// One `[[client]]`; its password's hash is not shown, but tells when it is another.
+fn client(client: &ClientConfig) -> String {
+    let ClientConfig {
+        name: called,
+        conditions,
+        product_tokens,
+        purpose,
+        mode,
+        profile,
+        rate,
+        quota,
+        max_connections,
+        max_requests,
+    } = client;
+    let Conditions {
+        password,
+        networks,
+        listeners,
+        certificates,
+    } = conditions;
+    let mut keys = vec![format!("name = {}", quoted(called))];
+    let mut say = |key: &str, value: Option<String>| {
+        keys.extend(value.map(|value| format!("{key} = {value}")));
+    };
+    let some = |list: String| Some(list).filter(|list| list != "[]");
+    let digest = password.as_ref().map(PasswordHash::digest);
+    let hidden = digest.map(|digest| quoted(format!("*** ({digest})")));
+    say("password", hidden);
+    say("networks", some(quoted_list(networks)));
+    say("listeners", some(quoted_list(listeners)));
+    say("certificates", some(quoted_list(certificates)));
+    say("product_tokens", some(quoted_list(product_tokens)));
+    say("purpose", purpose.as_ref().map(quoted));
+    say("mode", mode.map(|mode| name(&MODES, mode)));
+    say("profile", profile.map(|profile| name(&PROFILES, profile)));
+    let per_second = rate.map(|rate| float(rate.requests_per_second));
+    say("requests_per_second", per_second);
+    say("burst", rate.map(|rate| rate.burst.to_string()));
+    say("quota", quota.as_ref().map(self::quota));
+    say(
+        "connections",
+        max_connections.map(|count| count.to_string()),
+    );
+    say("requests", max_requests.map(|count| count.to_string()));
+    format!("{{ {} }}", keys.join(", "))
+}
+
+fn quota(quota: &Quota) -> String {
+    let Quota {
+        requests,
+        bytes,
+        per,
+    } = quota;
+    let requests = requests.map(|count| format!("requests = {count}, "));
+    let bytes = bytes.map(|count| format!("bytes = {}, ", size(count)));
+    let (requests, bytes) = (requests.unwrap_or_default(), bytes.unwrap_or_default());
+    format!("{{ {requests}{bytes}per = {} }}", span(*per))
+}
+
 /// One `[[upstream.proxy]]`; its password is not shown.
 fn route(route: &Route) -> String {
     let Route { hosts, via } = route;
@@ -479,6 +634,52 @@ fn route(route: &Route) -> String {
         Credentials::None | Credentials::Inline { .. } => String::new(),
     };
     format!("{{ hosts = {hosts}, url = {}{file} }}", quoted(proxy))
+}
+
+/// One `[[listener]]`.
+fn listener(listener: &Listener) -> String {
+    let Listener {
+        name,
+        at,
+        tls,
+        allow,
+        open,
+        proxy_protocol_from,
+    } = listener;
+    let mut keys = vec![format!("name = {}", quoted(name))];
+    match at {
+        ListenAt::Address(address) => keys.push(format!("address = {}", quoted(address))),
+        ListenAt::Unix { path, mode } => {
+            keys.push(format!("unix = {}", quoted(path.display())));
+            keys.push(format!("mode = {}", quoted(format!("{mode:04o}"))));
+        }
+    }
+    if let Some(ListenerTls {
+        certificate,
+        clients,
+    }) = tls
+    {
+        keys.push("tls = true".to_owned());
+        match certificate {
+            ListenerCertificate::Files { cert, key } => {
+                keys.push(format!("cert = {}", quoted(cert.display())));
+                keys.push(format!("key = {}", quoted(key.display())));
+            }
+            ListenerCertificate::Minted(names) => {
+                keys.push(format!("names = {}", quoted_list(names)));
+            }
+        }
+        if let Some(ClientAuthority { file, demand }) = clients {
+            let demand = self::name(&CLIENT_CERTS, *demand);
+            keys.push(format!("client_ca = {}", quoted(file.display())));
+            keys.push(format!("client_cert = {demand}"));
+        }
+    }
+    keys.push(format!("allow = {}", quoted_list(allow)));
+    keys.push(format!("open = {open}"));
+    let balancers = quoted_list(proxy_protocol_from);
+    keys.push(format!("proxy_protocol_from = {balancers}"));
+    format!("{{ {} }}", keys.join(", "))
 }
 
 /// A path, or nothing in quotes for none.
@@ -511,6 +712,10 @@ fn size(bytes: u64) -> String {
     } else {
         text
     }
+}
+
+fn most_or_unlimited(most: Option<usize>) -> String {
+    most.map_or_else(|| quoted(UNLIMITED), |most| most.to_string())
 }
 
 fn float(number: f64) -> String {

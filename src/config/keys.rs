@@ -3,12 +3,15 @@
 //! The bounds keep out what cannot be meant (a time-out of zero) and what would make a gate that does not hold: fewer
 //! redirects or a smaller file than RFC 9309 asks for would read a restriction as its absence.
 
+mod client;
 mod egress;
 mod ingress;
 mod kept;
+mod listener;
 mod pace;
 mod policy;
 mod robots;
+mod telemetry;
 mod tls;
 
 use std::{ops::RangeInclusive, path::Path, time::Duration};
@@ -16,17 +19,20 @@ use std::{ops::RangeInclusive, path::Path, time::Duration};
 use toml::de::DeTable;
 
 use self::{
+    client::client,
     egress::{egress, hosts, route, upstream},
     ingress::{agent, limits, listen},
     kept::{admin, audit, log, store},
+    listener::listener,
     pace::pace,
     policy::{override_, policy},
     robots::{cache, robots},
+    telemetry::telemetry,
     tls::tls,
 };
 use super::{
-    Config, Durability, Finally, KIB, MIB, Mode, OnFailure, ProfileName, Recorded, Synchronous,
-    days, hours, read::Reader,
+    ClientCert, Config, CrawlDelay, Durability, Finally, KIB, LogFormat, MIB, Mismatch, Mode,
+    OnFailure, ProfileName, Recorded, Synchronous, days, hours, read::Reader,
 };
 use crate::policy::overrides::Action;
 
@@ -49,6 +55,10 @@ pub(super) const RECORDED: [(&str, Recorded); 2] =
 pub(super) const ON_FAILURE: [(&str, OnFailure); 2] =
     [("deny", OnFailure::Deny), ("continue", OnFailure::Continue)];
 
+/// Names of the formats of messages.
+pub(super) const LOG_FORMATS: [(&str, LogFormat); 2] =
+    [("text", LogFormat::Text), ("json", LogFormat::Json)];
+
 /// Names of what a power cut may take.
 pub(super) const SYNCHRONOUS: [(&str, Synchronous); 2] =
     [("normal", Synchronous::Normal), ("full", Synchronous::Full)];
@@ -59,13 +69,29 @@ pub(super) const DURABILITY: [(&str, Durability); 2] = [
     ("strict", Durability::Strict),
 ];
 
+/// Names of what a foreign User-Agent does.
+pub(super) const MISMATCH: [(&str, Mismatch); 2] =
+    [("record", Mismatch::Record), ("deny", Mismatch::Deny)];
+
+/// Names of what becomes of a crawl delay.
+pub(super) const CRAWL_DELAY: [(&str, CrawlDelay); 2] = [
+    ("honour", CrawlDelay::Honour),
+    ("record", CrawlDelay::Record),
+];
+
+/// Names of whether a client certificate is demanded.
+pub(super) const CLIENT_CERTS: [(&str, ClientCert); 2] = [
+    ("required", ClientCert::Required),
+    ("optional", ClientCert::Optional),
+];
+
 /// Names of the modes.
 pub(super) const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("report", Mode::Report)];
 
 /// Names of what an override says.
 pub(super) const ACTIONS: [(&str, Action); 2] = [("allow", Action::Allow), ("deny", Action::Deny)];
 
-/// For `pace.requests_per_second` and `audit.max_size`: as many as come.
+/// For `pace.requests_per_second`, `audit.max_size` and the like: as many as come.
 pub(super) const UNLIMITED: &str = "unlimited";
 
 /// For `robots.last_good_until` and `audit.keep`: without end.
@@ -101,12 +127,23 @@ pub(super) fn apply<'t>(
     let [pace_table, tls_table, upstream_table, log_table] =
         ["pace", "tls", "upstream", "log"].map(|name| top.subsection(name));
     let egress_table = top.subsection("egress");
+    let telemetry_table = top.subsection("telemetry");
     let [store_table, audit_table, admin_table, policy_table] =
         ["store", "audit", "admin", "policy"].map(|name| top.subsection(name));
     let override_tables = top.subsections("override");
+    let client_tables = top.subsections("client");
+    let listener_tables = top.subsections("listener");
     top.finish();
 
-    listen(reader.section("listen", listen_table), &mut config.listen);
+    let listen_section = reader.section("listen", listen_table);
+    let has_others = !listener_tables.is_empty();
+    let listener_count = listener_tables.len();
+    listen(listen_section, has_others, &mut config.listen);
+    for table in listener_tables {
+        let section = reader.section("[listener]", Some(table));
+        let listener = listener(section, base, &config.listeners);
+        config.listeners.extend(listener);
+    }
     limits(reader.section("limits", limits_table), &mut config.limits);
     agent(reader.section("agent", agent_table), &mut config.agent);
     let cache_table = robots(reader.section("robots", robots_table), &mut config.robots);
@@ -124,6 +161,8 @@ pub(super) fn apply<'t>(
         config.upstream.routes.extend(route(section, base));
     }
     log(reader.section("log", log_table), base, &mut config.log);
+    let telemetry_section = reader.section("telemetry", telemetry_table);
+    telemetry(telemetry_section, base, &mut config.telemetry);
     let admin_section = reader.section("admin", admin_table);
     let socket_is_named = admin_section.names("socket");
     admin(admin_section, base, &mut config.admin);
@@ -142,5 +181,12 @@ pub(super) fn apply<'t>(
     for (place, table) in (1..).zip(override_tables) {
         let section = reader.section("[override]", Some(table));
         config.policy.overrides.extend(override_(section, place));
+    }
+    for table in client_tables {
+        // One that has a fault is not known by its name.
+        let known = &config.listeners;
+        let known = (known.len() == listener_count).then_some(known.as_slice());
+        let client = client(reader, table, &config.clients, known);
+        config.clients.extend(client);
     }
 }

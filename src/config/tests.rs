@@ -76,15 +76,42 @@ const OTHER: &str = r#"
 address = ["[::1]:0", "192.0.2.1:3128"]
 allow = ["10.0.0.0/8", "192.0.2.7"]
 open = true
+[[listener]]
+name = "fleet"
+address = "0.0.0.0:8443"
+tls = true
+cert = "proxy.pem"
+key = "/keys/proxy.key"
+client_ca = "clients.pem"
+client_cert = "optional"
+allow = ["10.0.0.0/8"]
+proxy_protocol_from = ["10.0.0.5", "10.1.0.0/16"]
+[[listener]]
+name = "local"
+unix = "run/crawlgate.sock"
+mode = "0660"
+[[listener]]
+name = "minted"
+address = "127.0.0.1:0"
+tls = true
+names = ["Proxy.example", "127.0.0.1"]
 [limits]
 connections = 10
+connections_per_client = 5
+requests = 8
+requests_per_client = 4
 header_timeout = "1s"
+body_timeout = "2s"
+body_rate = 0
 idle_timeout = "1m1s"
+header_fields = 50
 header_bytes = 4097
 uri_bytes = "4KiB"
 drain = "0s"
 [agent]
 product_tokens = ["Googlebot-Image", "Googlebot"]
+mismatch = "deny"
+require_identity = true
 [robots]
 profile = "google"
 disallow_for = "6h"
@@ -103,6 +130,8 @@ max_redirects = 6
 connect_timeout = "1s"
 first_byte_timeout = "2s"
 fetch_timeout = "3s"
+max_fetches = 32
+fetches_per_second = 50
 hold = "4s"
 lenient = false
 path_guard = false
@@ -114,6 +143,13 @@ cache = { origins = 10, bytes = "1MiB" }
 requests_per_second = 2
 burst = 3
 max_hold = "1s"
+max_held = 100
+concurrency = 4
+per_address = true
+crawl_delay = "honour"
+max_crawl_delay = "1m"
+backoff = false
+backoff_max = "10m"
 [tls]
 ca_cert = "ca.pem"
 ca_key = "/keys/ca.key"
@@ -121,6 +157,7 @@ leaf_lifetime = "24h"
 leaf_cache = 10
 tunnel = ["bank.example", "*.Bank.example", "*"]
 extra_roots = ["origin.pem", "/roots.pem"]
+name_constraints = ["example.com", "10.0.0.0/8"]
 [upstream]
 connect_timeout = "1s"
 response_timeout = "2s"
@@ -151,6 +188,13 @@ keep = 1
 on_failure = "continue"
 redact_query = true
 level = "warn,crawlgate::proxy=debug"
+format = "json"
+[telemetry]
+otlp_endpoint = "https://otlp.example/tenant/"
+headers_file = "otlp.headers"
+service_name = "crawlgate-7"
+sample = 0.5
+logs = false
 [store]
 path = "store.db"
 synchronous = "full"
@@ -161,6 +205,10 @@ max_size = "unlimited"
 seal_every = "1m"
 [admin]
 socket = "/run/gate.sock"
+address = '[::]:9000'
+token_file = 'token'
+hosts = ['gate.example']
+connections = 7
 [policy]
 mode = "report"
 report_origins = ["https://Site.example", "http://other.example:8080"]
@@ -177,6 +225,23 @@ origin = "http://other.example"
 action = "deny"
 by = "Ada"
 reason = "asked to stay away"
+[[client]]
+name = "fleet-7"
+networks = ["10.1.0.0/16", "192.0.2.7"]
+listeners = "local"
+certificates = ["Crawler.example"]
+product_tokens = ["NewsBot", "Googlebot"]
+purpose = "news \"search\""
+mode = "enforce"
+profile = "archive"
+requests_per_second = 20
+burst = 10
+quota = { requests = 100000, bytes = "10GiB", per = "24h" }
+connections = 100
+requests = 50
+[[client]]
+name = "rest"
+quota = { requests = 10, per = "1m" }
 "#;
 
 #[test]
@@ -211,6 +276,9 @@ fn values_arrive_as_they_are_meant() {
     assert_eq!(other.robots.timing.profile.finally, Finally::Allow);
     assert_eq!(other.limits.header_bytes, 4_097);
     assert_eq!(other.pace.requests_per_second, Some(2.0));
+    assert_eq!(other.pace.concurrency, Some(4));
+    assert_eq!(other.pace.crawl_delay, CrawlDelay::Honour);
+    assert_eq!(other.robots.fetches_per_second, Some(50.0));
     assert_eq!(other.tls.ca_cert, Path::new("/etc/crawlgate/ca.pem"));
     assert_eq!(other.tls.ca_key, Path::new("/keys/ca.key"));
     assert_eq!(
@@ -315,6 +383,35 @@ fn the_password_of_an_upstream_proxy_is_not_shown() {
 }
 
 #[test]
+fn the_hash_of_a_password_is_not_shown_but_its_change_is_told() {
+    let hash = |salt: &str| {
+        format!("$argon2id$v=19$m=19456,t=2,p=1${salt}$MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY")
+    };
+    let (one, other) = (
+        hash("c29tZXNhbHRzb21lc2FsdA"),
+        hash("b3RoZXJzYWx0b3RoZXJzYQ"),
+    );
+    let config = |hash: &str| {
+        parse(&format!("[[client]]\nname = 'news'\npassword = '{hash}'")).expect("right")
+    };
+    let (before, after) = (config(&one), config(&other));
+    let client = before.clients.first().expect("one");
+    let stored = client.conditions.password.as_ref().expect("a hash");
+    assert_eq!(stored.reveal(), one);
+    let wrong = parse("[[client]]\nname = 'news'\npassword = 'sesame'").expect_err("no hash");
+    let wrong = wrong.to_string();
+    assert!(wrong.contains("crawlgate client add"), "{wrong}");
+    for shown in [before.to_toml(), format!("{before:?}"), wrong] {
+        assert!(
+            !shown.contains("argon2id$v") && !shown.contains("sesame"),
+            "{shown}"
+        );
+    }
+    assert_eq!(before.reload_diff(&after).applied, ["client"]);
+    assert_eq!(before.reloaded(&after).0.clients, after.clients);
+}
+
+#[test]
 fn a_log_can_be_without_file() {
     for value in ["\"\"", "false"] {
         let config = parse(&format!("[log]\nfile = {value}")).expect(value);
@@ -414,6 +511,7 @@ fn a_reload_says_what_it_changes_and_what_waits_for_a_restart() {
     assert_eq!(
         plan.applied,
         [
+            "limits.connections",
             "limits.drain",
             "robots.profile",
             "robots.disallow_for",
@@ -424,12 +522,7 @@ fn a_reload_says_what_it_changes_and_what_waits_for_a_restart() {
     );
     assert_eq!(
         plan.needs_restart,
-        [
-            "listen.address",
-            "limits.connections",
-            "robots.cache.origins",
-            "log.stdout",
-        ]
+        ["listen.address", "robots.cache.origins", "log.stdout",]
     );
 }
 

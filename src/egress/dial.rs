@@ -97,6 +97,18 @@ impl Dialler {
         }
     }
 
+    /// The addresses that an origin could be dialled at; none where a proxy does that.
+    pub(super) async fn addresses(&self, origin: &Origin) -> Result<Vec<IpAddr>, Failure> {
+        let (host, port) = (origin.host(), origin.port());
+        match self.proxy_for(host) {
+            Some(_) => Ok(Vec::new()),
+            None => {
+                let found = self.find(host, port).await?;
+                Ok(found.iter().map(SocketAddr::ip).collect())
+            }
+        }
+    }
+
     /// Connects to an origin, or through a proxy to it.
     pub(super) async fn dial(&self, origin: &Origin) -> Result<TcpStream, Failure> {
         let (host, port) = (origin.host(), origin.port());

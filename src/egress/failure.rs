@@ -29,6 +29,8 @@ pub enum Failure {
     ResponseTimeout,
     /// The crawler's own body broke off.
     RequestBody,
+    /// The crawler's own body came too slowly.
+    RequestStalled,
     /// No connection can be made to such an origin.
     Unaddressable,
     /// A wall stands before it.
@@ -118,7 +120,7 @@ impl Failure {
             Failure::Terminated => "connection_terminated",
             Failure::Protocol => "http_protocol_error",
             Failure::ResponseTimeout => "http_response_timeout",
-            Failure::RequestBody => "http_request_error",
+            Failure::RequestBody | Failure::RequestStalled => "http_request_error",
         }
     }
 
@@ -145,12 +147,24 @@ impl Failure {
             Failure::Protocol => "its answer was not valid HTTP",
             Failure::ResponseTimeout => "it did not answer in time",
             Failure::RequestBody => "the request's body broke off",
+            Failure::RequestStalled => "the request's body came too slowly",
         }
     }
 
     /// Whether the failure is one of time, for which the answer is 504.
     pub fn is_timeout(self) -> bool {
         matches!(self, Failure::ConnectTimeout | Failure::ResponseTimeout)
+    }
+
+    /// Whether the origin was asked, and could not be reached or did not answer in time.
+    pub fn is_of_the_origin(self) -> bool {
+        matches!(
+            self,
+            Failure::Refused
+                | Failure::Unroutable
+                | Failure::ConnectTimeout
+                | Failure::ResponseTimeout
+        )
     }
 
     /// What the failure means for a robots.txt.
@@ -168,7 +182,7 @@ impl Failure {
             Failure::Tls => Cause::Tls,
             Failure::Terminated => Cause::Incomplete,
             Failure::Protocol => Cause::Protocol,
-            Failure::RequestBody => Cause::Internal,
+            Failure::RequestBody | Failure::RequestStalled => Cause::Internal,
         }
     }
 }

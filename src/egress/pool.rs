@@ -90,11 +90,13 @@ impl Pool {
     }
 
     /// An idle connection to `origin`: the one used last, so that those not needed grow old.
-    pub(super) fn take(self: &Arc<Self>, origin: &Origin) -> Option<Lease> {
+    /// `now` saves a look at the clock, where somebody has just looked.
+    pub(super) fn take(self: &Arc<Self>, origin: &Origin, now: Option<Moment>) -> Option<Lease> {
         let mut idle = self.idle.get_mut(origin)?;
+        let now = now.unwrap_or_else(|| self.clock.now());
         while let Some(connection) = idle.pop() {
             self.count.fetch_sub(1, Ordering::Relaxed);
-            let idle_for = self.clock.now().since(connection.since);
+            let idle_for = now.since(connection.since);
             if connection.sender.is_ready() && idle_for < self.timeout {
                 return Some(Lease {
                     idle_for,
@@ -122,6 +124,11 @@ impl Pool {
             generation: self.generation.load(Ordering::Acquire),
             pool: Arc::clone(self),
         }
+    }
+
+    /// How many connections are idle.
+    pub(super) fn idle(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// Closes all that is idle, and what is lent as soon as it comes back.

@@ -1,22 +1,30 @@
 //! From a name to its addresses.
 //!
-//! Names that the operator gives addresses (`[upstream.hosts]`) are not looked up. All others are asked of the hosts
-//! file and of the name servers of the system's `/etc/resolv.conf`, always as absolute names: a search domain would
-//! make `intranet` in a crawler's URL into a host of ours. Answers are kept for their TTL, and no more than
-//! [`CACHED`] of them.
+//! Names that the operator gives addresses (`[upstream.hosts]`) are not looked up, nor are those that stand in the
+//! system's hosts file (`hosts`), nor `localhost` and what is below it, which are this machine whatever a name
+//! server says (RFC 6761, section 6.3). All others are asked of the name servers of the system's `/etc/resolv.conf`,
+//! always as absolute names: a search domain would make `intranet` in a crawler's URL into a host of ours. Answers are
+//! kept for their TTL, and no more than [`CACHED`] of them.
 //!
 //! What comes back is only ever *judged and dialled*; nobody looks a second time, so a name that changes its mind
 //! between two look-ups changes nothing.
 
+mod hosts;
+
 use std::collections::HashMap;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{LookupIpStrategy, ResolveHosts, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+
+use self::hosts::HostsFile;
+
+/// Where the system keeps its hosts file.
+const HOSTS_FILE: &str = "/etc/hosts";
 
 /// Answers kept.
 const CACHED: u64 = 16_384;
@@ -35,11 +43,17 @@ pub(super) struct Names {
 
 /// Who is asked for what the operator does not say.
 enum Others {
-    /// Made at the first question, since it wants a runtime to live in; or why there is none.
-    System(Box<OnceLock<Result<TokioResolver, String>>>),
+    /// The hosts file, then the name servers.
+    System(Box<System>),
     /// A test, which may lie.
     #[cfg(test)]
     Scripted(Box<Script>),
+}
+
+struct System {
+    hosts_file: HostsFile,
+    /// Made at the first question, since it wants a runtime to live in; or why there is none.
+    resolver: OnceLock<Result<TokioResolver, String>>,
 }
 
 #[cfg(test)]
@@ -66,7 +80,10 @@ impl std::error::Error for DnsError {}
 impl Names {
     /// The system's resolver, behind the names that the operator gives addresses.
     pub(super) fn of_system(hosts: HashMap<String, IpAddr>) -> Names {
-        let others = Others::System(Box::default());
+        let others = Others::System(Box::new(System {
+            hosts_file: HostsFile::at(HOSTS_FILE),
+            resolver: OnceLock::new(),
+        }));
         Names { hosts, others }
     }
 
@@ -91,13 +108,7 @@ impl Names {
             return Ok(vec![address]);
         }
         let found: Vec<IpAddr> = match &self.others {
-            Others::System(resolver) => {
-                let resolver = resolver.get_or_init(system).as_ref();
-                let resolver = resolver.map_err(DnsError::new)?;
-                // The last dot makes it absolute.
-                let answer = resolver.lookup_ip(format!("{host}.")).await;
-                answer.map_err(DnsError::new)?.iter().collect()
-            }
+            Others::System(system) => system.resolve(host).await?,
             #[cfg(test)]
             Others::Scripted(script) => script(host)?,
         };
@@ -108,8 +119,25 @@ impl Names {
     }
 }
 
+impl System {
+    async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, DnsError> {
+        let written = self.hosts_file.addresses(host);
+        if !written.is_empty() {
+            return Ok(written);
+        }
+        if host == "localhost" || host.ends_with(".localhost") {
+            return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+        }
+        let resolver = self.resolver.get_or_init(of_resolv_conf).as_ref();
+        let resolver = resolver.map_err(DnsError::new)?;
+        // The last dot makes it absolute.
+        let answer = resolver.lookup_ip(format!("{host}.")).await;
+        Ok(answer.map_err(DnsError::new)?.iter().collect())
+    }
+}
+
 /// The system's name servers. Where it names none, the hosts file is all there is, as in a container without network.
-fn system() -> Result<TokioResolver, String> {
+fn of_resolv_conf() -> Result<TokioResolver, String> {
     let mut builder = TokioResolver::builder_tokio().unwrap_or_else(|error| {
         tracing::warn!(%error, "no name servers in /etc/resolv.conf: only names of the hosts file resolve");
         let nobody = ResolverConfig::from_parts(None, Vec::new(), Vec::new());
@@ -117,7 +145,8 @@ fn system() -> Result<TokioResolver, String> {
     });
     let options = builder.options_mut();
     options.ip_strategy = LookupIpStrategy::Ipv6AndIpv4;
-    options.use_hosts_file = ResolveHosts::Always;
+    // Read already, by us: the resolver would ask for the family that the file does not give.
+    options.use_hosts_file = ResolveHosts::Never;
     options.cache_size = CACHED;
     options.negative_max_ttl = Some(ABSENT);
     options.max_active_requests = UNDER_WAY;
@@ -136,6 +165,9 @@ impl fmt::Debug for Names {
 
 #[cfg(test)]
 mod tests {
+    use hickory_resolver::config::NameServerConfig;
+    use tokio::net::UdpSocket;
+
     use super::*;
 
     #[tokio::test]
@@ -159,5 +191,56 @@ mod tests {
         let found = Names::of_system(HashMap::new()).resolve("localhost").await;
         let found = found.unwrap();
         assert!(found.iter().all(IpAddr::is_loopback), "{found:?}");
+    }
+
+    /// A system whose only name server hears everything and says nothing.
+    async fn behind_a_silent_server(hosts_file: &str) -> (Names, UdpSocket, tempfile::TempDir) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("hosts");
+        std::fs::write(&path, hosts_file).unwrap();
+        let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let mut server = NameServerConfig::udp(Ipv4Addr::LOCALHOST.into());
+        for connection in &mut server.connections {
+            connection.port = silent.local_addr().unwrap().port();
+        }
+        let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+        let mut builder =
+            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+        builder.options_mut().use_hosts_file = ResolveHosts::Never;
+        let names = Names {
+            hosts: HashMap::new(),
+            others: Others::System(Box::new(System {
+                hosts_file: HostsFile::at(path),
+                resolver: OnceLock::from(Ok(builder.build().unwrap())),
+            })),
+        };
+        (names, silent, directory)
+    }
+
+    #[tokio::test]
+    async fn what_the_hosts_file_and_rfc_6761_know_is_asked_of_nobody() {
+        let lines = "192.0.2.1 four.test both.test\n2001:db8::1 six.test both.test\n";
+        let (names, silent, _directory) = behind_a_silent_server(lines).await;
+        for (name, expected) in [
+            ("four.test", &["192.0.2.1"][..]),
+            ("six.test", &["2001:db8::1"]),
+            ("both.test", &["192.0.2.1", "2001:db8::1"]),
+            ("localhost", &["127.0.0.1", "::1"]),
+            ("any.localhost", &["127.0.0.1", "::1"]),
+        ] {
+            let found = names.resolve(name).await.unwrap();
+            let expected: Vec<IpAddr> = expected.iter().map(|text| text.parse().unwrap()).collect();
+            assert_eq!(found, expected, "{name}");
+        }
+        let mut octets = [0; 512];
+        let heard = silent.try_recv(&mut octets);
+        assert!(heard.is_err(), "the name server was asked");
+
+        // The instrument can fail: a name that nobody knows goes to the server.
+        let asked = tokio::select! {
+            _ = names.resolve("unknown.test") => false,
+            heard = silent.recv(&mut octets) => heard.is_ok(),
+        };
+        assert!(asked, "the name server was not asked");
     }
 }

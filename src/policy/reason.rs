@@ -139,6 +139,11 @@ impl Reason {
         }
     }
 
+    /// Its place in [`Reason::ALL`].
+    pub fn place(self) -> usize {
+        self as usize
+    }
+
     /// The verdict that goes with it.
     pub fn verdict(self) -> Verdict {
         match self {

@@ -30,10 +30,19 @@ impl Reporting {
         }
     }
 
-    /// The mode of what `client` asks of `origin`: report, if the instance, the client or the origin is in it.
-    pub fn mode(&self, origin: &Origin, client: IpAddr) -> Mode {
-        if self.mode == Mode::Enforce && self.clients.is_empty() && self.origins.is_empty() {
-            return Mode::Enforce;
+    /// The mode of what `client` asks of `origin`: report, if the origin is in it, or the client. A client is in its
+    /// `own` mode, or else in the instance's, or in that of the network that it comes from.
+    pub fn mode(&self, origin: &Origin, own: Option<Mode>, client: IpAddr) -> Mode {
+        match own {
+            None if self.mode == Mode::Enforce
+                && self.clients.is_empty()
+                && self.origins.is_empty() =>
+            {
+                return Mode::Enforce;
+            }
+            None => {}
+            Some(Mode::Enforce) if !self.origins.contains(origin) => return Mode::Enforce,
+            Some(Mode::Enforce | Mode::Report) => return Mode::Report,
         }
         // An IPv4 crawler on a socket for both is written as IPv6.
         let client = client.to_canonical();
@@ -73,10 +82,40 @@ mod tests {
         config.mode = Mode::Report;
         let all = Reporting::of(&config);
         for (name, asked, from, mode) in cases {
-            assert_eq!(some.mode(&origin(asked), client(from)), mode, "{name}");
             assert_eq!(
-                all.mode(&origin(asked), client(from)),
+                some.mode(&origin(asked), None, client(from)),
+                mode,
+                "{name}"
+            );
+            assert_eq!(
+                all.mode(&origin(asked), None, client(from)),
                 Mode::Report,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_mode_of_its_own_outranks_all_but_the_origins() {
+        let origin = |name: &str| Origin::parse(name).expect(name).0;
+        let client: IpAddr = "10.1.0.1".parse().expect("an address");
+        let mut config = Config::default().policy;
+        config.mode = Mode::Report;
+        config.report_clients = vec!["10.1.0.0/16".parse().expect("a network")];
+        config.report_origins = vec![origin("https://a.example")];
+        let reporting = Reporting::of(&config);
+        let enforcing = Reporting::of(&Config::default().policy);
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("enforced all the same", &reporting, "https://b.example", Mode::Enforce, Mode::Enforce),
+            ("at an origin in report mode", &reporting, "https://a.example", Mode::Enforce, Mode::Report),
+            ("reported all the same", &enforcing, "https://b.example", Mode::Report, Mode::Report),
+            ("as the instance", &enforcing, "https://b.example", Mode::Enforce, Mode::Enforce),
+        ];
+        for (name, reporting, asked, own, mode) in cases {
+            assert_eq!(
+                reporting.mode(&origin(asked), Some(own), client),
+                mode,
                 "{name}"
             );
         }

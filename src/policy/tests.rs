@@ -20,6 +20,7 @@ fn example_bot() -> Agent {
     Agent {
         tokens: vec![ProductToken::new("ExampleBot").expect("a valid token")],
         source: agent::Source::UserAgent,
+        mismatch: false,
     }
 }
 

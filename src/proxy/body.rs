@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::ledger::Ledger;
 use super::upstream::{Invitation, Timer};
+use super::waiting::{Grant, Waiting};
 use crate::egress::{BodyError, Inbound};
 
 /// How long an origin may be silent in the middle of a body. A crawler that hangs up meanwhile is not always noticed
@@ -169,27 +170,74 @@ impl Silence {
     }
 }
 
+/// What the exchange knows of a request's body that is on its way.
+#[derive(Debug, Default)]
+pub struct Intake {
+    /// Octets so far.
+    pub octets: Arc<AtomicU64>,
+    /// A [`Flow`].
+    flow: AtomicU8,
+}
+
+/// What a request's body is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Flow {
+    /// It has ended, or the origin does not take it.
+    Still = 0,
+    /// The crawler is waited for.
+    Awaited = 1,
+    /// The crawler was waited for too long.
+    Stalled = 2,
+}
+
+impl Intake {
+    /// Counts in `octets`.
+    pub fn new(octets: Arc<AtomicU64>) -> Intake {
+        Intake {
+            octets,
+            flow: AtomicU8::default(),
+        }
+    }
+
+    /// What the body is doing.
+    pub fn flow(&self) -> Flow {
+        match self.flow.load(Ordering::Relaxed) {
+            1 => Flow::Awaited,
+            2 => Flow::Stalled,
+            _ => Flow::Still,
+        }
+    }
+
+    fn turn(&self, flow: Flow) {
+        self.flow.store(flow as u8, Ordering::Relaxed);
+    }
+}
+
 /// The body of a crawler's request on its way to the origin.
 #[derive(Debug)]
 pub struct Upload {
     incoming: Incoming,
-    progress: Arc<AtomicU64>,
+    intake: Arc<Intake>,
+    waiting: Waiting,
     /// Set while the crawler waits for `100 Continue`: nothing is read, and so nothing asked for,
     /// until the origin wants it (RFC 9110 10.1.1).
     invited: Option<oneshot::Receiver<()>>,
 }
 
 impl Upload {
-    /// Counts what passes in `progress`. With `invited`, waits for it before the first octet; when its
-    /// sender goes away without a word, the origin has answered and the body is not wanted.
+    /// Tells what passes by `intake`, and waits for the crawler as `grant` has it. With `invited`, waits for that before
+    /// the first octet; when its sender goes away without a word, the origin has answered and the body is not wanted.
     pub fn new(
         incoming: Incoming,
-        progress: Arc<AtomicU64>,
+        intake: Arc<Intake>,
+        grant: Grant,
         invited: Option<oneshot::Receiver<()>>,
     ) -> Upload {
         Upload {
             incoming,
-            progress,
+            intake,
+            waiting: Waiting::new(grant),
             invited,
         }
     }
@@ -211,10 +259,17 @@ impl Body for Upload {
                 return Poll::Ready(Some(Err("the origin did not ask for the body".into())));
             }
         }
-        let frame = ready!(Pin::new(&mut this.incoming).poll_frame(cx));
+        let Poll::Ready(frame) = Pin::new(&mut this.incoming).poll_frame(cx) else {
+            this.intake.turn(Flow::Awaited);
+            ready!(this.waiting.poll_too_long(cx));
+            this.intake.turn(Flow::Stalled);
+            return Poll::Ready(Some(Err("the crawler's body came too slowly".into())));
+        };
+        this.intake.turn(Flow::Still);
         if let Some(Ok(frame)) = &frame {
             let octets = frame.data_ref().map_or(0, |data| data.len() as u64);
-            this.progress.fetch_add(octets, Ordering::Relaxed);
+            this.intake.octets.fetch_add(octets, Ordering::Relaxed);
+            this.waiting.moved(octets);
         }
         Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }

@@ -1,8 +1,8 @@
 //! CONNECT: what comes through a tunnel is looked into, or the tunnel does not open.
 //!
 //! By default crawlgate answers 200, ends the TLS session itself with a certificate minted for the host,
-//! and judges each request inside; plain HTTP inside is judged as `http`. Hosts that the operator exempts
-//! get an opaque tunnel, but only where their robots.txt disallows nothing to this crawler. When the settings or the
+//! and judges each request inside; plain HTTP inside is judged as `http`. Hosts that the operator exempts,
+//! and those outside the name constraints of the local CA, get an opaque tunnel, but only where their robots.txt disallows nothing to this crawler. When the settings or the
 //! overrides change, what is open is judged again, and ended where it would be denied now; a robots.txt that changes
 //! ends no tunnel.
 
@@ -24,14 +24,17 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
+use super::Proxy;
 use super::body::Answer;
+use super::counts::Handshake;
 use super::exchange::{Connection, Refused, unread, unsent};
 use super::ledger::Ledger;
 use super::respond::Refusal;
+use super::self_test;
 use super::server::{self, Visitor};
 use super::target::{self, Scope, Unreadable};
 use crate::agent::Agent;
-use crate::client::Client;
+use crate::client::{Client, Memo, Peer};
 use crate::egress::Failure;
 use crate::gate::{Asker, Kind};
 use crate::policy::{Ruling, Target};
@@ -65,16 +68,20 @@ pub async fn connect(
     };
     let settings = connection.visitor.proxy.settings.load_full();
     let host = origin.host();
-    if settings
+    let is_exempt = settings
         .tls
         .tunnel
         .iter()
-        .any(|pattern| pattern.matches(host))
-    {
+        .any(|pattern| pattern.matches(host));
+    // A certificate that the CA may not sign would be refused by every crawler.
+    let is_exempt = is_exempt && !self_test::is_meant(&origin);
+    if is_exempt || !connection.visitor.proxy.authority.load().covers(host) {
         return open(connection, origin, upgrade, ledger).await;
     }
     let patience = settings.limits.header_timeout;
-    let inside = connection.clone();
+    let mut inside = connection.clone();
+    // What is inside is of whoever opened it.
+    inside.visitor.client = Arc::clone(&ledger.client);
     // What is asked for inside is judged and recorded there; the CONNECT itself asks for nothing.
     ledger.asks_nothing();
     ledger.status = Some(StatusCode::OK.as_u16());
@@ -109,6 +116,7 @@ async fn intercept(
             _ => return,
         },
         () = connection.visitor.proxy.stop.cancelled() => return,
+        () = connection.visitor.seat.has_to_leave() => return,
     };
     let io = Peeked {
         first: Some(first),
@@ -122,13 +130,22 @@ async fn intercept(
             let shaken = tokio::select! {
                 shaken = hands => shaken,
                 () = connection.visitor.proxy.stop.cancelled() => return,
+                () = connection.visitor.seat.has_to_leave() => return,
             };
+            let counts = &connection.visitor.proxy.counts;
             match shaken {
                 Ok((tls, stray_name)) => {
+                    counts.shook(Handshake::Done);
                     let scope = Scope::Inside { origin, stray_name };
                     server::serve(tls, connection.visitor, scope).await;
                 }
-                Err(error) => debug!(%origin, %error, "a TLS session through the proxy failed"),
+                Err(error) => {
+                    counts.shook(match is_distrust(&error) {
+                        true => Handshake::Distrusted,
+                        false => Handshake::Failed,
+                    });
+                    debug!(%origin, %error, "a TLS session through the proxy failed");
+                }
             }
         }
         b'A'..=b'Z' | b'a'..=b'z' => {
@@ -155,8 +172,9 @@ async fn pass_opaque(
 ) {
     let proxy = &connection.visitor.proxy;
     let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
+    let peer = &connection.visitor.peer;
     let asker = Asker {
-        address: connection.visitor.peer.address.ip(),
+        address: peer.address.ip(),
         client: &client,
         agent: &agent,
         user_agent: None,
@@ -179,6 +197,13 @@ async fn pass_opaque(
                     ledger.upstream = upstream.peer_addr().ok();
                     let denied = async {
                         while changes.changed().await.is_ok() {
+                            let Some(client) = still(proxy, &client, peer) else {
+                                return;
+                            };
+                            let asker = Asker {
+                                client: &client,
+                                ..asker
+                            };
                             if proxy.gate.denies_opaque(whole(origin.clone()), &asker) {
                                 return;
                             }
@@ -217,12 +242,12 @@ async fn handshake(
     // A client verifies the certificate against the name it asked for; to tell it that the name is not what
     // the tunnel is for takes a certificate that it accepts.
     let stray_name = name.filter(|name| !names(origin, name));
-    let host = stray_name.as_deref().unwrap_or(origin.host());
-    let config = visitor
-        .proxy
-        .authority
-        .server_config(host)
-        .map_err(io::Error::other)?;
+    let config = {
+        let authority = visitor.proxy.authority.load();
+        let stray = stray_name.as_deref().filter(|name| authority.covers(name));
+        let host = stray.unwrap_or(origin.host());
+        authority.server_config(host).map_err(io::Error::other)?
+    };
     match timeout(patience, start.into_stream(config)).await? {
         Ok(tls) => Ok((tls, stray_name)),
         Err(error) => {
@@ -308,19 +333,28 @@ async fn denied(
     mut changes: watch::Receiver<()>,
 ) {
     let gate = &visitor.proxy.gate;
-    let asker = Asker {
-        address: visitor.peer.address.ip(),
-        client: &client,
-        agent: &agent,
-        user_agent: user_agent.as_ref(),
-    };
     while changes.changed().await.is_ok() {
+        let Some(client) = still(&visitor.proxy, &client, &visitor.peer) else {
+            return;
+        };
+        let asker = Asker {
+            address: visitor.peer.address.ip(),
+            client: &client,
+            agent: &agent,
+            user_agent: user_agent.as_ref(),
+        };
         // Boxed: it should not burden a tunnel for as long as it is open.
         if Box::pin(gate.denies(whole(origin.clone()), &asker)).await {
             return;
         }
     }
     std::future::pending::<()>().await;
+}
+
+/// Whose a tunnel is by now; nobody's where its client is no more, or is recognised by other things.
+fn still(proxy: &Proxy, client: &Arc<Client>, peer: &Peer) -> Option<Arc<Client>> {
+    let clients = proxy.gate.clients();
+    clients.again(client, peer, &Memo::default()).ok()
 }
 
 /// Passes octets both ways until both sides have finished, and then lets the ledger go.
@@ -339,6 +373,8 @@ async fn relay_unless(
     mut ledger: Box<Ledger>,
     denied: impl Future<Output = ()>,
 ) {
+    let _open = ledger.tunnels();
+    ledger.asks_something();
     let bytes_in = Arc::clone(ledger.bytes_in.get_or_insert_default());
     let mut counted = Counted {
         inner: &mut downstream,

@@ -1,6 +1,7 @@
 //! One request, from its head to its answer. Plain requests and intercepted ones take the same way.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{ACCEPT, CONNECTION, UPGRADE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -10,16 +11,20 @@ use hyper_util::rt::TokioIo;
 
 use super::body::Answer;
 use super::ledger::{Ledger, Opening};
+use super::limits::TooMuch;
 use super::link::{Link, Switch};
-use super::respond::{self, Asked, Refusal};
+use super::respond::{self, Asked, Audience, Refusal};
 use super::server::Visitor;
 use super::target::{self, Scope, Unreadable};
-use super::upstream::{self, Invitation, Received, Timer};
-use super::{connect, fields};
+use super::upstream::{self, Invitation, Patience, Received, Timer};
+use super::waiting::Grant;
+use super::{Proxy, connect, fields, self_test};
+use crate::client::{Client, Memo, Stranger};
+use crate::clock::Moment;
 use crate::config::OnFailure;
 use crate::egress::{Failure, Inbound};
 use crate::gate::{Asker, Kind};
-use crate::policy::{Decision, Permit, Reason, Ruling, Target, Verdict};
+use crate::policy::{Decision, Permit, Reason, Ruling, Target};
 
 /// What all exchanges of a connection share.
 #[derive(Debug, Clone)]
@@ -30,6 +35,8 @@ pub struct Connection {
     pub scope: Scope,
     /// The way to the wire.
     pub link: Arc<Link>,
+    /// Whose its requests were so far.
+    pub memo: Memo,
 }
 
 /// What an answer needs to know of the request that is long gone by then.
@@ -66,8 +73,8 @@ impl Connection {
                 .refuse(&Refusal::Form(refused.violation), ledger, shape)
                 .await;
         }
+        ledger.trace(request.headers());
         ledger.user_agent = request.headers().get(USER_AGENT).cloned();
-        ledger.agent = self.visitor.proxy.gate.identify(request.headers());
         // `*/*`, which says nothing, is what most crawlers say.
         let says = |value: &&HeaderValue| value.as_bytes() != b"*/*";
         shape.accept = request
@@ -77,14 +84,43 @@ impl Connection {
             .filter(says)
             .cloned()
             .collect();
+        // What the wire takes for a request to switch protocols; it waits for the answer.
+        let may_switch = !shape.is_connect
+            && request.headers().contains_key(UPGRADE)
+            && request.body().is_end_stream();
+        if let Some(reason) = self.visitor.turned_away {
+            let decision = told_to_wait(TooMuch::Connections(reason), ledger.time);
+            let response = self.turn_away(decision, ledger, shape, may_switch).await;
+            return last(response);
+        }
+        let gate = &self.visitor.proxy.gate;
+        let client = match gate.clients().recall(&self.memo, request.headers()) {
+            Some(client) => Ok(client),
+            // Boxed: what a connection has shown once is remembered.
+            None => Box::pin(self.recognise(request.headers())).await,
+        };
+        match client {
+            Ok(client) => ledger.client = client,
+            Err(stranger) => {
+                let decision = turned_away(stranger, ledger.time);
+                return self.turn_away(decision, ledger, shape, may_switch).await;
+            }
+        }
+        if let Err(too_much) = self.find_place(&mut ledger) {
+            let decision = told_to_wait(too_much, ledger.time);
+            let response = self.turn_away(decision, ledger, shape, may_switch).await;
+            return match too_much {
+                TooMuch::Connections(_) => last(response),
+                TooMuch::Requests(_) => response,
+            };
+        }
+        ledger.agent = gate.identify(&ledger.client, request.headers());
         if shape.is_connect {
             return match Box::pin(connect::connect(self, request, ledger)).await {
                 Ok(response) => response,
                 Err((refusal, ledger)) => self.refuse(&refusal, ledger, shape).await,
             };
         }
-        // What the wire takes for a request to switch protocols; it waits for the answer.
-        let may_switch = request.headers().contains_key(UPGRADE) && request.body().is_end_stream();
         let response = match self.forward(request, ledger, may_switch).await {
             Ok(response) => response,
             Err((refusal, ledger)) => self.refuse(&refusal, ledger, shape).await,
@@ -96,6 +132,45 @@ impl Connection {
             });
         }
         response
+    }
+
+    /// Finds a place for the exchange among those under way.
+    fn find_place(&self, ledger: &mut Ledger) -> Result<(), TooMuch> {
+        let Visitor {
+            proxy, peer, seat, ..
+        } = &self.visitor;
+        let settings = proxy.settings.load();
+        let place = seat.place(&ledger.client, peer.address.ip(), &settings.limits)?;
+        ledger.place = Some(place);
+        Ok(())
+    }
+
+    /// Refuses a request by a decision that was made before it was looked at.
+    async fn turn_away(
+        &self,
+        decision: Decision,
+        mut ledger: Box<Ledger>,
+        shape: Shape,
+        may_switch: bool,
+    ) -> Response<Answer> {
+        ledger.decision = decision;
+        // Boxed: it should not burden the future of every request.
+        let response = Box::pin(self.refuse(&Refusal::Decided, ledger, shape)).await;
+        if may_switch {
+            self.link.decide(Switch::Stayed);
+        }
+        response
+    }
+
+    /// Whose a request with these fields is.
+    async fn recognise(&self, headers: &HeaderMap) -> Result<Arc<Client>, Stranger> {
+        let clients = self.visitor.proxy.gate.clients();
+        let peer = &self.visitor.peer;
+        match &self.scope {
+            Scope::Plain => clients.recognise(peer, headers, &self.memo).await,
+            // Whose the CONNECT was.
+            Scope::Inside { .. } => clients.again(&self.visitor.client, peer, &self.memo),
+        }
     }
 
     async fn forward(
@@ -116,6 +191,9 @@ impl Connection {
         };
         ledger.origin = Some(target.origin.clone());
         let origin = target.origin.clone();
+        if self_test::is_meant(&origin) {
+            return Ok(self_test::answer(ledger, &origin, request.method()));
+        }
         let permit = match self.clear(Kind::Request, target, &mut ledger).await {
             Some(permit) => permit,
             None => return Err((Refusal::Decided, ledger)),
@@ -127,7 +205,13 @@ impl Connection {
         let wants_websocket = fields::to_origin(request.headers_mut(), &origin, may_switch);
         self.visitor.proxy.name.sign(request.headers_mut(), version);
         // Taken out first: the settings would stay borrowed for as long as the origin takes.
-        let patience = self.visitor.proxy.settings.load().upstream.response_timeout;
+        let patience = {
+            let settings = self.visitor.proxy.settings.load();
+            Patience {
+                origin: settings.upstream.response_timeout,
+                crawler: Grant::of(&settings.limits),
+            }
+        };
         // Boxed, so that a denial does not pay for the room that forwarding needs.
         let received = Box::pin(upstream::send(
             &self.visitor.proxy.egress,
@@ -138,6 +222,8 @@ impl Connection {
             patience,
         ))
         .await;
+        let answer = received.as_ref().map(|received| &received.response);
+        ledger.observe(answer.map_err(|failure| *failure));
         let Received {
             response,
             peer,
@@ -171,8 +257,12 @@ impl Connection {
             agent: &ledger.agent,
             user_agent: ledger.user_agent.as_ref(),
         };
-        let cleared = gate.clear(kind, target, &asker, ledger.time).await;
+        let clearing = gate.clear(kind, target, &asker, ledger.time);
+        let proxy = &self.visitor.proxy;
+        let (cleared, waited) = proxy.counts.holding(clearing, &proxy.clock).await;
+        ledger.waited += waited;
         ledger.hold = cleared.hold;
+        (ledger.turn, ledger.pace) = (cleared.turn, cleared.pace);
         let (permit, decision) = match cleared.ruling {
             Ruling::Clear(permit, decision) => (Some(permit), decision),
             Ruling::Refuse(decision) => (None, decision),
@@ -240,6 +330,7 @@ impl Connection {
             is_connect: shape.is_connect,
             wants_text: respond::wants_text(&shape.accept),
             unreachable_status: self.visitor.proxy.settings.load().robots.unreachable_status,
+            audience: Audience::Crawler,
         };
         // The clock is read where it matters only.
         let now = match ledger.decision.retry_at {
@@ -247,11 +338,11 @@ impl Connection {
             None => ledger.time,
         };
         let mut response = respond::refuse(refusal, &mut ledger, asked, now);
-        if self.must_be_kept_first(&ledger.decision) {
+        if self.visitor.proxy.must_be_kept_first(&ledger.decision) {
             ledger.settle(response.body().len() as u64);
             // Boxed: a wait for the disk should not burden every request's future.
             let kept = Box::pin(self.visitor.proxy.log.flush()).await;
-            if kept.is_err() && self.denies_unrecorded() {
+            if kept.is_err() && self.visitor.proxy.denies_unrecorded() {
                 // What was decided is not known to be kept, so it is not told.
                 ledger.decision = Decision::bare(Reason::LogFailed, now);
                 response = respond::refuse(&Refusal::Decided, &mut ledger, asked, now);
@@ -259,24 +350,58 @@ impl Connection {
         }
         response.map(|body| Answer::own(body, ledger))
     }
+}
 
+impl Proxy {
     /// Whether nothing is told that cannot be recorded.
-    fn denies_unrecorded(&self) -> bool {
-        self.visitor.proxy.settings.load().log.on_failure == OnFailure::Deny
+    pub(super) fn denies_unrecorded(&self) -> bool {
+        self.settings.load().log.on_failure == OnFailure::Deny
     }
 
     /// Whether an answer may leave only after its record is on disk.
-    fn must_be_kept_first(&self, decision: &Decision) -> bool {
-        decision.verdict() != Verdict::Allow
-            && !decision.is_only_reported()
+    pub(super) fn must_be_kept_first(&self, decision: &Decision) -> bool {
+        !decision.lets_out()
             // A log that fails cannot even keep that.
             && decision.reason != Reason::LogFailed
-            && self.visitor.proxy.log.is_strict()
+            && self.log.is_strict()
     }
 }
 
 /// A refusal, with the ledger it will be entered in.
 pub type Refused = (Refusal, Box<Ledger>);
+
+/// How long whoever comes while too much is under way is asked to stay away.
+const A_MOMENT: Duration = Duration::from_secs(1);
+
+/// The decision on a request for which there is no room.
+fn told_to_wait(too_much: TooMuch, now: Moment) -> Decision {
+    let (TooMuch::Connections(reason) | TooMuch::Requests(reason)) = too_much;
+    Decision {
+        retry_at: Some(now + A_MOMENT),
+        ..Decision::bare(reason, now)
+    }
+}
+
+/// The last answer of its connection.
+fn last(mut response: Response<Answer>) -> Response<Answer> {
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(CONNECTION, close);
+    response
+}
+
+/// The decision on a request that nobody answers for.
+fn turned_away(stranger: Stranger, now: Moment) -> Decision {
+    let (reason, retry_at) = match stranger {
+        Stranger::Unknown => (Reason::UnknownClient, None),
+        Stranger::Unauthenticated => (Reason::Unauthenticated, None),
+        Stranger::TooMany(again) => (Reason::Unauthenticated, Some(again)),
+        Stranger::Busy => (Reason::Overloaded, Some(now + A_MOMENT)),
+    };
+    Decision {
+        retry_at,
+        ..Decision::bare(reason, now)
+    }
+}
 
 /// Refuses a request for its form.
 fn bad(refusal: Refusal, mut ledger: Box<Ledger>) -> Refused {

@@ -10,8 +10,8 @@ use memchr::memchr;
 
 use super::link::Switch;
 
-/// Header fields in one request.
-const MAX_FIELDS: usize = 100;
+/// Header fields for which there is room without an allocation; as many as hyper has without being told.
+pub const USUAL_FIELDS: usize = 100;
 
 /// Empty lines between requests.
 const MAX_BLANKS: u8 = 8;
@@ -26,6 +26,8 @@ pub struct Bounds {
     pub head: usize,
     /// Octets of the request target.
     pub target: usize,
+    /// Header fields.
+    pub fields: usize,
 }
 
 /// Why a request cannot be read, or is refused for its form alone.
@@ -49,6 +51,8 @@ pub enum Violation {
     Version,
     /// The head exceeds its bound.
     HeadTooLarge,
+    /// The head has more fields than its bound.
+    TooManyFields,
     /// The request target exceeds its bound.
     TargetTooLong,
     /// The head was not complete in time.
@@ -231,12 +235,25 @@ impl Framer {
 
 /// What follows a head, if the head is one.
 fn read_head(head: &[u8], bounds: Bounds) -> Result<State, Violation> {
-    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
-    let mut request = httparse::Request::new(&mut fields);
+    if bounds.fields > USUAL_FIELDS {
+        let mut fields = vec![httparse::EMPTY_HEADER; bounds.fields];
+        return read_head_into(&mut fields, head, bounds);
+    }
+    let mut fields = [httparse::EMPTY_HEADER; USUAL_FIELDS];
+    let room = fields.get_mut(..bounds.fields).unwrap_or_default();
+    read_head_into(room, head, bounds)
+}
+
+fn read_head_into<'h>(
+    fields: &mut [httparse::Header<'h>],
+    head: &'h [u8],
+    bounds: Bounds,
+) -> Result<State, Violation> {
+    let mut request = httparse::Request::new(fields);
     match request.parse(head) {
         Ok(httparse::Status::Complete(length)) if length == head.len() => {}
         Ok(_) => return Err(Violation::Syntax),
-        Err(httparse::Error::TooManyHeaders) => return Err(Violation::HeadTooLarge),
+        Err(httparse::Error::TooManyHeaders) => return Err(Violation::TooManyFields),
         Err(httparse::Error::Version) => return Err(Violation::Version),
         Err(_) => return Err(Violation::Syntax),
     }
@@ -406,6 +423,7 @@ mod tests {
     const BOUNDS: Bounds = Bounds {
         head: 1024,
         target: 256,
+        fields: 30,
     };
 
     fn scan(bytes: &str) -> Scan {
@@ -507,7 +525,7 @@ mod tests {
             ),
             (&long, TargetTooLong, "long target"),
             (&large, HeadTooLarge, "large head"),
-            (&many, HeadTooLarge, "many fields"),
+            (&many, TooManyFields, "many fields"),
         ] {
             assert_eq!(scan(bytes), Scan::Refuse(0, violation), "{why}");
         }

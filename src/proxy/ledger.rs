@@ -10,18 +10,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::{HeaderValue, Method, Uri};
+use http::{HeaderMap, HeaderValue, Method, Response, Uri};
 
 use super::Proxy;
+use super::limits::Place;
 use super::link::Link;
 use super::target::Scope;
 use crate::agent::Agent;
 use crate::audit::{self, DecisionId, Record};
 use crate::client::Client;
-use crate::clock::Moment;
+use crate::clock::{Moment, Tick};
+use crate::egress::Failure;
+use crate::metrics::Raised;
+use crate::pace;
 use crate::policy::{Decision, Reason, Verdict};
 use crate::rep::Origin;
 use crate::robots::access::Cause;
+use crate::robots::fetch::retry_after;
+use crate::telemetry::trace::{self, Trace};
 
 /// What is known of an exchange so far.
 pub struct Ledger {
@@ -31,6 +37,10 @@ pub struct Ledger {
     pub id: DecisionId,
     /// When it began.
     pub time: Moment,
+    /// The same, to measure from.
+    began: Tick,
+    /// What it is part of, where exchanges are traced.
+    trace: Option<Box<Trace>>,
     address: SocketAddr,
     /// Whose it is.
     pub client: Arc<Client>,
@@ -47,8 +57,16 @@ pub struct Ledger {
     pub user_agent: Option<HeaderValue>,
     /// The decision, once it was made.
     pub decision: Decision,
+    /// Its place among the requests under way; none where it asks for nothing.
+    pub place: Option<Place>,
     /// How long the request was held.
     pub hold: Duration,
+    /// Its turn at its origin, for as long as it is under way; none where it takes none.
+    pub turn: Option<pace::Turn>,
+    /// What held or refused it, or was shortened, of its origin's pace.
+    pub pace: Option<pace::InForce>,
+    /// How long it was held, more finely, for whatever else.
+    pub waited: Duration,
     /// Where it was sent.
     pub upstream: Option<SocketAddr>,
     /// What the crawler was answered.
@@ -104,7 +122,7 @@ pub struct Opening<'a> {
 impl Ledger {
     /// Opens the ledger of an exchange that begins now.
     pub fn open(proxy: &Arc<Proxy>, link: &Arc<Link>, opening: Opening<'_>) -> Box<Ledger> {
-        let time = proxy.clock.now();
+        let (time, began) = proxy.clock.read();
         let via = match opening.method {
             Method::CONNECT => "tunnel",
             _ => opening.scope.name(),
@@ -121,6 +139,8 @@ impl Ledger {
             link: Arc::clone(link),
             id: DecisionId::mint(time),
             time,
+            began,
+            trace: None,
             address: opening.address,
             client: Arc::clone(opening.client),
             via,
@@ -134,7 +154,11 @@ impl Ledger {
             agent: Arc::default(),
             user_agent: None,
             decision: Decision::bare(Reason::RobotsPending, time),
+            place: None,
             hold: Duration::ZERO,
+            turn: None,
+            pace: None,
+            waited: Duration::ZERO,
             upstream: None,
             status: None,
             bytes_in: None,
@@ -144,14 +168,29 @@ impl Ledger {
         })
     }
 
-    /// Enters a request that could not be read: what is known of it is its first octets.
+    /// Enters a request that could not be read: what is known of it is its first octets. Where they do not begin like a
+    /// request line they may be anything, a field with a password or the rest of a body, and nothing is kept of them.
     pub fn enter_excerpt(&mut self, excerpt: Box<[u8]>) {
         let line_end = memchr::memchr2(b'\r', b'\n', &excerpt).unwrap_or(excerpt.len());
         let line = excerpt.get(..line_end).unwrap_or(&excerpt);
         let mut words = line.split(|byte| *byte == b' ');
         let method = words.next().and_then(|word| Method::from_bytes(word).ok());
+        let target = words.next().unwrap_or_default();
+        let is_target = target.starts_with(b"/")
+            || memchr::memmem::find(target, b"://").is_some()
+            || method == Some(Method::CONNECT);
+        let target = match method {
+            Some(_) if is_target => target,
+            _ => b"",
+        };
         self.method = method.unwrap_or_default();
-        self.url = Url::Excerpt(words.next().unwrap_or_default().into());
+        self.url = Url::Excerpt(target.into());
+    }
+
+    /// Enters what another proxy asks about, which is going to send it itself.
+    pub fn enter_question(&mut self, octets: &[u8]) {
+        self.via = "decide";
+        self.url = Url::Excerpt(octets.into());
     }
 
     /// The answer's head is on its way.
@@ -160,6 +199,31 @@ impl Ledger {
         self.error = error;
         self.enter(Stage::Answered);
         self.link.answer();
+        if let Some(trace) = &mut self.trace {
+            trace.answered = Some(self.proxy.clock.tick());
+        }
+    }
+
+    /// Makes it part of the trace that the request's fields name, where exchanges are traced.
+    pub fn trace(&mut self, headers: &HeaderMap) {
+        let tracer = self.proxy.tracer.get();
+        self.trace = tracer.map(|tracer| tracer.trace(headers));
+    }
+
+    /// The request leaves for its origin; tells when.
+    pub fn leaves(&mut self) -> Moment {
+        let (moment, now) = self.proxy.clock.read();
+        let sojourn = now.since(self.began);
+        self.proxy.counts.added(sojourn.saturating_sub(self.waited));
+        if let Some(trace) = &mut self.trace {
+            trace.left = Some(now);
+        }
+        moment
+    }
+
+    /// What it opened stays open for as long as this is held.
+    pub fn tunnels(&self) -> Raised {
+        self.proxy.counts.tunnelling()
     }
 
     /// Records the exchange now, before its answer leaves, which will have a body of `octets`. What becomes of the
@@ -168,6 +232,22 @@ impl Ledger {
         self.bytes_out = octets;
         self.record();
         self.stage = Stage::Settled;
+    }
+
+    /// Tells the pace of the origin how it took the request: the next ones go by that.
+    pub fn observe<B>(&self, received: Result<&Response<B>, Failure>) {
+        let Some(turn) = &self.turn else { return };
+        let pace = self.proxy.gate.pace();
+        match received {
+            Ok(response) => {
+                let wish = || retry_after(response.headers(), &self.proxy.clock);
+                // The time of a request with a body is the crawler's, too.
+                let is_telling = self.bytes_in.is_none();
+                pace.answered(turn, response.status().as_u16(), wish, is_telling);
+            }
+            Err(failure) if failure.is_of_the_origin() => pace.failed(turn),
+            Err(_) => {}
+        }
     }
 
     fn enter(&mut self, stage: Stage) {
@@ -187,6 +267,11 @@ impl Ledger {
         self.enter(Stage::Answered);
     }
 
+    /// Leaves no record, whatever comes after: the exchange was about nothing but the proxy.
+    pub fn leave_none(&mut self) {
+        self.stage = Stage::Settled;
+    }
+
     /// The crawler went away before it had the whole answer.
     pub fn hung_up(&mut self) {
         self.enter(Stage::Left);
@@ -195,6 +280,13 @@ impl Ledger {
     /// Nothing is asked for until further notice.
     pub fn asks_nothing(&mut self) {
         self.enter(Stage::Silent);
+        self.place = None;
+        self.link.rest();
+    }
+
+    /// What was silent so far is an exchange after all.
+    pub fn asks_something(&mut self) {
+        self.link.go_on();
     }
 
     /// Enters the URL as the crawler named it, where that is not what its connection is for.
@@ -217,6 +309,7 @@ impl Ledger {
 
     fn error(&self) -> Option<&'static str> {
         match self.stage {
+            Stage::Left | Stage::Answered if self.link.is_stalled() => Some(STALLED),
             Stage::Asked | Stage::Left if self.proxy.cut.is_cancelled() => Some(CUT_OFF),
             Stage::Asked => Some(HUNG_UP),
             Stage::Left => self.error.or(Some(HUNG_UP)),
@@ -224,7 +317,45 @@ impl Ledger {
         }
     }
 
+    fn end_trace(&self, trace: &Trace) {
+        let decision = &self.decision;
+        trace.end(&trace::Exchange {
+            began: self.began,
+            ended: self.proxy.clock.tick(),
+            id: self.id.to_string(),
+            method: &self.method,
+            origin: self.origin.as_ref(),
+            path: self.url.path(),
+            verdict: decision.verdict().as_str(),
+            reason: decision.reason.as_str(),
+            mode: decision.mode.as_str(),
+            client: self.client.name.as_deref(),
+            held: self.waited.as_secs_f64(),
+            status: self.status,
+            error: self.error(),
+        });
+    }
+
+    /// Enters what it took in its client's account, where octets are counted there.
+    fn charge(&self) {
+        let Some(quota) = self.client.quota.filter(|quota| quota.bytes.is_some()) else {
+            return;
+        };
+        let octets_in = self.bytes_in.as_ref();
+        let octets_in = octets_in.map_or(0, |octets| octets.load(Ordering::Relaxed));
+        let octets = octets_in.saturating_add(self.bytes_out);
+        let now = self.proxy.clock.now();
+        self.client.account.took(&quota, octets, now);
+    }
+
     fn record(&self) {
+        let octets_in = self.bytes_in.as_deref();
+        self.proxy
+            .counts
+            .exchanged(&self.decision, octets_in, self.bytes_out);
+        if let Some(trace) = &self.trace {
+            self.end_trace(trace);
+        }
         let verdict = self.decision.verdict().as_str();
         let error = self.error();
         if error.is_none()
@@ -259,6 +390,7 @@ impl Ledger {
             agent: audit::Agent {
                 chain: &chain,
                 source: self.agent.source.as_str(),
+                mismatch: self.agent.mismatch,
             },
             user_agent: self.user_agent.as_ref().map(HeaderValue::as_bytes),
             method: self.method.as_str(),
@@ -281,6 +413,11 @@ impl Ledger {
                 audit::RobotsCopy::of(state, &robots_url, cause.as_deref().unwrap_or_default())
             }),
             hold: self.hold,
+            pace: self.pace.map(|pace| audit::PaceLine {
+                interval: pace.interval,
+                source: pace.source.as_str(),
+                clamped: pace.clamped,
+            }),
             upstream: self.upstream,
             status: self.status,
             bytes_in: self
@@ -302,11 +439,16 @@ impl Ledger {
 /// What stands in a record whose crawler was gone before the answer.
 const HUNG_UP: &str = "client_closed";
 
+/// What stands in a record whose crawler did not take the answer, or too slowly.
+const STALLED: &str = "client_stalled";
+
 /// What stands in the record of an exchange that was cut off when the proxy stopped.
 const CUT_OFF: &str = "proxy_stopped";
 
 impl Drop for Ledger {
     fn drop(&mut self) {
+        // First: who reads the record finds the account charged.
+        self.charge();
         if !matches!(self.stage, Stage::Silent | Stage::Settled) {
             self.record();
         }
@@ -315,6 +457,14 @@ impl Drop for Ledger {
 }
 
 impl Url {
+    /// The path alone.
+    fn path(&self) -> &str {
+        match self {
+            Url::Whole(uri) | Url::Inside(_, uri) => uri.path(),
+            Url::Excerpt(_) => "",
+        }
+    }
+
     fn text(&self) -> Vec<u8> {
         match self {
             Url::Whole(uri) => {

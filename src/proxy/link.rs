@@ -1,11 +1,13 @@
 //! What a connection's exchanges and its [`Wire`](super::wire::Wire) tell each other.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Waker};
 
 use parking_lot::Mutex;
 
 use super::framing::Violation;
+use super::limits::Seat;
 
 /// Octets of interim responses that wait for the crawler to take them.
 const MAX_INTERIM: usize = 65_536;
@@ -17,6 +19,11 @@ pub struct Link {
     stage: AtomicU8,
     has_interim: AtomicBool,
     has_switch: AtomicBool,
+    /// The crawler took its answer too slowly.
+    is_stalled: AtomicBool,
+    /// The connection has to make room: nobody lingers.
+    is_leaving: AtomicBool,
+    seat: Option<Arc<Seat>>,
     shared: Mutex<Shared>,
 }
 
@@ -59,9 +66,54 @@ pub struct Refused {
 }
 
 impl Link {
+    /// The link of a connection that has this seat.
+    pub fn of(seat: &Arc<Seat>) -> Link {
+        Link {
+            seat: Some(Arc::clone(seat)),
+            ..Link::default()
+        }
+    }
+
     /// An exchange begins.
     pub fn begin(&self) {
         self.enter(Stage::Waiting);
+        if let Some(seat) = &self.seat {
+            seat.begin();
+        }
+    }
+
+    /// Nothing is asked for: until an exchange begins or goes on, the connection is idle.
+    pub fn rest(&self) {
+        if let Some(seat) = &self.seat {
+            seat.end();
+        }
+    }
+
+    /// What began before goes on.
+    pub fn go_on(&self) {
+        if let Some(seat) = &self.seat {
+            seat.begin();
+        }
+    }
+
+    /// The crawler took its answer too slowly: the connection ends.
+    pub fn stall(&self) {
+        self.is_stalled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it did.
+    pub fn is_stalled(&self) -> bool {
+        self.is_stalled.load(Ordering::Relaxed)
+    }
+
+    /// The connection has to make room for another.
+    pub fn leave(&self) {
+        self.is_leaving.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it has to.
+    pub fn is_leaving(&self) -> bool {
+        self.is_leaving.load(Ordering::Relaxed)
     }
 
     /// The head of its final answer is about to be written.
@@ -72,6 +124,7 @@ impl Link {
     /// It has ended.
     pub fn end(&self) {
         self.enter(Stage::Idle);
+        self.rest();
         // Octets held back until the answer was known are read from now on.
         if self.has_switch.load(Ordering::Acquire) {
             self.shared.lock().wake();

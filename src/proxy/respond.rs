@@ -7,7 +7,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, PROXY_AUTHENTICATE, RETRY_AFTER,
+};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::framing::Violation;
@@ -16,11 +18,17 @@ use super::target::Unreadable;
 use crate::audit::json::Object;
 use crate::clock::Moment;
 use crate::egress::{Failure, Prohibited};
+use crate::pace::{InForce, Source};
 use crate::policy::{Decision, Reason};
-use crate::rep::Origin;
+use crate::rep::{Origin, Rule};
+use crate::robots::memory::hex;
+use crate::robots::state::State;
 
 /// Octets of one text in an answer.
 const MOST: usize = 16_384;
+
+/// What a 407 asks for (RFC 7617).
+const CHALLENGE: &str = "Basic realm=\"crawlgate\", charset=\"UTF-8\"";
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
@@ -54,6 +62,103 @@ pub struct Asked {
     pub wants_text: bool,
     /// The status while a robots.txt is unreachable.
     pub unreachable_status: u16,
+    /// Whom it is for.
+    pub audience: Audience,
+}
+
+/// Who reads an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// The crawler that sent the request.
+    Crawler,
+    /// Another proxy that asked for a decision: it is told all that the decision rests on.
+    Asker,
+    /// Another proxy that knows no refusal but 403 (nginx's auth_request).
+    Subrequest,
+}
+
+/// What an answer says of its decision, in members that never change their names.
+pub struct Facts<'a> {
+    decision: &'a Decision,
+    id: String,
+    rule: Option<&'a Rule>,
+    asserted: Option<String>,
+    robots_url: Option<String>,
+}
+
+impl<'a> Facts<'a> {
+    /// Those of this decision; `decided` where it was made, and not about the request's form or its way.
+    pub fn of(ledger: &'a Ledger, decided: bool) -> Facts<'a> {
+        let decision = &ledger.decision;
+        let asked_robots = !matches!(
+            decision.reason,
+            Reason::OperatorAllow | Reason::OperatorDeny | Reason::AddressProhibited
+        );
+        let origin = ledger.origin.as_ref();
+        Facts {
+            decision,
+            id: ledger.id.to_string(),
+            rule: decision.rule.as_ref().filter(|_| decided),
+            asserted: decision
+                .asserted
+                .as_ref()
+                .filter(|_| decided)
+                .map(|asserted| asserted.id.to_string()),
+            robots_url: origin
+                .filter(|_| decided && asked_robots)
+                .map(Origin::robots_url),
+        }
+    }
+
+    /// As members of a JSON object.
+    pub fn write(&self, object: &mut Object<'_>, audience: Audience) {
+        let decision = self.decision;
+        if audience != Audience::Crawler {
+            object.plain("verdict", decision.verdict().as_str().as_bytes());
+            object.plain("mode", decision.mode.as_str().as_bytes());
+        }
+        object.plain("reason", decision.reason.as_str().as_bytes());
+        object.text_or_null("rule", self.rule.map(|rule| rule.text.as_bytes()), MOST);
+        object.number_or_null("line", self.rule.map(|rule| u64::from(rule.line)));
+        object.text_or_null("group", self.rule.map(|rule| rule.group.as_bytes()), MOST);
+        object.text_or_null(
+            "override",
+            self.asserted.as_deref().map(str::as_bytes),
+            MOST,
+        );
+        object.text_or_null(
+            "robots_url",
+            self.robots_url.as_deref().map(str::as_bytes),
+            MOST,
+        );
+        if audience != Audience::Crawler {
+            let snapshot = decision.basis.as_deref().and_then(State::snapshot);
+            let digest = snapshot.map(|snapshot| hex(&snapshot.sha256));
+            object.text_or_null("sha256", digest.as_deref().map(str::as_bytes), MOST);
+            let age = snapshot.map(|snapshot| decision.at.since(snapshot.fetched).as_secs());
+            object.number_or_null("age_s", age);
+        }
+        object.plain("id", self.id.as_bytes());
+    }
+
+    /// As lines.
+    fn write_lines(&self, text: &mut String) {
+        let _ = writeln!(text, "reason: {}", self.decision.reason.as_str());
+        if let Some(rule) = self.rule {
+            let _ = writeln!(
+                text,
+                "rule: {} (line {}, group {})",
+                rule.text, rule.line, rule.group
+            );
+        }
+        if let Some(id) = &self.asserted {
+            let _ = writeln!(text, "override: {id}");
+        }
+        if let Some(url) = &self.robots_url {
+            let _ = writeln!(text, "robots.txt: {url}");
+        }
+        let _ = writeln!(text, "decision: {}", self.id);
+    }
 }
 
 /// Whether a client asks for text: it names a text type, and JSON not at all.
@@ -84,42 +189,16 @@ pub fn refuse(
         retry_after,
         close,
     } = tell(refusal, ledger, asked, now);
-    let id = ledger.id.to_string();
+    let status = match asked.audience {
+        Audience::Subrequest => StatusCode::FORBIDDEN,
+        Audience::Crawler | Audience::Asker => status,
+    };
     let reason = ledger.decision.reason.as_str();
     // Without a decision, the answer is about the request or the way, not about a robots.txt.
-    let robots_url = match (refusal, ledger.decision.reason) {
-        (Refusal::Decided, Reason::OperatorDeny | Reason::AddressProhibited) => None,
-        (Refusal::Decided, _) => ledger.origin.as_ref().map(Origin::robots_url),
-        _ => None,
-    };
-    let asserted = match refusal {
-        Refusal::Decided => ledger.decision.asserted.as_ref(),
-        _ => None,
-    };
-    let asserted = asserted.map(|asserted| asserted.id.to_string());
-    let rule = match refusal {
-        Refusal::Decided => ledger.decision.rule.as_ref(),
-        _ => None,
-    };
+    let facts = Facts::of(ledger, matches!(refusal, Refusal::Decided));
     let (content_type, body) = if asked.wants_text {
-        let mut text = format!(
-            "{} {title}\n\n{detail}\n\nreason: {reason}\n",
-            status.as_u16()
-        );
-        if let Some(rule) = rule {
-            let _ = writeln!(
-                text,
-                "rule: {} (line {}, group {})",
-                rule.text, rule.line, rule.group
-            );
-        }
-        if let Some(id) = &asserted {
-            let _ = writeln!(text, "override: {id}");
-        }
-        if let Some(url) = &robots_url {
-            let _ = writeln!(text, "robots.txt: {url}");
-        }
-        let _ = writeln!(text, "decision: {id}");
+        let mut text = format!("{} {title}\n\n{detail}\n\n", status.as_u16());
+        facts.write_lines(&mut text);
         ("text/plain; charset=utf-8", text.into_bytes())
     } else {
         let kind = match refusal {
@@ -133,13 +212,7 @@ pub fn refuse(
         problem.text("title", title.as_bytes(), MOST);
         problem.number("status", u64::from(status.as_u16()));
         problem.text("detail", detail.as_bytes(), MOST);
-        problem.plain("reason", reason.as_bytes());
-        problem.text_or_null("rule", rule.map(|rule| rule.text.as_bytes()), MOST);
-        problem.number_or_null("line", rule.map(|rule| u64::from(rule.line)));
-        problem.text_or_null("group", rule.map(|rule| rule.group.as_bytes()), MOST);
-        problem.text_or_null("override", asserted.as_deref().map(str::as_bytes), MOST);
-        problem.text_or_null("robots_url", robots_url.as_deref().map(str::as_bytes), MOST);
-        problem.plain("id", id.as_bytes());
+        facts.write(&mut problem, asked.audience);
         problem.close();
         body.push(b'\n');
         ("application/problem+json", body)
@@ -166,6 +239,9 @@ pub fn refuse(
         // Rounded up: whoever comes back after it is not early.
         let seconds = after.as_millis().div_ceil(1000).max(1) as u64;
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+        headers.insert(PROXY_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
     }
     if status == StatusCode::METHOD_NOT_ALLOWED {
         headers.insert(
@@ -204,7 +280,7 @@ fn tell(refusal: &Refusal, ledger: &Ledger, asked: Asked, now: Moment) -> Told {
     };
     let origin = ledger.origin.as_ref().map_or("the origin", Origin::as_str);
     match refusal {
-        Refusal::Decided => decided(&ledger.decision, origin, asked, now),
+        Refusal::Decided => decided(&ledger.decision, ledger.pace, origin, asked, now),
         Refusal::Form(violation) => {
             let (status, detail) = form(*violation);
             Told {
@@ -265,6 +341,8 @@ fn tell(refusal: &Refusal, ledger: &Ledger, asked: Asked, now: Moment) -> Told {
         Refusal::Upstream(failure) => {
             let status = if failure.is_timeout() {
                 StatusCode::GATEWAY_TIMEOUT
+            } else if *failure == Failure::RequestStalled {
+                StatusCode::REQUEST_TIMEOUT
             } else if *failure == Failure::RequestBody {
                 StatusCode::BAD_REQUEST
             } else {
@@ -273,7 +351,7 @@ fn tell(refusal: &Refusal, ledger: &Ledger, asked: Asked, now: Moment) -> Told {
             let detail = format!("No answer from {origin}: {}.", failure.sentence());
             let title = "The origin did not answer";
             Told {
-                close: *failure == Failure::RequestBody,
+                close: matches!(failure, Failure::RequestBody | Failure::RequestStalled),
                 ..told(status, failure.error_type(), title, detail)
             }
         }
@@ -286,7 +364,13 @@ fn tell(refusal: &Refusal, ledger: &Ledger, asked: Asked, now: Moment) -> Told {
     }
 }
 
-fn decided(decision: &Decision, origin: &str, asked: Asked, now: Moment) -> Told {
+fn decided(
+    decision: &Decision,
+    pace: Option<InForce>,
+    origin: &str,
+    asked: Asked,
+    now: Moment,
+) -> Told {
     let retry_after = decision.retry_at.map(|at| at.since(now));
     let (status, error, title, detail) = match decision.reason {
         Reason::RobotsUnreachable => (
@@ -302,7 +386,7 @@ fn decided(decision: &Decision, origin: &str, asked: Asked, now: Moment) -> Told
             StatusCode::FORBIDDEN,
             "http_request_denied",
             "A tunnel to this origin cannot be judged",
-            format!("{origin} disallows some paths and a tunnel hides them; remove the host from [tls] tunnel, so that it is intercepted."),
+            format!("{origin} disallows some paths and a tunnel hides them; have the host intercepted: take it out of [tls] tunnel, or use a CA whose name constraints hold it."),
         ),
         Reason::RobotsPending => (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -314,7 +398,7 @@ fn decided(decision: &Decision, origin: &str, asked: Asked, now: Moment) -> Told
             StatusCode::TOO_MANY_REQUESTS,
             "http_request_denied",
             "The origin is asked too often",
-            format!("Requests to {origin} exceed its pace ([pace] in the configuration); send the request again later."),
+            format!("{}; send the request again later.", paced(origin, pace.map(|pace| pace.source))),
         ),
         Reason::LogFailed => (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -349,6 +433,12 @@ fn decided(decision: &Decision, origin: &str, asked: Asked, now: Moment) -> Told
                 Some(wall) => format!("{origin} {wall}."),
                 None => format!("{origin} may not be reached; see [egress] in the configuration."),
             },
+        ),
+        Reason::Unauthenticated if decision.retry_at.is_some() => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "http_request_denied",
+            "Too many wrong passwords",
+            "Too many credentials that came from your address were wrong; send the request again later, with the right ones.".to_owned(),
         ),
         Reason::Unauthenticated => (
             StatusCode::PROXY_AUTHENTICATION_REQUIRED,
@@ -417,6 +507,32 @@ fn decided(decision: &Decision, origin: &str, asked: Asked, now: Moment) -> Told
     }
 }
 
+/// What made a request wait for too long, as the beginning of a sentence.
+fn paced(origin: &str, source: Option<Source>) -> String {
+    match source {
+        Some(Source::Own) | None => {
+            format!("Requests to {origin} exceed its pace ([pace] in the configuration)")
+        }
+        Some(Source::CrawlDelay | Source::RequestRate) => {
+            format!("The robots.txt of {origin} asks for more time between requests")
+        }
+        Some(Source::Backoff) => {
+            format!("{origin} wants to be asked less often, is slow or cannot be reached")
+        }
+        Some(Source::Concurrency) => {
+            format!("As many requests are under way to {origin} as may be ([pace] concurrency)")
+        }
+        Some(Source::Address) => {
+            format!(
+                "Requests to {origin} and others at its address exceed their pace ([pace] per_address)"
+            )
+        }
+        Some(Source::MaxHeld) => {
+            format!("Too many requests wait for {origin} or for others ([pace] max_held)")
+        }
+    }
+}
+
 fn form(violation: Violation) -> (StatusCode, &'static str) {
     let detail = match violation {
         Violation::Syntax => "The request line or a header field is malformed.",
@@ -434,13 +550,18 @@ fn form(violation: Violation) -> (StatusCode, &'static str) {
         Violation::HeadTooLarge => {
             "The header fields are too large; the bound is [limits] header_bytes."
         }
+        Violation::TooManyFields => {
+            "There are too many header fields; the bound is [limits] header_fields."
+        }
         Violation::TargetTooLong => "The URL is too long; the bound is [limits] uri_bytes.",
         Violation::Slow => {
             "The request's header took too long; the bound is [limits] header_timeout."
         }
     };
     let status = match violation {
-        Violation::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        Violation::HeadTooLarge | Violation::TooManyFields => {
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+        }
         Violation::TargetTooLong => StatusCode::URI_TOO_LONG,
         Violation::Slow => StatusCode::REQUEST_TIMEOUT,
         Violation::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,

@@ -1,8 +1,10 @@
 //! Accepts crawlers and serves HTTP to them, on the wire or inside a tunnel.
+//!
+//! The accept loop waits for nothing but connections: who may come, whether there is room and what a connection tells of
+//! its crawler before the first request is seen to without waiting, or in the connection's own task.
 
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,58 +14,78 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
+use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
 use super::Proxy;
 use super::body::Answer;
 use super::exchange::Connection;
-use super::framing::Bounds;
+use super::framing::{Bounds, USUAL_FIELDS};
+use super::limits::Seat;
 use super::link::Link;
+use super::listener::{Open, Stream, announce, certificate};
 use super::target::Scope;
+use super::waiting::Grant;
 use super::wire::{Patience, Wire};
-use crate::client::{Client, Peer};
+use crate::client::{Client, Memo, Peer};
+use crate::config::Limits;
+use crate::policy::Reason;
 
 /// Pause after the system refused to hand out a connection, such as for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long whoever is turned away may take to ask, and so to be told.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// Accepts connections until the proxy stops.
-pub async fn listen(proxy: Arc<Proxy>, listener: TcpListener, slots: Arc<Semaphore>) {
+pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = proxy.stop.cancelled() => return,
         };
         match accepted {
-            Ok((stream, client)) => {
-                if !proxy.is_welcome(client.ip()) {
-                    debug!(%client, "not in [listen] allow");
+            Ok((stream, address)) => {
+                let is_balancer = listener.is_balancer(address.ip());
+                if !is_balancer && !listener.is_welcome(address.ip()) {
+                    debug!(client = %address, "not in allow");
                     continue;
                 }
-                // One waits here for a slot, the others in the system's queue: none is dropped.
-                let slot = tokio::select! {
-                    slot = Arc::clone(&slots).acquire_owned() => slot,
-                    () = proxy.stop.cancelled() => return,
+                let Some((seat, turned_away)) = proxy.seat() else {
+                    debug!(client = %address, "no room, not even to say so");
+                    continue;
                 };
-                let Ok(slot) = slot else { return };
                 let visitor = Visitor {
                     proxy: Arc::clone(&proxy),
                     peer: Arc::new(Peer {
-                        address: client,
-                        listener: None,
+                        address,
+                        listener: listener.name().cloned(),
                         certificate: None,
-                        is_private: client.ip().to_canonical().is_loopback(),
+                        is_private: address.ip().to_canonical().is_loopback(),
                     }),
                     client: Arc::default(),
-                    slot: Arc::new(slot),
+                    turned_away,
+                    seat: Arc::new(seat),
                 };
-                proxy.spawn(accept(visitor, stream));
+                let tls = listener.tls();
+                if is_balancer || tls.is_some() {
+                    let listener = Arc::clone(&listener);
+                    // Boxed: most connections need none of it.
+                    let prologue = Box::pin(prologue(visitor, stream, listener, is_balancer, tls));
+                    proxy.spawn(prologue);
+                } else {
+                    proxy.spawn(attend(visitor, stream));
+                }
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 warn!(%error, "no connection could be accepted");
+                // Where descriptors have run out, those of the longest idle connection are of more use to another.
+                proxy.occupancy.make_room();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -79,6 +101,27 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
+impl Proxy {
+    /// A seat for a new connection, with the reason to turn it away where it is only to be told of one; nothing where
+    /// even that is too much.
+    fn seat(&self) -> Option<(Seat, Option<Reason>)> {
+        let most = self.settings.load().limits.connections;
+        match self.occupancy.seat(most) {
+            Some(seat) => Some((seat, None)),
+            None => {
+                if self.occupancy.is_to_be_told(self.clock.now()) {
+                    warn!(
+                        most,
+                        "as many connections as [limits] connections allows have something under way: whoever comes \
+                         is turned away"
+                    );
+                }
+                Some((self.occupancy.spare_seat()?, Some(Reason::Overloaded)))
+            }
+        }
+    }
+}
+
 /// Who is connected. Clones go with whatever the connection becomes.
 #[derive(Debug, Clone)]
 pub struct Visitor {
@@ -88,21 +131,126 @@ pub struct Visitor {
     pub peer: Arc<Peer>,
     /// Whose connection it is, as far as that is known without what a request says.
     pub client: Arc<Client>,
+    /// Why it is not served, if it is not: it is told so, once.
+    pub turned_away: Option<Reason>,
     /// Its place under `[limits] connections`, free again when the last clone has gone: a tunnel outlives
     /// the HTTP connection that it was opened on.
-    #[allow(dead_code, reason = "held, not read")]
-    slot: Arc<OwnedSemaphorePermit>,
+    pub seat: Arc<Seat>,
 }
 
-async fn accept(visitor: Visitor, stream: TcpStream) {
-    if let Err(error) = stream.set_nodelay(true) {
-        debug!(client = %visitor.peer.address, %error, "TCP_NODELAY could not be set");
+/// What comes before HTTP: for whom a load balancer connects, and the TLS handshake.
+async fn prologue(
+    visitor: Visitor,
+    stream: Stream,
+    listener: Arc<Open>,
+    is_balancer: bool,
+    tls: Option<Arc<ServerConfig>>,
+) {
+    let (stop, seat) = (visitor.proxy.stop.clone(), Arc::clone(&visitor.seat));
+    let patience = visitor.proxy.settings.load().limits.header_timeout;
+    let told = tell_of(visitor, stream, &listener, is_balancer, tls);
+    let (visitor, stream) = tokio::select! {
+        told = timeout(patience, told) => match told {
+            Ok(Some(told)) => told,
+            Ok(None) | Err(_) => return,
+        },
+        () = seat.has_to_leave() => return,
+        () = stop.cancelled() => return,
+    };
+    drop(seat);
+    match stream {
+        Told::Plain(stream) => attend(visitor, stream).await,
+        Told::Tls(stream) => attend(visitor, *stream).await,
     }
-    // A crawler that vanished from a tunnel or a WebSocket is noticed by nothing else.
-    if let Err(error) = rustix::net::sockopt::set_socket_keepalive(&stream, true) {
-        debug!(client = %visitor.peer.address, %error, "SO_KEEPALIVE could not be set");
+}
+
+enum Told {
+    Plain(Stream),
+    Tls(Box<TlsStream<Stream>>),
+}
+
+async fn tell_of(
+    mut visitor: Visitor,
+    mut stream: Stream,
+    listener: &Open,
+    is_balancer: bool,
+    tls: Option<Arc<ServerConfig>>,
+) -> Option<(Visitor, Told)> {
+    let mut peer = Peer::clone(&visitor.peer);
+    if is_balancer {
+        let announced = match announce::read(&mut stream).await {
+            Ok(announced) => announced,
+            Err(error) => {
+                debug!(client = %peer.address, %error, "a load balancer did not say for whom it connects");
+                return None;
+            }
+        };
+        peer.address = announced.unwrap_or(peer.address);
+        // Both hops have to be on this machine.
+        peer.is_private &= peer.address.ip().to_canonical().is_loopback();
+        if !listener.is_welcome(peer.address.ip()) {
+            debug!(client = %peer.address, "not in allow");
+            return None;
+        }
+    }
+    let Some(tls) = tls else {
+        visitor.peer = Arc::new(peer);
+        return Some((visitor, Told::Plain(stream)));
+    };
+    let stream = match TlsAcceptor::from(tls).accept(stream).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            debug!(client = %peer.address, %error, "a TLS session with a crawler failed");
+            return None;
+        }
+    };
+    let (_, session) = stream.get_ref();
+    peer.certificate = certificate(session).map(Arc::new);
+    peer.is_private = true;
+    visitor.peer = Arc::new(peer);
+    Some((visitor, Told::Tls(Box::new(stream))))
+}
+
+/// Serves a connection of which it is known where it comes from.
+async fn attend<S>(mut visitor: Visitor, stream: S)
+where
+    S: Tune + AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    if let Err(error) = stream.tune() {
+        debug!(client = %visitor.peer.address, %error, "a connection could not be tuned");
+    }
+    if visitor.turned_away.is_none() {
+        let settings = visitor.proxy.settings.load_full();
+        let address = visitor.peer.address.ip();
+        let seated = visitor
+            .seat
+            .belongs_to(&visitor.client, address, &settings.limits);
+        if let Err(reason) = seated {
+            let Some(seat) = visitor.proxy.occupancy.spare_seat() else {
+                return;
+            };
+            visitor.seat = Arc::new(seat);
+            visitor.turned_away = Some(reason);
+        }
     }
     serve(stream, visitor, Scope::Plain).await;
+}
+
+/// What a crawler's connection should have of the system.
+trait Tune {
+    fn tune(&self) -> io::Result<()>;
+}
+
+impl Tune for Stream {
+    fn tune(&self) -> io::Result<()> {
+        Stream::tune(self)
+    }
+}
+
+impl Tune for TlsStream<Stream> {
+    fn tune(&self) -> io::Result<()> {
+        self.get_ref().0.tune()
+    }
 }
 
 /// Serves HTTP on `io` until either side closes it. Boxed: a tunnel serves inside what serves it.
@@ -112,26 +260,27 @@ where
 {
     Box::pin(async move {
         let (proxy, client) = (&visitor.proxy, visitor.peer.address);
-        let stop = proxy.stop.clone();
-        let limits = &proxy.settings.load_full().limits;
-        let link = Arc::<Link>::default();
-        let patience = Patience {
-            bounds: Bounds {
-                head: limits.header_bytes,
-                target: limits.uri_bytes,
-            },
-            header: limits.header_timeout,
-            idle: limits.idle_timeout,
-        };
-        let head_bytes = limits.header_bytes;
+        let (stop, seat) = (proxy.stop.clone(), Arc::clone(&visitor.seat));
+        let settings = proxy.settings.load_full();
+        let limits = &settings.limits;
+        let link = Arc::new(Link::of(&seat));
+        let patience = patience(limits, visitor.turned_away);
+        let bounds = patience.bounds;
         let wire = Wire::new(io, patience, proxy.mark.clone(), Arc::clone(&link));
+        // Only its numbers are needed, and a reload should not have to wait for a connection to end.
+        drop(settings);
         let service = Exchanges(Arc::new(Connection {
             visitor,
             scope,
-            link,
+            link: Arc::clone(&link),
+            memo: Memo::default(),
         }));
-        let connection = http1::Builder::new()
-            .max_buf_size((head_bytes + 8192).max(65_536))
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size((bounds.head + 8192).max(65_536));
+        if bounds.fields > USUAL_FIELDS {
+            builder.max_headers(bounds.fields);
+        }
+        let connection = builder
             .serve_connection(TokioIo::new(wire), service)
             .with_upgrades();
         let mut connection = pin!(connection);
@@ -142,11 +291,38 @@ where
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
+            // What has begun in this very moment is still answered.
+            () = seat.has_to_leave() => {
+                link.leave();
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
         };
         if let Err(error) = result {
             debug!(%client, %error, "a connection ended early");
         }
     })
+}
+
+/// What bounds a connection; one that is only told of something has less time.
+fn patience(limits: &Limits, turned_away: Option<Reason>) -> Patience {
+    let most = match turned_away {
+        Some(_) => FAREWELL,
+        None => Duration::MAX,
+    };
+    Patience {
+        bounds: Bounds {
+            head: limits.header_bytes,
+            target: limits.uri_bytes,
+            fields: limits.header_fields,
+        },
+        header: limits.header_timeout.min(most),
+        idle: limits.idle_timeout.min(most),
+        taking: Grant {
+            span: limits.body_timeout.min(most),
+            ..Grant::of(limits)
+        },
+    }
 }
 
 /// hyper's view of a connection's exchanges.
@@ -161,19 +337,5 @@ impl Service<Request<Incoming>> for Exchanges {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let connection = Arc::clone(&self.0);
         Box::pin(async move { Ok(connection.exchange(request).await) })
-    }
-}
-
-impl Proxy {
-    /// Whether a client of this address may connect.
-    fn is_welcome(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        let listen = &self.settings.load().listen;
-        listen.open
-            || address.is_loopback()
-            || listen
-                .allow
-                .iter()
-                .any(|network| network.contains(&address))
     }
 }

@@ -173,7 +173,10 @@ fn agree(origin: &Origin, host: &[u8]) -> Result<(), Unreadable> {
     }
 }
 
+/// What was found is told and recorded, but not whom it says the crawler is.
 fn misdirected(origin: &Origin, found: &str) -> Unreadable {
+    let at = memchr::memrchr(b'@', found.as_bytes()).map_or(0, |at| at + 1);
+    let found = found.get(at..).unwrap_or_default();
     Unreadable::Misdirected {
         expected: origin.as_str().into(),
         found: found.chars().take(256).collect::<String>().into(),

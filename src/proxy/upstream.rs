@@ -17,9 +17,10 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
-use super::body::Upload;
+use super::body::{Flow, Intake, Upload};
 use super::ledger::Ledger;
 use super::link::Link;
+use super::waiting::Grant;
 use crate::egress::{Egress, Errand, Failure, Inbound, Outgoing};
 use crate::policy::Permit;
 
@@ -41,6 +42,15 @@ pub struct Received {
     pub timer: Timer,
 }
 
+/// How long is waited for whom.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// For the head of the origin's response, once it has the request.
+    pub origin: Duration,
+    /// For the crawler's body.
+    pub crawler: Grant,
+}
+
 /// Sends what was cleared and waits for the response head. Interim responses go to `link`.
 ///
 /// # Errors
@@ -51,7 +61,7 @@ pub async fn send(
     request: Request<Incoming>,
     link: &Arc<Link>,
     ledger: &mut Ledger,
-    patience: Duration,
+    Patience { origin, crawler }: Patience,
 ) -> Result<Received, Failure> {
     let is_http_10 = request.version() == Version::HTTP_10;
     let (parts, incoming) = request.into_parts();
@@ -62,14 +72,17 @@ pub async fn send(
             .get(EXPECT)
             .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
     let mut invitation = None;
+    let mut intake = None;
     let body = if has_body {
         let invited = expects.then(|| {
             let (invite, invited) = oneshot::channel();
             invitation = Some(Invitation(Mutex::new(Some(invite))));
             invited
         });
-        let progress = Arc::clone(ledger.bytes_in.get_or_insert_default());
-        Outgoing::Stream(Box::pin(Upload::new(incoming, progress, invited)))
+        let octets = Arc::clone(ledger.bytes_in.get_or_insert_default());
+        let told = intake.insert(Arc::new(Intake::new(octets)));
+        let upload = Upload::new(incoming, Arc::clone(told), crawler, invited);
+        Outgoing::Stream(Box::pin(upload))
     } else {
         Outgoing::Empty
     };
@@ -87,38 +100,39 @@ pub async fn send(
             }
         });
     }
-    let sent = egress.send(Errand::Page(permit), request);
+    let now = ledger.leaves();
+    let sent = egress.send(Errand::Page(permit), request, now);
     let mut sent = std::pin::pin!(sent);
-    let progress = || {
-        ledger
-            .bytes_in
-            .as_ref()
-            .map_or(0, |octets| octets.load(Ordering::Relaxed))
-    };
+    let intake = intake.as_deref();
+    let progress = || intake.map_or(0, |intake| intake.octets.load(Ordering::Relaxed));
+    let is = |flow| intake.is_some_and(|intake| intake.flow() == flow);
     let mut seen = progress();
     let mut timer = Timer::new(if invitation.is_some() {
         INVITATION
     } else {
-        patience
+        origin
     });
     let received = loop {
         tokio::select! {
             biased;
-            received = &mut sent => break received?,
+            received = &mut sent => break match received {
+                Err(Failure::RequestBody) if is(Flow::Stalled) => return Err(Failure::RequestStalled),
+                received => received?,
+            },
             () = timer.fire() => {}
         }
         if let Some(invitation) = &invitation
             && invitation.send()
         {
-            timer.restart(patience);
+            timer.restart(origin);
             continue;
         }
-        // A body under way keeps the origin's time from starting.
+        // A body under way, or waited for, keeps the origin's time from starting.
         let now = progress();
-        if std::mem::replace(&mut seen, now) == now {
+        if std::mem::replace(&mut seen, now) == now && !is(Flow::Awaited) {
             return Err(Failure::ResponseTimeout);
         }
-        timer.restart(patience);
+        timer.restart(origin);
     };
     Ok(Received {
         response: received.response,

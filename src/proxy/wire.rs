@@ -16,6 +16,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::framing::{Bounds, Framer, Scan, Violation};
 use super::link::{Link, Refused, Stage};
+use super::waiting::{Grant, Waiting};
 
 /// Octets kept while the answer to a request to switch protocols is awaited.
 const MAX_EARLY: usize = 65_536;
@@ -40,6 +41,8 @@ pub struct Patience {
     pub header: Duration,
     /// Between requests; kept to within a quarter.
     pub idle: Duration,
+    /// For octets to be taken.
+    pub taking: Grant,
 }
 
 /// A path that only this process knows.
@@ -90,6 +93,8 @@ pub struct Wire<S> {
     timer: Option<Pin<Box<Sleep>>>,
     timed: Timed,
     quiet: u8,
+    /// How long the crawler has kept what it is sent waiting; none while it never has.
+    waiting: Option<Box<Waiting>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,6 +135,40 @@ impl<S> Wire<S> {
             timer: None,
             timed: Timed::Quiet,
             quiet: 0,
+            waiting: None,
+        }
+    }
+
+    /// What became of an attempt to send, of which `octets` have gone. One that waits for too long fails.
+    fn sent<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        attempt: Poll<io::Result<T>>,
+        octets: impl FnOnce(&T) -> usize,
+    ) -> Poll<io::Result<T>> {
+        match attempt {
+            Poll::Ready(Ok(done)) => {
+                if let Some(waiting) = &mut self.waiting {
+                    waiting.moved(octets(&done) as u64);
+                }
+                Poll::Ready(Ok(done))
+            }
+            Poll::Ready(Err(error)) => {
+                // The wire below this one waited for the same crawler.
+                if error.kind() == io::ErrorKind::TimedOut {
+                    self.link.stall();
+                }
+                Poll::Ready(Err(error))
+            }
+            Poll::Pending => {
+                let grant = self.patience.taking;
+                let waiting = self
+                    .waiting
+                    .get_or_insert_with(|| Box::new(Waiting::new(grant)));
+                ready!(waiting.poll_too_long(cx));
+                self.link.stall();
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
         }
     }
 
@@ -310,7 +349,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             }
         }
         while !self.interim.is_empty() {
-            let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &self.interim))?;
+            let attempt = Pin::new(&mut self.inner).poll_write(cx, &self.interim);
+            let written = ready!(self.sent(cx, attempt, |written| *written))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -356,7 +396,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         let this = self.get_mut();
         ready!(this.poll_interim(cx))?;
         this.is_flushed = false;
-        Pin::new(&mut this.inner).poll_write(cx, buf)
+        let attempt = Pin::new(&mut this.inner).poll_write(cx, buf);
+        this.sent(cx, attempt, |written| *written)
     }
 
     fn poll_write_vectored(
@@ -367,7 +408,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         let this = self.get_mut();
         ready!(this.poll_interim(cx))?;
         this.is_flushed = false;
-        Pin::new(&mut this.inner).poll_write_vectored(cx, bufs)
+        let attempt = Pin::new(&mut this.inner).poll_write_vectored(cx, bufs);
+        this.sent(cx, attempt, |written| *written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -378,7 +420,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         let this = self.get_mut();
         this.link.await_interim(cx);
         ready!(this.poll_interim(cx))?;
-        ready!(Pin::new(&mut this.inner).poll_flush(cx))?;
+        let attempt = Pin::new(&mut this.inner).poll_flush(cx);
+        ready!(this.sent(cx, attempt, |()| 0))?;
         this.is_flushed = true;
         Poll::Ready(Ok(()))
     }
@@ -389,7 +432,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
             Phase::Closed => return Poll::Ready(Ok(())),
             Phase::Lingering { octets } => octets,
             Phase::Open | Phase::Refused | Phase::Broken => {
-                ready!(Pin::new(&mut this.inner).poll_shutdown(cx))?;
+                let attempt = Pin::new(&mut this.inner).poll_shutdown(cx);
+                ready!(this.sent(cx, attempt, |()| 0))?;
+                if this.link.is_leaving() {
+                    this.phase = Phase::Closed;
+                    return Poll::Ready(Ok(()));
+                }
                 if this.framer.is_opaque() && this.phase == Phase::Open {
                     // A tunnel may be half closed; its other half is still read.
                     return Poll::Ready(Ok(()));

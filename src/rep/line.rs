@@ -66,6 +66,26 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
+/// The lines of a file as rules and notes number them, from 1: they end at LF, CR or CRLF (RFC 9309 section 2.2), and
+/// empty ones count.
+pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        if text.is_empty() {
+            rest = None;
+            return None;
+        }
+        let end = memchr::memchr2(b'\r', b'\n', text);
+        let Some((line, after)) = end.and_then(|end| text.split_at_checked(end)) else {
+            rest = None;
+            return Some(text);
+        };
+        rest = after.strip_prefix(b"\r\n").or_else(|| after.get(1..));
+        Some(line)
+    })
+}
+
 /// Where the first line begins: a byte order mark is skipped, a partial one too (Google).
 pub(super) fn beginning(text: &[u8]) -> usize {
     text.iter()

@@ -63,6 +63,7 @@ pub use explain::{Explanation, Judged, Match, MatchedBy, Speaker, Standing, Why}
 pub use field::Field;
 pub use group::{Group, Other, Selection};
 pub use guard::{readings, resolved};
+pub use line::lines;
 pub use note::{Note, NoteKind};
 pub use origin::{Origin, OriginError, Scheme};
 pub use parse::{ParseOptions, Robots};

@@ -25,6 +25,7 @@ use super::snapshot::Snapshot;
 use crate::clock::Clock;
 use crate::config::RobotsConfig;
 use crate::egress::{Egress, Errand, Inbound, Outgoing, Received};
+use crate::pace::Pace;
 use crate::rep::{Origin, ParseOptions, Robots};
 use crate::store;
 
@@ -57,9 +58,11 @@ impl RobotsErrand {
     }
 }
 
-/// Fetches the robots.txt of `origin`, speaking as `user_agent`: what that means, and how it went.
+/// Fetches the robots.txt of `origin`, whose turn it is, speaking as `user_agent`: what that means, and how it went. What
+/// redirects ask for counts in `pace`, and waits for no turn.
 pub async fn fetch(
     egress: &Egress,
+    pace: &Pace,
     origin: &Origin,
     user_agent: Option<&HeaderValue>,
     config: &RobotsConfig,
@@ -67,7 +70,7 @@ pub async fn fetch(
 ) -> (AccessResult, store::Fetch) {
     // Out here, so that a fetch that is cut off leaves what it came to.
     let mut trace = Trace::start(clock.now());
-    let walk = walk(egress, origin, user_agent, config, clock, &mut trace);
+    let walk = walk(egress, pace, origin, user_agent, config, clock, &mut trace);
     let result = timeout(config.fetch_timeout, walk)
         .await
         .unwrap_or_else(|_| unreachable(Cause::Timeout));
@@ -84,6 +87,7 @@ fn unreachable(cause: Cause) -> AccessResult {
 
 async fn walk(
     egress: &Egress,
+    pace: &Pace,
     origin: &Origin,
     user_agent: Option<&HeaderValue>,
     config: &RobotsConfig,
@@ -94,7 +98,7 @@ async fn walk(
     let mut visited: Vec<String> = Vec::new();
     loop {
         trace.asks(&url);
-        let Received { response, .. } = match request(egress, &url, user_agent, config).await {
+        let Received { response, .. } = match request(egress, &url, user_agent, config, clock).await {
             Ok(received) => received,
             // It is the hop that may not be asked, not the origin.
             Err(Cause::Prohibited) if !visited.is_empty() => {
@@ -139,6 +143,9 @@ async fn walk(
                 } else if visited.len() > config.max_redirects as usize {
                     Absence::TooManyRedirects
                 } else {
+                    if let Ok((next, _)) = Origin::parse(&url) {
+                        pace.count_robots(&next);
+                    }
                     continue;
                 };
                 return AccessResult::Unavailable { why, freshness };
@@ -153,6 +160,7 @@ async fn request(
     url: &str,
     user_agent: Option<&HeaderValue>,
     config: &RobotsConfig,
+    clock: &Clock,
 ) -> Result<Received, Cause> {
     let (origin, path) = Origin::parse(url).map_err(|_| Cause::Unaddressable)?;
     let path = PathAndQuery::try_from(path).map_err(|_| Cause::Unaddressable)?;
@@ -170,7 +178,7 @@ async fn request(
         first_byte_timeout: config.first_byte_timeout,
     });
     egress
-        .send(errand, request)
+        .send(errand, request, clock.now())
         .await
         .map_err(|failure| failure.cause())
 }

@@ -12,9 +12,12 @@
 //!
 //! Locks are held for a few instructions and never across an await.
 
+mod counts;
 mod flight;
 mod recall;
 
+pub use self::counts::Counts;
+use self::counts::Known;
 pub use self::recall::Memory;
 
 use std::future::Future;
@@ -35,8 +38,9 @@ use super::access::AccessResult;
 use super::fetch;
 use super::state::{Due, Stance, State};
 use crate::clock::{Clock, Moment};
-use crate::config::{CacheConfig, RobotsConfig};
+use crate::config::{CacheConfig, ProfileName, RobotsConfig};
 use crate::egress::Egress;
+use crate::pace::{Fetches, Pace};
 use crate::policy::terms::{Terms, TermsDigest};
 use crate::rep::Origin;
 use crate::store::{self, StoreError};
@@ -70,6 +74,34 @@ pub struct InForce {
     pub terms: TermsDigest,
 }
 
+/// What is in force: the settings, and the same with the profile that a client may have of its own.
+struct Settings {
+    ours: Arc<InForce>,
+    by_profile: [(ProfileName, Arc<InForce>); 3],
+}
+
+impl Settings {
+    fn of(config: RobotsConfig) -> Settings {
+        let by_profile = [
+            ProfileName::Standard,
+            ProfileName::Google,
+            ProfileName::Archive,
+        ];
+        Settings {
+            by_profile: by_profile.map(|name| (name, Arc::new(InForce::of(config.under(name))))),
+            ours: Arc::new(InForce::of(config)),
+        }
+    }
+
+    fn under(&self, profile: Option<ProfileName>) -> Arc<InForce> {
+        let found = profile.and_then(|profile| {
+            let mut all = self.by_profile.iter();
+            all.find(|(name, _)| *name == profile)
+        });
+        Arc::clone(found.map_or(&self.ours, |(_, by)| by))
+    }
+}
+
 impl InForce {
     /// These settings.
     pub fn of(config: RobotsConfig) -> InForce {
@@ -94,18 +126,21 @@ struct Shared {
     entries: DashMap<Origin, Arc<Entry>, ahash::RandomState>,
     bytes: AtomicUsize,
     bounds: CacheConfig,
-    settings: ArcSwap<InForce>,
+    settings: ArcSwap<Settings>,
     fetch: Fetch,
     clock: Clock,
     /// None where nothing outlives the process.
     memory: Option<Memory>,
     /// Only one task evicts at a time.
     evicting: Mutex<()>,
+    counts: Counts,
 }
 
 struct Entry {
     slot: Mutex<Slot>,
     used: AtomicU64,
+    /// Requests that have asked for it.
+    asked: AtomicU64,
 }
 
 struct Slot {
@@ -113,6 +148,8 @@ struct Slot {
     recall: Recall,
     flight: Option<watch::Receiver<()>>,
     bytes: usize,
+    /// As what it is counted.
+    known: Known,
 }
 
 /// Whether the store was asked what is known of the origin.
@@ -132,8 +169,8 @@ enum Recall {
 
 impl Registry {
     /// An empty registry that fetches through `egress`. What it knows ends with it.
-    pub fn new(config: RobotsConfig, egress: Egress, clock: Clock) -> Registry {
-        Registry::with_memory(config, egress, None, clock)
+    pub fn new(config: RobotsConfig, egress: Egress, pace: Pace, clock: Clock) -> Registry {
+        Registry::with_memory(config, egress, None, pace, clock)
     }
 
     /// A registry that fetches through `egress` and knows what `memory` keeps.
@@ -141,14 +178,23 @@ impl Registry {
         config: RobotsConfig,
         egress: Egress,
         memory: Option<Memory>,
+        pace: Pace,
         clock: Clock,
     ) -> Registry {
         let fetch: Fetch = {
             let clock = clock.clone();
+            let fetches = Arc::new(Fetches::new(&config, clock.clone()));
             Box::new(move |origin, user_agent, config| {
                 let (egress, clock) = (egress.clone(), clock.clone());
+                let (pace, fetches) = (pace.clone(), Arc::clone(&fetches));
                 Box::pin(async move {
-                    fetch::fetch(&egress, &origin, user_agent.as_ref(), &config, &clock).await
+                    let turn = pace.turn_for_robots(&origin).await;
+                    let _begun = fetches.begin().await;
+                    if let Some(turn) = &turn {
+                        pace.restart(turn);
+                    }
+                    let user_agent = user_agent.as_ref();
+                    fetch::fetch(&egress, &pace, &origin, user_agent, &config, &clock).await
                 })
             })
         };
@@ -166,11 +212,12 @@ impl Registry {
                 entries: DashMap::default(),
                 bytes: AtomicUsize::new(0),
                 bounds: config.cache.clone(),
-                settings: ArcSwap::from_pointee(InForce::of(config)),
+                settings: ArcSwap::from_pointee(Settings::of(config)),
                 fetch,
                 clock,
                 memory,
                 evicting: Mutex::new(()),
+                counts: Counts::default(),
             }),
         }
     }
@@ -178,28 +225,40 @@ impl Registry {
     /// Puts new settings in force for what happens from now on, also for what is held: a file is read by them when it is
     /// looked at next. A limit of its size counts when it is fetched. The bounds of what is held stay as they were.
     pub fn reconfigure(&self, config: RobotsConfig) {
-        self.shared.settings.store(Arc::new(InForce::of(config)));
+        self.shared.settings.store(Arc::new(Settings::of(config)));
     }
 
     /// What is known of `origin`, fetched first where nothing usable is known. Waits for that at most
     /// the configured hold; a refresh of what is still fresh happens behind the request's back.
     pub async fn view(&self, origin: &Origin, user_agent: Option<&HeaderValue>) -> View {
+        self.view_under(origin, user_agent, None).await
+    }
+
+    /// The same for a client whose `profile`, where it has one of its own, tells what an outage means. The state of an
+    /// origin is one for all clients, and so are its fetches; what it means is the client's.
+    pub async fn view_under(
+        &self,
+        origin: &Origin,
+        user_agent: Option<&HeaderValue>,
+        profile: Option<ProfileName>,
+    ) -> View {
         let entry = self.shared.entry(origin);
-        let (view, flight) = self.shared.look(&entry, origin, user_agent);
+        let (view, flight) = self.shared.look(&entry, origin, user_agent, profile);
         match flight {
             None => view,
             // Boxed: a rare wait should not burden every request's future.
-            Some(flight) => Box::pin(self.shared.wait(&entry, flight)).await,
+            Some(flight) => Box::pin(self.shared.wait(&entry, flight, profile)).await,
         }
     }
 
     /// Fetches the robots.txt of `origin` although that is not due, for a request that has reason to doubt the state it
-    /// has `seen`. One fetch serves all who doubt the same state; waits for it as [`Registry::view`] does.
+    /// has `seen`. One fetch serves all who doubt the same state; waits for it as [`Registry::view_under`] does.
     pub async fn doubt(
         &self,
         origin: &Origin,
         seen: &Arc<State>,
         user_agent: Option<&HeaderValue>,
+        profile: Option<ProfileName>,
     ) -> View {
         let shared = &self.shared;
         let entry = shared.entry(origin);
@@ -213,8 +272,8 @@ impl Registry {
             slot.flight.clone().filter(|_| stands)
         };
         match flight {
-            Some(flight) => Box::pin(shared.wait(&entry, flight)).await,
-            None => self.view(origin, user_agent).await,
+            Some(flight) => Box::pin(shared.wait(&entry, flight, profile)).await,
+            None => self.view_under(origin, user_agent, profile).await,
         }
     }
 
@@ -292,6 +351,25 @@ impl Registry {
         Some(state)
     }
 
+    /// The origins in memory that most requests have asked for, and how many did since each came into memory.
+    pub fn busiest(&self, limit: usize) -> Vec<(Origin, u64)> {
+        let mut busiest: Vec<(Origin, u64)> = Vec::with_capacity(limit.saturating_add(1));
+        let mut least = 0;
+        for entry in &self.shared.entries {
+            let asked = entry.asked.load(Ordering::Relaxed);
+            if asked <= least && (asked == 0 || busiest.len() >= limit) {
+                continue;
+            }
+            busiest.push((entry.key().clone(), asked));
+            busiest.sort_by(|(a, more), (b, less)| less.cmp(more).then_with(|| a.cmp(b)));
+            busiest.truncate(limit);
+            if busiest.len() == limit {
+                least = busiest.last().map_or(0, |(_, asked)| *asked);
+            }
+        }
+        busiest
+    }
+
     /// Origins held.
     pub fn len(&self) -> usize {
         self.shared.entries.len()
@@ -300,6 +378,11 @@ impl Registry {
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.shared.entries.is_empty()
+    }
+
+    /// What is counted.
+    pub fn counts(&self) -> &Counts {
+        &self.shared.counts
     }
 
     /// Octets held, roughly.
@@ -315,6 +398,7 @@ impl Shared {
         }
         let entry = Arc::clone(&self.entries.entry(origin.clone()).or_insert_with(|| {
             self.bytes.fetch_add(ENTRY_BYTES, Ordering::Relaxed);
+            self.counts.came(Known::Nothing);
             Arc::new(Entry {
                 slot: Mutex::new(Slot {
                     state: Arc::default(),
@@ -324,8 +408,10 @@ impl Shared {
                     },
                     flight: None,
                     bytes: ENTRY_BYTES,
+                    known: Known::Nothing,
                 }),
                 used: AtomicU64::new(self.clock.now().as_millis()),
+                asked: AtomicU64::new(0),
             })
         }));
         self.bound();
@@ -338,12 +424,15 @@ impl Shared {
         entry: &Arc<Entry>,
         origin: &Origin,
         user_agent: Option<&HeaderValue>,
+        profile: Option<ProfileName>,
     ) -> (View, Option<watch::Receiver<()>>) {
-        let by = self.settings.load_full();
+        let by = self.settings.load().under(profile);
         let mut slot = entry.slot.lock();
         // Read under the lock: what has landed has landed before now.
         let now = self.clock.now();
         entry.used.store(now.as_millis(), Ordering::Relaxed);
+        // Beside it, on the same cache line.
+        entry.asked.fetch_add(1, Ordering::Relaxed);
         let state = slot.settle(now, &by.config);
         let grown = self.weigh(&mut slot);
         let stance = state.stance(now, &by.config.timing.profile);
@@ -374,11 +463,16 @@ impl Shared {
         (view, flight)
     }
 
-    async fn wait(&self, entry: &Entry, mut flight: watch::Receiver<()>) -> View {
-        let hold = self.settings.load().config.hold;
+    async fn wait(
+        &self,
+        entry: &Entry,
+        mut flight: watch::Receiver<()>,
+        profile: Option<ProfileName>,
+    ) -> View {
+        let hold = self.settings.load().ours.config.hold;
         // The sender is never used, only dropped, when the slot has its new state.
         let landed = timeout(hold, flight.changed()).await.is_ok();
-        let by = self.settings.load_full();
+        let by = self.settings.load().under(profile);
         let mut slot = entry.slot.lock();
         let now = self.clock.now();
         let state = slot.settle(now, &by.config);
@@ -400,6 +494,11 @@ impl Shared {
     /// Brings the sum up to what the slot holds now, rules compiled since included; tells whether
     /// that is more than it was.
     fn weigh(&self, slot: &mut Slot) -> bool {
+        let known = Known::of(&slot.state);
+        if known != slot.known {
+            self.counts.came(known);
+            self.counts.went(std::mem::replace(&mut slot.known, known));
+        }
         let snapshot = slot.state.snapshot();
         let bytes = ENTRY_BYTES + snapshot.map_or(0, |snapshot| snapshot.bytes());
         let before = std::mem::replace(&mut slot.bytes, bytes);
@@ -440,8 +539,9 @@ impl Shared {
                 .entries
                 .remove_if(&origin, |_, entry| Arc::strong_count(entry) == 1);
             if let Some((_, entry)) = gone {
-                self.bytes
-                    .fetch_sub(entry.slot.lock().bytes, Ordering::Relaxed);
+                let slot = entry.slot.lock();
+                self.counts.went(slot.known);
+                self.bytes.fetch_sub(slot.bytes, Ordering::Relaxed);
                 evicted += 1;
             }
         }

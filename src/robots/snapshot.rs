@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
+use super::wish::Wish;
 use crate::clock::Moment;
 use crate::rep::{ParseOptions, ProductToken, Robots, Rules, Selection};
 
@@ -30,7 +31,12 @@ pub struct Snapshot {
     pub final_url: Box<str>,
     compiled: RwLock<Compiled>,
     compiled_bytes: AtomicUsize,
+    /// What chains of tokens are asked for, the oldest first.
+    wishes: RwLock<Vec<AskedOf>>,
 }
+
+/// A chain of tokens, and what it is asked for.
+type AskedOf = (Box<[ProductToken]>, Option<Arc<Wish>>);
 
 /// What was asked for, the oldest first.
 #[derive(Default)]
@@ -52,6 +58,7 @@ impl Snapshot {
             final_url: final_url.into(),
             compiled: RwLock::default(),
             compiled_bytes: AtomicUsize::new(0),
+            wishes: RwLock::default(),
             robots,
         }
     }
@@ -92,6 +99,26 @@ impl Snapshot {
         let bytes = compiled.keep(chain, selection, &rules);
         self.compiled_bytes.store(bytes, Ordering::Relaxed);
         rules
+    }
+
+    /// How slowly the file asks a crawler with this chain of product tokens to crawl, read at its first use.
+    pub fn wish(&self, chain: &[ProductToken]) -> Option<Arc<Wish>> {
+        let known = |wishes: &[AskedOf]| {
+            let (_, wish) = wishes.iter().find(|(known, _)| **known == *chain)?;
+            Some(wish.clone())
+        };
+        if let Some(wish) = known(&self.wishes.read()) {
+            return wish;
+        }
+        let wish = Wish::of(&self.robots, chain).map(Arc::new);
+        let mut wishes = self.wishes.write();
+        if known(&wishes).is_none() {
+            if wishes.len() >= CHAINS_KEPT {
+                wishes.remove(0);
+            }
+            wishes.push((Box::from(chain), wish.clone()));
+        }
+        wish
     }
 
     /// Octets this snapshot holds in memory, roughly. It grows as rules are compiled.

@@ -8,9 +8,11 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::{
-    Acknowledgement, DecisionQuery, Sha256, StoreError, StoreErrorKind, Tally, TallyKey, failed,
+    Acknowledgement, DecisionQuery, HOUR, Hourly, Kind, Note, Sha256, StoreError, StoreErrorKind,
+    Tally, TallyKey, failed,
 };
 use crate::clock::Moment;
 use crate::rep::{ComparisonPath, PathPattern};
@@ -64,10 +66,28 @@ struct Rule<'r> {
 }
 
 /// What an engine needs of a record to put it away.
-#[derive(Deserialize)]
 pub(super) struct Head<'r> {
+    is_decision: bool,
+    time: Moment,
+    mode: Cow<'r, str>,
+    verdict: Cow<'r, str>,
+    reason: Cow<'r, str>,
+    sha256: Option<Sha256>,
+}
+
+/// The same, as it stands in the record.
+#[derive(Deserialize)]
+struct Written<'r> {
+    /// None of a line that is no decision.
+    id: Option<IgnoredAny>,
     #[serde(borrow, default)]
     time: Cow<'r, str>,
+    #[serde(borrow, default)]
+    mode: Cow<'r, str>,
+    #[serde(borrow, default)]
+    verdict: Cow<'r, str>,
+    #[serde(borrow, default)]
+    reason: Cow<'r, str>,
     #[serde(borrow)]
     robots: Option<Robots<'r>>,
 }
@@ -81,21 +101,64 @@ struct Robots<'r> {
 impl<'r> Head<'r> {
     /// Reads a record.
     pub(super) fn of(record: &'r str) -> Result<Self, StoreError> {
-        serde_json::from_str(record).map_err(|error| failed(format!("a record: {error}")))
+        let written: Written<'r> =
+            serde_json::from_str(record).map_err(|error| failed(format!("a record: {error}")))?;
+        let sha256 = written.robots.as_ref().and_then(|one| one.sha256.as_ref());
+        Ok(Head {
+            is_decision: written.id.is_some(),
+            time: moment(&written.time),
+            sha256: sha256.and_then(|digest| from_hex(digest)),
+            mode: written.mode,
+            verdict: written.verdict,
+            reason: written.reason,
+        })
+    }
+
+    /// What was noted of a record when it was written.
+    pub(super) fn noted(note: &Note) -> Head<'static> {
+        let kind = note.kind.unwrap_or(Kind {
+            mode: "",
+            verdict: "",
+            reason: "",
+        });
+        Head {
+            is_decision: note.kind.is_some(),
+            time: note.time,
+            mode: kind.mode.into(),
+            verdict: kind.verdict.into(),
+            reason: kind.reason.into(),
+            sha256: note.sha256,
+        }
     }
 
     pub(super) fn time(&self) -> Moment {
-        moment(&self.time)
+        self.time
+    }
+
+    /// What it adds to its hour; nothing where it is no decision.
+    pub(super) fn hourly(&self) -> Option<Hourly<&str>> {
+        if !self.is_decision {
+            return None;
+        }
+        let time = self.time.as_millis();
+        let hour = u64::try_from(HOUR.as_millis()).unwrap_or(1);
+        Some(Hourly {
+            hour: Moment::from_millis(time - time % hour),
+            mode: &self.mode,
+            verdict: &self.verdict,
+            reason: &self.reason,
+            count: 1,
+        })
     }
 
     /// Digest of the robots.txt that it rests on.
     pub(super) fn sha256(&self) -> Option<Sha256> {
-        from_hex(self.robots.as_ref()?.sha256.as_ref()?)
+        self.sha256
     }
 }
 
 /// A [`DecisionQuery`]'s conditions, ready to be asked of many records.
-pub(super) struct Filter<'q> {
+pub(crate) struct Filter<'q> {
     query: &'q DecisionQuery,
     path: Option<PathPattern>,
     /// The host alone is asked for, whatever the scheme and the port.
@@ -103,7 +166,7 @@ pub(super) struct Filter<'q> {
 }
 
 impl<'q> Filter<'q> {
-    pub(super) fn new(query: &'q DecisionQuery) -> Result<Self, StoreError> {
+    pub(crate) fn new(query: &'q DecisionQuery) -> Result<Self, StoreError> {
         let path = query.path.as_deref().map(PathPattern::new).transpose();
         let path = path.map_err(|error| StoreError {
             kind: StoreErrorKind::Failed,
@@ -142,6 +205,11 @@ impl<'q> Filter<'q> {
         self.holds(&facts, acknowledged.is_some()).then_some(facts)
     }
 
+    /// Whether a record that nobody has acknowledged yet is in question.
+    pub(crate) fn admits(&self, record: &str) -> bool {
+        self.facts(record, None).is_some()
+    }
+
     fn holds(&self, facts: &Facts<'_>, acknowledged: bool) -> bool {
         let query = self.query;
         let is = |wanted: &Option<String>, value: &str| {
@@ -154,6 +222,7 @@ impl<'q> Filter<'q> {
             && is(&query.verdict, &facts.verdict)
             && is(&query.reason, &facts.reason)
             && is(&query.mode, &facts.mode)
+            && self.holds_rule(facts)
             && self.holds_time(facts)
             && self.holds_origin(facts)
             && self.holds_client(facts)
@@ -197,6 +266,13 @@ impl<'q> Filter<'q> {
             let mut chain = agent.chain.iter();
             chain.any(|token| token.eq_ignore_ascii_case(wanted))
         })
+    }
+
+    fn holds_rule(&self, facts: &Facts<'_>) -> bool {
+        self.query
+            .rule
+            .as_deref()
+            .is_none_or(|wanted| facts.rule.as_ref().is_some_and(|rule| rule.text == wanted))
     }
 
     fn holds_path(&self, facts: &Facts<'_>) -> bool {

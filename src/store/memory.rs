@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 
 use super::filter::{Filter, Head, Tallies, records_of};
 use super::{
-    Acknowledgement, Batch, DecisionQuery, FETCHES_KEPT, Fetch, Landing, OriginMemory, OriginQuery,
-    Pending, Pruned, Removed, Retention, Sha256, Size, Store, StoreError, StoredDecision, Tally,
-    TallyKey, chain,
+    Acknowledgement, Batch, DecisionQuery, FETCHES_KEPT, Fetch, HOUR, Hourly, Landing,
+    OriginMemory, OriginQuery, Pending, Pruned, Removed, Retention, Sha256, Size, Store,
+    StoreError, StoredDecision, Tally, TallyKey, chain,
 };
 use crate::clock::Moment;
 use crate::policy::overrides::{Override, OverrideId};
@@ -28,6 +28,8 @@ struct Kept {
     policies: HashMap<String, String>,
     /// The first one's number is one more than those that were dropped.
     decisions: Vec<StoredDecision>,
+    /// By hour, mode, verdict and reason.
+    hours: BTreeMap<(Moment, String, String, String), u64>,
     dropped: u64,
     /// The link before the first.
     before: Sha256,
@@ -119,6 +121,7 @@ impl Store for Memory {
                 filter.facts(&decision.record, seen).is_some()
             };
             let all = kept.decisions.iter();
+            let all = all.filter(|one| is_between(one.seq, &query));
             Ok(if query.newest_first {
                 let page = all
                     .rev()
@@ -139,12 +142,29 @@ impl Store for Memory {
         self.with(|kept| {
             let filter = Filter::new(&query)?;
             let mut tallies = Tallies::new(key);
-            for one in &kept.decisions {
+            let all = kept.decisions.iter();
+            let all = all.filter(|one| is_between(one.seq, &query));
+            for one in all {
                 if let Some(facts) = filter.facts(&one.record, one.acknowledged.as_ref()) {
                     tallies.count(&facts);
                 }
             }
             Ok(tallies.into_most_frequent(limit))
+        })
+    }
+
+    fn hours(&self, since: Moment, until: Moment) -> Pending<'_, Vec<Hourly>> {
+        self.with(|kept| {
+            let hours = kept.hours.iter();
+            let wanted = hours.filter(|((hour, ..), _)| *hour + HOUR > since && *hour < until);
+            let told = wanted.map(|((hour, mode, verdict, reason), count)| Hourly {
+                hour: *hour,
+                mode: mode.clone(),
+                verdict: verdict.clone(),
+                reason: reason.clone(),
+                count: *count,
+            });
+            Ok(told.collect())
         })
     }
 
@@ -243,12 +263,23 @@ impl Store for Memory {
     }
 }
 
+/// Whether a search may go there.
+fn is_between(seq: u64, query: &DecisionQuery) -> bool {
+    query.from.is_none_or(|from| seq >= from) && query.to.is_none_or(|to| seq <= to)
+}
+
 impl Kept {
     fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
         // Read first: of a batch that cannot be kept, nothing is.
         let mut records = Vec::new();
         for record in records_of(&batch.lines)? {
-            records.push((record.to_owned(), Head::of(record)?.time()));
+            let head = Head::of(record)?;
+            let hour = head.hourly().map(|new| {
+                let [mode, verdict, reason] =
+                    [new.mode, new.verdict, new.reason].map(str::to_owned);
+                (new.hour, mode, verdict, reason)
+            });
+            records.push((record.to_owned(), head.time(), hour));
         }
         for Landing {
             origin,
@@ -286,7 +317,10 @@ impl Kept {
             let known = self.policies.entry(digest.to_string());
             known.or_insert_with(|| text.to_string());
         }
-        for (record, time) in records {
+        for (record, time, hour) in records {
+            if let Some(hour) = hour {
+                *self.hours.entry(hour).or_default() += 1;
+            }
             let (seq, head) = self.head();
             self.decisions.push(StoredDecision {
                 seq: seq + 1,
@@ -354,6 +388,10 @@ impl Kept {
             (self.dropped, self.before) = (last.seq, last.hash);
             self.seals.retain(|seal| seal.seq >= last.seq);
             self.seal(key, now);
+            if let Some(first) = self.decisions.first() {
+                let oldest = first.time;
+                self.hours.retain(|(hour, ..), _| *hour + HOUR > oldest);
+            }
         }
         let mut used: HashSet<Sha256> = HashSet::new();
         for (memory, fetches) in self.origins.values() {

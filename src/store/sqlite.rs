@@ -12,6 +12,7 @@
 
 pub mod care;
 mod error;
+mod hours;
 mod open;
 mod prune;
 mod read;
@@ -29,9 +30,9 @@ use self::open::Identity;
 use self::read::Hints;
 use self::worker::Workers;
 use super::{
-    Access, Acknowledgement, Batch, DecisionQuery, Fetch, OriginMemory, OriginQuery, Pending,
-    Pruned, Removed, Retention, Sha256, Size, Store, StoreError, StoreErrorKind, StoredDecision,
-    Tally, TallyKey, chain, failed,
+    Access, Acknowledgement, Batch, DecisionQuery, Fetch, Hourly, OriginMemory, OriginQuery,
+    Pending, Pruned, Removed, Retention, Sha256, Size, Store, StoreError, StoreErrorKind,
+    StoredDecision, Tally, TallyKey, chain, failed,
 };
 use crate::clock::Moment;
 use crate::config::Synchronous;
@@ -46,6 +47,8 @@ const READERS: usize = 2;
 pub struct Sqlite {
     path: Arc<Path>,
     readers: Workers,
+    /// Who goes the long ways, through many records: what a request waits for is never behind one of these.
+    walker: Workers,
     hints: Arc<Mutex<Hints>>,
     /// None where it was opened to be read. Dropped last: the last connection that writes carries the log over.
     writer: Option<Writer>,
@@ -79,8 +82,10 @@ impl Sqlite {
         };
         let readers = (0..READERS).map(|_| open::reader(&path));
         let readers = readers.collect::<Result<_, _>>()?;
+        let walker = vec![open::reader(&path)?];
         Ok(Self {
             readers: Workers::start("store-reader", &path, readers)?,
+            walker: Workers::start("store-walker", &path, walker)?,
             hints: Arc::default(),
             writer,
             path,
@@ -151,7 +156,7 @@ impl Store for Sqlite {
 
     fn decisions(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>> {
         let hints = Arc::clone(&self.hints);
-        self.readers.ask(move |connection| {
+        self.walker.ask(move |connection| {
             let mut known = hints.lock().clone();
             let page = read::decisions(connection, &query, &mut known);
             *hints.lock() = known;
@@ -166,9 +171,14 @@ impl Store for Sqlite {
     }
 
     fn tally(&self, query: DecisionQuery, key: TallyKey, limit: usize) -> Pending<'_, Vec<Tally>> {
-        self.readers.ask(move |connection| {
+        self.walker.ask(move |connection| {
             read::tally(connection, &query, key, limit, &mut Hints::default())
         })
+    }
+
+    fn hours(&self, since: Moment, until: Moment) -> Pending<'_, Vec<Hourly>> {
+        self.readers
+            .ask(move |connection| hours::read(connection, since, until))
     }
 
     fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool> {

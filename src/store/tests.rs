@@ -1086,3 +1086,130 @@ async fn a_text_goes_once_nobody_refers_to_it_and_it_is_old() {
         assert_eq!(kept().await, [false, false], "{engine}");
     }
 }
+
+#[tokio::test]
+async fn decisions_are_counted_by_the_hour() {
+    for (name, store, _folder) in engines() {
+        let minutes = |minutes: u64| NOON + Duration::from_secs(60 * minutes);
+        let at = |time, reason| {
+            Row {
+                time,
+                reason,
+                ..ROW
+            }
+            .line()
+            .1
+        };
+        let event =
+            b"{\"time\":\"2026-11-20T12:00:00.000Z\",\"event\":\"records_lost\"}\n".to_vec();
+        for lines in [
+            [
+                at(minutes(0), "robots_disallow"),
+                at(minutes(59), "robots_disallow"),
+            ]
+            .concat(),
+            [
+                at(minutes(1), "path_guard"),
+                event,
+                at(minutes(60), "robots_disallow"),
+            ]
+            .concat(),
+        ] {
+            let lines = Batch {
+                lines,
+                ..Batch::default()
+            };
+            store.write(lines).await.unwrap();
+        }
+        let counted = async |since, until| {
+            let hours = store.hours(since, until).await.unwrap();
+            let told = |one: Hourly| (one.hour.since(NOON).as_secs() / 60, one.reason, one.count);
+            hours.into_iter().map(told).collect::<Vec<_>>()
+        };
+        let (rule, guard) = ("robots_disallow".to_owned(), "path_guard".to_owned());
+        let first = [(0, guard.clone(), 1), (0, rule.clone(), 2)];
+        let both = [&first[..], &[(60, rule.clone(), 1)]].concat();
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("all", minutes(0), minutes(120), &both[..]),
+            ("an hour that has begun counts whole", minutes(59), minutes(61), &both),
+            ("the hour that begins then does not count", minutes(0), minutes(60), &first),
+            ("nothing before", Moment::default(), minutes(0), &[]),
+        ];
+        for (case, since, until, want) in cases {
+            assert_eq!(counted(since, until).await, want, "{name}: {case}");
+        }
+        let key = Arc::new(
+            chain::SealingKey::load_or_create(&tempfile::tempdir().unwrap().path().join("k"))
+                .unwrap(),
+        );
+        let retention = Retention {
+            keep: Some(Duration::from_secs(60)),
+            max_size: None,
+        };
+        store.prune(retention, key, minutes(62)).await.unwrap();
+        // The head stays whatever its age, and the hour that it is in.
+        assert_eq!(
+            counted(minutes(0), minutes(120)).await,
+            [(60, rule, 1)],
+            "{name}: pruned"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_search_goes_no_further_than_it_may() {
+    /// From, to, whether newest first, after, and what is found.
+    type Case<'a> = (
+        &'a str,
+        Option<u64>,
+        Option<u64>,
+        bool,
+        Option<u64>,
+        &'a [u64],
+    );
+    for (name, store, _folder) in engines() {
+        for number in 0..6 {
+            let reason = if number % 2 == 0 {
+                "path_guard"
+            } else {
+                "robots_disallow"
+            };
+            let (_, lines) = Row { reason, ..ROW }.line();
+            let lines = Batch {
+                lines,
+                ..Batch::default()
+            };
+            store.write(lines).await.unwrap();
+        }
+        #[rustfmt::skip] // one row, one case
+        let cases: [Case<'_>; 7] = [
+            ("everything", None, None, true, None, &[5, 3, 1]),
+            ("the last four", Some(3), None, true, None, &[5, 3]),
+            ("forwards", Some(2), None, false, None, &[3, 5]),
+            ("behind a page", Some(3), None, true, Some(5), &[3]),
+            ("forwards, before the cursor", Some(1), None, false, Some(3), &[5]),
+            ("a part", Some(2), Some(4), true, None, &[3]),
+            ("forwards, up to the cursor and no further", None, Some(3), false, Some(1), &[3]),
+        ];
+        for (case, from, to, newest_first, after, want) in cases {
+            let query = DecisionQuery {
+                reason: Some("path_guard".to_owned()),
+                from,
+                to,
+                newest_first,
+                after,
+                limit: 10,
+                ..DecisionQuery::default()
+            };
+            let found = store.decisions(query.clone()).await.unwrap();
+            let found: Vec<u64> = found.iter().map(|one| one.seq).collect();
+            assert_eq!(found, want, "{name}: {case}");
+            if after.is_none() {
+                let tallies = store.tally(query, TallyKey::Reason, 5).await.unwrap();
+                let count: u64 = tallies.iter().map(|tally| tally.count).sum();
+                assert_eq!(count, want.len() as u64, "{name}: {case}");
+            }
+        }
+    }
+}

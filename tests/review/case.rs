@@ -77,6 +77,7 @@ impl Case {
         let agent = Agent {
             tokens: self.chain(),
             source: Source::UserAgent,
+            mismatch: false,
         };
         let state = Arc::new(self.state.clone());
         let overrides = Overrides::new(self.overrides.clone());
@@ -145,6 +146,7 @@ impl Case {
             agent: audit::Agent {
                 chain: &chain,
                 source: "user_agent",
+                mismatch: false,
             },
             user_agent: Some(self.agent.as_bytes()),
             method: if self.opaque { "CONNECT" } else { "GET" },
@@ -163,6 +165,7 @@ impl Case {
                 audit::RobotsCopy::of(state, &robots_url, cause.as_deref().unwrap_or(""))
             }),
             hold: Duration::ZERO,
+            pace: None,
             upstream: None,
             status: Some(403),
             bytes_in: 0,

@@ -35,6 +35,7 @@ pub(crate) fn program() -> PathBuf {
 /// A configuration in the making, and the directory it will live in.
 pub(crate) struct Setup {
     sections: BTreeMap<String, BTreeMap<String, String>>,
+    tables: String,
     dir: tempfile::TempDir,
 }
 
@@ -45,9 +46,11 @@ impl Setup {
         fs::write(dir.path().join("origin-ca.pem"), origin_ca_pem()).unwrap();
         let mut setup = Self {
             sections: BTreeMap::new(),
+            tables: String::new(),
             dir,
         };
         setup.set("listen", "address", "\"127.0.0.1:0\"");
+        setup.set("admin", "address", "\"\"");
         setup.set("log", "file", "\"decisions.jsonl\"");
         setup.set("log", "decisions", "\"all\"");
         setup.set("store", "path", "\"crawlgate.db\"");
@@ -72,6 +75,12 @@ impl Setup {
         self
     }
 
+    /// Sets the end of the file: arrays of tables, `[[client]]`. Replaces what was there.
+    pub(crate) fn tables(&mut self, toml: &str) -> &mut Self {
+        toml.clone_into(&mut self.tables);
+        self
+    }
+
     /// The directory.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
@@ -86,6 +95,7 @@ impl Setup {
                 writeln!(text, "{key} = {value}").unwrap();
             }
         }
+        text.push_str(&self.tables);
         let path = self.dir.path().join("config.toml");
         fs::write(&path, text).unwrap();
         path
@@ -371,7 +381,15 @@ impl Gate {
             );
         }
         let record = self.record(reason, |record| record["id"] == problem["id"]);
-        let verdict = if matches!(reason, "robots_pending" | "paced" | "log_failed") {
+        let verdict = if matches!(
+            reason,
+            "robots_pending"
+                | "paced"
+                | "log_failed"
+                | "quota_spent"
+                | "client_limit"
+                | "overloaded"
+        ) {
             "defer"
         } else {
             "deny"

@@ -128,7 +128,8 @@ impl Wire {
         self.handshake(sni, pki::credulous_config())
     }
 
-    fn handshake(self, host: &str, config: Arc<ClientConfig>) -> std::io::Result<Self> {
+    /// A TLS handshake by this configuration.
+    pub(crate) fn handshake(self, host: &str, config: Arc<ClientConfig>) -> std::io::Result<Self> {
         assert!(
             self.stream.buffer().is_empty(),
             "octets before the handshake"
@@ -163,6 +164,14 @@ impl Wire {
         total
     }
 
+    /// Reads until the peer closes, in good order or not.
+    pub(crate) fn read_all(&mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        // What came before an error is there all the same.
+        drop(self.stream.read_to_end(&mut all));
+        all
+    }
+
     /// Whether the peer has ended the connection, in good order or not, and sent nothing more before that.
     pub(crate) fn is_closed(&mut self) -> bool {
         let mut byte = [0];
@@ -173,6 +182,11 @@ impl Wire {
                 std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
             ),
         }
+    }
+
+    /// Sends beside this one, on a connection without TLS.
+    pub(crate) fn sender(&self) -> impl Write + Send + 'static {
+        self.socket.try_clone().unwrap()
     }
 
     /// Says that nothing more will be sent. That the peer has already closed is no error.

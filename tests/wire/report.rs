@@ -143,7 +143,8 @@ fn a_pending_or_paced_request_goes_out_all_the_same() {
         setup
             .set("policy", "mode", "\"report\"")
             .set("pace", "requests_per_second", "0.001")
-            .set("pace", "burst", "1")
+            // The fetch of robots.txt is one of them.
+            .set("pace", "burst", "2")
             .set("pace", "max_hold", "\"0s\"");
     });
     let origin = Origin::with_rules(RULES);

@@ -124,6 +124,9 @@ fn check_decides_without_sending() {
         let output = std::process::Command::new(program())
             .args(["check", url, "--agent", "TestBot", "--robots"])
             .arg(&robots)
+            // Not the store of whoever runs the tests.
+            .env("XDG_STATE_HOME", setup.dir())
+            .env_remove("STATE_DIRECTORY")
             .output()
             .unwrap();
         assert_eq!(

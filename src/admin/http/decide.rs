@@ -1,10 +1,291 @@
-//! The decision service: other proxies ask whether a URL may be fetched.
+//! The decision service: other proxies ask whether a URL may be fetched, and fetch it themselves.
+//!
+//! Three ways to ask, one answer:
+//!
+//! - `GET /decide?url=…&agent=…`, for whoever can build a URL; `squid-helper` asks this way.
+//! - `/ext-authz/…`, as Envoy's `ext_authz` filter asks over HTTP: the request's own method, path and Host, behind a
+//!   path prefix.
+//! - `/auth`, as nginx's `auth_request` asks: the request in header fields of its own. nginx takes 2xx for yes, 401 and
+//!   403 for no and all else for an error, so every refusal is 403 there.
+//!
+//! Who may ask is who may come in (see `guard`); for whom, `client=` names, in `/decide` and in the address that nginx asks
+//! at. The crawler's identity is its User-Agent: `agent=` in `/decide`, the field itself in the other two.
+//!
+//! An origin's pace and a client's quota are left to the proxy that asks, unless it says `pace=true`: then the answer
+//! comes when it is the request's turn.
+//!
+//! 200 lets the request go out; anything else does not. A question that says too little, too much or the same thing
+//! twice is answered 400: to guess would be to judge another URL than the one that is sent. For the same reason a header
+//! field that tells what is sent is never optional: where the other proxy does not set it, its crawler could.
+
+mod question;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{any, get};
+use http::header::HOST;
+use http::uri::Authority;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
+use self::question::Asked;
 use super::Site;
+use super::problem::Problem;
+use crate::client::Client;
+use crate::gate::Pacing;
+use crate::proxy::advice::{Manner, Question, Subject};
+
+/// Where Envoy asks: `path_prefix` of its filter.
+const EXT_AUTHZ: &str = "/ext-authz";
+
+/// The whole URL that is going to be fetched.
+const ORIGINAL_URL: HeaderName = HeaderName::from_static("x-original-url");
+/// Its path and query,
+const ORIGINAL_URI: HeaderName = HeaderName::from_static("x-original-uri");
+/// its host and port,
+const ORIGINAL_HOST: HeaderName = HeaderName::from_static("x-original-host");
+/// and its scheme, where it comes in parts.
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+/// The method that it is going to be asked with.
+const ORIGINAL_METHOD: HeaderName = HeaderName::from_static("x-original-method");
 
 /// Its routes.
 pub fn routes() -> Router<Site> {
     Router::new()
+        .route("/decide", get(decide))
+        .route("/auth", any(auth_request))
+        .route("/ext-authz/", any(ext_authz))
+        .route("/ext-authz/{*path}", any(ext_authz))
 }
+
+/// Whether a request for this path comes with the method, the Host and the fields of the one that it asks about: they say
+/// nothing of who asks. A page whose name was made to lead here could ask this way, about its own name.
+pub(super) fn borrows_head(path: &str) -> bool {
+    path.starts_with("/ext-authz/")
+}
+
+/// Why a question is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Unclear(String);
+
+impl Unclear {
+    fn new(what: impl Into<String>) -> Unclear {
+        Unclear(what.into())
+    }
+}
+
+/// `GET /decide?url=…&agent=…`
+async fn decide(State(site): State<Site>, request: Request) -> Response {
+    let asked = match Asked::read(request.uri().query().unwrap_or_default().as_bytes()) {
+        Ok(asked) => asked,
+        Err(unclear) => return refuse(unclear, StatusCode::BAD_REQUEST),
+    };
+    let client = match client(&site, asked.client.as_deref()) {
+        Ok(client) => client,
+        Err(unclear) => return refuse(unclear, StatusCode::BAD_REQUEST),
+    };
+    let mut headers = HeaderMap::new();
+    if let Some(agent) = asked.agent {
+        headers.insert(http::header::USER_AGENT, agent);
+    }
+    let question = Question {
+        address: asker(&request),
+        client,
+        method: asked.method,
+        subject: asked.subject,
+        headers: &headers,
+        pacing: asked.pacing,
+        manner: manner(&request, false),
+    };
+    site.proxy().advise(question).await.map(Body::from)
+}
+
+/// As nginx asks.
+async fn auth_request(State(site): State<Site>, request: Request) -> Response {
+    let Told {
+        url,
+        method,
+        client,
+    } = match Told::read(&site, &request) {
+        Ok(told) => told,
+        Err(unclear) => return refuse(unclear, StatusCode::FORBIDDEN),
+    };
+    let question = Question {
+        address: asker(&request),
+        client,
+        method: method.unwrap_or_else(|| request.method().clone()),
+        subject: Subject::Url(url),
+        headers: request.headers(),
+        pacing: Pacing::AtOnce,
+        manner: manner(&request, true),
+    };
+    site.proxy().advise(question).await.map(Body::from)
+}
+
+/// As Envoy asks.
+async fn ext_authz(State(site): State<Site>, request: Request) -> Response {
+    let uri = request.uri();
+    // Not what the router has read, which is decoded: what is judged is octet for octet what is sent.
+    let path = uri.path_and_query().map_or("", |path| path.as_str());
+    let headers = request.headers();
+    let url = path
+        .strip_prefix(EXT_AUTHZ)
+        .ok_or_else(|| Unclear::new("The path must begin with /ext-authz."))
+        .and_then(|path| {
+            let scheme = only(headers, &FORWARDED_PROTO)?;
+            assemble(scheme, only(headers, &HOST)?, path.as_bytes())
+        });
+    let url = match url {
+        Ok(url) => url,
+        Err(unclear) => return refuse(unclear, StatusCode::BAD_REQUEST),
+    };
+    let question = Question {
+        address: asker(&request),
+        client: Arc::default(),
+        method: request.method().clone(),
+        subject: Subject::Url(url),
+        headers,
+        pacing: Pacing::AtOnce,
+        manner: manner(&request, false),
+    };
+    site.proxy().advise(question).await.map(Body::from)
+}
+
+/// What a request of nginx asks about.
+struct Told {
+    url: Vec<u8>,
+    method: Option<Method>,
+    /// Named by the address that nginx asks at: a crawler cannot choose it.
+    client: Arc<Client>,
+}
+
+impl Told {
+    fn read(site: &Site, request: &Request) -> Result<Told, Unclear> {
+        let name = match request.uri().query() {
+            None | Some("") => None,
+            Some(query) => Some(query.strip_prefix("client=").ok_or_else(|| {
+                Unclear::new("The query may only name a client, as in /auth?client=news.")
+            })?),
+        };
+        let headers = request.headers();
+        Ok(Told {
+            url: original(headers)?,
+            method: original_method(headers)?,
+            client: client(site, name)?,
+        })
+    }
+}
+
+/// The client of this name, or the one without a name.
+fn client(site: &Site, name: Option<&str>) -> Result<Arc<Client>, Unclear> {
+    let Some(name) = name else {
+        return Ok(Arc::default());
+    };
+    let clients = site.proxy().gate().clients().named();
+    let mut clients = clients.into_iter();
+    clients
+        .find(|client| client.name.as_deref() == Some(name))
+        .ok_or_else(|| Unclear(format!("client = {name:?}: no [[client]] has this name.")))
+}
+
+/// The URL that header fields tell, whole or in parts. Both at once is refused: one of them is the crawler's.
+fn original(headers: &HeaderMap) -> Result<Vec<u8>, Unclear> {
+    if !headers.contains_key(&ORIGINAL_URL) {
+        return assemble(
+            only(headers, &FORWARDED_PROTO)?,
+            only(headers, &ORIGINAL_HOST)?,
+            only(headers, &ORIGINAL_URI)?.as_bytes(),
+        );
+    }
+    for part in [&ORIGINAL_URI, &ORIGINAL_HOST] {
+        if headers.contains_key(part) {
+            return Err(Unclear(format!(
+                "{part} beside {ORIGINAL_URL}: only one of them can be what is sent; clear the other one."
+            )));
+        }
+    }
+    let url = only(headers, &ORIGINAL_URL)?.as_bytes();
+    let authority = url
+        .windows(3)
+        .position(|window| window == b"://")
+        .and_then(|at| url.get(at + 3..))
+        .and_then(|rest| rest.split(|octet| matches!(octet, b'/' | b'?')).next());
+    match authority {
+        Some(authority) if is_host(authority) => Ok(url.to_vec()),
+        _ => Err(Unclear(format!(
+            "{ORIGINAL_URL} must be a whole URL, as in http://example.com/page, without userinfo."
+        ))),
+    }
+}
+
+fn original_method(headers: &HeaderMap) -> Result<Option<Method>, Unclear> {
+    if !headers.contains_key(&ORIGINAL_METHOD) {
+        return Ok(None);
+    }
+    let value = only(headers, &ORIGINAL_METHOD)?;
+    Method::from_bytes(value.as_bytes())
+        .map(Some)
+        .map_err(|_| Unclear(format!("{ORIGINAL_METHOD} must be a method.")))
+}
+
+/// A URL from its parts, each checked to be that part and no more.
+fn assemble(scheme: &HeaderValue, host: &HeaderValue, path: &[u8]) -> Result<Vec<u8>, Unclear> {
+    let scheme: &[u8] = match scheme.as_bytes() {
+        scheme @ (b"http" | b"https") => scheme,
+        _ => return Err(Unclear::new("The scheme must be http or https.")),
+    };
+    let host = host.as_bytes();
+    if !is_host(host) {
+        return Err(Unclear::new(
+            "The host must be a name or an address, with or without a port.",
+        ));
+    }
+    if path.first() != Some(&b'/') {
+        return Err(Unclear::new("The path must begin with a slash."));
+    }
+    Ok([scheme, b"://", host, path].concat())
+}
+
+/// Whether it is `host[:port]` and nothing beside: no userinfo, in front of which another reader could see another host.
+fn is_host(octets: &[u8]) -> bool {
+    !octets.is_empty() && !octets.contains(&b'@') && Authority::try_from(octets).is_ok()
+}
+
+/// The one value of a field.
+fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<&'h HeaderValue, Unclear> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => Ok(value),
+        (None, _) => Err(Unclear(format!(
+            "{name} is missing: it tells what is going to be sent, so the proxy that asks must set it."
+        ))),
+        (Some(_), Some(_)) => Err(Unclear(format!(
+            "{name} is there twice; the proxy that asks must set it, not add it."
+        ))),
+    }
+}
+
+/// Who is connected. Without that, as a test without a connection has it, this machine.
+fn asker(request: &Request) -> SocketAddr {
+    let connected = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    connected.map_or((Ipv4Addr::LOCALHOST, 0).into(), |info| info.0)
+}
+
+fn manner(request: &Request, only_forbids: bool) -> Manner {
+    Manner {
+        is_head: request.method() == Method::HEAD,
+        only_forbids,
+    }
+}
+
+/// The answer to what is no question. Nothing was decided, so nothing is recorded.
+fn refuse(Unclear(what): Unclear, status: StatusCode) -> Response {
+    Problem::new(status, what).into_response()
+}
+
+#[cfg(test)]
+mod tests;

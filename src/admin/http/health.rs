@@ -1,10 +1,137 @@
 //! Whether the process lives, and whether it is ready.
+//!
+//! Alive is who answers. Ready is who would forward a request: it listens, is not about to end, can keep what it decides,
+//! and holds a CA that clients can believe.
 
-use axum::Router;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::routing::get;
+use axum::{Json, Router};
+use http::StatusCode;
+use serde::Serialize;
+use tokio::time::timeout;
+use utoipa::ToSchema;
 
 use super::Site;
+
+/// How long the store may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Its routes.
 pub fn routes() -> Router<Site> {
     Router::new()
+        .route("/live", get(live))
+        .route("/ready", get(ready))
+}
+
+/// Whether requests would be answered, and each thing that this takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Readiness {
+    /// Whether all checks are passed.
+    pub ready: bool,
+    /// The checks.
+    pub checks: Vec<Check>,
+}
+
+/// One thing that it takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Check {
+    /// `listeners`, `draining`, `store`, `log` or `ca`.
+    pub name: &'static str,
+    /// Whether it is as it should be.
+    pub ok: bool,
+    /// How it is.
+    pub detail: String,
+}
+
+async fn live() -> Json<serde_json::Value> {
+    Json(serde_json::json!({ "live": true }))
+}
+
+async fn ready(State(site): State<Site>) -> (StatusCode, Json<Readiness>) {
+    let readiness = readiness(&site).await;
+    let status = match readiness.ready {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (status, Json(readiness))
+}
+
+/// Looks at everything that it takes.
+pub async fn readiness(site: &Site) -> Readiness {
+    let checks = vec![
+        listeners(site),
+        draining(site),
+        store(site).await,
+        log(site),
+        ca(site),
+    ];
+    let ready = checks.iter().all(|check| check.ok);
+    Readiness { ready, checks }
+}
+
+fn check(name: &'static str, outcome: Result<String, String>) -> Check {
+    let ok = outcome.is_ok();
+    let detail = outcome.unwrap_or_else(|why| why);
+    Check { name, ok, detail }
+}
+
+fn listeners(site: &Site) -> Check {
+    let addresses = site.addresses();
+    let outcome = match addresses {
+        [] => Err("no crawler can connect yet".to_owned()),
+        some => Ok(format!("{} open", some.len())),
+    };
+    check("listeners", outcome)
+}
+
+fn draining(site: &Site) -> Check {
+    let outcome = match site.proxy().is_stopping() {
+        true => Err("no new requests are taken: the process is about to end".to_owned()),
+        false => Ok("no".to_owned()),
+    };
+    check("draining", outcome)
+}
+
+async fn store(site: &Site) -> Check {
+    let outcome = match site.store() {
+        None => Ok("none is configured".to_owned()),
+        Some(store) => match timeout(PATIENCE, store.version()).await {
+            Ok(Ok(_)) => Ok("open".to_owned()),
+            // Where it lies is nobody's business who has shown no token.
+            Ok(Err(error)) => Err(format!("it cannot be read: {:?}", error.kind)),
+            Err(_) => Err("it does not answer".to_owned()),
+        },
+    };
+    check("store", outcome)
+}
+
+fn log(site: &Site) -> Check {
+    let outcome = match site.proxy().log().failure() {
+        None => Ok("decisions are recorded".to_owned()),
+        Some(_) => Err("decisions cannot be recorded at present; the messages say why".to_owned()),
+    };
+    check("log", outcome)
+}
+
+fn ca(site: &Site) -> Check {
+    use x509_parser::parse_x509_certificate;
+    let authority = site.proxy().authority();
+    let der = authority.certificate_der();
+    let now = site.now().as_millis() / 1_000;
+    let outcome = match parse_x509_certificate(der) {
+        Err(_) => Err("its certificate cannot be read".to_owned()),
+        Ok((_, certificate)) => {
+            let validity = certificate.validity();
+            let bound = |time: x509_parser::time::ASN1Time| u64::try_from(time.timestamp());
+            let (from, to) = (bound(validity.not_before), bound(validity.not_after));
+            match (from.unwrap_or(0), to.unwrap_or(0)) {
+                (from, _) if now < from => Err("its certificate is not valid yet".to_owned()),
+                (_, to) if now > to => Err("its certificate has expired".to_owned()),
+                _ => Ok("loaded".to_owned()),
+            }
+        }
+    };
+    check("ca", outcome)
 }

@@ -1,10 +1,173 @@
-//! What is counted, for Prometheus.
+//! What is counted, for Prometheus: `GET /metrics`.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::header::{ACCEPT, CONTENT_TYPE, VARY};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::Site;
+use super::health::readiness;
+use crate::metrics::exposition::Format;
+use crate::metrics::process::Process;
+use crate::metrics::{Collector, Registry, Unit, show};
+use crate::proxy::Proxy;
 
 /// Its routes.
 pub fn routes() -> Router<Site> {
-    Router::new()
+    Router::new().route("/metrics", get(metrics))
+}
+
+/// The instruments, and what was found out for them last.
+pub(super) struct Instruments {
+    registry: Registry,
+    is_ready: Arc<AtomicBool>,
+}
+
+impl Instruments {
+    /// Everything that a proxy and its process are measured by.
+    pub(super) fn of(proxy: &Arc<Proxy>) -> Instruments {
+        let is_ready = Arc::<AtomicBool>::default();
+        let mut registry = Registry::default();
+        proxy.register(&mut registry);
+        registry.register_collector(Box::new(Now {
+            proxy: Arc::downgrade(proxy),
+            is_ready: Arc::clone(&is_ready),
+        }));
+        registry.register_collector(Box::new(Process));
+        Instruments { registry, is_ready }
+    }
+}
+
+async fn metrics(State(site): State<Site>, headers: HeaderMap) -> Response {
+    let accept = headers.get_all(ACCEPT).iter();
+    let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
+    let format = Format::asked_for(&accept);
+    let instruments = site.instruments();
+    let is_ready = readiness(&site).await.ready;
+    instruments.is_ready.store(is_ready, Ordering::Relaxed);
+    match format.render(&instruments.registry) {
+        Ok(body) => {
+            let headers = [
+                (
+                    CONTENT_TYPE,
+                    HeaderValue::from_static(format.content_type()),
+                ),
+                (VARY, HeaderValue::from_static("accept")),
+            ];
+            (headers, body).into_response()
+        }
+        // Writing to memory does not fail.
+        Err(fmt::Error) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// What is read when somebody looks.
+struct Now {
+    proxy: Weak<Proxy>,
+    is_ready: Arc<AtomicBool>,
+}
+
+impl Collector for Now {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let labels = [("version", env!("CARGO_PKG_VERSION"))];
+        encoder
+            .encode_descriptor(
+                "crawlgate_build_info",
+                "Which crawlgate this is",
+                None,
+                MetricType::Gauge,
+            )?
+            .encode_family(&labels)?
+            .encode_gauge(&1_u64)?;
+        let Some(proxy) = self.proxy.upgrade() else {
+            return Ok(());
+        };
+        let mut gauge = |name: &str, help: &str, unit: Option<Unit>, value: u64| {
+            let value = ConstGauge::new(value);
+            show(&mut encoder, name, help, unit.as_ref(), &value)
+        };
+        let occupied = proxy.occupied();
+        let (pace, most_held) = (proxy.gate().pace().counts(), proxy.settings().pace.max_held);
+        gauge(
+            "crawlgate_ready",
+            "1 while requests would be answered, as GET /ready tells it",
+            None,
+            u64::from(self.is_ready.load(Ordering::Relaxed)),
+        )?;
+        gauge(
+            "crawlgate_cache",
+            "Memory taken by what is known of origins, roughly",
+            Some(Unit::Bytes),
+            count(proxy.gate().registry().bytes()),
+        )?;
+        gauge(
+            "crawlgate_downstream_connections",
+            "Open connections of crawlers",
+            None,
+            count(occupied.connections),
+        )?;
+        gauge(
+            "crawlgate_requests_in_flight",
+            "Requests and tunnels under way",
+            None,
+            count(occupied.requests),
+        )?;
+        gauge(
+            "crawlgate_paced_requests",
+            "Requests that wait for their turn at an origin",
+            None,
+            count(pace.held),
+        )?;
+        gauge(
+            "crawlgate_paced_requests_limit",
+            "How many may ([pace] max_held)",
+            None,
+            count(most_held),
+        )?;
+        gauge(
+            "crawlgate_ca_not_after",
+            "When the local CA's certificate expires, since the Unix epoch",
+            Some(Unit::Seconds),
+            proxy.authority().not_after().as_millis() / 1000,
+        )?;
+        encoder
+            .encode_descriptor(
+                "crawlgate_downstream_connections_full",
+                "Connections of crawlers that came while there was no room: idle ones that were closed for them, \
+                 those that were told so, and those that were closed",
+                None,
+                MetricType::Counter,
+            )
+            .and_then(|mut encoder| {
+                let outcomes = [
+                    ("evicted", occupied.evicted),
+                    ("told", occupied.turned_away),
+                    ("closed", occupied.closed),
+                ];
+                outcomes.iter().try_for_each(|(outcome, count)| {
+                    encoder
+                        .encode_family(&[("outcome", *outcome)])?
+                        .encode_counter::<NoLabelSet, u64, u64>(count, None)
+                })
+            })
+    }
+}
+
+fn count(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+impl fmt::Debug for Now {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Now")
+    }
 }

@@ -99,6 +99,7 @@ fn config(on_failure: OnFailure) -> Config {
         on_failure,
         redact_query: false,
         level: String::new(),
+        format: crate::config::LogFormat::Text,
     };
     config
 }
@@ -112,7 +113,7 @@ fn start(on_failure: OnFailure, bounds: Bounds, sinks: Vec<Box<dyn Sink>>) -> Lo
     Log::start(&config(on_failure), None, sinks, &clock, bounds, pace).unwrap()
 }
 
-fn record(log: &Log, reason: &str) {
+fn record(log: &Log, reason: &'static str) {
     log.record(&Record { reason, ..denial() });
 }
 

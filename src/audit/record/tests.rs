@@ -24,6 +24,7 @@ pub(in crate::audit) fn denial() -> Record<'static> {
         agent: Agent {
             chain: &["ExampleBot-Image", "ExampleBot"],
             source: "user_agent",
+            mismatch: false,
         },
         user_agent: Some(b"ExampleBot-Image/1.0 (+https://bot.example/)"),
         method: "GET",
@@ -66,6 +67,11 @@ pub(in crate::audit) fn denial() -> Record<'static> {
             }),
         }),
         hold: Duration::from_micros(1_500),
+        pace: Some(PaceLine {
+            interval: Duration::from_secs(2),
+            source: "crawl_delay",
+            clamped: true,
+        }),
         upstream: None,
         status: Some(403),
         bytes_in: 0,
@@ -99,7 +105,7 @@ fn a_record_is_one_line_with_all_its_fields() {
         "reason": "robots_disallow",
         "policy": "5a".repeat(16),
         "client": {"address": "127.0.0.1:40000", "name": "crawler-7"},
-        "agent": {"chain": ["ExampleBot-Image", "ExampleBot"], "source": "user_agent"},
+        "agent": {"chain": ["ExampleBot-Image", "ExampleBot"], "source": "user_agent", "mismatch": false},
         "user_agent": "ExampleBot-Image/1.0 (+https://bot.example/)",
         "method": "GET",
         "url": "https://site.example/private/x?q=1",
@@ -138,6 +144,7 @@ fn a_record_is_one_line_with_all_its_fields() {
             },
         },
         "hold_ms": 1.5,
+        "pace": { "interval_ms": 2000.0, "source": "crawl_delay", "clamped": true },
         "upstream": null,
         "status": 403,
         "bytes_in": 0,
@@ -265,4 +272,33 @@ fn the_most_hostile_exchange_is_one_valid_line_of_bounded_length() {
         most::TOKENS + 1
     );
     assert_eq!(value["agent"]["chain"][most::TOKENS], "…[+68]");
+}
+
+#[test]
+fn a_note_says_what_the_line_says() {
+    let bare = Record {
+        robots: None,
+        ..denial()
+    };
+    for (name, record) in [("a denial", denial()), ("one without robots.txt", bare)] {
+        let mut line = Vec::new();
+        record.write_line(&mut line, false);
+        let line: Value = serde_json::from_slice(&line).unwrap();
+        let note = record.note();
+        let kind = note.kind.expect("it is a decision");
+        let told = json!({
+            "time": String::from_utf8_lossy(&stamp::rfc3339(note.time)),
+            "mode": kind.mode,
+            "verdict": kind.verdict,
+            "reason": kind.reason,
+            "sha256": note.sha256.map(|digest| String::from_utf8_lossy(&hex::<32, 64>(&digest)).into_owned()),
+        });
+        for (field, value) in told.as_object().unwrap() {
+            let written = match field.as_str() {
+                "sha256" => line.pointer("/robots/sha256"),
+                field => line.get(field),
+            };
+            assert_eq!(written.unwrap_or(&Value::Null), value, "{name}: {field}");
+        }
+    }
 }

@@ -75,6 +75,8 @@ pub(super) fn agent(evidence: &Evidence<'_>) -> Result<Agent, Gap> {
             .map(token)
             .collect::<Result<_, _>>()?,
         source: Source::Nothing,
+        // Judged before robots.txt, which is all that is judged again.
+        mismatch: false,
     })
 }
 

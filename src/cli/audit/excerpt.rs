@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cli::screen::{Paint, Tone, printable};
-use crate::rep::Robots;
+use crate::rep::{Robots, lines};
 
 /// Lines shown before and after one that matters.
 const AROUND: u32 = 2;
@@ -67,25 +67,6 @@ pub(super) fn excerpt(
         text.push_str("        …\n");
     }
     text
-}
-
-/// The lines of a file, as [`crate::rep`] counts them: they end at LF, CR or CRLF.
-fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = Some(text);
-    std::iter::from_fn(move || {
-        let text = rest?;
-        if text.is_empty() {
-            rest = None;
-            return None;
-        }
-        let end = memchr::memchr2(b'\r', b'\n', text);
-        let Some((line, after)) = end.and_then(|end| text.split_at_checked(end)) else {
-            rest = None;
-            return Some(text);
-        };
-        rest = after.strip_prefix(b"\r\n").or_else(|| after.get(1..));
-        Some(line)
-    })
 }
 
 #[cfg(test)]

@@ -6,35 +6,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::excerpt::{Extent, excerpt};
-use super::{Found, Trusted, VerifyArgs, evidence};
-use crate::audit::replay::{self, Evidence, Missing, Outcome, Unreadable};
-use crate::audit::time_text;
-use crate::audit::verify::review::{Finding, Review};
-use crate::audit::verify::{Chain, Fault, Head, Walk};
+use super::{Found, VerifyArgs, evidence};
+use crate::audit::replay::{self, Outcome};
+use crate::audit::verify::Fault;
+use crate::audit::verify::case::{Case, Held, Trusted};
+use crate::audit::verify::review::Finding;
 use crate::cli::screen::{self, Paint, Tone, printable};
-use crate::policy::terms::Terms;
-use crate::rep::Origin;
 use crate::robots::memory::hex;
-use crate::store::{FETCHES_KEPT, Fetch, Store, StoreError, StoredDecision};
-
-/// Links that are read at once.
-const PAGE: usize = 1_000;
-
-/// All that is known of one decision.
-struct Case<'a> {
-    decision: &'a StoredDecision,
-    evidence: Result<Evidence<'a>, Unreadable>,
-    finding: Finding,
-    faults: Vec<Fault>,
-    /// What is wrong with the key of the seals.
-    keyless: Option<String>,
-    chain: Chain,
-    /// The file that it rests on, where it is there and is what the record names.
-    file: Option<Vec<u8>>,
-    terms: Option<Terms>,
-    /// The fetch that brought the file, where it is still remembered.
-    fetch: Option<Fetch>,
-}
+use crate::store::{Store, StoreError};
 
 pub(super) async fn verify(
     id: &str,
@@ -55,7 +34,9 @@ pub(super) async fn verify(
         screen::say(text.as_bytes())?;
         return Ok(Found::Faults);
     };
-    let case = case(&decision, store, trusted).await.map_err(failed)?;
+    let case = Case::of(&decision, &**store, trusted, u64::MAX)
+        .await
+        .map_err(failed)?;
     let text = if args.json {
         format!("{}\n", as_json(&case, trusted))
     } else {
@@ -68,158 +49,24 @@ pub(super) async fn verify(
         as_text(&case, trusted, extent, paint)
     };
     screen::say(text.as_bytes())?;
-    Ok(case.found())
+    Ok(found(&case))
 }
 
-async fn case<'a>(
-    decision: &'a StoredDecision,
-    store: &Arc<dyn Store>,
-    trusted: &Trusted,
-) -> Result<Case<'a>, StoreError> {
-    let mut faults = Vec::new();
-    let chain = walk(decision.seq, store, trusted, &mut faults).await?;
-    let keyless = trusted.fault(&store.seals().await?);
-    let evidence = Evidence::read(&decision.record);
-    let finding = Review::new(store.as_ref())
-        .look(decision, &evidence)
-        .await?;
-    let (mut file, mut terms, mut fetch) = (None, None, None);
-    if let Ok(evidence) = &evidence {
-        if let Ok(Some(sha256)) = evidence.snapshot()
-            && !matches!(finding, Finding::Altered(Missing::Snapshot))
-        {
-            file = store.snapshot(sha256).await?;
-            fetch = fetch_of(evidence, store).await?;
-        }
-        if let Some(digest) = &evidence.policy {
-            let text = store.policy(digest).await?;
-            terms = text.and_then(|text| Terms::read(&text).ok());
-        }
-    }
-    Ok(Case {
-        decision,
-        evidence,
-        finding,
-        faults,
-        keyless,
-        chain,
-        file,
-        terms,
-        fetch,
-    })
-}
-
-/// Walks from the record before this one to the first seal after it.
-async fn walk(
-    seq: u64,
-    store: &Arc<dyn Store>,
-    trusted: &Trusted,
-    faults: &mut Vec<Fault>,
-) -> Result<Chain, StoreError> {
-    let seals = store.seals().await?;
-    let mut seals_faults = Vec::new();
-    let mut walk = Walk::new(&seals, &trusted.keys, None, &mut seals_faults);
-    // What is wrong with a seal matters here only where it is one that should vouch for this record.
-    faults.extend(seals_faults.into_iter().filter(|fault| match fault {
-        Fault::Signature { seq: sealed } | Fault::Key { seq: sealed, .. } => *sealed >= seq,
-        _ => true,
-    }));
-    if let Some(before) = seq.checked_sub(2) {
-        let page = store.links(before, 1).await?;
-        if let Some(before) = page.first().filter(|link| link.seq < seq) {
-            walk.resume(Head {
-                seq: before.seq,
-                hash: before.hash,
-            });
-        }
-    }
-    let mut after = seq.saturating_sub(1);
-    loop {
-        let page = store.links(after, PAGE).await?;
-        let Some(last) = page.last() else { break };
-        after = last.seq;
-        for link in &page {
-            walk.step(link, faults);
-            let is_sealed = walk.sealed().is_some_and(|sealed| sealed >= seq);
-            if is_sealed || !faults.is_empty() {
-                return Ok(walk.so_far());
-            }
-        }
-    }
-    Ok(walk.end(faults))
-}
-
-/// The fetch that brought the file, by its time.
-async fn fetch_of(
-    evidence: &Evidence<'_>,
-    store: &Arc<dyn Store>,
-) -> Result<Option<Fetch>, StoreError> {
-    let robots = evidence.robots.as_ref();
-    let origin = robots.and_then(|robots| Origin::parse(&robots.url).ok());
-    let fetched = robots.and_then(|robots| robots.fetched_at.as_deref());
-    let (Some((origin, _)), Some(fetched)) = (origin, fetched) else {
-        return Ok(None);
-    };
-    let fetches = store.fetches(&origin, FETCHES_KEPT).await?;
-    Ok(fetches
-        .into_iter()
-        .find(|fetch| time_text(fetch.time) == fetched))
-}
-
-impl Case<'_> {
-    fn found(&self) -> Found {
-        let fits = matches!(
-            self.finding,
-            Finding::Replayed(Outcome::Same | Outcome::Attested(_))
-                | Finding::Event(_)
-                | Finding::Dropped
-        );
-        if fits && self.faults.is_empty() && self.keyless.is_none() {
-            Found::Nothing
-        } else {
-            Found::Faults
-        }
-    }
-
-    /// What is said first, and how it sounds.
-    fn headline(&self) -> (Tone, String) {
-        if !self.faults.is_empty() {
-            return (
-                Tone::Bad,
-                "altered: the store does not say any more what it said then".to_owned(),
-            );
-        }
-        match &self.finding {
-            Finding::Replayed(Outcome::Same | Outcome::Attested(_)) if self.keyless.is_some() => (
-                Tone::Bad,
-                "not proven: whether it was altered cannot be told".to_owned(),
-            ),
-            Finding::Replayed(Outcome::Same) => (
-                Tone::Good,
-                "proven: the same decision follows from what was kept".to_owned(),
-            ),
-            Finding::Replayed(Outcome::Attested(why)) => {
-                (Tone::Remark, format!("attested, not proven: {why}"))
-            }
-            Finding::Event(event) => (Tone::Remark, format!("no decision: {event}")),
-            finding => (Tone::Bad, format!("not proven: {finding}")),
-        }
-    }
-
-    fn sealed(&self, trusted: &Trusted) -> String {
-        let seq = self.decision.seq;
-        match self.chain.sealed {
-            Some(sealed) if sealed >= seq => format!(
-                "record {seq}, linked to the seal of record {sealed}, by {}",
-                trusted.told()
-            ),
-            _ => format!("record {seq}, linked to the last one; not sealed yet"),
-        }
+fn found(case: &Case<'_>) -> Found {
+    if case.holds() {
+        Found::Nothing
+    } else {
+        Found::Faults
     }
 }
 
 fn as_text(case: &Case<'_>, trusted: &Trusted, extent: Extent, paint: Paint) -> String {
-    let (tone, headline) = case.headline();
+    let (held, headline) = case.headline();
+    let tone = match held {
+        Held::Proven => Tone::Good,
+        Held::Attested => Tone::Remark,
+        Held::Broken => Tone::Bad,
+    };
     let mut text = match &case.evidence {
         Ok(evidence) => format!(
             "{} {}\n",
@@ -278,7 +125,7 @@ fn as_json(case: &Case<'_>, trusted: &Trusted) -> Value {
     json!({
         "outcome": case.finding.code(),
         "said": case.headline().1,
-        "ok": case.found() == Found::Nothing,
+        "ok": case.holds(),
         "differences": differences.collect::<Vec<_>>(),
         "faults": case.faults.iter().map(Fault::to_string).chain(case.keyless.clone()).collect::<Vec<_>>(),
         "seq": case.decision.seq,

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::shown::Shown;
-use super::source::File;
 use super::text::{self, Page, plural};
 use crate::cli::screen::{Paint, Tone};
+use crate::explain::{File, group_of};
 use crate::rep::{Group, Other, RuleKind};
 
 /// The file's groups, other fields and notes.
@@ -71,16 +71,4 @@ pub(super) fn text(snapshot: &File, file: &Path, paint: Paint) -> Vec<u8> {
 fn field(other: &Other<'_>) -> String {
     let (name, value) = (other.field.as_str(), Shown(other.value));
     format!("{name}: {value} (line {})", other.line)
-}
-
-/// The place of the group that a field belongs to: the last that begins above it. Sitemaps belong to none.
-pub(super) fn group_of(other: &Other<'_>, groups: &[Group<'_>]) -> Option<usize> {
-    if other.field == crate::rep::Field::Sitemap {
-        return None;
-    }
-    let begins_above = |group: &Group<'_>| {
-        let first = group.user_agents().next();
-        first.is_some_and(|(_, line)| line < other.line)
-    };
-    groups.partition_point(begins_above).checked_sub(1)
 }

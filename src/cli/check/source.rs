@@ -9,13 +9,10 @@ use http::HeaderValue;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::egress::Egress;
-use crate::rep::{Origin, ParseOptions, Robots};
-use crate::robots::registry::{InForce, Registry, View};
-use crate::robots::snapshot::Snapshot;
-use crate::robots::state::{Fresh, Stance, State};
-
-/// A robots.txt that is judged by.
-pub(super) type File = Arc<Snapshot>;
+use crate::pace::Pace;
+use crate::explain::{self, File};
+use crate::rep::Origin;
+use crate::robots::registry::{Registry, View};
 
 /// Where robots.txt comes from.
 pub(super) enum Source {
@@ -42,7 +39,8 @@ impl Source {
 /// What is known of origins, and fetched where nothing is.
 pub(super) fn registry(config: &Config, clock: &Clock) -> Result<Arc<Registry>, String> {
     let egress = Egress::new(config, clock.clone()).map_err(|error| error.to_string())?;
-    let registry = Registry::new(config.robots.clone(), egress, clock.clone());
+    let pace = Pace::new(&config.pace, clock.clone());
+    let registry = Registry::new(config.robots.clone(), egress, pace, clock.clone());
     Ok(Arc::new(registry))
 }
 
@@ -53,26 +51,6 @@ pub(super) async fn ask(
     user_agent: Option<HeaderValue>,
 ) -> View {
     registry.view(&origin, user_agent.as_ref()).await
-}
-
-/// What a file's rules mean, as if it had just been fetched.
-pub(super) fn view(file: &File, config: &Config, clock: &Clock) -> View {
-    let now = clock.now();
-    let until = now + config.robots.timing.fresh;
-    let state = State::Successful {
-        snapshot: Arc::clone(file),
-        fresh: Fresh {
-            refresh_from: until,
-            until,
-        },
-        outage: None,
-    };
-    View {
-        state: Arc::new(state),
-        stance: Stance::Rules(Arc::clone(file)),
-        now,
-        by: Arc::new(InForce::of(config.robots.clone())),
-    }
 }
 
 /// Reads a robots.txt; `-` is standard input.
@@ -86,18 +64,9 @@ pub(super) fn read(file: &Path, config: &Config) -> Result<File, String> {
         std::fs::File::open(file).and_then(|file| file.take(most).read_to_end(&mut text))
     };
     read.map_err(|error| format!("{}: {error}", file.display()))?;
-    let robots = Robots::parse(&text, options(config));
+    let name = file.display().to_string();
     let now = Clock::system().now();
-    let snapshot = Snapshot::new(robots, now, 200, &file.display().to_string());
-    Ok(Arc::new(snapshot))
-}
-
-/// How a robots.txt is read.
-pub(super) fn options(config: &Config) -> ParseOptions {
-    ParseOptions {
-        lenient: config.robots.lenient,
-        limit: config.robots.size_limit,
-    }
+    Ok(explain::file(&text, &name, &config.robots, now))
 }
 
 /// A runtime for fetching: one thread, as there is one who waits.

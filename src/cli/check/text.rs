@@ -2,12 +2,11 @@
 
 use std::fmt::{self, Write as _};
 
-use super::judge::{Aside, Judgement};
 use super::shown::Shown;
-use super::source::File;
 use crate::cli::overrides::sentence;
 use crate::cli::screen::{Paint, Tone};
-use crate::policy::{Decision, Reason, Verdict};
+use crate::explain::{Aside, File, Judgement, meaning};
+use crate::policy::{Reason, Verdict};
 use crate::rep::{
     Explanation, Field, Judged, MatchedBy, Note, RuleKind, Selection, Speaker, Standing,
 };
@@ -291,33 +290,4 @@ fn more(page: &mut Page, all: usize) {
 
 pub(super) fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
-}
-
-/// What a reason means.
-pub(super) fn meaning(decision: &Decision) -> String {
-    match decision.reason {
-        Reason::RobotsAllow if decision.rule.is_some() => "a rule allows it".to_owned(),
-        Reason::RobotsAllow => "no rule matches it".to_owned(),
-        Reason::NoRules => "there are no rules for this agent".to_owned(),
-        Reason::RobotsUnavailable => match decision.cause() {
-            Some(cause) => {
-                format!("robots.txt cannot be had, and the profile allows that: {cause}")
-            }
-            None => "the origin has no robots.txt".to_owned(),
-        },
-        Reason::RobotsTxt => "robots.txt itself is always allowed".to_owned(),
-        Reason::OperatorAllow => "an override of the operator allows it".to_owned(),
-        Reason::OperatorDeny => "an override of the operator denies it".to_owned(),
-        Reason::RobotsDisallow => "a rule disallows it".to_owned(),
-        Reason::PathGuard => "a rule disallows what the origin may read the path as".to_owned(),
-        Reason::RobotsUnreachable => match decision.cause() {
-            Some(cause) => format!("robots.txt cannot be had: {cause}"),
-            None => "robots.txt cannot be had".to_owned(),
-        },
-        Reason::AddressProhibited => {
-            "it may not be reached from here: [egress] allow, or --allow, lets it".to_owned()
-        }
-        Reason::RobotsPending => "robots.txt did not arrive in time".to_owned(),
-        other => other.as_str().to_owned(),
-    }
 }

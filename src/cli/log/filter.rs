@@ -2,11 +2,8 @@
 
 use clap::Args;
 
-use crate::cli::when::{self, Edge};
+use crate::admin::query::Conditions;
 use crate::clock::Moment;
-use crate::config::Mode;
-use crate::policy::{Reason, Verdict};
-use crate::rep::{Origin, PathPattern, Scheme};
 use crate::store::DecisionQuery;
 
 /// Conditions; all that are given must hold.
@@ -33,6 +30,9 @@ pub(super) struct FilterArgs {
     /// For this reason, such as robots_disallow
     #[arg(long, value_name = "REASON")]
     reason: Option<String>,
+    /// By the rule of this text, such as 'Disallow: /private'
+    #[arg(long, value_name = "RULE")]
+    rule: Option<String>,
     /// With this verdict: allow, deny or defer
     #[arg(long, value_name = "VERDICT")]
     verdict: Option<String>,
@@ -50,61 +50,24 @@ pub(super) struct FilterArgs {
 impl FilterArgs {
     /// The question to the store.
     pub(super) fn query(&self, now: Moment) -> Result<DecisionQuery, String> {
-        let time = |text: &Option<String>, edge| {
-            let text = text.as_deref();
-            text.map(|text| when::moment(text, edge, now)).transpose()
-        };
-        if let Some(pattern) = &self.path {
-            PathPattern::new(pattern).map_err(|error| format!("--path {pattern}: {error}"))?;
-        }
-        Ok(DecisionQuery {
-            since: time(&self.since, Edge::Since).map_err(|error| format!("--since {error}"))?,
-            until: time(&self.until, Edge::Until).map_err(|error| format!("--until {error}"))?,
-            origin: self.origin.as_deref().map(origin).transpose()?,
+        let conditions = Conditions {
+            since: self.since.clone(),
+            until: self.until.clone(),
+            origin: self.origin.clone(),
             path: self.path.clone(),
+            rule: self.rule.clone(),
             client: self.client.clone(),
             agent: self.agent.clone(),
-            reason: one_of("--reason", &self.reason, &Reason::ALL.map(Reason::as_str))?,
-            verdict: one_of(
-                "--verdict",
-                &self.verdict,
-                &[Verdict::Allow, Verdict::Deny, Verdict::Defer].map(Verdict::as_str),
-            )?,
-            mode: one_of(
-                "--mode",
-                &self.mode,
-                &[Mode::Enforce, Mode::Report].map(Mode::as_str),
-            )?,
+            reason: self.reason.clone(),
+            verdict: self.verdict.clone(),
+            mode: self.mode.clone(),
             acknowledged: match (self.acknowledged, self.unacknowledged) {
                 (true, _) => Some(true),
                 (false, true) => Some(false),
                 (false, false) => None,
             },
-            ..DecisionQuery::default()
-        })
-    }
-}
-
-/// In canonical form, as records have it.
-fn origin(text: &str) -> Result<String, String> {
-    if text.contains("://") {
-        let origin = Origin::parse(text).map_err(|error| format!("--origin {text}: {error}"))?;
-        return Ok(origin.0.to_string());
-    }
-    let host = Origin::new(Scheme::Https, text, None);
-    let host = host.map_err(|error| {
-        format!("--origin {text}: {error}; write a host, or an origin with its scheme: https://example.com:8443")
-    })?;
-    Ok(host.host().to_owned())
-}
-
-/// A word that is one of `words`: a mistyped one would match nothing, which reads like an answer.
-fn one_of(name: &str, text: &Option<String>, words: &[&str]) -> Result<Option<String>, String> {
-    match text {
-        Some(text) if !words.contains(&text.as_str()) => {
-            Err(format!("{name} {text}: it is one of {}", words.join(", ")))
-        }
-        text => Ok(text.clone()),
+        };
+        conditions.query(now).map_err(|wrong| format!("--{wrong}"))
     }
 }
 
@@ -113,34 +76,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_are_read_and_mistakes_are_told() {
-        let with = |change: fn(&mut FilterArgs)| {
-            let mut args = FilterArgs::default();
-            change(&mut args);
-            args.query(Moment::from_millis(1_795_176_000_123))
+    fn conditions_are_passed_on_and_mistakes_name_the_option() {
+        let now = Moment::from_millis(1_795_176_000_123);
+        let args = FilterArgs {
+            origin: Some("A.Example.".into()),
+            reason: Some("paced".into()),
+            unacknowledged: true,
+            ..FilterArgs::default()
         };
-        type Change = fn(&mut FilterArgs);
-        let some = |text: &str| Some(text.to_owned());
-        assert_eq!(with(|_| {}).unwrap().acknowledged, None);
-        let origin: Change = |args| args.origin = Some("HTTPS://B\u{fc}cher.example:443/x".into());
-        assert_eq!(
-            with(origin).unwrap().origin,
-            some("https://xn--bcher-kva.example")
-        );
-        let host: Change = |args| args.origin = Some("A.Example.".into());
-        assert_eq!(with(host).unwrap().origin, some("a.example"));
-        #[rustfmt::skip] // one row, one case
-        let mistakes: &[(&str, Change, &str)] = &[
-            ("a reason that is none", |args| args.reason = Some("disallow".into()), "--reason disallow: it is one of robots_allow"),
-            ("a verdict that is none", |args| args.verdict = Some("denied".into()), "--verdict denied: it is one of allow, deny, defer"),
-            ("a mode that is none", |args| args.mode = Some("dry".into()), "--mode dry: it is one of enforce, report"),
-            ("a pattern that matches nothing", |args| args.path = Some("private".into()), "--path private: a path pattern begins with"),
-            ("a time that is none", |args| args.since = Some("soon".into()), "--since soon: not a time"),
-            ("a host that is none", |args| args.origin = Some("a b".into()), "--origin a b: "),
-        ];
-        for (name, change, says) in mistakes {
-            let error = with(*change).expect_err(name);
-            assert!(error.starts_with(says), "{name}: {error}");
-        }
+        let query = args.query(now).expect("valid");
+        assert_eq!(query.origin.as_deref(), Some("a.example"));
+        assert_eq!(query.reason.as_deref(), Some("paced"));
+        assert_eq!(query.acknowledged, Some(false));
+        let args = FilterArgs {
+            since: Some("soon".into()),
+            ..FilterArgs::default()
+        };
+        let error = args.query(now).expect_err("no time");
+        assert!(error.starts_with("--since soon: not a time"), "{error}");
     }
 }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::Format;
+use crate::audit::cells::{HEADING, cells, row};
 use crate::audit::replay::Evidence;
-use crate::audit::time_text;
 use crate::cli::screen::{Paint, Tone, fitted, printable};
 use crate::store::StoredDecision;
 
@@ -183,113 +183,6 @@ fn with_path(url: &str, most: usize) -> Cow<'_, str> {
 /// `2026-11-20 12:00:00` of a record's time.
 fn day_and_time(time: &str) -> String {
     time.get(..TIME).unwrap_or(time).replace('T', " ")
-}
-
-const HEADING: [&str; 24] = [
-    "seq",
-    "time",
-    "id",
-    "mode",
-    "verdict",
-    "reason",
-    "client",
-    "client_name",
-    "agent",
-    "user_agent",
-    "method",
-    "url",
-    "status",
-    "group",
-    "rule",
-    "line",
-    "robots_url",
-    "robots_state",
-    "robots_fetched_at",
-    "robots_sha256",
-    "override",
-    "acknowledged_at",
-    "acknowledged_by",
-    "note",
-];
-
-fn row(decision: &StoredDecision) -> [String; HEADING.len()] {
-    let Ok(evidence) = Evidence::read(&decision.record) else {
-        let mut row = [const { String::new() }; HEADING.len()];
-        let [seq, ..] = &mut row;
-        *seq = decision.seq.to_string();
-        return row;
-    };
-    let robots = evidence.robots.as_ref();
-    let rule = evidence.rule.as_ref();
-    let seen = decision.acknowledged.as_ref();
-    let text = |cell: Option<&str>| cell.unwrap_or_default().to_owned();
-    [
-        decision.seq.to_string(),
-        evidence.time.to_string(),
-        evidence.id.to_string(),
-        evidence.mode.to_string(),
-        evidence.verdict.to_string(),
-        evidence.reason.to_string(),
-        evidence.client.address.to_string(),
-        text(evidence.client.name.as_deref()),
-        evidence.agent.chain.join(" "),
-        text(evidence.user_agent.as_deref()),
-        evidence.method.to_string(),
-        evidence.url.to_string(),
-        evidence
-            .status
-            .map(|status| status.to_string())
-            .unwrap_or_default(),
-        text(rule.map(|rule| &*rule.group)),
-        text(rule.map(|rule| &*rule.text)),
-        rule.map(|rule| rule.line.to_string()).unwrap_or_default(),
-        text(robots.map(|robots| &*robots.url)),
-        text(robots.map(|robots| &*robots.state)),
-        text(robots.and_then(|robots| robots.fetched_at.as_deref())),
-        text(robots.and_then(|robots| robots.sha256.as_deref())),
-        text(
-            evidence
-                .overridden
-                .as_ref()
-                .map(|overridden| &*overridden.id),
-        ),
-        seen.map(|seen| time_text(seen.time)).unwrap_or_default(),
-        text(seen.map(|seen| &*seen.by)),
-        text(seen.map(|seen| &*seen.note)),
-    ]
-}
-
-/// Rows of cells as CSV (RFC 4180), each cell harmless to a spreadsheet.
-pub(super) fn cells<R: IntoIterator<Item = String>>(
-    rows: impl Iterator<Item = R>,
-) -> Result<Vec<u8>, String> {
-    let mut writer = csv::WriterBuilder::new()
-        .terminator(csv::Terminator::CRLF)
-        .from_writer(Vec::new());
-    for row in rows {
-        let row = row.into_iter().map(harmless);
-        writer
-            .write_record(row.map(String::into_bytes))
-            .map_err(|error| error.to_string())?;
-    }
-    writer.into_inner().map_err(|error| error.to_string())
-}
-
-/// A cell that a spreadsheet does not take for a formula, nor a terminal for orders. What crawlers and sites send stands
-/// in these: a User-Agent of `=HYPERLINK(…)` must not become one on the desk of whoever opens the file.
-fn harmless(cell: String) -> String {
-    let is_formula = matches!(
-        cell.bytes().next(),
-        Some(b'=' | b'+' | b'-' | b'@' | b'\t' | b'\r')
-    );
-    let cell = match printable(&cell) {
-        Cow::Borrowed(_) => cell,
-        Cow::Owned(shown) => shown,
-    };
-    if is_formula {
-        return format!("'{cell}");
-    }
-    cell
 }
 
 #[cfg(test)]

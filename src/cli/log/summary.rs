@@ -1,7 +1,7 @@
 //! Decisions counted.
 
-use super::sheet::cells;
 use super::{Format, Key};
+use crate::audit::cells::cells;
 use crate::audit::json::Object;
 use crate::audit::time_text;
 use crate::cli::screen::printable;

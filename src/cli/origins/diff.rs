@@ -7,9 +7,9 @@ use similar::TextDiff;
 
 use super::NOTHING;
 use super::show::as_seen;
+use crate::admin::query::when::{Edge, moment};
 use crate::audit::time_text;
 use crate::cli::screen::say;
-use crate::cli::when::{Edge, moment};
 use crate::clock::Moment;
 use crate::robots::memory::hex;
 use crate::store::{Fetch, OriginMemory, Sha256, Store};

@@ -2,22 +2,27 @@
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 
 use super::diff::{self, Point};
-use super::list::{Entry, about, ago, lives, to_come};
 use super::{NOTHING, origin};
+use crate::admin;
+use crate::admin::view::{FetchEntry, OriginEntry};
 use crate::audit::time_text;
 use crate::cli::screen::{printable, say};
 use crate::clock::Moment;
-use crate::config::Config;
+use crate::config::{Config, CrawlDelay, format_duration};
+use crate::pace::{InForce, Pace, Source};
 use crate::rep::{Field, Origin};
-use crate::robots::access::{Absence, Cause};
 use crate::robots::memory::{awake, hex};
 use crate::robots::snapshot::Snapshot;
-use crate::robots::state::{Stance, State};
+use crate::robots::state::State;
+use crate::robots::wish::Wish;
+use crate::robots::words::{about, ago, cause, lives, stance, to_come};
 use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, Remembered, Store};
 
 /// Which origin, and what of it.
@@ -72,14 +77,16 @@ pub(super) async fn show(
     let shown = fetches.get(..args.history).unwrap_or(&fetches);
     let text = if args.json {
         let entry = Report {
-            entry: Entry::of(&found),
-            stance: stance(&state, config, now).0,
+            entry: OriginEntry::of(&found),
+            stance: stance(&state, &config.robots.timing.profile, now).0,
+            pace: Pace::planned(&config.pace, wish(&state, config).as_deref()).map(PaceEntry::of),
             file,
             history: shown.iter().map(FetchEntry::of).collect(),
         };
         serde_json::to_string(&entry).map_err(|error| error.to_string())? + "\n"
     } else {
-        sheet(&found, &state, &file, shown, config, now)
+        let trouble = trouble(origin, config).await;
+        sheet(&found, &state, &file, shown, (config, trouble), now)
     };
     say(text.as_bytes())?;
     Ok(0)
@@ -115,29 +122,6 @@ pub(super) fn as_seen(text: &[u8]) -> Vec<u8> {
         tabbed.join("\t") + "\n"
     });
     lines.collect::<String>().into_bytes()
-}
-
-/// What requests meet now: a name, and what there is to say of it.
-fn stance(state: &State, config: &Config, now: Moment) -> (&'static str, String) {
-    let profile = &config.robots.timing.profile;
-    let since = state.outage().map(|outage| outage.since);
-    match state.stance(now, profile) {
-        Stance::Unknown => ("unknown", "the next request fetches it first".to_owned()),
-        Stance::Rules(_) if matches!(state, State::Unreachable { .. }) => {
-            ("rules", "the last good copy decides".to_owned())
-        }
-        Stance::Rules(_) => ("rules", "its rules decide".to_owned()),
-        Stance::AllowAll => ("allow_all", "no restrictions".to_owned()),
-        Stance::DisallowAll { .. } => {
-            let mut text = "complete disallow".to_owned();
-            if let Some(end) = since.map(|since| since + profile.disallow_for)
-                && end > now
-            {
-                let _ = write!(text, " until {} ({})", time_text(end), to_come(end, now));
-            }
-            ("disallow_all", text)
-        }
-    }
 }
 
 /// What stands in a robots.txt beside its rules.
@@ -194,44 +178,90 @@ impl File {
 }
 
 #[derive(Debug, Serialize)]
-struct Report<'a> {
+struct Report {
     #[serde(flatten)]
-    entry: Entry,
+    entry: OriginEntry,
     stance: &'static str,
+    pace: Option<PaceEntry>,
     #[serde(flatten)]
     file: File,
-    history: Vec<FetchEntry<'a>>,
+    history: Vec<FetchEntry>,
 }
 
+/// The pace that the origin is asked in, while it is in no trouble.
 #[derive(Debug, Serialize)]
-struct FetchEntry<'a> {
-    time: String,
-    duration_ms: u64,
-    result: &'a str,
-    cause: Option<&'a str>,
-    status: Option<u16>,
-    hops: &'a [String],
-    sha256: Option<String>,
-    fields: serde_json::Map<String, serde_json::Value>,
+struct PaceEntry {
+    interval_ms: u64,
+    source: &'static str,
+    clamped: bool,
 }
 
-impl FetchEntry<'_> {
-    fn of(fetch: &Fetch) -> FetchEntry<'_> {
-        let fields = fetch.fields.iter();
-        FetchEntry {
-            time: time_text(fetch.time),
-            duration_ms: u64::try_from(fetch.duration.as_millis()).unwrap_or(u64::MAX),
-            result: &fetch.result,
-            cause: fetch.cause.as_deref(),
-            status: fetch.status,
-            hops: &fetch.hops,
-            sha256: fetch.sha256.as_ref().map(hex),
-            fields: fields
-                .map(|(name, value)| (name.clone(), value.as_str().into()))
-                .collect(),
+impl PaceEntry {
+    fn of(pace: InForce) -> PaceEntry {
+        PaceEntry {
+            interval_ms: u64::try_from(pace.interval.as_millis()).unwrap_or(u64::MAX),
+            source: pace.source.as_str(),
+            clamped: pace.clamped,
         }
     }
 }
+
+/// What the robots.txt asks of the crawler that is configured; without one, of any.
+fn wish(state: &State, config: &Config) -> Option<Arc<Wish>> {
+    state.snapshot()?.wish(&config.agent.product_tokens)
+}
+
+/// The interval of an origin in trouble, which only a running process knows.
+async fn trouble(origin: &Origin, config: &Config) -> Option<Duration> {
+    let socket = config.admin.socket.as_ref()?;
+    let asked = admin::Request::Pace {
+        origin: origin.to_string(),
+    };
+    match admin::ask(socket, &asked, PATIENCE).await {
+        Ok(admin::Answer::Pace {
+            interval_ms: Some(millis),
+            source: Some(source),
+        }) if source == Source::Backoff.as_str() => Some(Duration::from_millis(millis)),
+        // None, or nobody to ask.
+        _ => None,
+    }
+}
+
+/// The pace in words: what is in force, and what the robots.txt asks for beside it.
+fn pace(state: &State, config: &Config) -> String {
+    let wish = wish(state, config);
+    let in_force = Pace::planned(&config.pace, wish.as_deref());
+    let mut text = match in_force {
+        None => "as many requests as come".to_owned(),
+        Some(pace) => format!("one request every {}", format_duration(pace.interval)),
+    };
+    if in_force.is_some_and(|pace| pace.source == Source::Own) {
+        text.push_str(" ([pace] requests_per_second)");
+    }
+    if let Some(most) = config.pace.concurrency {
+        let _ = write!(text, ", {most} at a time ([pace] concurrency)");
+    }
+    if let Some(wish) = wish {
+        let kept = match in_force {
+            Some(pace) if pace.clamped => " shortened by [pace] max_crawl_delay",
+            Some(pace) if pace.source != Source::Own => " kept",
+            _ if config.pace.crawl_delay == CrawlDelay::Record => {
+                " not kept ([pace] crawl_delay = \"record\")"
+            }
+            _ => " kept: that is less",
+        };
+        let interval = format_duration(wish.interval);
+        let (field, line, group) = (wish.field.as_str(), wish.line, &wish.group);
+        let _ = write!(
+            text,
+            "; {group} is asked for {interval} ({field}, line {line}),{kept}"
+        );
+    }
+    text
+}
+
+/// How long a running process may take to tell.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Names in a list; more than these are counted.
 const NAMED: usize = 20;
@@ -242,7 +272,7 @@ fn sheet(
     state: &State,
     file: &File,
     fetches: &[Fetch],
-    config: &Config,
+    (config, trouble): (&Config, Option<Duration>),
     now: Moment,
 ) -> String {
     let mut sheet = Sheet(format!("{}\n", found.origin));
@@ -253,7 +283,18 @@ fn sheet(
         "state",
         &format!("{}: {}", state.name(), about(&found.state)),
     );
-    sheet.line("requests", &stance(state, config, now).1);
+    sheet.line(
+        "requests",
+        &stance(state, &config.robots.timing.profile, now).1,
+    );
+    sheet.line("pace", &pace(state, config));
+    if let Some(interval) = trouble {
+        let interval = format_duration(interval);
+        let text = format!(
+            "asked once in {interval} for now: it wants that, is slow or cannot be reached"
+        );
+        sheet.line("in trouble", &text);
+    }
     if let Some(copy) = found.state.copy() {
         sheet.line(
             "robots",
@@ -346,13 +387,4 @@ impl Sheet {
             let _ = writeln!(self.0, "    {}", printable(&text)); // a String takes all
         }
     }
-}
-
-/// A cause's code in words.
-fn cause(code: &str, result: &str) -> String {
-    let words = match result {
-        "unavailable" => Absence::from_code(code).map(|why| why.to_string()),
-        _ => Cause::from_code(code).map(|cause| cause.to_string()),
-    };
-    words.unwrap_or_else(|| code.to_owned())
 }

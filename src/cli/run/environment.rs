@@ -67,12 +67,11 @@ impl PrivateFiles {
         let roots = trust::public_roots()
             .with_files(&tls.extra_roots)
             .map_err(io::Error::other)?;
-        fs::write(&files.ca, authority.certificate_pem())?;
+        let trusted = authority.trusted_pem();
+        fs::write(&files.ca, &trusted)?;
         roots
-            .write_bundle(&files.bundle, authority.certificate_pem())
-            .and_then(|()| {
-                roots.write_truststore(&files.truststore, authority.certificate_der(), now)
-            })
+            .write_bundle(&files.bundle, &trusted)
+            .and_then(|()| roots.write_truststore(&files.truststore, &authority.trusted_der(), now))
             .map_err(io::Error::other)?;
         fs::write(&files.wgetrc, wgetrc(users_wgetrc(), &files.bundle))?;
         fs::write(&files.node, NODE)?;

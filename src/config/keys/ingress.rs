@@ -7,21 +7,19 @@ use ipnet::IpNet;
 use super::super::{
     AgentConfig, KIB, Limits, Listen, MIB, format_bytes, hours,
     read::{Refusal, Section},
-    values::{boolean, bytes, duration, integer, list, one_or_list, text},
+    values::{boolean, bytes, choice, duration, integer, list, one_or_list, text, unless},
 };
-use super::TIMEOUT;
+use super::{MISMATCH, TIMEOUT, UNLIMITED};
 use crate::rep::ProductToken;
 use std::time::Duration;
 
-pub(super) fn listen(mut section: Section<'_, '_>, to: &mut Listen) {
+/// Without `has_others`, nobody could connect if `[listen]` named no address.
+pub(super) fn listen(mut section: Section<'_, '_>, has_others: bool, to: &mut Listen) {
     section.set("address", &mut to.addresses, |value| {
-        let addresses = one_or_list(text(|text| {
-            text.parse::<SocketAddr>().map_err(
-                |_| "expected an IP address and a port: \"127.0.0.1:8118\", \"[::1]:8118\"",
-            )
-        }))(value)?;
-        if addresses.is_empty() {
-            return Err(Refusal::new(value, "expected at least one address"));
+        let addresses = one_or_list(text(socket_address))(value)?;
+        if addresses.is_empty() && !has_others {
+            let why = "expected at least one address, or a [[listener]]";
+            return Err(Refusal::new(value, why));
         }
         Ok(addresses)
     });
@@ -30,6 +28,11 @@ pub(super) fn listen(mut section: Section<'_, '_>, to: &mut Listen) {
     let holds = to.addresses.iter().all(|address| to.may_listen_on(address));
     section.require(holds, &["address"], || Listen::EXPOSED.to_owned());
     section.finish();
+}
+
+pub(super) fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse()
+        .map_err(|_| "expected an IP address and a port: \"127.0.0.1:8118\", \"[::1]:8118\"")
 }
 
 /// A network, or an address that stands for itself alone.
@@ -42,7 +45,15 @@ pub(super) fn network(text: &str) -> Result<IpNet, &'static str> {
 
 pub(super) fn limits(mut section: Section<'_, '_>, to: &mut Limits) {
     section.set("connections", &mut to.connections, integer(1..=1_000_000));
+    let most = || unless(UNLIMITED, integer(1..=1_000_000));
+    let per_client = &mut to.connections_per_client;
+    section.set("connections_per_client", per_client, most());
+    section.set("requests", &mut to.requests, most());
+    section.set("requests_per_client", &mut to.requests_per_client, most());
     section.set("header_timeout", &mut to.header_timeout, duration(TIMEOUT));
+    section.set("body_timeout", &mut to.body_timeout, duration(TIMEOUT));
+    section.set("body_rate", &mut to.body_rate, integer(0..=1_000_000));
+    section.set("header_fields", &mut to.header_fields, integer(8..=1_000));
     section.set("idle_timeout", &mut to.idle_timeout, duration(TIMEOUT));
     let head = KIB as u64..=MIB as u64;
     section.set("header_bytes", &mut to.header_bytes, bytes(head));
@@ -67,5 +78,7 @@ pub(super) fn limits(mut section: Section<'_, '_>, to: &mut Limits) {
 pub(super) fn agent(mut section: Section<'_, '_>, to: &mut AgentConfig) {
     let token = text(ProductToken::new);
     section.set("product_tokens", &mut to.product_tokens, one_or_list(token));
+    section.set("mismatch", &mut to.mismatch, choice(&MISMATCH));
+    section.set("require_identity", &mut to.require_identity, boolean);
     section.finish();
 }

@@ -1,16 +1,19 @@
 //! `[log]`, `[store]`, `[audit]`, `[admin]`: what is kept, and who may look.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use tracing_subscriber::EnvFilter;
 
 use super::super::{
-    AdminConfig, AuditConfig, KIB, LogConfig, MIB, StoreConfig, days, hours,
+    AdminConfig, AuditConfig, KIB, LogConfig, MIB, StoreConfig, days,
+    host::canonical_host,
+    hours,
     read::Section,
     secs,
-    values::{boolean, bytes, choice, duration, integer, path, text, unless},
+    values::{boolean, bytes, choice, duration, integer, one_or_list, path, text, unless},
 };
-use super::{DURABILITY, FOREVER, ON_FAILURE, RECORDED, SYNCHRONOUS, UNLIMITED};
+use super::{DURABILITY, FOREVER, LOG_FORMATS, ON_FAILURE, RECORDED, SYNCHRONOUS, UNLIMITED};
 
 pub(super) fn log(mut section: Section<'_, '_>, base: &Path, to: &mut LogConfig) {
     section.set("decisions", &mut to.decisions, choice(&RECORDED));
@@ -29,6 +32,7 @@ pub(super) fn log(mut section: Section<'_, '_>, base: &Path, to: &mut LogConfig)
     section.set("on_failure", &mut to.on_failure, choice(&ON_FAILURE));
     section.set("redact_query", &mut to.redact_query, boolean);
     section.set("level", &mut to.level, text(level));
+    section.set("format", &mut to.format, choice(&LOG_FORMATS));
     section.finish();
 }
 
@@ -62,7 +66,28 @@ pub(super) fn admin(mut section: Section<'_, '_>, base: &Path, to: &mut AdminCon
         }
         unless("", path(base))(value)
     });
+    section.set("address", &mut to.address, |value| {
+        if value.get_ref().as_bool() == Some(false) {
+            return Ok(None);
+        }
+        unless("", text(admin_address))(value)
+    });
+    section.set("token_file", &mut to.token_file, unless("", path(base)));
+    section.set("hosts", &mut to.hosts, one_or_list(text(admin_host)));
+    section.set("connections", &mut to.connections, integer(1..=100_000));
+    section.require(to.is_guarded(), &["address"], || {
+        AdminConfig::EXPOSED.to_owned()
+    });
     section.finish();
+}
+
+fn admin_address(text: &str) -> Result<SocketAddr, &'static str> {
+    let expected = "expected an IP address and a port, \"127.0.0.1:8119\" or \"[::1]:8119\"";
+    text.parse().map_err(|_| expected)
+}
+
+fn admin_host(text: &str) -> Result<String, &'static str> {
+    canonical_host(text).ok_or("expected a host name without port: \"crawlgate.intranet.example\"")
 }
 
 /// A filter of messages. A word alone must be a level: `EnvFilter` would take any other for the name of a target, and

@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::super::{
     PaceConfig, hours,
     read::Section,
-    values::{duration, integer, number, unless},
+    secs,
+    values::{boolean, choice, duration, integer, number, unless},
 };
-use super::UNLIMITED;
+use super::{CRAWL_DELAY, ONE_MS, UNLIMITED};
 
 pub(super) fn pace(mut section: Section<'_, '_>, to: &mut PaceConfig) {
     section.set(
@@ -18,9 +19,29 @@ pub(super) fn pace(mut section: Section<'_, '_>, to: &mut PaceConfig) {
     );
     section.set("burst", &mut to.burst, integer(1..=1_000_000));
     section.set(
+        "concurrency",
+        &mut to.concurrency,
+        unless(UNLIMITED, integer(1..=1_000_000)),
+    );
+    section.set("per_address", &mut to.per_address, boolean);
+    section.set("crawl_delay", &mut to.crawl_delay, choice(&CRAWL_DELAY));
+    section.set(
+        "max_crawl_delay",
+        &mut to.max_crawl_delay,
+        duration(ONE_MS..=hours(24)),
+    );
+    section.set("backoff", &mut to.backoff, boolean);
+    section.set(
+        "backoff_max",
+        &mut to.backoff_max,
+        // Below a second nothing is left of "later".
+        duration(secs(1)..=hours(24)),
+    );
+    section.set(
         "max_hold",
         &mut to.max_hold,
         duration(Duration::ZERO..=hours(24)),
     );
+    section.set("max_held", &mut to.max_held, integer(2..=1_000_000));
     section.finish();
 }

@@ -11,6 +11,7 @@ use super::super::{
 };
 use super::{
     FINALLY, FOREVER, LEAST_REDIRECTS, LEAST_SIZE_LIMIT, MEMORY, ONE_MS, PROFILES, SPAN, TIMEOUT,
+    UNLIMITED,
 };
 
 pub(super) fn robots<'t>(
@@ -32,6 +33,12 @@ pub(super) fn robots<'t>(
         duration(TIMEOUT),
     );
     section.set("fetch_timeout", &mut to.fetch_timeout, duration(TIMEOUT));
+    section.set("max_fetches", &mut to.max_fetches, integer(1..=100_000));
+    section.set(
+        "fetches_per_second",
+        &mut to.fetches_per_second,
+        unless(UNLIMITED, number(0.01..=1_000_000.0)),
+    );
     section.set("hold", &mut to.hold, duration(TIMEOUT));
     section.set("lenient", &mut to.lenient, boolean);
     section.set("path_guard", &mut to.path_guard, boolean);

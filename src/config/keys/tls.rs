@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::super::{
-    HostPattern, TlsConfig, days,
+    HostPattern, Subtree, TlsConfig, days,
     read::Section,
     secs,
     values::{duration, integer, list, one_or_list, path, text},
@@ -23,5 +23,7 @@ pub(super) fn tls(mut section: Section<'_, '_>, base: &Path, to: &mut TlsConfig)
     section.set("leaf_cache", &mut to.leaf_cache, integer(1..=10_000_000));
     section.set("tunnel", &mut to.tunnel, list(text(HostPattern::new)));
     section.set("extra_roots", &mut to.extra_roots, one_or_list(path(base)));
+    let constraints = list(text(Subtree::new));
+    section.set("name_constraints", &mut to.name_constraints, constraints);
     section.finish();
 }

@@ -29,7 +29,54 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
         (
             "a key like none",
             "[agent]\ncolour = 'red'",
-            "config.toml:2: [agent] colour = 'red': unknown key; known here: product_tokens",
+            "config.toml:2: [agent] colour = 'red': unknown key; known here: mismatch, product_tokens, require_identity",
+        ),
+        (
+            "a client without a name",
+            "[[client]]\nnetworks = '10.0.0.0/8'",
+            "config.toml:2: [[client]] name is missing",
+        ),
+        (
+            "two clients of one name",
+            "[[client]]\nname = 'a'\nnetworks = '10.0.0.0/8'\n[[client]]\nname = 'a'",
+            "config.toml:5: [[client]] name = 'a': another client has this name",
+        ),
+        (
+            "a client behind one for everybody",
+            "[[client]]\nname = 'a'\n[[client]]\nname = 'b'",
+            "config.toml:4: [[client]] name = 'b': never reached: \"a\", before it, has no condition and fits everybody; \
+             put that one last",
+        ),
+        (
+            "a condition that nobody meets",
+            "[[client]]\nname = 'a'\nnetworks = []",
+            "config.toml:3: [[client]] networks = []: expected at least one; leave the key out where it is no condition",
+        ),
+        (
+            "a name that no user can have",
+            "[[client]]\nname = 'a:b'",
+            "config.toml:2: [[client]] name = 'a:b': expected a name of 1 to 64 of a-z, 0-9, \"-\", \"_\" and \".\": \
+             \"news\", \"fleet-7\"",
+        ),
+        (
+            "a listener that there is not",
+            "[[listener]]\nname = 'fleet'\nunix = 'a.sock'\n[[client]]\nname = 'a'\nlisteners = ['fleet', 'fleat']",
+            "config.toml:6: [[client]] listeners = 'fleat': no [[listener]] has this name",
+        ),
+        (
+            "a burst without a rate",
+            "[[client]]\nname = 'a'\nburst = 2",
+            "config.toml:3: [[client]] burst = 2: it goes with requests_per_second",
+        ),
+        (
+            "a quota of nothing",
+            "[[client]]\nname = 'a'\nquota = { per = '1d' }",
+            "config.toml:3: [client.quota] per = '1d': name requests, bytes or both",
+        ),
+        (
+            "a quota without a span",
+            "[[client]]\nname = 'a'\nquota = { requests = 1 }",
+            "config.toml:3: [client.quota] per is missing",
         ),
         (
             "a misspelt section",
@@ -50,6 +97,24 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
             "a value where a section stands",
             "robots = true",
             "config.toml:1: robots: a section is written [robots]",
+        ),
+        (
+            "a console that everybody reaches",
+            "[admin]\naddress = '10.0.0.1:8119'",
+            "config.toml:2: [admin] address = '10.0.0.1:8119': reachable from other machines; name a file for the token that \
+             they must show, token_file = \"admin.token\", or listen on 127.0.0.1 and reach it by ssh -L",
+        ),
+        (
+            "a console without a port",
+            "[admin]\naddress = '127.0.0.1'",
+            "config.toml:2: [admin] address = '127.0.0.1': expected an IP address and a port, \"127.0.0.1:8119\" or \
+             \"[::1]:8119\", or \"\"",
+        ),
+        (
+            "a console's name with its port",
+            "[admin]\nhosts = ['gate.example:8119']",
+            "config.toml:2: [admin] hosts = 'gate.example:8119': expected a host name without port: \
+             \"crawlgate.intranet.example\"",
         ),
         (
             "no place to allow",
@@ -127,6 +192,26 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
             "config.toml:2: [robots] jitter = nan: expected a number from 0 to 1",
         ),
         (
+            "an origin that may never be asked",
+            "[pace]\nconcurrency = 0",
+            "config.toml:2: [pace] concurrency = 0: expected a whole number from 1 to 1000000, or \"unlimited\"",
+        ),
+        (
+            "a crawl delay that is neither",
+            "[pace]\ncrawl_delay = true",
+            "config.toml:2: [pace] crawl_delay = true: not one of \"honour\", \"record\"",
+        ),
+        (
+            "a rest shorter than the shortest",
+            "[pace]\nbackoff_max = \"500ms\"",
+            "config.toml:2: [pace] backoff_max = \"500ms\": expected a duration such as \"30s\" or \"1h30m\", from \"1s\" to \"24h\"",
+        ),
+        (
+            "no fetch at all",
+            "[robots]\nmax_fetches = 0",
+            "config.toml:2: [robots] max_fetches = 0: expected a whole number from 1 to 100000",
+        ),
+        (
             "a rate of zero",
             "[pace]\nrequests_per_second = 0",
             "config.toml:2: [pace] requests_per_second = 0: expected a number from 0.00001 to 1000000, or \"unlimited\"",
@@ -172,12 +257,66 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
         (
             "no address at all",
             "[listen]\naddress = []",
-            "config.toml:2: [listen] address = []: expected at least one address",
+            "config.toml:2: [listen] address = []: expected at least one address, or a [[listener]]",
+        ),
+        (
+            "a listener without a place",
+            "[[listener]]\nname = 'fleet'",
+            "config.toml:2: [[listener]] address is missing",
+        ),
+        (
+            "a listener in two places",
+            "[[listener]]\nname = 'fleet'\naddress = '127.0.0.1:1'\nunix = 'a.sock'",
+            "config.toml:4: [[listener]] unix = 'a.sock': a listener has an address or a Unix socket; make two of it",
+        ),
+        (
+            "two listeners of one name",
+            "[[listener]]\nname = 'a'\nunix = 'a'\n[[listener]]\nname = 'a'\nunix = 'b'",
+            "config.toml:5: [[listener]] name = 'a': another listener has this name",
+        ),
+        (
+            "a listener that others reach",
+            "[[listener]]\nname = 'fleet'\naddress = '192.0.2.1:8118'\ntls = true\nnames = 'proxy.example'",
+            "config.toml:3: [[listener]] address = '192.0.2.1:8118': reachable from other machines; name the networks \
+             that may use it, allow = [\"10.0.0.0/8\"], or let everybody in with open = true",
+        ),
+        (
+            "TLS without a certificate",
+            "[[listener]]\nname = 'fleet'\naddress = '127.0.0.1:1'\ntls = true",
+            "config.toml:4: [[listener]] tls = true: name a certificate with cert and key, or what the local CA mints \
+             one for, names = [\"proxy.example\"]",
+        ),
+        (
+            "half a certificate",
+            "[[listener]]\nname = 'fleet'\naddress = '127.0.0.1:1'\ntls = true\ncert = 'a.pem'",
+            "config.toml:5: [[listener]] cert = 'a.pem': a certificate and its key go together; set both or neither",
+        ),
+        (
+            "a certificate without TLS",
+            "[[listener]]\nname = 'fleet'\nunix = 'a'\nnames = ['proxy.example']",
+            "config.toml:4: [[listener]] names = ['proxy.example']: it goes with tls = true",
+        ),
+        (
+            "permissions that are none",
+            "[[listener]]\nname = 'fleet'\nunix = 'a'\nmode = '0888'",
+            "config.toml:4: [[listener]] mode = '0888': expected permissions as chmod takes them: \"0600\", \"0660\"",
+        ),
+        (
+            "balancers that may speak for nobody",
+            "[[listener]]\nname = 'fleet'\naddress = '127.0.0.1:1'\nproxy_protocol_from = '10.0.0.5'",
+            "config.toml:4: [[listener]] proxy_protocol_from = '10.0.0.5': name the networks of the crawlers that they \
+             may speak for, allow = [\"10.0.0.0/8\"], or let everybody in with open = true",
         ),
         (
             "half a CA",
             "[tls]\nca_key = 'ca.key'",
             "config.toml:2: [tls] ca_key = 'ca.key': ca_cert and ca_key belong together: set both or neither",
+        ),
+        (
+            "a pattern for a subtree",
+            "[tls]\nname_constraints = ['*.example.com']",
+            "config.toml:2: [tls] name_constraints = '*.example.com': expected a domain, which stands for itself and all \
+             below it (\"example.com\", \".example\"), or a network (\"10.0.0.0/8\", \"2001:db8::/32\", \"192.0.2.7\")",
         ),
         (
             "a home that nobody expands",
@@ -226,6 +365,23 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
             "[[override]]\norigin = 'https://a.example'\naction = 'deny'\nby = 'a'\nreason = 'b'\nuntil = '2026-02-30'",
             "config.toml:6: [[override]] until = '2026-02-30': expected a day, \"2026-12-31\" (it ends with that day, \
              UTC), or a time, \"2026-12-31T12:00:00Z\"",
+        ),
+        (
+            "a collector that is no URL",
+            "[telemetry]\notlp_endpoint = 'collector:4318'",
+            "config.toml:2: [telemetry] otlp_endpoint = 'collector:4318': expected the URL of an OpenTelemetry collector \
+             that takes OTLP over HTTP, without credentials (they belong into headers_file) and query: \
+             \"http://127.0.0.1:4318\", \"https://otlp.example\", or \"\"",
+        ),
+        (
+            "a share of more than all",
+            "[telemetry]\nsample = 2",
+            "config.toml:2: [telemetry] sample = 2: expected a number from 0 to 1",
+        ),
+        (
+            "messages in a format that there is not",
+            "[log]\nformat = 'xml'",
+            "config.toml:2: [log] format = 'xml': not one of \"text\", \"json\"",
         ),
         (
             "a store that keeps next to nothing",

@@ -6,6 +6,7 @@ use http::header::{
     LAST_MODIFIED, LOCATION, RETRY_AFTER,
 };
 
+use crate::audit::public_url;
 use crate::clock::Moment;
 use crate::robots::access::AccessResult;
 use crate::store;
@@ -58,7 +59,14 @@ impl Trace {
         self.status = Some(status);
         self.fields = KEPT
             .iter()
-            .filter_map(|name| Some((name.as_str().to_owned(), value(headers, name)?)))
+            .filter_map(|name| {
+                let value = value(headers, name)?;
+                let value = match *name {
+                    LOCATION => without_userinfo(&value),
+                    _ => value,
+                };
+                Some((name.as_str().to_owned(), value))
+            })
             .collect();
     }
 
@@ -94,6 +102,18 @@ fn value(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
         value.push_str(&String::from_utf8_lossy(line.as_bytes()));
     }
     Some(bounded(&value))
+}
+
+/// A reference without who it says we are: credentials that an origin hands out stand in no store.
+fn without_userinfo(reference: &str) -> String {
+    // Without a scheme, the authority begins with the slashes.
+    let (relative, url) = match reference.starts_with("//") {
+        true => ("x:", format!("x:{reference}")),
+        false => ("", reference.to_owned()),
+    };
+    let shown = public_url(url.as_bytes(), false);
+    let shown = String::from_utf8_lossy(&shown).into_owned();
+    shown.strip_prefix(relative).unwrap_or(&shown).to_owned()
 }
 
 fn bounded(text: &str) -> String {
@@ -184,5 +204,17 @@ mod tests {
         let short = headers(&[("cache-control", "a"), ("cache-control", "b")]);
         trace.answered(200, &short);
         assert_eq!(trace.fields[0].1, "a, b");
+    }
+
+    #[test]
+    fn a_location_is_kept_without_credentials() {
+        for (location, kept) in [
+            ("http://u:secret@b.example/r?q", "http://b.example/r?q"),
+            ("//u:secret@b.example/r", "//b.example/r"),
+            ("/a@b", "/a@b"),
+            ("r", "r"),
+        ] {
+            assert_eq!(without_userinfo(location), kept);
+        }
     }
 }

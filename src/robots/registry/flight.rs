@@ -87,7 +87,7 @@ impl Flight {
         };
         if goes_on {
             self.stage = Stage::Fetching;
-            let config = Arc::clone(&shared.settings.load().config);
+            let config = Arc::clone(&shared.settings.load().ours.config);
             let fetching = (shared.fetch)(self.origin.clone(), user_agent, config);
             let (result, fetch) = fetching.await;
             self.land(result, Some(fetch));
@@ -102,7 +102,7 @@ impl Flight {
         let Some(memory) = self.shared.memory.as_ref().filter(|_| !is_done) else {
             return Recalled::Before;
         };
-        let config = Arc::clone(&self.shared.settings.load().config);
+        let config = Arc::clone(&self.shared.settings.load().ours.config);
         let recalled = memory.recall(&self.origin, &config).await;
         let mut slot = self.entry.slot.lock();
         let now = self.shared.clock.now();
@@ -127,7 +127,8 @@ impl Flight {
     fn land(&mut self, result: AccessResult, fetch: Option<store::Fetch>) {
         self.stage = Stage::Landed;
         tell(&self.origin, &result);
-        let config = Arc::clone(&self.shared.settings.load().config);
+        self.shared.counts.fetched(&result, fetch.as_ref());
+        let config = Arc::clone(&self.shared.settings.load().ours.config);
         let mut slot = self.entry.slot.lock();
         let now = self.shared.clock.now();
         // First, so that whatever goes wrong below cannot leave a flight up that never lands.

@@ -427,7 +427,7 @@ async fn a_thousand_who_doubt_the_same_wait_for_one_fetch() {
     lab.end(down());
     let seen = lab.registry.view(&a, None).await.state;
     let mut views: Vec<_> = (0..1000)
-        .map(|_| Box::pin(lab.registry.doubt(&a, &seen, None)))
+        .map(|_| Box::pin(lab.registry.doubt(&a, &seen, None, None)))
         .collect();
     for view in &mut views {
         assert!(poll(view).is_pending());
@@ -437,7 +437,7 @@ async fn a_thousand_who_doubt_the_same_wait_for_one_fetch() {
         assert_eq!(file_of(&view.await.stance), Some(1));
     }
     // Who comes later has seen what does not stand any more.
-    let late = lab.registry.doubt(&a, &seen, None).await;
+    let late = lab.registry.doubt(&a, &seen, None, None).await;
     assert_eq!(file_of(&late.stance), Some(1));
     assert_eq!(lab.fetches(), 2);
 }

@@ -68,7 +68,7 @@ pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection
 /// Reads one row by way of each table and each index: who could not be found by or written to is better told now than by
 /// every request.
 fn probe(connection: &Connection) -> Result<(), Failure> {
-    const LOOKS: [&str; 16] = [
+    const LOOKS: [&str; 18] = [
         "meta",
         "snapshot NOT INDEXED",
         "snapshot WHERE sha256 >= x''",
@@ -82,6 +82,8 @@ fn probe(connection: &Connection) -> Result<(), Failure> {
         "decision NOT INDEXED",
         "decision INDEXED BY decision_time WHERE time >= 0",
         "acknowledgement NOT INDEXED",
+        "hourly",
+        "origin INDEXED BY origin_state WHERE state >= ''",
         "policy",
         "override NOT INDEXED",
         "seal NOT INDEXED",

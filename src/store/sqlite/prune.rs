@@ -150,6 +150,7 @@ fn decisions(
         return Ok(0);
     };
     transaction.execute("DELETE FROM decision WHERE seq <= ?1", [integer(seq)])?;
+    super::hours::prune(transaction)?;
     // Seals of heads that are gone: their word is in the one that follows, which says what it begins with.
     transaction.execute("DELETE FROM seal WHERE seq <= ?1", [integer(seq)])?;
     let now = not_before_last(transaction, now)?;

@@ -42,10 +42,17 @@ pub(super) fn origins(
     connection: &Connection,
     query: &OriginQuery,
 ) -> Result<Vec<OriginMemory>, Failure> {
-    let mut statement = connection.prepare_cached(
-        "SELECT * FROM origin WHERE origin > :after AND (:state IS NULL OR state = :state) \
-         AND (:containing IS NULL OR instr(origin, :containing) > 0) ORDER BY origin LIMIT :limit",
-    )?;
+    // Each with the index that serves it.
+    let mut statement = connection.prepare_cached(match query.state {
+        Some(_) => {
+            "SELECT * FROM origin WHERE state = :state AND origin > :after \
+             AND (:containing IS NULL OR instr(origin, :containing) > 0) ORDER BY origin LIMIT :limit"
+        }
+        None => {
+            "SELECT * FROM origin WHERE :state IS NULL AND origin > :after \
+             AND (:containing IS NULL OR instr(origin, :containing) > 0) ORDER BY origin LIMIT :limit"
+        }
+    })?;
     let rows = statement.query(named_params! {
         ":after": query.after.as_deref().unwrap_or_default(),
         ":state": query.state,
@@ -178,10 +185,13 @@ fn bounds(
     query: &DecisionQuery,
     hints: &mut Hints,
 ) -> Result<(u64, u64), Failure> {
-    let (mut least, mut most) = (0, u64::MAX >> 1);
+    let (mut least, mut most) = (
+        query.from.unwrap_or(0),
+        query.to.unwrap_or(u64::MAX).min(u64::MAX >> 1),
+    );
     match (query.after, query.newest_first) {
-        (Some(after), true) => most = after.saturating_sub(1),
-        (Some(after), false) => least = after.saturating_add(1),
+        (Some(after), true) => most = most.min(after.saturating_sub(1)),
+        (Some(after), false) => least = least.max(after.saturating_add(1)),
         (None, _) => {}
     }
     // A record's time is when its exchange began, so records are not quite in the order of their times: the index

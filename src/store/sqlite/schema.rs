@@ -14,7 +14,7 @@ pub(super) const APPLICATION: i32 = 0x6372_6c67;
 
 /// The steps from an empty database to the present schema. The number of those that were taken is the database's
 /// `user_version`. A step that was released is never changed: a new one follows.
-pub(super) const STEPS: &[&str] = &[FIRST];
+pub(super) const STEPS: &[&str] = &[FIRST, SECOND, RECOUNT];
 
 const FIRST: &str = r#"
 CREATE TABLE meta (
@@ -167,6 +167,31 @@ SELECT lower(hex(sha256)) AS sha256, bytes, length(body) AS compressed,
     strftime('%Y-%m-%dT%H:%M:%fZ', last_fetched / 1000.0, 'unixepoch') AS last_fetched,
     (SELECT count(*) FROM origin WHERE origin.sha256 = snapshot.sha256) AS origins
 FROM snapshot;
+"#;
+
+const SECOND: &str = r#"
+-- How many decisions were written of each hour (its start, in milliseconds since the epoch), by what they have in
+-- common: what a chart asks for.
+CREATE TABLE hourly (
+    hour INTEGER NOT NULL,
+    mode TEXT NOT NULL,
+    verdict TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (hour, mode, verdict, reason)
+) STRICT, WITHOUT ROWID;
+
+-- Those that are unreachable are few among many, and looked for.
+CREATE INDEX origin_state ON origin (state, origin);
+"#;
+
+/// Fills `hourly` from the decisions that are there.
+pub(super) const RECOUNT: &str = r#"
+DELETE FROM hourly;
+INSERT INTO hourly
+SELECT time - time % 3600000, coalesce(record->>'mode', ''), coalesce(record->>'verdict', ''),
+    coalesce(record->>'reason', ''), count(*)
+FROM decision WHERE json_valid(record) AND record->>'id' IS NOT NULL GROUP BY 1, 2, 3, 4;
 "#;
 
 /// How far a database is.

@@ -3,12 +3,14 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::open::beside;
 use super::*;
 use crate::store::tests::{ROW, Row, land, landing, record, rows, successful};
+use crate::store::{Kind, Note};
 
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -191,7 +193,7 @@ async fn an_older_store_is_brought_up_to_date_and_a_newer_one_is_left_alone() {
         let error = Sqlite::open(&path, access, Synchronous::Normal).unwrap_err();
         assert_eq!(error.kind, StoreErrorKind::Newer);
         assert!(
-            error.message.contains("schema 2, known here: up to 1"),
+            error.message.contains("schema 4, known here: up to 3"),
             "{error}"
         );
     }
@@ -668,4 +670,69 @@ async fn what_a_kill_left_can_be_read_by_those_who_only_read() {
     fs::copy(beside(&path, "-wal"), beside(&left, "-wal")).unwrap();
     let reader = Sqlite::open(&left, Access::Read, Synchronous::Normal).unwrap();
     assert_eq!(reader.links(0, 10).await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn what_is_noted_of_records_is_kept_as_what_is_read_of_them() {
+    let kept = async |notes: Vec<Note>| {
+        let (_folder, path) = place();
+        let store = open(&path).unwrap();
+        let robots = landing("site.example", successful("User-agent: *\n", NOON), NOON);
+        land(&store, robots).await;
+        let digest: Sha256 = shell(&path)
+            .query_row("SELECT sha256 FROM snapshot", [], |row| row.get(0))
+            .unwrap();
+        let hex: String = digest.iter().map(|octet| format!("{octet:02x}")).collect();
+        let lines = format!(
+            "{{\"time\":\"2026-11-20T12:00:00.001Z\",\"id\":\"1\",\"mode\":\"report\",\"verdict\":\"deny\",\
+             \"reason\":\"robots_disallow\",\"robots\":{{\"sha256\":\"{hex}\"}}}}\n\
+             {{\"time\":\"2026-11-20T12:00:00.002Z\",\"event\":\"records_lost\"}}\n"
+        );
+        let notes = notes.into_iter().map(|note| Note {
+            sha256: note.sha256.map(|_| digest),
+            ..note
+        });
+        let batch = Batch {
+            lines: lines.into_bytes(),
+            notes: notes.collect(),
+            ..Batch::default()
+        };
+        Store::write(&store, batch).await.unwrap();
+        drop(store);
+        let shell = shell(&path);
+        let all = |sql: &str| {
+            let mut statement = shell.prepare(sql).unwrap();
+            let width = statement.column_count();
+            let rows = statement.query_map([], |row| {
+                (0..width)
+                    .map(|at| row.get::<_, rusqlite::types::Value>(at))
+                    .collect::<Result<Vec<_>, _>>()
+            });
+            rows.unwrap().map(Result::unwrap).collect::<Vec<_>>()
+        };
+        [
+            all("SELECT * FROM decision ORDER BY seq"),
+            all("SELECT * FROM hourly"),
+            all("SELECT sha256, last_decision FROM snapshot"),
+        ]
+    };
+    let first = Note {
+        time: NOON + Duration::from_millis(1),
+        kind: Some(Kind {
+            mode: "report",
+            verdict: "deny",
+            reason: "robots_disallow",
+        }),
+        sha256: Some([0; 32]),
+    };
+    let second = Note {
+        time: NOON + Duration::from_millis(2),
+        kind: None,
+        sha256: None,
+    };
+    let read = kept(Vec::new()).await;
+    assert_eq!(read.each_ref().map(Vec::len), [2, 1, 1]);
+    assert_eq!(kept(vec![first, second]).await, read, "noted");
+    // A note too few, which could be of either line: none counts.
+    assert_eq!(kept(vec![second]).await, read, "not all noted");
 }

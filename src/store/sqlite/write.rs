@@ -9,13 +9,14 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehav
 use tracing::{error, warn};
 
 use super::error::Failure;
+use super::hours::Hours;
 use super::rows::{self, integer, number, time};
 use crate::clock::Moment;
 use crate::policy::overrides::Override;
 use crate::robots::memory::at_rest;
 use crate::robots::snapshot::Snapshot;
 use crate::store::filter::{Head, records_of};
-use crate::store::{Acknowledgement, Batch, FETCHES_KEPT, Landing, OriginMemory, Sha256, chain};
+use crate::store::{Acknowledgement, Batch, FETCHES_KEPT, Landing, Note, OriginMemory, Sha256, chain};
 
 /// How well texts are compressed: zstd's own default.
 const LEVEL: i32 = 3;
@@ -42,7 +43,7 @@ pub(super) fn batch(connection: &mut Connection, batch: &Batch) -> Result<(), Fa
         statement.execute(params![&**digest, &**text])?;
     }
     if !batch.lines.is_empty() {
-        records(&transaction, &batch.lines)?;
+        records(&transaction, &batch.lines, &batch.notes)?;
     }
     transaction.commit()?;
     Ok(())
@@ -130,13 +131,21 @@ fn is_kept_whole(connection: &Connection, sha256: Sha256, text: &[u8]) -> Result
 }
 
 /// Adds records to the chain.
-fn records(transaction: &Transaction<'_>, lines: &[u8]) -> Result<(), Failure> {
+fn records(transaction: &Transaction<'_>, lines: &[u8], notes: &[Note]) -> Result<(), Failure> {
+    // Of whoever has noted nothing, each line is read.
+    let is_noted = memchr::memchr_iter(b'\n', lines).count() == notes.len();
+    let mut notes = notes.iter().filter(|_| is_noted);
     let (mut seq, mut hash) = head(transaction)?;
     let mut used: HashMap<Sha256, u64> = HashMap::new();
+    let mut hours = Hours::default();
     {
         let mut add = transaction.prepare_cached("INSERT INTO decision VALUES (?1, ?2, ?3, ?4)")?;
         for record in records_of(lines)? {
-            let facts = Head::of(record)?;
+            let facts = match notes.next() {
+                Some(note) => Head::noted(note),
+                None => Head::of(record)?,
+            };
+            hours.count(&facts);
             seq += 1;
             hash = chain::link(&hash, record.as_bytes());
             add.execute(params![integer(seq), time(facts.time()), hash, record])?;
@@ -145,6 +154,7 @@ fn records(transaction: &Transaction<'_>, lines: &[u8]) -> Result<(), Failure> {
             }
         }
     }
+    hours.write(transaction)?;
     let mut refer =
         transaction.prepare_cached("UPDATE snapshot SET last_decision = ?2 WHERE sha256 = ?1")?;
     for (sha256, seq) in used {

@@ -13,9 +13,8 @@ use serde_json::error::Category;
 
 use super::lines::{LONGEST, Line};
 use crate::agent::Agent;
-use crate::cli::check::document::{NoteOf, notes_of, write};
-use crate::cli::check::{judge, source};
 use crate::config::Config;
+use crate::explain::document::{NoteOf, notes_of, write};
 use crate::policy::Reason;
 use crate::rep::{
     ComparisonPath, Finding, Origin, ParseOptions, Robots, RuleKind, Rules, Scheme, Selection,
@@ -110,10 +109,10 @@ impl Desk {
         let padding = base64::engine::DecodePaddingMode::Indifferent;
         let decoding = NO_PAD.with_decode_padding_mode(padding);
         Ok(Desk {
-            options: source::options(config),
+            options: crate::explain::options(&config.robots),
             path_guard: config.robots.path_guard,
-            default: judge::agent(named, config)?,
-            default_user_agent: judge::user_agent(named),
+            default: crate::explain::agent(named, config)?,
+            default_user_agent: crate::explain::user_agent(named),
             asked: 0,
             last: None,
             decoder: GeneralPurpose::new(&base64::alphabet::STANDARD, decoding),
@@ -140,11 +139,11 @@ impl Desk {
         if question.agent.is_some() || question.user_agent.is_some() {
             return Err("who asks stands in `agents`, a list: [\"ExampleBot\"]".to_owned());
         }
-        let (origin, path) = judge::origin(&question.url)?;
+        let (origin, path) = crate::explain::origin(&question.url)?;
         let agent = match &question.agents {
             None => Arc::clone(&self.default),
             Some(named) if named.is_empty() => Arc::default(),
-            Some(named) => judge::named(named)?,
+            Some(named) => crate::explain::named(named)?,
         };
         let with_notes = question.notes == Some(true);
         let text = match (question.robots, question.robots_base64) {
@@ -165,7 +164,7 @@ impl Desk {
             (None, None) => {
                 let user_agent = match &question.agents {
                     None => self.default_user_agent.clone(),
-                    Some(named) => judge::user_agent(named),
+                    Some(named) => crate::explain::user_agent(named),
                 };
                 return Ok(Asked::ToFetch(Box::new(Fetch {
                     origin,

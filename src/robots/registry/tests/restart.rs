@@ -583,6 +583,10 @@ impl Store for Faulty {
         self.inner.tally(query, key, limit)
     }
 
+    fn hours(&self, since: Moment, until: Moment) -> Pending<'_, Vec<store::Hourly>> {
+        self.inner.hours(since, until)
+    }
+
     fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool> {
         self.inner.acknowledge(id, note)
     }

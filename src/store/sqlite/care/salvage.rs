@@ -344,6 +344,7 @@ fn drop_remains(target: &Connection, tables: &mut [Saved]) -> Result<(), Failure
          DELETE FROM fetch WHERE origin NOT IN (SELECT origin FROM origin);
          DELETE FROM acknowledgement WHERE seq NOT IN (SELECT seq FROM decision);",
     )?;
+    super::super::hours::recount(target)?;
     for saved in tables {
         let text = format!("SELECT count(*) FROM \"{}\"", saved.table);
         let left = number(target.query_row(&text, [], |row| row.get(0))?);

@@ -1,4 +1,4 @@
-//! Times as people write them on a command line. All are UTC, as in the records.
+//! Times as people write them. All are UTC, as in the records.
 
 use std::str::FromStr as _;
 
@@ -10,7 +10,7 @@ use crate::config::parse_duration;
 
 /// Which end of a span a time is for: a day alone begins the one and ends the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Edge {
+pub enum Edge {
     /// From then on.
     Since,
     /// Up to then.
@@ -21,7 +21,7 @@ pub(super) enum Edge {
 ///
 /// # Errors
 /// When it is none of these; the message names what was read and what can be.
-pub(super) fn moment(text: &str, edge: Edge, now: Moment) -> Result<Moment, String> {
+pub fn moment(text: &str, edge: Edge, now: Moment) -> Result<Moment, String> {
     let wrong = || {
         format!(
             "{text}: not a time; write 2026-11-20, 2026-11-20T12:00 or 2026-11-20T12:00:00Z (UTC), or how \

@@ -7,11 +7,9 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, Formatter};
+use utoipa::ToSchema;
 
-use super::judge::{Aside, Judgement, Unjudged};
-use super::lint::group_of;
-use super::source::File;
-use super::text::meaning;
+use super::{Aside, File, Judgement, Unjudged, group_of, meaning};
 use crate::audit::json::misleads;
 use crate::audit::time_text;
 use crate::policy::Decision;
@@ -21,8 +19,8 @@ use crate::rep::{
 };
 
 /// A URL, judged.
-#[derive(Serialize)]
-struct Document<'a> {
+#[derive(Serialize, ToSchema)]
+pub struct Document<'a> {
     url: String,
     verdict: &'static str,
     reason: &'static str,
@@ -45,7 +43,7 @@ struct Document<'a> {
     notes: Vec<NoteOf<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Assertion<'a> {
     id: String,
     pattern: &'a str,
@@ -55,7 +53,7 @@ struct Assertion<'a> {
     reason: &'a str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Without<'a> {
     verdict: &'static str,
     reason: &'static str,
@@ -65,14 +63,14 @@ struct Without<'a> {
     group: Option<&'a str>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Token<'a> {
     token: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     standing: Option<&'static str>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct RobotsTxt<'a> {
     url: Cow<'a, str>,
     octets: usize,
@@ -80,7 +78,7 @@ struct RobotsTxt<'a> {
     sha256: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct SpeakerOf<'a> {
     name: &'a str,
     line: u32,
@@ -88,13 +86,13 @@ struct SpeakerOf<'a> {
     rules: usize,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Named<'a> {
     value: Cow<'a, str>,
     line: u32,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct PathOf<'a> {
     path: Cow<'a, str>,
     compared: Cow<'a, str>,
@@ -103,7 +101,7 @@ struct PathOf<'a> {
     matches: Vec<MatchOf<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct MatchOf<'a> {
     octets: usize,
     kind: &'static str,
@@ -115,7 +113,7 @@ struct MatchOf<'a> {
     group_line: u32,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct FieldOf<'a> {
     field: &'static str,
     value: Cow<'a, str>,
@@ -126,8 +124,8 @@ struct FieldOf<'a> {
 }
 
 /// A note, as `check --json` and `--jsonl` write it.
-#[derive(Serialize)]
-pub(super) struct NoteOf<'a> {
+#[derive(Serialize, ToSchema)]
+pub struct NoteOf<'a> {
     line: u32,
     kind: &'static str,
     message: String,
@@ -135,7 +133,7 @@ pub(super) struct NoteOf<'a> {
 }
 
 /// A file, looked over.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct FileDocument<'a> {
     robots: RobotsTxt<'a>,
     groups: Vec<GroupOf<'a>>,
@@ -143,28 +141,28 @@ struct FileDocument<'a> {
     notes: Vec<NoteOf<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct GroupOf<'a> {
     user_agents: Vec<Named<'a>>,
     rules: Vec<RuleOf<'a>>,
     fields: Vec<FieldOf<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct RuleOf<'a> {
     kind: &'static str,
     rule: Cow<'a, str>,
     line: u32,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Failure<'a> {
     url: &'a str,
     error: &'a str,
 }
 
 /// What is to be told of a judgement, on a line.
-pub(super) fn of(judged: &Judgement) -> Vec<u8> {
+pub fn of(judged: &Judgement) -> Vec<u8> {
     let Judgement {
         target, decision, ..
     } = judged;
@@ -207,7 +205,7 @@ pub(super) fn of(judged: &Judgement) -> Vec<u8> {
 }
 
 /// What is to be told of a URL that cannot be judged.
-pub(super) fn of_unjudged(unjudged: &Unjudged) -> Vec<u8> {
+pub fn of_unjudged(unjudged: &Unjudged) -> Vec<u8> {
     line(&Failure {
         url: &unjudged.url,
         error: &unjudged.why,
@@ -215,7 +213,7 @@ pub(super) fn of_unjudged(unjudged: &Unjudged) -> Vec<u8> {
 }
 
 /// What is to be told of a file.
-pub(super) fn of_file(file: &File, name: &Path) -> Vec<u8> {
+pub fn of_file(file: &File, name: &Path) -> Vec<u8> {
     let groups: Vec<Group<'_>> = file.robots.groups().collect();
     let mut told: Vec<GroupOf<'_>> = groups
         .iter()
@@ -254,7 +252,7 @@ pub(super) fn of_file(file: &File, name: &Path) -> Vec<u8> {
 }
 
 /// Notes, as they are written.
-pub(super) fn notes_of(notes: &[Note]) -> Vec<NoteOf<'_>> {
+pub fn notes_of(notes: &[Note]) -> Vec<NoteOf<'_>> {
     notes
         .iter()
         .map(|note| NoteOf {
@@ -430,7 +428,7 @@ fn line(document: &impl Serialize) -> Vec<u8> {
 }
 
 /// Appends a value as JSON, and ends the line.
-pub(super) fn write(value: &impl Serialize, out: &mut Vec<u8>) {
+pub fn write(value: &impl Serialize, out: &mut Vec<u8>) {
     let mut serializer = Serializer::with_formatter(&mut *out, Guarded(CompactFormatter));
     // Our own types in a Vec: nothing here can fail.
     let _ = value.serialize(&mut serializer);

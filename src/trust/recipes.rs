@@ -7,30 +7,34 @@
 use std::{fmt::Write as _, net::SocketAddr};
 
 /// The clients that there is a recipe for.
-pub(super) const CLIENTS: [&str; 14] = [
+pub(crate) const CLIENTS: [&str; 14] = [
     "curl", "wget", "requests", "httpx", "aiohttp", "scrapy", "node", "go", "java", "git", "cargo",
     "chromium", "firefox", "system",
 ];
 
 /// What the recipes are filled with. Paths are absolute.
 #[derive(Clone, Debug)]
-pub(super) struct Setup {
+pub(crate) struct Setup {
     /// `http://host:port`
-    pub(super) proxy: String,
-    /// The authority's certificate, PEM.
-    pub(super) ca: String,
+    pub(crate) proxy: String,
+    /// The authority's certificate, PEM: for clients that read one certificate from a file.
+    pub(crate) ca: String,
+    /// The next authority's, while a rotation is under way.
+    pub(crate) next: Option<String>,
+    /// Both, and those that signed before, PEM.
+    pub(crate) authorities: String,
     /// Public roots and the authority, PEM.
-    pub(super) bundle: String,
+    pub(crate) bundle: String,
     /// The same as a Java truststore.
-    pub(super) truststore: String,
-    /// The SHA-256 of the authority's SubjectPublicKeyInfo, base64.
-    pub(super) spki: String,
+    pub(crate) truststore: String,
+    /// The SHA-256 of the authority's SubjectPublicKeyInfo, base64; during a rotation, the next one's behind a comma.
+    pub(crate) spki: String,
 }
 
 impl Setup {
     /// The recipe for one client, found by its name in [`CLIENTS`], in any case.
     #[must_use]
-    pub(super) fn one(&self, client: &str) -> Option<String> {
+    pub(crate) fn one(&self, client: &str) -> Option<String> {
         let client = CLIENTS
             .into_iter()
             .find(|known| known.eq_ignore_ascii_case(client))?;
@@ -45,7 +49,7 @@ impl Setup {
 
     /// All recipes.
     #[must_use]
-    pub(super) fn all(&self) -> String {
+    pub(crate) fn all(&self) -> String {
         let mut text = String::from(
             "# `crawlgate run COMMAND` sets all of this for one command.\n\
              # The bundle and the truststore named here were written along with these lines.\n",
@@ -61,6 +65,8 @@ impl Setup {
         let Self {
             proxy,
             ca,
+            next,
+            authorities,
             bundle,
             truststore,
             spki,
@@ -75,6 +81,15 @@ impl Setup {
         };
         let with = |mut lines: Vec<String>, more: Vec<String>| {
             lines.extend(more);
+            lines
+        };
+        // A line for each authority, by the name that it is to have.
+        let each = |line: &dyn Fn(&str, &str) -> String| {
+            let next = next
+                .as_ref()
+                .map(|next| line(&quoted(next), "crawlgate-next"));
+            let mut lines = vec![line(&quoted(ca), "crawlgate")];
+            lines.extend(next);
             lines
         };
         Some(match client {
@@ -117,7 +132,7 @@ impl Setup {
                     proxies(),
                     vec![
                         export("NODE_USE_ENV_PROXY", "1"),
-                        export("NODE_EXTRA_CA_CERTS", ca),
+                        export("NODE_EXTRA_CA_CERTS", authorities),
                     ],
                 ),
             ),
@@ -142,35 +157,36 @@ impl Setup {
             ),
             "chromium" => (
                 "Chromium, also under Playwright, Puppeteer or Selenium",
-                vec![
-                    // The list of keys counts only together with a profile directory.
-                    format!(
-                        "chromium --proxy-server={proxy} '--proxy-bypass-list=<-loopback>' \
-                         --user-data-dir=\"$(mktemp -d)\" --ignore-certificate-errors-spki-list={spki}"
-                    ),
-                    "# or for good, for this user:".to_owned(),
-                    format!(
-                        "certutil -d \"sql:$HOME/.pki/nssdb\" -A -t C,, -n crawlgate -i {}",
-                        quoted(ca)
-                    ),
-                ],
+                with(
+                    vec![
+                        // The list of keys counts only together with a profile directory.
+                        format!(
+                            "chromium --proxy-server={proxy} '--proxy-bypass-list=<-loopback>' \
+                             --user-data-dir=\"$(mktemp -d)\" --ignore-certificate-errors-spki-list={spki}"
+                        ),
+                        "# or for good, for this user:".to_owned(),
+                    ],
+                    each(&|ca, name| {
+                        format!("certutil -d \"sql:$HOME/.pki/nssdb\" -A -t C,, -n {name} -i {ca}")
+                    }),
+                ),
             ),
             "firefox" => (
                 "Firefox: the proxy in its settings, the authority in its profile",
-                vec![format!(
-                    "certutil -d \"sql:$PROFILE\" -A -t C,, -n crawlgate -i {}",
-                    quoted(ca)
-                )],
+                each(&|ca, name| {
+                    format!("certutil -d \"sql:$PROFILE\" -A -t C,, -n {name} -i {ca}")
+                }),
             ),
             "system" => (
                 "The system's store (Debian and its kin; `trust anchor FILE` on Fedora and Arch)",
-                vec![
-                    format!(
-                        "sudo install -m 644 {} /usr/local/share/ca-certificates/crawlgate.crt",
-                        quoted(ca)
-                    ),
-                    "sudo update-ca-certificates".to_owned(),
-                ],
+                with(
+                    each(&|ca, name| {
+                        format!(
+                            "sudo install -m 644 {ca} /usr/local/share/ca-certificates/{name}.crt"
+                        )
+                    }),
+                    vec!["sudo update-ca-certificates".to_owned()],
+                ),
             ),
             _ => return None,
         })
@@ -184,15 +200,15 @@ impl Setup {
             "java -Dhttp.proxyHost={host} -Dhttp.proxyPort={port} -Dhttps.proxyHost={host} -Dhttps.proxyPort={port} \
              -Dhttp.nonProxyHosts= {} -Djavax.net.ssl.trustStoreType={} -Djavax.net.ssl.trustStorePassword={} …",
             quoted(&format!("-Djavax.net.ssl.trustStore={truststore}")),
-            crate::trust::TRUSTSTORE_TYPE,
-            crate::trust::TRUSTSTORE_PASSWORD,
+            super::TRUSTSTORE_TYPE,
+            super::TRUSTSTORE_PASSWORD,
         )]
     }
 }
 
 /// The URL at which clients on this machine find a proxy that listens on `addresses`.
 #[must_use]
-pub(super) fn proxy_url(addresses: &[SocketAddr]) -> String {
+pub(crate) fn proxy_url(addresses: &[SocketAddr]) -> String {
     let mut address = addresses
         .first()
         .copied()
@@ -228,6 +244,8 @@ mod tests {
         Setup {
             proxy: "http://127.0.0.1:8118".into(),
             ca: "/srv/gate keeper/ca.crt".into(),
+            next: None,
+            authorities: "/srv/gate keeper/authorities.pem".into(),
             bundle: "/srv/bundle.pem".into(),
             truststore: "/srv/truststore.jks".into(),
             spki: "AbC/+=".into(),

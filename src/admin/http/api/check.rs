@@ -1,0 +1,119 @@
+//! What would be decided, and why.
+
+use axum::extract::{DefaultBodyLimit, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use http::header::CONTENT_TYPE;
+use serde::Deserialize;
+use tokio::task::spawn_blocking;
+use utoipa::ToSchema;
+
+use super::Asked;
+use crate::admin::http::problem::Problem;
+use crate::admin::http::{BODY_WITH_ROBOTS, Site};
+use crate::config::Mode;
+use crate::explain::document::Document;
+use crate::explain::{self, Begun, Bench, Judgement, document};
+use crate::policy;
+use crate::policy::overrides::Overrides;
+
+pub(super) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/check", post(check))
+        .layer(DefaultBodyLimit::max(BODY_WITH_ROBOTS))
+}
+
+/// What to judge.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// The URL, with its scheme.
+    #[schema(example = "https://site.example/private")]
+    pub url: String,
+    /// As whom: product tokens, most specific first, or whole User-Agents. Without one, as `[agent] product_tokens` says,
+    /// else by the rules for `*`.
+    #[serde(default)]
+    pub agents: Vec<String>,
+    /// The text to judge by instead of the origin's robots.txt. It alone decides: an override that would is told of, and
+    /// left aside.
+    pub robots: Option<String>,
+}
+
+/// Explain what would be decided about a URL
+///
+/// Nothing but robots.txt is fetched, as for a request; nothing is recorded.
+#[utoipa::path(
+    post, path = "/check", tag = "decisions",
+    request_body = Question,
+    responses(
+        (status = 200, description = "The verdict, and the whole way to it", body = Document<'static>),
+        (status = "4XX", description = "It cannot be judged, or is not asked as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn check(
+    State(site): State<Site>,
+    Asked(params): Asked,
+    Json(question): Json<Question>,
+) -> Result<Response, Problem> {
+    params.finish(&[])?;
+    let judged = site.explain(question).await?;
+    let json = document::of(&judged);
+    Ok(([(CONTENT_TYPE, "application/json")], json).into_response())
+}
+
+impl Site {
+    /// Judges a URL as the proxy would, and keeps the way to it. Fetches robots.txt as for a request, and nothing else.
+    ///
+    /// # Errors
+    /// When it is no URL or nobody that could be judged, or the overrides cannot be read.
+    pub async fn explain(&self, question: Question) -> Result<Judgement, Problem> {
+        let settings = self.proxy().settings();
+        let Question {
+            url,
+            agents,
+            robots,
+        } = question;
+        let target =
+            explain::target(&url).map_err(|why| Problem::bad(format!("url {url}: {why}")))?;
+        let agent = explain::agent(&agents, &settings)
+            .map_err(|why| Problem::bad(format!("agents: {why}")))?;
+        let stored = match self.store() {
+            Some(store) => store.overrides().await?,
+            None => Vec::new(),
+        };
+        let configured = settings.policy.overrides.iter().cloned();
+        let bench = Bench {
+            agent,
+            overrides: Overrides::new(configured.chain(stored)),
+            settings: policy::Settings::of(&settings.robots, Mode::Enforce),
+        };
+        let now = self.now();
+        let (target, asserted) = match bench.begin(target, now) {
+            Begun::Judged(judged) => return Ok(*judged),
+            Begun::Open(target, asserted) => (target, asserted),
+        };
+        let fetched = match &robots {
+            Some(_) => None,
+            None => {
+                let user_agent = explain::user_agent(&agents);
+                let registry = self.proxy().gate().registry();
+                Some(registry.view(&target.origin, user_agent.as_ref()).await)
+            }
+        };
+        let _turn = self.turn().await?;
+        // A long file and a long path take a while.
+        let judging = spawn_blocking(move || match (robots, fetched) {
+            (Some(text), _) => {
+                let file = explain::file(text.as_bytes(), "robots.txt", &settings.robots, now);
+                let view = explain::view(&file, &settings.robots, now);
+                Some(bench.by_file(target, asserted, view))
+            }
+            (None, Some(view)) => Some(bench.by_origin(target, asserted, view)),
+            (None, None) => None,
+        });
+        let judged = judging.await.ok().flatten();
+        judged.ok_or_else(|| Problem::busy("the question was given up"))
+    }
+}

@@ -1,0 +1,111 @@
+//! Decisions as they happen.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::routing::get;
+use tokio::sync::mpsc;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::Asked;
+use super::decisions::Described;
+use crate::admin::http::Site;
+use crate::admin::http::problem::Problem;
+use crate::admin::query::Wrong;
+use crate::admin::query::params::CONDITIONS;
+use crate::audit::live::{Line, Seen, Watch};
+use crate::store::{DecisionQuery, Filter};
+
+/// How often a reader is told that the feed is still there.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// Events that wait for a reader; then it misses some.
+const WAITING: usize = 16;
+
+pub(super) fn routes() -> Router<Site> {
+    Router::new().route("/decisions/live", get(live))
+}
+
+/// Decisions as they happen, as server-sent events
+///
+/// Each event `decision` is an object of `recorded`, whether it is kept, too, and `record`. An event `missed` says with
+/// `count` that so many were left out: there were more than anybody could read, or the reader was slow. `since`, `until`
+/// and `acknowledged` make no sense here.
+#[utoipa::path(
+    get, path = "/decisions/live", tag = "decisions",
+    params(Described),
+    responses(
+        (status = 200, description = "Events, until either side ends it", body = String, content_type = "text/event-stream"),
+        (status = "4XX", description = "Not asked as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "As many watch as may (503)", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn live(
+    State(site): State<Site>,
+    Asked(mut params): Asked,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let conditions = params.conditions()?;
+    params.finish(&CONDITIONS)?;
+    let senseless = [
+        ("since", conditions.since.is_some()),
+        ("until", conditions.until.is_some()),
+        ("acknowledged", conditions.acknowledged.is_some()),
+    ];
+    if let Some((name, _)) = senseless.iter().find(|(_, is_said)| *is_said) {
+        return Err(Wrong::new(name, "makes no sense of what is yet to come").into());
+    }
+    let query = conditions.query(site.now())?;
+    // Before anything is shown: what can never match is told at once.
+    Filter::new(&query)?;
+    let watch = site
+        .proxy()
+        .log()
+        .watch()
+        .ok_or_else(|| Problem::busy("as many watch as may; close another live view"))?;
+    let (events, waiting) = mpsc::channel(WAITING);
+    // Ends with the reader: its end of the channel goes with the connection.
+    tokio::spawn(show(watch, query, events));
+    let heartbeat = KeepAlive::new().interval(HEARTBEAT);
+    Ok(Sse::new(ReceiverStream::new(waiting)).keep_alive(heartbeat))
+}
+
+async fn show(
+    mut watch: Watch,
+    query: DecisionQuery,
+    events: mpsc::Sender<Result<Event, Infallible>>,
+) {
+    let Ok(filter) = Filter::new(&query) else {
+        return;
+    };
+    let open = Event::default().event("open").data("{}");
+    if events.send(Ok(open)).await.is_err() {
+        return;
+    }
+    loop {
+        let seen = tokio::select! {
+            seen = watch.next() => seen,
+            () = events.closed() => return,
+        };
+        let event = match seen {
+            Seen::Line(line) if filter.admits(&line.text) => decision(&line),
+            Seen::Line(_) => continue,
+            Seen::Missed(count) => Event::default()
+                .event("missed")
+                .data(format!("{{\"count\":{count}}}")),
+        };
+        if events.send(Ok(event)).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn decision(line: &Line) -> Event {
+    let Line { text, is_recorded } = line;
+    // A record is a JSON object on one line.
+    let data = format!("{{\"recorded\":{is_recorded},\"record\":{text}}}");
+    Event::default().event("decision").data(data)
+}

@@ -1,0 +1,244 @@
+//! Origins: what is known of them, fetched anew, forgotten.
+
+use axum::extract::{Path, State};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Asked, MOST, Page, USUAL, failed};
+use crate::admin::http::Site;
+use crate::admin::http::problem::Problem;
+use crate::admin::query::params::cursor;
+use crate::admin::query::{self, STATES};
+use crate::admin::view::{FetchEntry, OriginEntry};
+use crate::admin::{Answer, Request};
+use crate::rep::Origin;
+use crate::store::{FETCHES_KEPT, OriginQuery};
+
+pub(super) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/origins", get(list))
+        .route("/origins/{origin}", get(one).delete(forget))
+        .route("/origins/{origin}/fetches", get(fetches))
+        .route("/refresh", post(refresh))
+}
+
+/// List origins, in the order of their names
+#[utoipa::path(
+    get, path = "/origins", tag = "origins",
+    params(
+        ("containing" = Option<String>, Query, description = "Those whose name holds this"),
+        ("state" = Option<String>, Query, description = "Those in this state: `successful`, `unavailable` or `unreachable`", pattern = "^(successful|unavailable|unreachable)$"),
+        ("limit" = Option<u32>, Query, description = "So many", minimum = 1, maximum = 1000),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before", pattern = "^[A-Za-z0-9_-]+$"),
+    ),
+    responses(
+        (status = 200, description = "A page of them", body = Page<OriginEntry>),
+        (status = "4XX", description = "Not asked as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn list(
+    State(site): State<Site>,
+    Asked(mut params): Asked,
+) -> Result<Json<Page<OriginEntry>>, Problem> {
+    let containing = params.text("containing")?;
+    let state = params.word("state", &STATES)?;
+    let limit = params.limit(USUAL, MOST)?;
+    let after = params.cursor("origins")?;
+    params.finish(&["containing", "state", "limit", "cursor"])?;
+    let query = OriginQuery {
+        after,
+        containing,
+        state,
+        limit,
+    };
+    let _turn = site.turn().await?;
+    let page = site.kept()?.origins(query).await?;
+    let next = page.last().filter(|_| page.len() == limit);
+    Ok(Json(Page {
+        next: next.map(|last| cursor("origins", last.origin.as_str())),
+        items: page.iter().map(OriginEntry::of).collect(),
+    }))
+}
+
+/// An origin, as the process deals with it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct OriginReport {
+    #[serde(flatten)]
+    entry: OriginEntry,
+    /// What bounds requests to it now; none where nothing does.
+    pace: Option<Pace>,
+}
+
+/// What bounds the requests to an origin.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Pace {
+    /// The least time from one request to the next, in milliseconds.
+    interval_ms: u64,
+    /// What makes it so: the configuration, the origin's robots.txt, or what it has answered.
+    source: String,
+    /// The robots.txt asks for more than the operator lets it.
+    clamped: bool,
+}
+
+fn named(text: &str) -> Result<Origin, Problem> {
+    query::origin(text).map_err(|why| Problem::bad(format!("{text}: {why}")))
+}
+
+fn unknown(origin: &Origin) -> Problem {
+    Problem::missing(format!("{origin}: nothing is known of it"))
+}
+
+/// What is known of one origin
+#[utoipa::path(
+    get, path = "/origins/{origin}", tag = "origins",
+    params(("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example")),
+    responses(
+        (status = 200, description = "What is known", body = OriginReport),
+        (status = "4XX", description = "Nothing is known, or it is no origin", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn one(
+    State(site): State<Site>,
+    Path(origin): Path<String>,
+    Asked(params): Asked,
+) -> Result<Json<OriginReport>, Problem> {
+    params.finish(&[])?;
+    let origin = named(&origin)?;
+    let found = site.kept()?.origin(&origin).await?;
+    let found = found.ok_or_else(|| unknown(&origin))?;
+    let pace = site.proxy().gate().pace().of(&origin);
+    Ok(Json(OriginReport {
+        entry: OriginEntry::of(&found),
+        pace: pace.map(|pace| Pace {
+            interval_ms: u64::try_from(pace.interval.as_millis()).unwrap_or(u64::MAX),
+            source: pace.source.as_str().to_owned(),
+            clamped: pace.clamped,
+        }),
+    }))
+}
+
+/// Fetches of an origin's robots.txt.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Fetches {
+    /// Newest first.
+    items: Vec<FetchEntry>,
+}
+
+/// The latest fetches of an origin's robots.txt
+#[utoipa::path(
+    get, path = "/origins/{origin}/fetches", tag = "origins",
+    params(("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example")),
+    responses(
+        (status = 200, description = "Those that are remembered; none of an origin that nobody has asked for", body = Fetches),
+        (status = "4XX", description = "It is no origin", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn fetches(
+    State(site): State<Site>,
+    Path(origin): Path<String>,
+    Asked(params): Asked,
+) -> Result<Json<Fetches>, Problem> {
+    params.finish(&[])?;
+    let origin = named(&origin)?;
+    let fetches = site.kept()?.fetches(&origin, FETCHES_KEPT).await?;
+    let items = fetches.iter().map(FetchEntry::of).collect();
+    Ok(Json(Fetches { items }))
+}
+
+/// Drop what is known of an origin
+///
+/// The next request finds it as one never heard of. Decisions, and the robots.txt that they rest on, stay.
+#[utoipa::path(
+    delete, path = "/origins/{origin}", tag = "origins",
+    params(("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example")),
+    responses(
+        (status = 204, description = "It is forgotten"),
+        (status = "4XX", description = "Nothing was known, or it is no origin", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn forget(
+    State(site): State<Site>,
+    Path(origin): Path<String>,
+    Asked(params): Asked,
+) -> Result<StatusCode, Problem> {
+    params.finish(&[])?;
+    let origin = named(&origin)?;
+    let asked = Request::Forget {
+        origin: origin.to_string(),
+    };
+    match site.desk().answer(asked).await {
+        Answer::Forgotten { was_known: true } => Ok(StatusCode::NO_CONTENT),
+        Answer::Forgotten { was_known: false } => Err(unknown(&origin)),
+        Answer::Failed { error } => Err(failed(error)),
+        other => Err(failed(format!(
+            "the process answers something else: {other:?}"
+        ))),
+    }
+}
+
+/// What is to be fetched.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Refresh {
+    /// The origin: `https://site.example`.
+    #[schema(example = "https://site.example")]
+    origin: String,
+}
+
+/// What a fetch has come to.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Refreshed {
+    /// The origin.
+    origin: String,
+    /// Its state now: `successful`, `unavailable` or `unreachable`.
+    state: String,
+    /// Why it counts as one without robots.txt, if it does.
+    absence: Option<String>,
+    /// Why the fetch failed, if it did; what was known before holds for as long as its state says.
+    failure: Option<String>,
+}
+
+/// Fetch the robots.txt of an origin now, whatever is known and whenever it is due
+#[utoipa::path(
+    post, path = "/refresh", tag = "origins",
+    request_body = Refresh,
+    responses(
+        (status = 200, description = "The fetch has ended", body = Refreshed),
+        (status = "4XX", description = "It is no origin, or may not be fetched (409)", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn refresh(
+    State(site): State<Site>,
+    Asked(params): Asked,
+    Json(refresh): Json<Refresh>,
+) -> Result<Json<Refreshed>, Problem> {
+    params.finish(&[])?;
+    let origin = named(&refresh.origin)?.to_string();
+    let asked = Request::Refresh {
+        origin: origin.clone(),
+    };
+    match site.desk().answer(asked).await {
+        Answer::Refreshed {
+            state,
+            absence,
+            failure,
+        } => Ok(Json(Refreshed {
+            origin,
+            state,
+            absence,
+            failure,
+        })),
+        Answer::Failed { error } => Err(failed(error)),
+        other => Err(failed(format!(
+            "the process answers something else: {other:?}"
+        ))),
+    }
+}

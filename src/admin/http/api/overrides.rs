@@ -1,0 +1,222 @@
+//! Overrides: what people assert over a robots.txt.
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get};
+use axum::{Json, Router};
+use http::StatusCode;
+use http::header::LOCATION;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Asked, BASE};
+use crate::admin::http::Site;
+use crate::admin::http::problem::Problem;
+use crate::admin::query::{Asserted, Wrong};
+use crate::admin::view::OverrideEntry;
+use crate::policy::overrides::{self, Override, OverrideId};
+
+pub(super) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/overrides", get(list).post(add))
+        .route("/overrides/{id}", delete(remove))
+}
+
+/// Overrides.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct OverrideList {
+    /// Those of the configuration first, then by number.
+    items: Vec<OverrideEntry>,
+}
+
+/// List the overrides in force, those of the configuration included
+#[utoipa::path(
+    get, path = "/overrides", tag = "overrides",
+    params(("all" = Option<bool>, Query, description = "Those that have expired or were removed, too")),
+    responses(
+        (status = 200, description = "The overrides", body = OverrideList),
+        (status = "4XX", description = "Not asked as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn list(
+    State(site): State<Site>,
+    Asked(mut params): Asked,
+) -> Result<Json<OverrideList>, Problem> {
+    let all = params.truth("all")?.unwrap_or(false);
+    params.finish(&["all"])?;
+    let now = site.now();
+    let configured = site.proxy().settings().policy.overrides.clone();
+    let mut items: Vec<OverrideEntry> = configured
+        .iter()
+        .map(|one| OverrideEntry::of(one, now))
+        .collect();
+    if let Some(store) = site.store() {
+        let mut stored: Vec<(OverrideId, OverrideEntry)> = Vec::new();
+        for one in store.overrides().await? {
+            stored.push((one.id, OverrideEntry::of(&one, now)));
+        }
+        if all {
+            for one in store.removed_overrides().await? {
+                stored.push((one.asserted.id, OverrideEntry::of_removed(&one, now)));
+            }
+        }
+        stored.sort_by_key(|(id, _)| match id {
+            OverrideId::Configured(place) => u64::from(*place),
+            OverrideId::Stored(number) => *number,
+        });
+        items.extend(stored.into_iter().map(|(_, entry)| entry));
+    }
+    items.retain(|one| all || one.in_force);
+    Ok(Json(OverrideList { items }))
+}
+
+/// An override to be.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewOverride {
+    /// Of which origin: `https://site.example`.
+    #[schema(example = "https://site.example")]
+    origin: String,
+    /// Of which paths: a pattern as in robots.txt; all of them where nothing is said.
+    #[schema(pattern = "^[/*]", example = "/press/")]
+    pattern: Option<String>,
+    /// What holds for them.
+    action: Action,
+    /// When it ends: with a day (`2026-12-31`, UTC), at a time (`2026-12-31T12:00:00Z`), or after a span (`30d`); at most
+    /// a year ahead.
+    #[schema(example = "30d")]
+    until: String,
+    /// Who vouches for it.
+    #[schema(min_length = 1, example = "Ada Example")]
+    by: String,
+    /// Why.
+    #[schema(min_length = 1, example = "a letter of 2026-11-02")]
+    reason: String,
+}
+
+/// What an override says.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Action {
+    /// Forward, whatever robots.txt says.
+    Allow,
+    /// Refuse, whatever robots.txt says.
+    Deny,
+}
+
+impl From<Action> for overrides::Action {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Allow => Self::Allow,
+            Action::Deny => Self::Deny,
+        }
+    }
+}
+
+/// Assert something about the paths of an origin; it decides from the next request on
+#[utoipa::path(
+    post, path = "/overrides", tag = "overrides",
+    request_body = NewOverride,
+    responses(
+        (status = 201, description = "The override, with its number", body = OverrideEntry, headers(("Location" = String, description = "Where it can be removed"))),
+        (status = "4XX", description = "Not said as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn add(
+    State(site): State<Site>,
+    Asked(params): Asked,
+    Json(new): Json<NewOverride>,
+) -> Result<Response, Problem> {
+    params.finish(&[])?;
+    let asserted = Asserted {
+        origin: &new.origin,
+        pattern: new.pattern.as_deref(),
+        action: new.action.into(),
+        until: &new.until,
+        by: &new.by,
+        reason: &new.reason,
+    };
+    let asserted = asserted.read(site.now())?;
+    let added = site.add_override(asserted).await?;
+    let entry = OverrideEntry::of(&added, site.now());
+    let location = format!("{BASE}/overrides/{}", entry.id);
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(entry)).into_response())
+}
+
+/// Take an override out of force; that it was in force is kept
+#[utoipa::path(
+    delete, path = "/overrides/{id}", tag = "overrides",
+    params(
+        ("id" = String, Path, description = "Its number", example = "12"),
+        ("by" = String, Query, description = "Who takes it out", min_length = 1, example = "Ada Example"),
+    ),
+    responses(
+        (status = 204, description = "It decides nothing any more"),
+        (status = "4XX", description = "There is none of this number, it stands in the configuration (409), or nobody is named", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn remove(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    Asked(mut params): Asked,
+) -> Result<StatusCode, Problem> {
+    let by = params
+        .text("by")?
+        .ok_or_else(|| Wrong::new("by", "is missing: say who takes it out"))?;
+    params.finish(&["by"])?;
+    let by = overrides::words(&by).map_err(|error| Wrong::new("by", format_args!("{error}")))?;
+    site.remove_override(&id, by).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+impl Site {
+    /// Adds an override to the store and puts it in force, before this resolves.
+    ///
+    /// # Errors
+    /// When there is no store, or it cannot be written.
+    pub async fn add_override(&self, new: Override) -> Result<Override, Problem> {
+        let store = self.kept()?;
+        let number = store.add_override(new.clone()).await?;
+        self.take_over_overrides().await?;
+        let id = OverrideId::Stored(number);
+        Ok(Override { id, ..new })
+    }
+
+    /// Takes the override with this number out of force, before this resolves.
+    ///
+    /// # Errors
+    /// When there is none of this number, it stands in the configuration, or the store cannot be written.
+    pub async fn remove_override(&self, id: &str, by: String) -> Result<(), Problem> {
+        if id.starts_with("config-") {
+            let source = self.proxy().settings().source.clone();
+            return Err(Problem::new(
+                StatusCode::CONFLICT,
+                format!(
+                    "override {id} stands in the configuration: take it out of {source} and have that read again (SIGHUP)"
+                ),
+            ));
+        }
+        let unknown = || Problem::missing(format!("{id}: no such override is in force"));
+        let is_number = id.bytes().all(|octet| octet.is_ascii_digit());
+        let number = id.parse().ok().filter(|_| is_number).ok_or_else(unknown)?;
+        let store = self.kept()?;
+        if !store.remove_override(number, by, self.now()).await? {
+            return Err(unknown());
+        }
+        self.take_over_overrides().await
+    }
+
+    /// Puts what the store has in force: the next request is judged by it.
+    async fn take_over_overrides(&self) -> Result<(), Problem> {
+        let stored = self.kept()?.overrides().await?;
+        self.proxy().gate().set_overrides(stored);
+        // Who follows the store may have read it just before, and looks again.
+        self.desk()
+            .answer(crate::admin::Request::OverridesChanged)
+            .await;
+        Ok(())
+    }
+}

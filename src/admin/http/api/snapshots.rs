@@ -1,0 +1,99 @@
+//! Texts of robots.txt that were once in force, and what has changed from one to another.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::header::CONTENT_TYPE;
+use similar::TextDiff;
+use tokio::task::spawn_blocking;
+
+use super::Asked;
+use crate::admin::http::Site;
+use crate::admin::http::problem::Problem;
+use crate::store::Sha256;
+
+/// Lines shown around a change.
+const CONTEXT: usize = 3;
+
+/// How long a comparison may look for the shortest way; then it takes a longer one.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+pub(super) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/snapshots/{sha256}", get(text))
+        .route("/snapshots/{sha256}/diff/{to}", get(diff))
+}
+
+/// A digest of 64 hexadecimal digits.
+fn digest(text: &str) -> Result<Sha256, Problem> {
+    let wrong = || Problem::bad(format!("{text}: a digest has 64 hexadecimal digits"));
+    crate::audit::replay::evidence::digest(text).ok_or_else(wrong)
+}
+
+async fn find(site: &Site, text: &str) -> Result<Vec<u8>, Problem> {
+    let sha256 = digest(text)?;
+    let found = site.kept()?.snapshot(sha256).await?;
+    found.ok_or_else(|| Problem::missing(format!("{text}: no such robots.txt is kept")))
+}
+
+fn plain(text: Vec<u8>) -> Response {
+    ([(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+}
+
+/// The text of a robots.txt that was once in force, octet for octet
+#[utoipa::path(
+    get, path = "/snapshots/{sha256}", tag = "origins",
+    params(("sha256" = String, Path, description = "Its SHA-256, in hexadecimal", pattern = "^[0-9a-fA-F]{64}$")),
+    responses(
+        (status = 200, description = "The text", body = String, content_type = "text/plain; charset=utf-8"),
+        (status = "4XX", description = "There is none, or it is no digest", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn text(
+    State(site): State<Site>,
+    Path(sha256): Path<String>,
+    Asked(params): Asked,
+) -> Result<Response, Problem> {
+    params.finish(&[])?;
+    Ok(plain(find(&site, &sha256).await?))
+}
+
+/// What has changed from one robots.txt to another, in the unified format
+#[utoipa::path(
+    get, path = "/snapshots/{sha256}/diff/{to}", tag = "origins",
+    params(
+        ("sha256" = String, Path, description = "SHA-256 of the one, in hexadecimal", pattern = "^[0-9a-fA-F]{64}$"),
+        ("to" = String, Path, description = "SHA-256 of the other", pattern = "^[0-9a-fA-F]{64}$"),
+    ),
+    responses(
+        (status = 200, description = "The difference; nothing where there is none", body = String, content_type = "text/plain; charset=utf-8"),
+        (status = "4XX", description = "There is no such text, or it is no digest", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn diff(
+    State(site): State<Site>,
+    Path((from, to)): Path<(String, String)>,
+    Asked(params): Asked,
+) -> Result<Response, Problem> {
+    params.finish(&[])?;
+    let _turn = site.turn().await?;
+    let (old, new) = (find(&site, &from).await?, find(&site, &to).await?);
+    let compared = spawn_blocking(move || {
+        let (old, new) = (String::from_utf8_lossy(&old), String::from_utf8_lossy(&new));
+        TextDiff::configure()
+            .timeout(PATIENCE)
+            .diff_lines(&*old, &*new)
+            .unified_diff()
+            .context_radius(CONTEXT)
+            .header(&from, &to)
+            .to_string()
+    });
+    let compared = compared.await;
+    let compared = compared.map_err(|_| Problem::busy("the comparison was given up"))?;
+    Ok(plain(compared.into_bytes()))
+}

@@ -1,0 +1,86 @@
+//! The process itself.
+
+use axum::extract::State;
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Asked, failed};
+use crate::admin::http::Site;
+use crate::admin::http::health::{Readiness, readiness};
+use crate::admin::http::problem::Problem;
+use crate::admin::{Answer, Request, Status};
+
+pub(super) fn routes() -> Router<Site> {
+    Router::new().route("/status", get(status))
+}
+
+/// How the process is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct StatusReport {
+    #[serde(flatten)]
+    status: Status,
+    /// Where crawlers connect.
+    listening: Vec<String>,
+    /// Whether requests would be answered.
+    readiness: Readiness,
+    /// What the store holds; none where there is no store.
+    store: Option<StoreSize>,
+}
+
+/// How much is kept.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct StoreSize {
+    /// Octets on disk.
+    bytes: u64,
+    /// Origins.
+    origins: u64,
+    /// Texts of robots.txt.
+    snapshots: u64,
+    /// Decisions.
+    decisions: u64,
+}
+
+/// How the process is
+#[utoipa::path(
+    get, path = "/status", tag = "process",
+    responses(
+        (status = 200, description = "How it is", body = StatusReport),
+        (status = "4XX", description = "Not asked as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn status(
+    State(site): State<Site>,
+    Asked(params): Asked,
+) -> Result<Json<StatusReport>, Problem> {
+    params.finish(&[])?;
+    let status = match site.desk().answer(Request::Status).await {
+        Answer::Status(status) => status,
+        Answer::Failed { error } => return Err(failed(error)),
+        other => {
+            return Err(failed(format!(
+                "the process answers something else: {other:?}"
+            )));
+        }
+    };
+    let store = match site.store() {
+        None => None,
+        Some(store) => {
+            let size = store.size().await?;
+            Some(StoreSize {
+                bytes: size.bytes,
+                origins: size.origins,
+                snapshots: size.snapshots,
+                decisions: size.decisions,
+            })
+        }
+    };
+    Ok(Json(StatusReport {
+        status,
+        listening: site.addresses().iter().map(ToString::to_string).collect(),
+        readiness: readiness(&site).await,
+        store,
+    }))
+}

@@ -1,0 +1,172 @@
+//! What pages change. Each is a form of one of them, sent by POST, and leads back to a page that shows what it did.
+
+use axum::extract::{Path, State};
+use axum::response::Redirect;
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::super::Site;
+use super::super::form::Posted;
+use super::super::problem::Problem;
+use super::decision::find;
+use super::denials::origin_link;
+use super::filter::wrong;
+use super::words::encoded;
+use crate::admin::query::{self, Asserted};
+use crate::admin::{Answer, Request};
+use crate::policy::overrides::{Action, words};
+use crate::store::Acknowledgement;
+
+/// A note on a decision.
+#[derive(Deserialize)]
+pub(super) struct Note {
+    by: String,
+    note: String,
+    /// Whether it may take the place of another one.
+    #[serde(default)]
+    replace: bool,
+}
+
+/// `POST /decisions/{id}/acknowledge`
+pub(super) async fn acknowledge(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    Posted(form): Posted<Note>,
+) -> Result<Redirect, Problem> {
+    let said =
+        |name, text: &str| words(text).map_err(|error| Problem::bad(format!("{name}: {error}")));
+    let note = Acknowledgement {
+        time: site.now(),
+        by: said("by", &form.by)?,
+        note: said("note", &form.note)?,
+    };
+    let store = site.kept()?;
+    let decision = find(&**store, &id).await?;
+    if let (Some(seen), false) = (decision.acknowledged, form.replace) {
+        let (by, note) = (seen.by, seen.note);
+        let why = format!("somebody was faster: {by} has acknowledged it: {note}");
+        return Err(Problem::new(StatusCode::CONFLICT, why));
+    }
+    let id = id.to_ascii_uppercase();
+    if !store.acknowledge(&id, note).await? {
+        return Err(Problem::missing("retention has dropped it meanwhile"));
+    }
+    Ok(Redirect::to(&format!("/decisions/{id}?done=acknowledged")))
+}
+
+/// An override, as somebody asserts it.
+#[derive(Deserialize)]
+pub(super) struct New {
+    origin: String,
+    pattern: String,
+    action: String,
+    until: String,
+    by: String,
+    reason: String,
+}
+
+/// `POST /overrides`
+pub(super) async fn add_override(
+    State(site): State<Site>,
+    Posted(form): Posted<New>,
+) -> Result<Redirect, Problem> {
+    let action = match &*form.action {
+        "allow" => Action::Allow,
+        "deny" => Action::Deny,
+        other => {
+            return Err(Problem::bad(format!("action {other}: it is allow or deny")));
+        }
+    };
+    let pattern = form.pattern.trim();
+    let asserted = Asserted {
+        origin: form.origin.trim(),
+        pattern: Some(pattern).filter(|pattern| !pattern.is_empty()),
+        action,
+        until: form.until.trim(),
+        by: &form.by,
+        reason: &form.reason,
+    };
+    let new = asserted.read(site.now()).map_err(wrong)?;
+    let number = site.kept()?.add_override(new).await?;
+    take_over(&site).await?;
+    Ok(Redirect::to(&format!("/overrides?added={number}")))
+}
+
+/// An override to take out of force.
+#[derive(Deserialize)]
+pub(super) struct Old {
+    number: u64,
+    by: String,
+}
+
+/// `POST /overrides/remove`
+pub(super) async fn remove_override(
+    State(site): State<Site>,
+    Posted(form): Posted<Old>,
+) -> Result<Redirect, Problem> {
+    let by = words(&form.by).map_err(|error| Problem::bad(format!("by: {error}")))?;
+    let number = form.number;
+    let removed = site.kept()?.remove_override(number, by, site.now()).await?;
+    if !removed {
+        return Err(Problem::missing(format!(
+            "{number}: no such override is in force; it may have been removed meanwhile"
+        )));
+    }
+    take_over(&site).await?;
+    Ok(Redirect::to(&format!("/overrides?removed={number}")))
+}
+
+/// Puts the overrides of the store in force now, before anybody is told that they are.
+async fn take_over(site: &Site) -> Result<(), Problem> {
+    let overrides = site.kept()?.overrides().await?;
+    site.proxy().gate().set_overrides(overrides);
+    Ok(())
+}
+
+/// An origin to do something with.
+#[derive(Deserialize)]
+pub(super) struct Of {
+    of: String,
+}
+
+/// `POST /origin/refresh`
+pub(super) async fn refresh(
+    State(site): State<Site>,
+    Posted(form): Posted<Of>,
+) -> Result<Redirect, Problem> {
+    let origin = query::origin(&form.of).map_err(Problem::bad)?.to_string();
+    let back = origin_link(&origin);
+    let asked = Request::Refresh { origin };
+    match site.desk().answer(asked).await {
+        Answer::Refreshed { failure, .. } => {
+            let done = if failure.is_some() {
+                "failed"
+            } else {
+                "refreshed"
+            };
+            Ok(Redirect::to(&format!("{back}&done={done}")))
+        }
+        other => Err(refused(other)),
+    }
+}
+
+/// `POST /origin/forget`
+pub(super) async fn forget(
+    State(site): State<Site>,
+    Posted(form): Posted<Of>,
+) -> Result<Redirect, Problem> {
+    let origin = query::origin(&form.of).map_err(Problem::bad)?.to_string();
+    let name = encoded(&origin);
+    let asked = Request::Forget { origin };
+    match site.desk().answer(asked).await {
+        Answer::Forgotten { .. } => Ok(Redirect::to(&format!("/origins?forgotten={name}"))),
+        other => Err(refused(other)),
+    }
+}
+
+fn refused(answer: Answer) -> Problem {
+    match answer {
+        Answer::Failed { error } => Problem::busy(error),
+        other => Problem::busy(format!("the process answers something else: {other:?}")),
+    }
+}

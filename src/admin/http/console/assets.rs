@@ -1,0 +1,98 @@
+//! What pages load: one style, one script, one picture, all compiled in.
+
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, IF_NONE_MATCH};
+use http::{HeaderValue, StatusCode};
+
+use super::super::Site;
+
+/// A file that is compiled in.
+pub(super) struct Asset {
+    path: &'static str,
+    media_type: &'static str,
+    content: &'static str,
+    tag: OnceLock<String>,
+}
+
+pub(super) static STYLE: Asset = asset(
+    "/assets/console.css",
+    "text/css; charset=utf-8",
+    include_str!("assets/console.css"),
+);
+
+pub(super) static SCRIPT: Asset = asset(
+    "/assets/console.js",
+    "text/javascript; charset=utf-8",
+    include_str!("assets/console.js"),
+);
+
+pub(super) static ICON: Asset = asset(
+    "/assets/icon.svg",
+    "image/svg+xml",
+    include_str!("assets/icon.svg"),
+);
+
+const fn asset(path: &'static str, media_type: &'static str, content: &'static str) -> Asset {
+    Asset {
+        path,
+        media_type,
+        content,
+        tag: OnceLock::new(),
+    }
+}
+
+impl Asset {
+    /// Where pages find it: another place for another content, so that it may be kept.
+    pub(super) fn href(&self) -> String {
+        format!("{}?{}", self.path, self.tag())
+    }
+
+    fn tag(&self) -> &str {
+        self.tag.get_or_init(|| {
+            let digest = digest(&SHA256, self.content.as_bytes());
+            let octets = digest.as_ref().iter().take(8);
+            octets.fold(String::new(), |mut tag, octet| {
+                let _ = write!(tag, "{octet:02x}"); // a String takes all
+                tag
+            })
+        })
+    }
+
+    fn answer(&self, headers: &HeaderMap) -> Response {
+        let tag = format!("\"{}\"", self.tag());
+        let is_known = headers
+            .get_all(IF_NONE_MATCH)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .any(|known| known.trim().trim_start_matches("W/") == tag);
+        let mut response = match is_known {
+            true => StatusCode::NOT_MODIFIED.into_response(),
+            false => self.content.into_response(),
+        };
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.media_type));
+        // Asked for again each time, and sent again when this program is another one.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        if let Ok(tag) = HeaderValue::try_from(tag) {
+            headers.insert(ETAG, tag);
+        }
+        response
+    }
+}
+
+/// Their routes.
+pub(super) fn routes() -> Router<Site> {
+    [&STYLE, &SCRIPT, &ICON]
+        .into_iter()
+        .fold(Router::new(), |router, asset| {
+            let answer = move |headers: HeaderMap| async move { asset.answer(&headers) };
+            router.route(asset.path, get(answer))
+        })
+}

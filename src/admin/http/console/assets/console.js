@@ -1,0 +1,146 @@
+// What only a script can do: decisions as they happen, and buttons that copy. Every page works without it.
+"use strict";
+
+(() => {
+  copyButtons();
+  const live = document.getElementById("live");
+  if (live && "EventSource" in window) watch(live);
+
+  function copyButtons() {
+    if (!navigator.clipboard) return;
+    for (const block of document.querySelectorAll("pre[data-copy]")) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "copy";
+      button.textContent = "Copy";
+      button.addEventListener("click", async () => {
+        await navigator.clipboard.writeText(block.textContent);
+        button.textContent = "Copied";
+      });
+      block.after(button);
+    }
+  }
+
+  function watch(panel) {
+    const rows = document.getElementById("live-rows");
+    const pause = document.getElementById("pause");
+    const state = document.getElementById("live-state");
+    const missedNote = document.getElementById("live-missed");
+    const most = Number(panel.dataset.most);
+    let paused = false;
+    let waiting = [];
+    let dropped = 0;
+    let missed = 0;
+    let drawn = false;
+    panel.hidden = false;
+    document.getElementById("live-still").hidden = true;
+
+    const source = new EventSource(panel.dataset.feed);
+    source.addEventListener("open", () => say("watching"));
+    source.addEventListener("error", () => say("the connection is lost; trying again"));
+    source.addEventListener("decision", (event) => {
+      waiting.push(event.data);
+      if (waiting.length > most) {
+        waiting.shift();
+        dropped += 1;
+      }
+      if (paused) say();
+      else schedule();
+    });
+    source.addEventListener("missed", (event) => {
+      missed += Number(JSON.parse(event.data).count);
+      missedNote.textContent = `${missed} were left out: too many at once`;
+    });
+
+    pause.addEventListener("click", () => {
+      paused = !paused;
+      pause.setAttribute("aria-pressed", String(paused));
+      pause.textContent = paused ? "Go on" : "Pause";
+      say(paused ? "paused" : "watching");
+      if (!paused) schedule();
+    });
+
+    let last = "";
+    function say(text) {
+      last = text ?? last;
+      const count = waiting.length + dropped;
+      const more = paused && count > 0 ? `; ${count} came meanwhile` : "";
+      state.textContent = last + more;
+    }
+
+    // Drawn together, at most once a frame.
+    function schedule() {
+      if (drawn) return;
+      drawn = true;
+      requestAnimationFrame(() => {
+        drawn = false;
+        if (paused) return;
+        for (const text of waiting) {
+          const row = rowOf(text);
+          if (row) rows.prepend(row);
+        }
+        waiting = [];
+        dropped = 0;
+        while (rows.childElementCount > most) rows.lastElementChild.remove();
+        const empty = document.getElementById("live-empty");
+        if (empty && rows.childElementCount > 0) empty.remove();
+      });
+    }
+  }
+
+  // Text from crawlers and sites only ever becomes text.
+  function rowOf(text) {
+    let record;
+    let recorded;
+    try {
+      ({ record, recorded } = JSON.parse(text));
+    } catch {
+      return null;
+    }
+    if (!record?.id) return null;
+    const row = document.createElement("tr");
+    const cell = (className) => {
+      const cell = document.createElement("td");
+      if (className) cell.className = className;
+      row.append(cell);
+      return cell;
+    };
+    const time = document.createElement("time");
+    time.dateTime = record.time;
+    time.textContent = record.time.slice(0, 19).replace("T", " ");
+    if (recorded) {
+      const link = document.createElement("a");
+      link.href = `/decisions/${encodeURIComponent(record.id)}`;
+      link.append(time);
+      cell("when").append(link);
+    } else {
+      cell("when").append(time);
+    }
+    const reason = document.createElement("span");
+    reason.className = "verdict";
+    if (["allow", "deny", "defer"].includes(record.verdict)) reason.classList.add(record.verdict);
+    reason.textContent = record.reason;
+    const reasons = cell();
+    reasons.append(reason);
+    if (record.mode === "report" && record.verdict !== "allow") {
+      const tag = document.createElement("span");
+      tag.className = "tag";
+      tag.textContent = "report";
+      reasons.append(" ", tag);
+    }
+    const method = document.createElement("span");
+    method.className = "method";
+    method.textContent = record.method;
+    cell("long").append(method, ` ${record.url}`);
+    const rule = cell("long");
+    if (record.rule) {
+      const code = document.createElement("code");
+      code.textContent = `${record.rule.text} (line ${record.rule.line})`;
+      rule.append(code);
+    }
+    cell().textContent = record.agent?.chain?.[0] ?? "*";
+    cell().textContent = record.client?.name ?? String(record.client?.address ?? "").replace(/:\d+$/, "");
+    cell();
+    return row;
+  }
+})();

@@ -1,0 +1,291 @@
+//! One decision: what was asked, what decided, the robots.txt as it was, and whether it can be proven.
+
+use askama::Template;
+use axum::extract::{Path, RawQuery, State};
+
+use super::super::Site;
+use super::super::problem::Problem;
+use super::explained::Explained;
+use super::filter::{params, wrong};
+use super::json::spread;
+use super::rows::origin_of;
+use super::shell::{Page, Place, Shell, Shown};
+use super::text::Text;
+use super::words::{When, encoded, line};
+use crate::audit::replay::{self, Evidence, Outcome};
+use crate::audit::verify::Fault;
+use crate::audit::verify::case::{Case, Held, Trusted};
+use crate::audit::verify::review::Finding;
+use crate::clock::Moment;
+use crate::policy::Reason;
+use crate::rep::{Origin, ProductToken};
+use crate::store::{Store, StoredDecision};
+
+/// Records that are walked from this one to the next seal. `crawlgate audit verify` walks as far as it takes.
+const REACH: u64 = 5_000;
+
+#[derive(Template)]
+#[template(path = "decision.html", config = "src/admin/http/console/askama.toml")]
+pub(super) struct DecisionPage {
+    shell: Shell,
+    id: String,
+    seq: u64,
+    /// What has just been done, in words.
+    done: Option<&'static str>,
+    verdict: String,
+    reason: String,
+    is_report: bool,
+    url: String,
+    /// What it was about, fact by fact.
+    facts: Vec<Fact>,
+    origin: Option<OriginOf>,
+    proof: Proof,
+    explained: Option<Explained>,
+    text: Option<Text>,
+    record: String,
+    seen: Option<Seen>,
+}
+
+/// Something that is so.
+pub(super) struct Fact {
+    pub(super) name: &'static str,
+    pub(super) text: String,
+    pub(super) when: Option<When>,
+}
+
+/// Whose decision it is.
+struct OriginOf {
+    name: String,
+    link: String,
+    /// The path without its query, for an override.
+    pattern: String,
+    is_forwarded: bool,
+}
+
+/// Whether it is proven.
+struct Proof {
+    /// `good`, `fair` or `bad`.
+    class: &'static str,
+    headline: String,
+    sealed: String,
+    faults: Vec<String>,
+    differences: Vec<(String, String, String)>,
+}
+
+/// Who has seen it.
+struct Seen {
+    time: When,
+    by: String,
+    note: String,
+}
+
+/// `/decisions/{id}`
+pub(super) async fn page(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Shown<DecisionPage> {
+    let mut params = params(query.as_deref());
+    let done = params.word("done", &["acknowledged"]).map_err(wrong)?;
+    params.finish(&["done"]).map_err(wrong)?;
+    let store = site.kept()?;
+    let decision = find(&**store, &id).await?;
+    let settings = site.proxy().settings();
+    let trusted = Trusted::of(&[], &settings).map_err(Problem::busy)?;
+    let turn = site.turn().await?;
+    let case = Case::of(&decision, &**store, &trusted, REACH).await?;
+    drop(turn);
+    let now = site.now();
+    let mut page = DecisionPage {
+        shell: Shell::new(&site, Place::Denials, "A decision"),
+        id: line(&id),
+        seq: decision.seq,
+        done: done.map(|_| "It is acknowledged."),
+        verdict: String::new(),
+        reason: String::new(),
+        is_report: false,
+        url: String::new(),
+        facts: Vec::new(),
+        origin: None,
+        proof: Proof::of(&case, &trusted),
+        explained: explained(&case),
+        text: None,
+        record: spread(&decision.record),
+        seen: decision.acknowledged.as_ref().map(|seen| Seen {
+            time: When::at(seen.time, now),
+            by: line(&seen.by),
+            note: line(&seen.note),
+        }),
+    };
+    if let Ok(evidence) = &case.evidence {
+        page.tell(evidence, now);
+        let deciding = evidence.rule.as_ref().map(|rule| rule.line);
+        let speakers = page.explained.as_ref().map(Explained::speakers);
+        let sha256 = evidence.snapshot().ok().flatten();
+        page.text = case.file.as_ref().map(|file| {
+            Text::of(
+                file,
+                sha256.as_ref(),
+                deciding,
+                &speakers.unwrap_or_default(),
+            )
+        });
+    }
+    Ok(Page(page))
+}
+
+/// The decision of this identifier.
+pub(super) async fn find(store: &dyn Store, id: &str) -> Result<StoredDecision, Problem> {
+    let found = store.decision(&id.to_ascii_uppercase()).await?;
+    found.ok_or_else(|| {
+        Problem::missing(format!(
+            "{id}: no such decision in the store; it was never kept ([log] decisions says which are), or is older than \
+             [audit] keep"
+        ))
+    })
+}
+
+/// How the file that it rests on comes to its verdict.
+fn explained(case: &Case<'_>) -> Option<Explained> {
+    let (file, terms) = (case.file.as_ref()?, case.terms.as_ref()?);
+    let evidence = case.evidence.as_ref().ok()?;
+    let truncated = evidence
+        .robots
+        .as_ref()
+        .is_some_and(|robots| robots.truncated);
+    let chain = evidence.agent.chain.iter();
+    let chain: Vec<ProductToken> = chain
+        .filter_map(|token| ProductToken::new(token).ok())
+        .collect();
+    let (_, path) = Origin::parse(&evidence.url).ok()?;
+    let snapshot = replay::snapshot(file, terms, truncated);
+    let explanation = snapshot.robots.explain(&chain, path.as_bytes());
+    Some(Explained::of(&explanation))
+}
+
+impl Proof {
+    fn of(case: &Case<'_>, trusted: &Trusted) -> Proof {
+        let (held, headline) = case.headline();
+        let differences = match &case.finding {
+            Finding::Replayed(Outcome::Differs(differences)) => differences.as_slice(),
+            _ => &[],
+        };
+        let faults = case.faults.iter().map(Fault::to_string);
+        Proof {
+            class: match held {
+                Held::Proven => "good",
+                Held::Attested => "fair",
+                Held::Broken => "bad",
+            },
+            headline: line(&headline),
+            sealed: line(&case.sealed(trusted)),
+            faults: faults
+                .chain(case.keyless.clone())
+                .map(|said| line(&said))
+                .collect(),
+            differences: differences
+                .iter()
+                .map(|one| {
+                    (
+                        one.what.to_owned(),
+                        line(&one.recorded),
+                        line(&one.replayed),
+                    )
+                })
+                .collect(),
+        }
+    }
+}
+
+impl DecisionPage {
+    fn tell(&mut self, evidence: &Evidence<'_>, now: Moment) {
+        self.verdict = line(&evidence.verdict);
+        self.reason = line(&evidence.reason);
+        self.is_report = evidence.mode == "report";
+        self.url = line(&evidence.url);
+        let mut fact = |name, text: &str| {
+            self.facts.push(Fact {
+                name,
+                text: line(text),
+                when: None,
+            });
+        };
+        let chain = match evidence.agent.chain.as_slice() {
+            [] => "nobody in particular: the rules for *".to_owned(),
+            chain => chain.join(", "),
+        };
+        fact("Request", &format!("{} {}", evidence.method, evidence.url));
+        fact("Came as", &evidence.via);
+        let name = evidence.client.name.as_deref();
+        let name = name.map(|name| format!("{name}, ")).unwrap_or_default();
+        fact("Client", &format!("{name}{}", evidence.client.address));
+        fact("Judged as", &chain);
+        if let Some(user_agent) = &evidence.user_agent {
+            fact("User-Agent", user_agent);
+        }
+        if let Some(rule) = &evidence.rule {
+            let (text, line, group) = (&rule.text, rule.line, &rule.group);
+            fact(
+                "Rule",
+                &format!("{text}, line {line}, of the group {group}"),
+            );
+        }
+        if let Some(one) = &evidence.overridden {
+            let what = format!("{}: {} {}{}", one.id, one.action, one.origin, one.pattern);
+            fact(
+                "Override",
+                &format!("{what}, by {}: {}", one.by, one.reason),
+            );
+        }
+        let answer = evidence.status.map(|status| status.to_string());
+        let answer = [answer, evidence.error.clone()];
+        let answer: Vec<String> = answer.into_iter().flatten().collect();
+        if !answer.is_empty() {
+            fact("Answered", &answer.join(", "));
+        }
+        if let Some(robots) = &evidence.robots {
+            let status = robots.status.map(|status| format!(", {status}"));
+            let status = status.unwrap_or_default();
+            fact(
+                "robots.txt",
+                &format!("{}: {}{status}", robots.url, robots.state),
+            );
+            if let Some(url) = robots.final_url.as_ref().filter(|url| **url != robots.url) {
+                fact("Came from", url);
+            }
+            if let Some(outage) = &robots.unreachable {
+                let (cause, since) = (&outage.cause, &outage.since);
+                fact("Unreachable", &format!("since {since}: {cause}"));
+            }
+        }
+        let fetched = evidence
+            .robots
+            .as_ref()
+            .and_then(|robots| robots.fetched_at.as_deref());
+        let decided = evidence.decided_at.as_ref().unwrap_or(&evidence.time);
+        for (name, time) in [("Fetched", fetched), ("Decided", Some(&**decided))] {
+            let when = time.and_then(|time| When::of(time, now));
+            self.facts.extend(when.map(|when| Fact {
+                name,
+                text: String::new(),
+                when: Some(when),
+            }));
+        }
+        let path = Origin::parse(&evidence.url)
+            .map(|(_, path)| path)
+            .unwrap_or_default();
+        let pattern = path.split(['?', '#']).next().unwrap_or("/").to_owned();
+        self.origin = origin_of(evidence).map(|origin| OriginOf {
+            link: encoded(origin.as_str()),
+            name: origin.to_string(),
+            pattern: if pattern.is_empty() {
+                "/".to_owned()
+            } else {
+                pattern
+            },
+            // Nothing that a person says lifts a wall.
+            is_forwarded: Reason::from_name(&evidence.reason)
+                .is_some_and(|reason| !reason.is_wall()),
+        });
+    }
+}

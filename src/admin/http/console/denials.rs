@@ -1,0 +1,304 @@
+//! The review list: what was denied, newest first, or counted by what decisions have in common.
+
+use askama::Template;
+use axum::extract::{RawQuery, State};
+
+use super::super::Site;
+use super::super::problem::Problem;
+use super::filter::{Filter, params, wrong};
+use super::rows::{Row, rows};
+use super::shell::{Page, Place, Shell, Shown};
+use super::words::{When, encoded, line, number};
+use crate::admin::query::Wrong;
+use crate::store::{DecisionQuery, Store, Tally, TallyKey};
+
+/// Decisions on a page.
+const PAGE: usize = 50;
+
+/// Groups on a page.
+const GROUPS: usize = 100;
+
+/// Records that one page looks at, at most. A search that finds little goes on from there when it is told to.
+pub(super) const REACH: u64 = 20_000;
+
+#[derive(Template)]
+#[template(path = "denials.html", config = "src/admin/http/console/askama.toml")]
+pub(super) struct DenialsPage {
+    shell: Shell,
+    filter: Filter,
+    view: View,
+    rows: Vec<Row>,
+    groups: Vec<Group>,
+    /// Where the list goes on, if it does.
+    next: Option<String>,
+    /// Whether this is not the first page.
+    is_later: bool,
+    /// How far the search has come, where it was given up before the end.
+    reached: Option<Reached>,
+    is_kept: bool,
+}
+
+/// How far a search has come.
+pub(super) struct Reached {
+    /// Records that were looked at.
+    pub(super) looked_at: String,
+    /// The time of the last one.
+    pub(super) back_to: Option<When>,
+}
+
+/// Decisions that have something in common.
+struct Group {
+    count: String,
+    key: Vec<String>,
+    first: When,
+    last: When,
+    /// The query that lists them.
+    link: String,
+}
+
+/// What is shown of the decisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum View {
+    /// Each.
+    List,
+    /// How many, by this.
+    By(TallyKey),
+}
+
+const VIEWS: [(&str, &str, View); 4] = [
+    ("", "each decision", View::List),
+    ("rule", "by rule", View::By(TallyKey::Rule)),
+    ("origin", "by origin", View::By(TallyKey::Origin)),
+    ("reason", "by reason", View::By(TallyKey::Reason)),
+];
+
+impl View {
+    fn of(word: Option<&str>) -> Result<View, Wrong> {
+        let word = word.unwrap_or_default();
+        let known = VIEWS.iter().find(|(name, _, _)| *name == word);
+        known.map(|(_, _, view)| *view).ok_or_else(|| {
+            Wrong::new(
+                "view",
+                format_args!("{word}: it is one of rule, origin, reason"),
+            )
+        })
+    }
+}
+
+/// A link to the same decisions, seen otherwise.
+struct ViewLink {
+    name: &'static str,
+    link: String,
+    is_here: bool,
+}
+
+impl DenialsPage {
+    fn views(&self) -> Vec<ViewLink> {
+        let links = VIEWS.iter().map(|(word, name, view)| ViewLink {
+            name,
+            link: self.filter.link(&[("view", word)]),
+            is_here: *view == self.view,
+        });
+        links.collect()
+    }
+
+    fn columns(&self) -> &'static [&'static str] {
+        match self.view {
+            View::List => &[],
+            View::By(TallyKey::Origin) => &["Origin"],
+            View::By(TallyKey::Reason) => &["Reason"],
+            View::By(TallyKey::Rule) => &["Origin", "Rule"],
+        }
+    }
+
+    fn view_word(&self) -> &'static str {
+        let known = VIEWS.iter().find(|(_, _, view)| *view == self.view);
+        known.map_or("", |(word, _, _)| word)
+    }
+
+    fn export(&self, format: &str) -> String {
+        self.filter.link(&[("format", format)])
+    }
+}
+
+/// `/denials`
+pub(super) async fn page(
+    State(site): State<Site>,
+    RawQuery(query): RawQuery,
+) -> Shown<DenialsPage> {
+    let mut params = params(query.as_deref());
+    let filter = Filter::take(&mut params, "deny")?;
+    let view = params.text("view").map_err(wrong)?;
+    let view = View::of(view.as_deref()).map_err(wrong)?;
+    let before = params.text("before").map_err(wrong)?;
+    let before = before.map(|text| place(&text)).transpose()?;
+    params.finish(&["view", "before"]).map_err(wrong)?;
+    let mut page = DenialsPage {
+        shell: Shell::new(&site, Place::Denials, "Denials"),
+        view,
+        rows: Vec::new(),
+        groups: Vec::new(),
+        next: None,
+        is_later: before.is_some(),
+        reached: None,
+        is_kept: site.store().is_some(),
+        filter,
+    };
+    let query = page.filter.query(&site)?;
+    if let Some(store) = site.store() {
+        let turn = site.turn().await?;
+        let span = Span::of(&**store, before, &query).await?;
+        match view {
+            View::List => page.list(&site, &**store, query, &span).await?,
+            View::By(key) => page.count(&site, &**store, query, key, &span).await?,
+        }
+        drop(turn);
+    }
+    Ok(Page(page))
+}
+
+/// A place in the order of writing.
+fn place(text: &str) -> Result<u64, Problem> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| Problem::bad(format!("before {text}: it is the number of a record")))
+}
+
+/// The records that one page looks at.
+pub(super) struct Span {
+    /// Those before this one; none: from the newest on.
+    pub(super) before: Option<u64>,
+    /// From this one on.
+    pub(super) from: u64,
+    /// Whether older ones may be in question, too.
+    pub(super) goes_on: bool,
+    /// How many.
+    pub(super) looked_at: u64,
+    /// The time of the first of them.
+    back_to: Option<crate::clock::Moment>,
+}
+
+impl Span {
+    /// As many records before `before` as a page may look at.
+    pub(super) async fn of(
+        store: &dyn Store,
+        before: Option<u64>,
+        query: &DecisionQuery,
+    ) -> Result<Span, Problem> {
+        let end = match before {
+            Some(before) => before,
+            None => newest(store).await?.saturating_add(1),
+        };
+        let from = end.saturating_sub(REACH).max(1);
+        // The first that is there, which retention moves on.
+        let first = store.links(from.saturating_sub(1), 1).await?.pop();
+        let back_to = first.as_ref().map(|first| first.time);
+        let begins = first.map_or(from, |first| first.seq);
+        let is_before_since =
+            matches!((query.since, back_to), (Some(since), Some(back)) if back < since);
+        Ok(Span {
+            before,
+            from,
+            goes_on: from > 1 && begins == from && !is_before_since,
+            looked_at: end.saturating_sub(begins),
+            back_to,
+        })
+    }
+
+    /// To be said where there may be more.
+    pub(super) fn reached(&self, site: &Site) -> Option<Reached> {
+        self.goes_on.then(|| Reached {
+            looked_at: number(self.looked_at),
+            back_to: self.back_to.map(|time| When::at(time, site.now())),
+        })
+    }
+}
+
+/// The place of the newest record that is a decision; 0 where there is none.
+async fn newest(store: &dyn Store) -> Result<u64, Problem> {
+    let query = DecisionQuery {
+        newest_first: true,
+        limit: 1,
+        ..DecisionQuery::default()
+    };
+    Ok(store
+        .decisions(query)
+        .await?
+        .first()
+        .map_or(0, |one| one.seq))
+}
+
+impl DenialsPage {
+    async fn list(
+        &mut self,
+        site: &Site,
+        store: &dyn Store,
+        query: DecisionQuery,
+        span: &Span,
+    ) -> Result<(), Problem> {
+        let page = store
+            .decisions(DecisionQuery {
+                after: span.before,
+                from: Some(span.from),
+                newest_first: true,
+                limit: PAGE,
+                ..query
+            })
+            .await?;
+        self.rows = rows(&page, site.now());
+        let next = match page.last() {
+            Some(last) if page.len() == PAGE => Some(last.seq),
+            _ => {
+                self.reached = span.reached(site);
+                span.goes_on.then_some(span.from)
+            }
+        };
+        self.next = next.map(|next| self.filter.link(&[("before", &next.to_string())]));
+        Ok(())
+    }
+
+    async fn count(
+        &mut self,
+        site: &Site,
+        store: &dyn Store,
+        query: DecisionQuery,
+        key: TallyKey,
+        span: &Span,
+    ) -> Result<(), Problem> {
+        let query = DecisionQuery {
+            after: span.before,
+            from: Some(span.from),
+            newest_first: true,
+            ..query
+        };
+        let tallies = store.tally(query, key, GROUPS).await?;
+        let groups = tallies.iter().map(|tally| Group {
+            count: number(tally.count),
+            key: tally.key.iter().map(|part| line(part)).collect(),
+            first: When::at(tally.first, site.now()),
+            last: When::at(tally.last, site.now()),
+            link: self.narrowed(tally, key),
+        });
+        self.groups = groups.collect();
+        self.reached = span.reached(site);
+        if span.goes_on {
+            let (view, before) = (self.view_word(), span.from.to_string());
+            self.next = Some(self.filter.link(&[("view", view), ("before", &before)]));
+        }
+        Ok(())
+    }
+
+    /// The query that lists what was counted.
+    fn narrowed(&self, tally: &Tally, key: TallyKey) -> String {
+        let part = |at: usize| tally.key.get(at).map_or("", String::as_str);
+        match key {
+            TallyKey::Origin => self.filter.link(&[("origin", part(0))]),
+            TallyKey::Reason => self.filter.link(&[("reason", part(0))]),
+            TallyKey::Rule => self.filter.link(&[("origin", part(0)), ("rule", part(1))]),
+        }
+    }
+}
+
+/// The page of an origin.
+pub(super) fn origin_link(origin: &str) -> String {
+    format!("/origin?of={}", encoded(origin))
+}

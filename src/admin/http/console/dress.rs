@@ -1,0 +1,67 @@
+//! A page in place of a problem document, for whoever looks with a browser.
+
+use askama::Template;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
+use serde::Deserialize;
+
+use super::super::Site;
+use super::super::problem::MEDIA_TYPE;
+use super::shell::{Page, Place, Shell};
+use super::words::line;
+
+/// Octets of a problem document that is read.
+const LONGEST: usize = 64 * 1024;
+
+#[derive(Template)]
+#[template(path = "problem.html", config = "src/admin/http/console/askama.toml")]
+struct ProblemPage {
+    shell: Shell,
+    status: u16,
+    detail: String,
+}
+
+#[derive(Deserialize)]
+struct Told {
+    title: String,
+    status: u16,
+    detail: String,
+}
+
+/// Makes pages of the problems that a browser is shown. What programs ask for stays as it is.
+pub async fn dress(State(site): State<Site>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let is_for_programs = path.starts_with("/api/") || path == "/metrics";
+    let takes_html = request
+        .headers()
+        .get(ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| accept.contains("text/html"));
+    let response = next.run(request).await;
+    let is_problem = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|media_type| media_type == MEDIA_TYPE);
+    if is_for_programs || !takes_html || !is_problem {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    let Ok(body) = to_bytes(body, LONGEST).await else {
+        return Response::from_parts(head, Body::empty());
+    };
+    let Ok(told) = serde_json::from_slice::<Told>(&body) else {
+        return Response::from_parts(head, Body::from(body));
+    };
+    let page = Page(ProblemPage {
+        shell: Shell::new(&site, Place::Elsewhere, told.title),
+        status: told.status,
+        detail: line(&told.detail),
+    });
+    let (ours, body) = page.into_response().into_parts();
+    head.headers.remove(CONTENT_LENGTH);
+    head.headers.extend(ours.headers);
+    Response::from_parts(head, body)
+}

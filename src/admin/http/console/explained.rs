@@ -1,0 +1,136 @@
+//! Why a path is allowed or disallowed, as tables: the same that `crawlgate check` tells.
+
+use super::words::{line, octets};
+use crate::rep::{Explanation, Judged, MatchedBy, Speaker, Standing};
+
+/// Rules of a kind that are shown.
+const SHOWN: usize = 50;
+
+/// An explanation, in words.
+pub(super) struct Explained {
+    /// The tokens of the chain, and what became of each.
+    pub(super) chain: Vec<(String, &'static str)>,
+    is_named: bool,
+    pub(super) groups: Vec<Group>,
+    /// The path as it was asked about, then as it may be read.
+    pub(super) paths: Vec<Path>,
+}
+
+/// A group that speaks.
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) line: u32,
+    pub(super) rules: String,
+}
+
+/// One path, judged.
+pub(super) struct Path {
+    pub(super) path: String,
+    /// As it is compared, where that is another form.
+    pub(super) form: Option<String>,
+    pub(super) is_reading: bool,
+    pub(super) is_disallowed: bool,
+    pub(super) why: String,
+    pub(super) rules: Vec<Rule>,
+    /// Rules that are not shown.
+    pub(super) more: usize,
+}
+
+/// A rule that matches.
+pub(super) struct Rule {
+    pub(super) text: String,
+    pub(super) line: u32,
+    pub(super) group: String,
+    pub(super) octets: usize,
+    /// By the folder that the rule's path is in.
+    pub(super) by_folder: Option<String>,
+    pub(super) decides: bool,
+}
+
+impl Explained {
+    pub(super) fn of(explanation: &Explanation) -> Explained {
+        let standing = |standing: &Standing| match standing {
+            Standing::Named => "named: its groups speak",
+            Standing::NotNamed => "not named",
+            Standing::NotAsked => "not asked for",
+        };
+        let chain = explanation.chain.iter();
+        let readings = explanation.readings.iter();
+        let written = Path::of(&explanation.written, false);
+        Explained {
+            is_named: explanation
+                .chain
+                .iter()
+                .any(|(_, standing)| *standing == Standing::Named),
+            chain: chain
+                .map(|(token, found)| (token.to_string(), standing(found)))
+                .collect(),
+            groups: explanation.groups.iter().map(Group::of).collect(),
+            paths: std::iter::once(written)
+                .chain(readings.map(|reading| Path::of(reading, true)))
+                .collect(),
+        }
+    }
+
+    /// Whether any token of the chain is named.
+    pub(super) fn is_named(&self) -> bool {
+        self.is_named
+    }
+
+    /// The line that decides, to be looked at in the file: of a reading that is disallowed, where there is one.
+    pub(super) fn deciding(&self) -> Option<u32> {
+        let disallowed = self.paths.iter().find(|path| path.is_disallowed);
+        let path = disallowed.or(self.paths.first())?;
+        path.rules
+            .iter()
+            .find(|rule| rule.decides)
+            .map(|rule| rule.line)
+    }
+
+    /// The user-agent lines of the groups that speak.
+    pub(super) fn speakers(&self) -> Vec<u32> {
+        self.groups.iter().map(|group| group.line).collect()
+    }
+}
+
+impl Group {
+    fn of(speaker: &Speaker) -> Group {
+        Group {
+            name: line(&speaker.name),
+            line: speaker.line,
+            rules: match speaker.rules {
+                1 => "1 rule".to_owned(),
+                rules => format!("{rules} rules"),
+            },
+        }
+    }
+}
+
+impl Path {
+    fn of(judged: &Judged, is_reading: bool) -> Path {
+        let decides = judged.rule();
+        let path = judged.path.split(|octet| *octet == b'#').next();
+        let rules = judged.matches.iter().take(SHOWN).enumerate();
+        Path {
+            path: octets(&judged.path),
+            form: (path != Some(&*judged.form)).then(|| octets(&judged.form)),
+            is_reading,
+            is_disallowed: judged.is_disallowed(),
+            why: judged.why.to_string(),
+            rules: rules
+                .map(|(at, found)| Rule {
+                    text: line(&found.rule.text),
+                    line: found.rule.line,
+                    group: line(&found.rule.group),
+                    octets: found.octets,
+                    by_folder: match found.by {
+                        MatchedBy::Path => None,
+                        MatchedBy::Folder => Some(line(&found.pattern)),
+                    },
+                    decides: at == 0 && decides.is_some(),
+                })
+                .collect(),
+            more: judged.matches.len().saturating_sub(SHOWN),
+        }
+    }
+}

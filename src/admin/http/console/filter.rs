@@ -1,0 +1,178 @@
+//! The conditions of a list, as its form shows them and its links carry them on.
+
+use super::super::Site;
+use super::super::problem::Problem;
+use crate::admin::query::params::{Blank, Params};
+use crate::admin::query::{Conditions, modes};
+use crate::policy::Reason;
+use crate::store::DecisionQuery;
+
+/// Says that any verdict will do, where the list would have denials only.
+const ANY: &str = "any";
+
+/// Conditions as somebody has put them.
+pub(super) struct Filter {
+    pub(super) since: String,
+    pub(super) until: String,
+    pub(super) origin: String,
+    pub(super) path: String,
+    pub(super) client: String,
+    pub(super) agent: String,
+    pub(super) rule: String,
+    pub(super) reason: String,
+    pub(super) verdict: String,
+    pub(super) mode: String,
+    pub(super) acknowledged: String,
+    conditions: Conditions,
+}
+
+/// A choice of a list of them.
+pub(super) struct Choice {
+    pub(super) value: &'static str,
+    pub(super) name: &'static str,
+    pub(super) is_chosen: bool,
+}
+
+impl Filter {
+    /// Takes the conditions out of what a form has sent. Without a verdict, `usual` is meant.
+    pub(super) fn take(params: &mut Params, usual: &str) -> Result<Filter, Problem> {
+        let mut conditions = params.conditions().map_err(wrong)?;
+        let verdict = conditions
+            .verdict
+            .take()
+            .unwrap_or_else(|| usual.to_owned());
+        if verdict != ANY {
+            conditions.verdict = Some(verdict.clone());
+        }
+        let said = |text: &Option<String>| text.clone().unwrap_or_default();
+        Ok(Filter {
+            since: said(&conditions.since),
+            until: said(&conditions.until),
+            origin: said(&conditions.origin),
+            path: said(&conditions.path),
+            client: said(&conditions.client),
+            agent: said(&conditions.agent),
+            rule: said(&conditions.rule),
+            reason: said(&conditions.reason),
+            verdict,
+            mode: said(&conditions.mode),
+            acknowledged: match conditions.acknowledged {
+                Some(true) => "true".to_owned(),
+                Some(false) => "false".to_owned(),
+                None => String::new(),
+            },
+            conditions,
+        })
+    }
+
+    /// The question to the store.
+    pub(super) fn query(&self, site: &Site) -> Result<DecisionQuery, Problem> {
+        self.conditions.query(site.now()).map_err(wrong)
+    }
+
+    /// The same conditions as a URL's query, with what `more` says, which begins without `&`.
+    pub(super) fn link(&self, more: &[(&str, &str)]) -> String {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        for (name, value) in self.pairs() {
+            // What is said anew counts.
+            if !value.is_empty() && more.iter().all(|(other, _)| *other != name) {
+                query.append_pair(name, value);
+            }
+        }
+        query.extend_pairs(more.iter().filter(|(_, value)| !value.is_empty()));
+        query.finish()
+    }
+
+    fn pairs(&self) -> [(&'static str, &str); 11] {
+        [
+            ("since", &self.since),
+            ("until", &self.until),
+            ("origin", &self.origin),
+            ("path", &self.path),
+            ("client", &self.client),
+            ("agent", &self.agent),
+            ("rule", &self.rule),
+            ("reason", &self.reason),
+            ("verdict", &self.verdict),
+            ("mode", &self.mode),
+            ("acknowledged", &self.acknowledged),
+        ]
+    }
+
+    /// How many conditions there are that a list does not have by itself.
+    pub(super) fn said(&self) -> usize {
+        let said = |(name, value): &(&str, &str)| *name != "verdict" && !value.is_empty();
+        self.pairs().iter().filter(|pair| said(pair)).count()
+    }
+
+    pub(super) fn verdicts(&self) -> Vec<Choice> {
+        let all = [
+            ("deny", "denied"),
+            ("defer", "put off"),
+            ("allow", "allowed"),
+            (ANY, "any"),
+        ];
+        choices(&all, &self.verdict)
+    }
+
+    pub(super) fn reasons(&self) -> Vec<Choice> {
+        let all = Reason::ALL.map(|reason| (reason.as_str(), reason.as_str()));
+        let any = [("", "any")];
+        choices(&[&any[..], &all[..]].concat(), &self.reason)
+    }
+
+    pub(super) fn modes(&self) -> Vec<Choice> {
+        let all = modes().map(|mode| (mode, mode));
+        choices(&[&[("", "any")][..], &all[..]].concat(), &self.mode)
+    }
+
+    pub(super) fn seen(&self) -> Vec<Choice> {
+        let all = [
+            ("", "either"),
+            ("false", "nobody has"),
+            ("true", "somebody has"),
+        ];
+        choices(&all, &self.acknowledged)
+    }
+}
+
+fn choices(all: &[(&'static str, &'static str)], chosen: &str) -> Vec<Choice> {
+    let choice = |(value, name): &(&'static str, &'static str)| Choice {
+        value,
+        name,
+        is_chosen: *value == chosen,
+    };
+    all.iter().map(choice).collect()
+}
+
+/// What a list was asked for.
+pub(super) fn params(query: Option<&str>) -> Params {
+    Params::of(query, Blank::Unsaid)
+}
+
+/// A condition that makes no sense.
+pub(super) fn wrong(wrong: crate::admin::query::Wrong) -> Problem {
+    Problem::bad(wrong.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_carried_on_and_what_is_said_anew_counts() {
+        let mut params = params(Some(
+            "origin=a.example&reason=paced&path=&acknowledged=false",
+        ));
+        let filter = Filter::take(&mut params, "deny").expect("valid");
+        assert_eq!(filter.said(), 3);
+        assert_eq!(filter.conditions.verdict.as_deref(), Some("deny"));
+        assert_eq!(
+            filter.link(&[("before", "7"), ("reason", "")]),
+            "origin=a.example&verdict=deny&acknowledged=false&before=7"
+        );
+        let any = Filter::take(&mut super::params(Some("verdict=any")), "deny").expect("valid");
+        assert_eq!(any.conditions.verdict, None);
+        assert_eq!(any.link(&[]), "verdict=any");
+    }
+}

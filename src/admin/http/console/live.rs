@@ -1,0 +1,73 @@
+//! Decisions as they happen. The page shows the latest that are kept; the script adds those that come, from the API's
+//! live feed, and holds no more than the page says.
+
+use askama::Template;
+use axum::extract::{RawQuery, State};
+
+use super::super::Site;
+use super::denials::Span;
+use super::filter::{Filter, params, wrong};
+use super::rows::{Row, rows};
+use super::shell::{Page, Place, Shell, Shown};
+use crate::store::DecisionQuery;
+
+/// Decisions that the page begins with.
+const BEGIN: usize = 30;
+
+/// Decisions that it ever holds.
+const MOST: usize = 200;
+
+#[derive(Template)]
+#[template(path = "live.html", config = "src/admin/http/console/askama.toml")]
+pub(super) struct LivePage {
+    shell: Shell,
+    filter: Filter,
+    rows: Vec<Row>,
+    most: usize,
+}
+
+impl LivePage {
+    /// What the feed is asked for: the same conditions, without times.
+    fn feed(&self) -> String {
+        let verdict = match &*self.filter.verdict {
+            "any" => "",
+            verdict => verdict,
+        };
+        self.filter.link(&[
+            ("since", ""),
+            ("until", ""),
+            ("acknowledged", ""),
+            ("verdict", verdict),
+        ])
+    }
+}
+
+/// `/watch`
+pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) -> Shown<LivePage> {
+    let mut params = params(query.as_deref());
+    let filter = Filter::take(&mut params, "any")?;
+    params.finish(&[]).map_err(wrong)?;
+    let query = filter.query(&site)?;
+    let latest = match site.store() {
+        Some(store) => {
+            let turn = site.turn().await?;
+            let span = Span::of(&**store, None, &query).await?;
+            let latest = store.decisions(DecisionQuery {
+                from: Some(span.from),
+                newest_first: true,
+                limit: BEGIN,
+                ..query
+            });
+            let latest = latest.await?;
+            drop(turn);
+            latest
+        }
+        None => Vec::new(),
+    };
+    Ok(Page(LivePage {
+        shell: Shell::new(&site, Place::Live, "Live"),
+        rows: rows(&latest, site.now()),
+        filter,
+        most: MOST,
+    }))
+}

@@ -1,0 +1,321 @@
+//! One origin: its state, what requests meet, its robots.txt, how the last fetches went, and what to do about it.
+
+use askama::Template;
+use axum::extract::{RawQuery, State};
+
+use super::super::Site;
+use super::super::problem::Problem;
+use super::decision::Fact;
+use super::denials::origin_link;
+use super::filter::{params, wrong};
+use super::overrides::{Listed, all};
+use super::shell::{Page, Place, Shell, Shown};
+use super::text::Text;
+use super::words::{When, encoded, line, number, octets};
+use crate::admin::query;
+use crate::clock::Moment;
+use crate::rep::{Field, Origin};
+use crate::robots::memory::{awake, hex};
+use crate::robots::snapshot::Snapshot;
+use crate::robots::words::{about, cause, lives, stance};
+use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, Remembered};
+
+/// Fields of a file that are listed; more than these are counted.
+const LISTED: usize = 50;
+
+#[derive(Template)]
+#[template(path = "origin.html", config = "src/admin/http/console/askama.toml")]
+pub(super) struct OriginPage {
+    shell: Shell,
+    name: String,
+    link: String,
+    done: Option<&'static str>,
+    is_bad: bool,
+    known: Option<Known>,
+    overrides: Vec<Listed>,
+    pace: Vec<Fact>,
+    is_kept: bool,
+}
+
+/// What is known of an origin.
+struct Known {
+    state: &'static str,
+    facts: Vec<Fact>,
+    groups: Vec<GroupOf>,
+    fields: Vec<FieldOf>,
+    /// Fields that are not listed.
+    more: usize,
+    text: Option<Text>,
+    fetches: Vec<Fetched>,
+    versions: Vec<Version>,
+}
+
+struct GroupOf {
+    line: u32,
+    names: String,
+    rules: usize,
+}
+
+struct FieldOf {
+    name: &'static str,
+    value: String,
+    line: u32,
+}
+
+/// A fetch.
+struct Fetched {
+    time: When,
+    took: String,
+    result: String,
+    cause: Option<String>,
+    status: Option<u16>,
+    sha256: Option<String>,
+    hops: Vec<String>,
+}
+
+/// A robots.txt that was in force.
+struct Version {
+    sha256: String,
+    since: String,
+    is_old: bool,
+    is_new: bool,
+}
+
+/// `/origin?of=…`
+pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) -> Shown<OriginPage> {
+    let mut params = params(query.as_deref());
+    let of = params.text("of").map_err(wrong)?;
+    let done = params
+        .word("done", &["refreshed", "failed"])
+        .map_err(wrong)?;
+    params.finish(&["of", "done"]).map_err(wrong)?;
+    let origin = named(of)?;
+    let found = match site.store() {
+        Some(store) => store.origin(&origin).await?,
+        None => None,
+    };
+    let known = match found {
+        Some(found) => Some(known(&site, &found).await?),
+        None => None,
+    };
+    let now = site.now();
+    let overrides = all(&site).await?;
+    let overrides = overrides
+        .iter()
+        .filter(|one| one.origin == origin && one.holds(now));
+    Ok(Page(OriginPage {
+        shell: Shell::new(&site, Place::Origins, origin.to_string()),
+        link: encoded(origin.as_str()),
+        is_bad: done.as_deref() == Some("failed"),
+        done: done.map(|done| match &*done {
+            "failed" => {
+                "The fetch failed; what was known before holds for as long as its state says."
+            }
+            _ => "Its robots.txt was fetched.",
+        }),
+        known,
+        overrides: overrides.map(|one| Listed::of(one, now)).collect(),
+        pace: pace(&site, &origin),
+        name: line(origin.as_str()),
+        is_kept: site.store().is_some(),
+    }))
+}
+
+/// The origin that a page is about.
+pub(super) fn named(of: Option<String>) -> Result<Origin, Problem> {
+    let of = of.ok_or_else(|| Problem::bad("of which origin? /origin?of=https://site.example"))?;
+    query::origin(of.trim()).map_err(|error| Problem::bad(format!("of {error}")))
+}
+
+/// The pace that requests to it are held to.
+fn pace(site: &Site, origin: &Origin) -> Vec<Fact> {
+    let settings = site.proxy().settings();
+    let own = match settings.pace.requests_per_second {
+        Some(rate) => format!("{rate} requests per second, by [pace] requests_per_second"),
+        None => "none, by [pace] requests_per_second".to_owned(),
+    };
+    let mut facts = vec![fact("Configured", own)];
+    facts.extend(super::overview::pace_in_force(site, origin).map(|told| fact("In force", told)));
+    facts
+}
+
+fn fact(name: &'static str, text: String) -> Fact {
+    Fact {
+        name,
+        text,
+        when: None,
+    }
+}
+
+async fn known(site: &Site, found: &OriginMemory) -> Result<Known, Problem> {
+    let store = site.kept()?;
+    let now = site.now();
+    let settings = site.proxy().settings();
+    let fetches = store.fetches(&found.origin, FETCHES_KEPT).await?;
+    let text = match found.state.copy() {
+        Some(copy) => store.snapshot(copy.sha256).await?,
+        None => None,
+    };
+    let state = awake(&found.state, text.as_deref(), settings.robots.lenient)
+        .map_err(|broken| Problem::busy(format!("{}: {broken}", found.origin)))?;
+    let mut facts = vec![
+        fact("About", line(&about(&found.state))),
+        fact(
+            "Requests",
+            stance(&state, &settings.robots.timing.profile, now).1,
+        ),
+    ];
+    let mut when = |name, time: Moment| {
+        facts.push(Fact {
+            name,
+            text: String::new(),
+            when: Some(When::at(time, now)),
+        });
+    };
+    let (fresh, outage) = lives(&found.state);
+    match (&found.state, found.state.copy()) {
+        (_, Some(copy)) => when("Fetched", copy.fetched),
+        (Remembered::Unavailable { fetched, .. }, None) => when("Fetched", *fetched),
+        _ => {}
+    }
+    if let Some(fresh) = fresh {
+        when("Fresh until", fresh.until);
+        when("Refreshed on demand from", fresh.refresh_from);
+    }
+    if let Some(outage) = outage {
+        when("Failing since", outage.since);
+        when("Next attempt", outage.next_attempt);
+    }
+    if let Some(copy) = found.state.copy() {
+        facts.push(fact(
+            "From",
+            line(&format!("{} ({})", copy.final_url, copy.status)),
+        ));
+        facts.push(fact("SHA-256", hex(&copy.sha256)));
+    }
+    let snapshot = state.snapshot();
+    let (groups, fields, more) = snapshot.map_or_else(Default::default, |file| contents(file));
+    Ok(Known {
+        state: found.state.name(),
+        facts,
+        groups,
+        fields,
+        more,
+        text: text.map(|text| {
+            Text::of(
+                &text,
+                found.state.copy().map(|copy| &copy.sha256),
+                None,
+                &[],
+            )
+        }),
+        versions: versions(&fetches, now),
+        fetches: fetches.iter().map(|one| Fetched::of(one, now)).collect(),
+    })
+}
+
+/// The groups of a file, its other fields, and how many of these there are beyond.
+fn contents(file: &Snapshot) -> (Vec<GroupOf>, Vec<FieldOf>, usize) {
+    let groups = file.robots.groups().take(LISTED).map(|group| {
+        let names: Vec<String> = group.user_agents().map(|(name, _)| octets(name)).collect();
+        GroupOf {
+            line: group.user_agents().next().map_or(0, |(_, line)| line),
+            names: names.join(", "),
+            rules: group.rules().count(),
+        }
+    });
+    let others = file.robots.others();
+    let mut fields: Vec<FieldOf> = others
+        .take(LISTED)
+        .map(|other| FieldOf {
+            name: other.field.as_str(),
+            value: octets(other.value),
+            line: other.line,
+        })
+        .collect();
+    // Sitemaps are what people look for.
+    fields.sort_by_key(|field| field.name != Field::Sitemap.as_str());
+    let more = file.robots.others().count().saturating_sub(LISTED);
+    (groups.collect(), fields, more)
+}
+
+impl Fetched {
+    fn of(fetch: &Fetch, now: Moment) -> Fetched {
+        let why = fetch.cause.as_deref();
+        Fetched {
+            time: When::at(fetch.time, now),
+            took: format!(
+                "{} ms",
+                number(u64::try_from(fetch.duration.as_millis()).unwrap_or(u64::MAX))
+            ),
+            result: line(&fetch.result),
+            cause: why.map(|code| line(&cause(code, &fetch.result))),
+            status: fetch.status,
+            sha256: fetch.sha256.as_ref().map(hex),
+            hops: match fetch.hops.as_slice() {
+                [] | [_] => Vec::new(),
+                hops => hops.iter().map(|hop| line(hop)).collect(),
+            },
+        }
+    }
+
+    fn digest(&self) -> &str {
+        let sha256 = self.sha256.as_deref().unwrap_or_default();
+        sha256.get(..12).unwrap_or(sha256)
+    }
+}
+
+/// The files that the fetches brought, newest first; the last two are compared unless somebody chooses others.
+fn versions(fetches: &[Fetch], now: Moment) -> Vec<Version> {
+    let mut versions: Vec<Version> = Vec::new();
+    for fetch in fetches {
+        let Some(sha256) = fetch.sha256.as_ref().map(hex) else {
+            continue;
+        };
+        let when = When::at(fetch.time, now);
+        match versions.last_mut() {
+            // Of the fetches that brought the same, the first says since when.
+            Some(last) if last.sha256 == sha256 => last.since = when.distance().to_owned(),
+            _ => {
+                let at = versions.len();
+                versions.push(Version {
+                    sha256,
+                    since: when.distance().to_owned(),
+                    is_old: at == 1,
+                    is_new: at == 0,
+                });
+            }
+        }
+    }
+    versions
+}
+
+impl Version {
+    fn digest(&self) -> &str {
+        self.sha256.get(..12).unwrap_or(&self.sha256)
+    }
+}
+
+#[derive(Template)]
+#[template(path = "forget.html", config = "src/admin/http/console/askama.toml")]
+pub(super) struct ForgetPage {
+    shell: Shell,
+    name: String,
+    back: String,
+}
+
+/// `/origin/forget?of=…`: asks once more.
+pub(super) async fn forget_page(
+    State(site): State<Site>,
+    RawQuery(query): RawQuery,
+) -> Shown<ForgetPage> {
+    let mut params = params(query.as_deref());
+    let of = params.text("of").map_err(wrong)?;
+    params.finish(&["of"]).map_err(wrong)?;
+    let origin = named(of)?;
+    Ok(Page(ForgetPage {
+        shell: Shell::new(&site, Place::Origins, "Forget an origin"),
+        back: origin_link(origin.as_str()),
+        name: line(origin.as_str()),
+    }))
+}

@@ -1,0 +1,121 @@
+//! The origins that something is known of.
+
+use askama::Template;
+use axum::extract::{RawQuery, State};
+
+use super::super::Site;
+use super::denials::origin_link;
+use super::filter::{params, wrong};
+use super::shell::{Page, Place, Shell, Shown};
+use super::words::{When, encoded, line};
+use crate::admin::query::STATES;
+use crate::clock::Moment;
+use crate::robots::words::{about, next_fetch};
+use crate::store::{OriginMemory, OriginQuery, Remembered};
+
+/// Origins on a page.
+const PAGE: usize = 100;
+
+#[derive(Template)]
+#[template(path = "origins.html", config = "src/admin/http/console/askama.toml")]
+pub(super) struct OriginsPage {
+    shell: Shell,
+    done: Option<String>,
+    containing: String,
+    state: String,
+    rows: Vec<OriginRow>,
+    next: Option<String>,
+    is_later: bool,
+    is_kept: bool,
+}
+
+/// An origin, as a list shows it.
+pub(super) struct OriginRow {
+    pub(super) name: String,
+    pub(super) href: String,
+    pub(super) state: &'static str,
+    pub(super) since: When,
+    pub(super) next: When,
+    pub(super) about: String,
+}
+
+impl OriginRow {
+    pub(super) fn of(found: &OriginMemory, now: Moment) -> OriginRow {
+        let since = match &found.state {
+            Remembered::Successful { copy, .. } => copy.fetched,
+            Remembered::Unavailable { fetched, .. } => *fetched,
+            Remembered::Unreachable { outage, .. } => outage.since,
+        };
+        OriginRow {
+            name: line(found.origin.as_str()),
+            href: origin_link(found.origin.as_str()),
+            state: found.state.name(),
+            since: When::at(since, now),
+            next: When::at(next_fetch(&found.state), now),
+            about: line(&about(&found.state)),
+        }
+    }
+}
+
+impl OriginsPage {
+    fn states(&self) -> Vec<(&'static str, bool)> {
+        STATES
+            .iter()
+            .map(|state| (*state, *state == self.state))
+            .collect()
+    }
+}
+
+/// `/origins`
+pub(super) async fn page(
+    State(site): State<Site>,
+    RawQuery(query): RawQuery,
+) -> Shown<OriginsPage> {
+    let mut params = params(query.as_deref());
+    let containing = params.text("containing").map_err(wrong)?;
+    let state = params.word("state", &STATES).map_err(wrong)?;
+    let after = params.text("after").map_err(wrong)?;
+    let forgotten = params.text("forgotten").map_err(wrong)?;
+    params
+        .finish(&["containing", "state", "after", "forgotten"])
+        .map_err(wrong)?;
+    let is_later = after.is_some();
+    let found = match site.store() {
+        Some(store) => {
+            let query = OriginQuery {
+                after,
+                // Names are in lower case.
+                containing: containing
+                    .as_ref()
+                    .map(|text| text.trim().to_ascii_lowercase()),
+                state: state.clone(),
+                limit: PAGE,
+            };
+            store.origins(query).await?
+        }
+        None => Vec::new(),
+    };
+    let containing = containing.unwrap_or_default();
+    let state = state.unwrap_or_default();
+    let last = found.last().filter(|_| found.len() == PAGE);
+    let next = last.map(|last| {
+        let (containing, after) = (encoded(&containing), encoded(last.origin.as_str()));
+        format!("/origins?containing={containing}&state={state}&after={after}")
+    });
+    Ok(Page(OriginsPage {
+        shell: Shell::new(&site, Place::Origins, "Origins"),
+        done: forgotten.map(|name| {
+            let name = line(&name);
+            format!("{name} is forgotten: the next request finds it as one never heard of.")
+        }),
+        containing: line(&containing),
+        state,
+        rows: found
+            .iter()
+            .map(|one| OriginRow::of(one, site.now()))
+            .collect(),
+        next,
+        is_later,
+        is_kept: site.store().is_some(),
+    }))
+}

@@ -1,0 +1,250 @@
+//! What the gate has been doing, on one page.
+
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::{RawQuery, State};
+
+use super::super::Site;
+use super::super::health::{Check, readiness};
+use super::super::problem::Problem;
+use super::chart::Chart;
+use super::denials::{Reached, Span, origin_link};
+use super::filter::{params, wrong};
+use super::origins::OriginRow;
+use super::shell::{Page, Place, Shell, Shown};
+use super::words::{line, number};
+use crate::audit::summary::sum;
+use crate::clock::Moment;
+use crate::pace::Source;
+use crate::rep::Origin;
+use crate::store::{DecisionQuery, HOUR, Hourly, OriginQuery, TallyKey};
+
+/// Origins in a list.
+const ORIGINS: usize = 10;
+
+#[derive(Template)]
+#[template(path = "overview.html", config = "src/admin/http/console/askama.toml")]
+pub(super) struct OverviewPage {
+    shell: Shell,
+    ranges: Vec<Range>,
+    range: &'static str,
+    chart: Chart,
+    /// The same hours, allowed ones included.
+    recorded: String,
+    figures: Vec<Figure>,
+    busiest: Vec<OriginCount>,
+    denied: Vec<OriginCount>,
+    denied_of: Option<Reached>,
+    unreachable: Vec<OriginRow>,
+    checks: Vec<Check>,
+    is_ready: bool,
+    is_kept: bool,
+}
+
+/// A span of time to look at.
+struct Range {
+    word: &'static str,
+    name: &'static str,
+    is_here: bool,
+}
+
+/// A number of something.
+struct Figure {
+    name: &'static str,
+    count: String,
+    /// What it is made of.
+    parts: Vec<(String, String)>,
+}
+
+/// An origin, and how often.
+struct OriginCount {
+    name: String,
+    href: String,
+    count: String,
+}
+
+impl OriginCount {
+    fn of(origin: &str, count: u64) -> OriginCount {
+        OriginCount {
+            name: line(origin),
+            href: origin_link(origin),
+            count: number(count),
+        }
+    }
+}
+
+/// Names, hours to a bar, bars.
+const RANGES: [(&str, &str, u64, usize); 3] = [
+    ("24h", "24 hours", 1, 24),
+    ("7d", "7 days", 6, 28),
+    ("30d", "30 days", 24, 30),
+];
+
+/// `/`
+pub(super) async fn page(
+    State(site): State<Site>,
+    RawQuery(query): RawQuery,
+) -> Shown<OverviewPage> {
+    let mut params = params(query.as_deref());
+    let words = RANGES.map(|(word, ..)| word);
+    let word = params.word("range", &words).map_err(wrong)?;
+    params.finish(&["range"]).map_err(wrong)?;
+    let chosen = RANGES
+        .iter()
+        .find(|(known, ..)| Some(*known) == word.as_deref());
+    let (word, range, step, bars) = *chosen.unwrap_or(&RANGES[0]);
+    let now = site.now();
+    let hours = hours(&site, now, step * bars as u64).await?;
+    let is_denied = |one: &&Hourly| one.verdict != "allow";
+    let denied: Vec<Hourly> = hours.iter().filter(is_denied).cloned().collect();
+    let (most_denied, denied_of) = most_denied(&site).await?;
+    let readiness = readiness(&site).await;
+    Ok(Page(OverviewPage {
+        shell: Shell::new(&site, Place::Overview, "Overview"),
+        ranges: RANGES
+            .iter()
+            .map(|(known, name, ..)| Range {
+                word: known,
+                name,
+                is_here: *known == word,
+            })
+            .collect(),
+        range,
+        chart: Chart::of(&denied, now, step, bars),
+        recorded: number(hours.iter().map(|one| one.count).sum()),
+        figures: figures(&site),
+        busiest: busiest(&site),
+        denied: most_denied,
+        denied_of,
+        unreachable: unreachable(&site, now).await?,
+        is_ready: readiness.ready,
+        checks: readiness.checks,
+        is_kept: site.store().is_some(),
+    }))
+}
+
+async fn hours(site: &Site, now: Moment, count: u64) -> Result<Vec<Hourly>, Problem> {
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    match site.store() {
+        Some(store) => Ok(store
+            .hours(now - HOUR.saturating_mul(count), now + HOUR)
+            .await?),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// What went through since the process began.
+fn figures(site: &Site) -> Vec<Figure> {
+    let totals = site.proxy().summary().totals();
+    let parts = |codes: &[(String, u64)]| {
+        let parts = codes.iter().take(6);
+        parts
+            .map(|(code, count)| (line(code), number(*count)))
+            .collect()
+    };
+    let figure = |name, codes: &[(String, u64)]| Figure {
+        name,
+        count: number(sum(codes)),
+        parts: parts(codes),
+    };
+    let mut figures = vec![
+        Figure {
+            name: "Requests",
+            count: number(totals.requests()),
+            parts: Vec::new(),
+        },
+        Figure {
+            name: "Forwarded",
+            count: number(totals.forwarded),
+            parts: Vec::new(),
+        },
+        figure("Denied", &totals.denied),
+        figure("Put off", &totals.deferred),
+        figure("Failed", &totals.failed),
+    ];
+    if !totals.reported.is_empty() {
+        figures.push(figure("Would be denied", &totals.reported));
+    }
+    figures.push(Figure {
+        name: "Held now",
+        count: number(site.proxy().gate().pace().held() as u64),
+        parts: Vec::new(),
+    });
+    figures.push(Figure {
+        name: "Origins in memory",
+        count: number(site.proxy().gate().registry().len() as u64),
+        parts: Vec::new(),
+    });
+    figures
+}
+
+/// The pace that requests to an origin are held to at present, in words.
+pub(super) fn pace_in_force(site: &Site, origin: &Origin) -> Option<String> {
+    let pace = site.proxy().gate().pace().of(origin)?;
+    let why = match pace.source {
+        Source::Own => "[pace] requests_per_second",
+        Source::CrawlDelay => "the Crawl-delay of its robots.txt",
+        Source::RequestRate => "the Request-rate of its robots.txt",
+        Source::Backoff => {
+            "what the origin has answered: it is asked too much, slows down or cannot be reached"
+        }
+        Source::Concurrency => "[pace] concurrency",
+        Source::Address => "[pace] per_address",
+        Source::MaxHeld => "[pace] max_held",
+    };
+    let mut told = match pace.interval {
+        Duration::ZERO => format!("by {why}"),
+        interval => format!("{interval:?} from one request to the next, by {why}"),
+    };
+    if pace.clamped {
+        told.push_str("; its robots.txt asks for more than [pace] max_crawl_delay lets it");
+    }
+    Some(told)
+}
+
+fn busiest(site: &Site) -> Vec<OriginCount> {
+    let busiest = site.proxy().gate().registry().busiest(ORIGINS);
+    busiest
+        .iter()
+        .map(|(origin, count)| OriginCount::of(origin.as_str(), *count))
+        .collect()
+}
+
+/// The most denied origins of the records that one page looks at.
+async fn most_denied(site: &Site) -> Result<(Vec<OriginCount>, Option<Reached>), Problem> {
+    let Some(store) = site.store() else {
+        return Ok((Vec::new(), None));
+    };
+    let turn = site.turn().await?;
+    let query = DecisionQuery {
+        verdict: Some("deny".to_owned()),
+        ..DecisionQuery::default()
+    };
+    let span = Span::of(&**store, None, &query).await?;
+    let query = DecisionQuery {
+        from: Some(span.from),
+        newest_first: true,
+        ..query
+    };
+    let tallies = store.tally(query, TallyKey::Origin, ORIGINS).await?;
+    drop(turn);
+    let named = tallies.iter().filter_map(|tally| {
+        let origin = tally.key.first().filter(|origin| !origin.is_empty())?;
+        Some(OriginCount::of(origin, tally.count))
+    });
+    Ok((named.collect(), span.reached(site)))
+}
+
+async fn unreachable(site: &Site, now: Moment) -> Result<Vec<OriginRow>, Problem> {
+    let Some(store) = site.store() else {
+        return Ok(Vec::new());
+    };
+    let query = OriginQuery {
+        state: Some("unreachable".to_owned()),
+        limit: ORIGINS,
+        ..OriginQuery::default()
+    };
+    let found = store.origins(query).await?;
+    Ok(found.iter().map(|one| OriginRow::of(one, now)).collect())
+}

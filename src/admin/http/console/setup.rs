@@ -1,0 +1,115 @@
+//! How clients come through here: the certificate that they trust, what to set in each, and how to see that it works.
+
+use std::path::Path;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::HeaderValue;
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+
+use super::super::Site;
+use super::shell::{Page, Place, Shell};
+use crate::ca::{Authority, text};
+use crate::proxy::SELF_TEST;
+use crate::trust::recipes::{CLIENTS, Setup, proxy_url};
+
+#[derive(Template)]
+#[template(path = "setup.html", config = "src/admin/http/console/askama.toml")]
+pub(super) struct SetupPage {
+    shell: Shell,
+    proxy: String,
+    self_test: &'static str,
+    subject: String,
+    fingerprint: String,
+    spki: String,
+    valid: (String, String),
+    recipes: Vec<Recipe>,
+    /// Files that some recipes name and that are not there.
+    missing: Vec<String>,
+}
+
+/// What to set in one client.
+struct Recipe {
+    name: &'static str,
+    title: String,
+    lines: String,
+}
+
+/// `/setup`
+pub(super) async fn page(State(site): State<Site>) -> Page<SetupPage> {
+    let authority = site.proxy().authority();
+    let settings = site.proxy().settings();
+    let addresses = match site.addresses() {
+        [] => settings.listen.addresses.clone(),
+        open => open.to_vec(),
+    };
+    let certificate = settings.tls.ca_cert.as_path();
+    let beside = |name: &str| absolute(&certificate.with_file_name(name));
+    let setup = Setup {
+        proxy: proxy_url(&addresses),
+        ca: absolute(certificate),
+        next: authority.next().map(|next| absolute(next.path())),
+        authorities: beside("authorities.pem"),
+        bundle: beside("bundle.pem"),
+        truststore: beside("truststore.jks"),
+        spki: spki_list(&authority),
+    };
+    let exports = [&setup.authorities, &setup.bundle, &setup.truststore];
+    let missing = exports.into_iter().filter(|file| !Path::new(file).exists());
+    let missing = missing.cloned().collect();
+    let recipes = CLIENTS.into_iter().filter_map(|name| {
+        let text = setup.one(name)?;
+        let (title, lines) = text.split_once('\n')?;
+        Some(Recipe {
+            name,
+            title: title.trim_start_matches("# ").to_owned(),
+            lines: lines.trim_end().to_owned(),
+        })
+    });
+    Page(SetupPage {
+        shell: Shell::new(&site, Place::Setup, "Set-up"),
+        recipes: recipes.collect(),
+        proxy: setup.proxy.clone(),
+        self_test: SELF_TEST,
+        subject: authority.subject().to_owned(),
+        fingerprint: authority.fingerprint_sha256(),
+        spki: setup.spki.clone(),
+        valid: (
+            text::date(authority.not_before()),
+            text::date(authority.not_after()),
+        ),
+        missing,
+    })
+}
+
+/// The key in force, and the next one while a rotation is under way.
+fn spki_list(authority: &Authority) -> String {
+    let next = authority.next().map(|next| next.spki_sha256_base64());
+    let all = [Some(authority.spki_sha256_base64()), next];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    all.join(",")
+}
+
+/// What is pasted elsewhere must not depend on where this process stands.
+fn absolute(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    absolute.display().to_string()
+}
+
+/// `/ca.crt`: the certificate, which is public. Its key is never read here.
+pub(super) async fn certificate(State(site): State<Site>) -> Response {
+    let certificate = site.proxy().authority().certificate_pem().to_owned();
+    let mut response = certificate.into_response();
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (CONTENT_TYPE, "application/x-x509-ca-cert"),
+        (
+            CONTENT_DISPOSITION,
+            "attachment; filename=\"crawlgate-ca.crt\"",
+        ),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

@@ -1,0 +1,124 @@
+//! What is around every page: its title, where it stands among the others, and how it is sent.
+
+use askama::Template;
+use axum::response::{Html, IntoResponse, Response};
+use http::StatusCode;
+
+use super::super::Site;
+use super::super::problem::Problem;
+use super::assets;
+use super::words::When;
+use crate::config::{Config, Mode};
+
+/// The pages that the navigation leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Overview,
+    Denials,
+    Origins,
+    Overrides,
+    Try,
+    Live,
+    Setup,
+    /// None of them.
+    Elsewhere,
+}
+
+/// An entry of the navigation.
+pub(super) struct Entry {
+    pub(super) place: Place,
+    pub(super) href: &'static str,
+    pub(super) name: &'static str,
+}
+
+const ENTRIES: [Entry; 7] = [
+    entry(Place::Overview, "/", "Overview"),
+    entry(Place::Denials, "/denials", "Denials"),
+    entry(Place::Origins, "/origins", "Origins"),
+    entry(Place::Overrides, "/overrides", "Overrides"),
+    entry(Place::Try, "/try", "Try a URL"),
+    entry(Place::Live, "/watch", "Live"),
+    entry(Place::Setup, "/setup", "Set-up"),
+];
+
+const fn entry(place: Place, href: &'static str, name: &'static str) -> Entry {
+    Entry { place, href, name }
+}
+
+/// What a page is framed with.
+pub(super) struct Shell {
+    pub(super) title: String,
+    here: Place,
+    /// Said of what does not deny, in words.
+    pub(super) mode: Option<&'static str>,
+    pub(super) now: When,
+    pub(super) csrf: String,
+}
+
+impl Shell {
+    pub(super) fn new(site: &Site, here: Place, title: impl Into<String>) -> Shell {
+        let now = site.now();
+        Shell {
+            title: title.into(),
+            here,
+            mode: mode(&site.proxy().settings()),
+            now: When::at(now, now),
+            csrf: site.csrf().to_owned(),
+        }
+    }
+
+    pub(super) fn entries(&self) -> &'static [Entry] {
+        &ENTRIES
+    }
+
+    pub(super) fn is_here(&self, entry: &Entry) -> bool {
+        entry.place == self.here
+    }
+
+    pub(super) fn version(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    pub(super) fn style(&self) -> String {
+        assets::STYLE.href()
+    }
+
+    pub(super) fn script(&self) -> String {
+        assets::SCRIPT.href()
+    }
+
+    pub(super) fn icon(&self) -> String {
+        assets::ICON.href()
+    }
+}
+
+/// Nobody should take a gate that denies nothing for one that does.
+fn mode(config: &Config) -> Option<&'static str> {
+    let policy = &config.policy;
+    if policy.mode == Mode::Report {
+        Some("Report mode: everything is decided and recorded, nothing is denied")
+    } else if !policy.report_origins.is_empty() || !policy.report_clients.is_empty() {
+        Some("Report mode for some origins or clients: nothing is denied there")
+    } else {
+        None
+    }
+}
+
+/// A page, on its way.
+pub(super) struct Page<T>(pub(super) T);
+
+impl<T: Template> IntoResponse for Page<T> {
+    fn into_response(self) -> Response {
+        match self.0.render() {
+            Ok(page) => Html(page).into_response(),
+            // Writing to a String does not fail; a template can.
+            Err(error) => {
+                let why = format!("the page cannot be written: {error}");
+                Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
+            }
+        }
+    }
+}
+
+/// What a handler answers with.
+pub(super) type Shown<T> = Result<Page<T>, Problem>;

@@ -1,0 +1,261 @@
+//! A URL tried out: the verdict, explained as `crawlgate check` explains it. Nothing is fetched but robots.txt, and
+//! nothing is recorded.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{RawQuery, State};
+use serde::Deserialize;
+
+use super::super::Site;
+use super::super::form::Posted;
+use super::super::problem::Problem;
+use super::explained::Explained;
+use super::filter::{params, wrong};
+use super::overrides::all;
+use super::shell::{Page, Place, Shell, Shown};
+use super::text::Text;
+use super::words::{line, octets};
+use crate::config::Mode;
+use crate::explain::{self, Aside, Begun, Bench, Judgement, meaning};
+use crate::policy::overrides::{Override, Overrides};
+use crate::policy::{Settings, Verdict};
+use crate::rep::Note;
+
+/// Remarks on a file that are shown.
+const NOTES: usize = 50;
+
+#[derive(Template)]
+#[template(path = "try.html", config = "src/admin/http/console/askama.toml")]
+pub(super) struct TryPage {
+    shell: Shell,
+    url: String,
+    agent: String,
+    robots: String,
+    verdict: Option<Told>,
+    /// Why it cannot be judged.
+    wrong: Option<String>,
+}
+
+/// A verdict, in words.
+struct Told {
+    verdict: &'static str,
+    class: &'static str,
+    reason: &'static str,
+    meaning: String,
+    asserted: Option<String>,
+    aside: Option<String>,
+    /// The file that was asked, and how long it is.
+    file: Option<String>,
+    explained: Option<Explained>,
+    text: Option<Text>,
+    notes: Vec<(u32, String, String)>,
+    /// Remarks that are not shown.
+    more: usize,
+}
+
+/// What is asked.
+#[derive(Deserialize)]
+pub(super) struct Question {
+    url: String,
+    #[serde(default)]
+    agent: String,
+    #[serde(default)]
+    robots: String,
+}
+
+/// `/try`: the form, with what a link has put into it.
+pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) -> Shown<TryPage> {
+    let mut params = params(query.as_deref());
+    let url = params.text("url").map_err(wrong)?;
+    let agent = params.text("agent").map_err(wrong)?;
+    params.finish(&["url", "agent"]).map_err(wrong)?;
+    Ok(Page(TryPage {
+        shell: Shell::new(&site, Place::Try, "Try a URL"),
+        url: line(&url.unwrap_or_default()),
+        agent: line(&agent.unwrap_or_default()),
+        robots: String::new(),
+        verdict: None,
+        wrong: None,
+    }))
+}
+
+/// `POST /try`. A form, though it changes nothing here: it may fetch a robots.txt.
+pub(super) async fn judge(
+    State(site): State<Site>,
+    Posted(question): Posted<Question>,
+) -> Shown<TryPage> {
+    let judged = judged(&site, &question).await?;
+    let (verdict, wrong) = match judged {
+        Ok(judged) => (Some(Told::of(&judged)), None),
+        Err(wrong) => (None, Some(line(&wrong))),
+    };
+    Ok(Page(TryPage {
+        shell: Shell::new(&site, Place::Try, "Try a URL"),
+        url: line(&question.url),
+        agent: line(&question.agent),
+        // As it was put in: it is sent again from there.
+        robots: question.robots.replace("\r\n", "\n"),
+        verdict,
+        wrong,
+    }))
+}
+
+async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, String>, Problem> {
+    let settings = site.proxy().settings();
+    let now = site.now();
+    let named = names(&question.agent);
+    let agent = match explain::agent(&named, &settings) {
+        Ok(agent) => agent,
+        Err(wrong) => return Ok(Err(wrong)),
+    };
+    let target = match explain::target(question.url.trim()) {
+        Ok(target) => target,
+        Err(wrong) => return Ok(Err(format!("{}: {wrong}", question.url.trim()))),
+    };
+    let bench = Bench {
+        agent,
+        overrides: Overrides::new(all(site).await?),
+        settings: Settings::of(&settings.robots, Mode::Enforce),
+    };
+    let (target, asserted) = match bench.begin(target, now) {
+        Begun::Judged(judged) => return Ok(Ok(*judged)),
+        Begun::Open(target, asserted) => (target, asserted),
+    };
+    let text = question.robots.trim_matches(['\r', '\n']);
+    if !text.trim().is_empty() {
+        let turn = site.turn().await?;
+        let file = explain::file(
+            question.robots.as_bytes(),
+            "the text below",
+            &settings.robots,
+            now,
+        );
+        let view = explain::view(&file, &settings.robots, now);
+        let judged = bench.by_file(target, asserted, view);
+        drop(turn);
+        return Ok(Ok(judged));
+    }
+    let registry = site.proxy().gate().registry();
+    let user_agent = explain::user_agent(&named);
+    let view = registry.view(&target.origin, user_agent.as_ref()).await;
+    Ok(Ok(bench.by_origin(target, asserted, view)))
+}
+
+/// Product tokens, separated by white space or commas, or one whole User-Agent.
+fn names(text: &str) -> Vec<String> {
+    let text = text.trim();
+    let tokens: Vec<String> = text
+        .split([',', ' ', '\t'])
+        .filter(|token| !token.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let is_token = |token: &String| crate::rep::ProductToken::new(token).is_ok();
+    if tokens.iter().all(is_token) {
+        tokens
+    } else {
+        vec![text.to_owned()]
+    }
+}
+
+impl Told {
+    fn of(judged: &Judgement) -> Told {
+        let decision = &judged.decision;
+        let verdict = decision.verdict();
+        let explained = judged.explanation.as_ref().map(Explained::of);
+        let notes = judged.snapshot.as_ref().map(|file| file.robots.notes());
+        let notes: Vec<Note> = notes.unwrap_or_default();
+        let text = judged.snapshot.as_ref().map(|file| {
+            let speakers = explained.as_ref().map(Explained::speakers);
+            let deciding = explained.as_ref().and_then(Explained::deciding);
+            Text::of(
+                file.robots.text(),
+                None,
+                deciding,
+                &speakers.unwrap_or_default(),
+            )
+        });
+        Told {
+            verdict: verdict.as_str(),
+            class: match verdict {
+                Verdict::Allow => "good",
+                Verdict::Deny => "bad",
+                Verdict::Defer => "fair",
+            },
+            reason: decision.reason.as_str(),
+            meaning: line(&meaning(decision)),
+            asserted: decision.asserted.as_ref().map(asserted),
+            aside: judged.aside.as_ref().map(aside),
+            file: judged.snapshot.as_ref().map(|file| {
+                let octets = file.robots.text().len();
+                let cut = if file.robots.is_truncated() {
+                    ", cut at the size limit"
+                } else {
+                    ""
+                };
+                line(&format!("{} ({octets} octets{cut})", file.final_url))
+            }),
+            explained,
+            text,
+            more: notes.len().saturating_sub(NOTES),
+            notes: notes
+                .iter()
+                .take(NOTES)
+                .map(|note| {
+                    (
+                        note.line,
+                        note.kind.to_string(),
+                        octets(note.text.as_bytes()),
+                    )
+                })
+                .collect(),
+        }
+    }
+}
+
+fn asserted(one: &Arc<Override>) -> String {
+    let (id, action, origin, pattern) = (one.id, one.action.as_str(), &one.origin, &one.pattern);
+    line(&format!(
+        "{id}: {action} {origin}{pattern}, by {}: {}",
+        one.by, one.reason
+    ))
+}
+
+fn aside(aside: &Aside) -> String {
+    match aside {
+        Aside::Override(one) => {
+            let told = asserted(one);
+            format!("The proxy would go by override {told}; it is left aside for the text below.")
+        }
+        Aside::Robots(otherwise) => {
+            let (verdict, reason) = (otherwise.verdict().as_str(), otherwise.reason.as_str());
+            let meaning = meaning(otherwise);
+            line(&format!(
+                "Without the override: {verdict}, {reason} ({meaning})."
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_a_chain_of_tokens_or_a_whole_user_agent() {
+        for (text, want) in [
+            ("", &[][..]),
+            (
+                "Googlebot-Image, Googlebot",
+                &["Googlebot-Image", "Googlebot"],
+            ),
+            (" examplebot ", &["examplebot"]),
+            (
+                "Mozilla/5.0 (compatible; bingbot/2.0)",
+                &["Mozilla/5.0 (compatible; bingbot/2.0)"],
+            ),
+        ] {
+            assert_eq!(names(text), want, "{text}");
+        }
+    }
+}

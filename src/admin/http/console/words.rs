@@ -1,0 +1,108 @@
+//! Times, numbers and foreign text, as pages write them.
+
+use std::fmt;
+
+use crate::audit::json::printable;
+use crate::audit::time_text;
+use crate::clock::Moment;
+use crate::robots::words::{ago, to_come};
+
+/// A moment: UTC, and how far it is from now where somebody points at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct When {
+    iso: String,
+    distance: String,
+}
+
+impl When {
+    pub(super) fn at(then: Moment, now: Moment) -> When {
+        When {
+            iso: time_text(then),
+            distance: if then > now {
+                to_come(then, now)
+            } else {
+                format!("{} ago", ago(then, now))
+            },
+        }
+    }
+
+    /// Of a record's text, which may be none.
+    pub(super) fn of(text: &str, now: Moment) -> Option<When> {
+        crate::audit::replay::evidence::moment(text).map(|then| When::at(then, now))
+    }
+
+    /// How far it is.
+    pub(super) fn distance(&self) -> &str {
+        &self.distance
+    }
+}
+
+/// As HTML. Digits, letters of our own and punctuation: nothing to escape.
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.iso.get(..19).unwrap_or(&self.iso).replace('T', " ");
+        write!(
+            f,
+            "<time datetime=\"{}\" title=\"{}, UTC\">{shown}</time>",
+            self.iso, self.distance
+        )
+    }
+}
+
+impl askama::filters::HtmlSafe for When {}
+
+/// Foreign text in one line.
+pub(super) fn line(text: &str) -> String {
+    printable(text).into_owned()
+}
+
+/// Octets of a foreign text in one line: what is not UTF-8 is shown as such.
+pub(super) fn octets(text: &[u8]) -> String {
+    line(&String::from_utf8_lossy(text))
+}
+
+/// `1,234,567`
+pub(super) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A value as part of a URL's query.
+pub(super) fn encoded(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (count, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(number(count), text);
+        }
+    }
+
+    #[test]
+    fn a_time_tells_how_far_it_is() {
+        let now = Moment::from_millis(1_795_176_000_123);
+        let when = |millis| When::at(Moment::from_millis(millis), now).to_string();
+        assert_eq!(
+            when(1_795_176_000_123 - 3 * 3_600_000),
+            "<time datetime=\"2026-11-20T09:00:00.123Z\" title=\"3h ago, UTC\">2026-11-20 09:00:00</time>"
+        );
+        assert!(when(1_795_176_000_123 + 60_000).contains("title=\"in 60s, UTC\""));
+    }
+}

@@ -1,0 +1,57 @@
+//! Forms that change something.
+//!
+//! Each carries a value that only our own pages hold, beside what `guard` looks at: a browser that says nothing
+//! of where a form comes from is not believed for that.
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use axum::extract::{Form, FromRequest, Request};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::de::DeserializeOwned;
+
+use super::Site;
+use super::problem::Problem;
+
+/// The name of the field that carries it: `<input type="hidden" name="csrf" value="…">`, with [`Site::csrf`].
+pub const CSRF: &str = "csrf";
+
+/// A form of one of our own pages. `T` is read from its other fields.
+#[derive(Debug)]
+pub struct Posted<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<Site> for Posted<T> {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, site: &Site) -> Result<Self, Response> {
+        let Form(mut pairs) = Form::<Vec<(String, String)>>::from_request(request, site)
+            .await
+            .map_err(IntoResponse::into_response)?;
+        let shown = pairs.iter().position(|(name, _)| name == CSRF);
+        let shown = shown.map(|place| pairs.swap_remove(place).1);
+        if !shown.is_some_and(|shown| is_csrf(site, &shown)) {
+            let why = "this form is not of this console, or from before it was restarted; load its page again";
+            return Err(Problem::new(StatusCode::FORBIDDEN, why).into_response());
+        }
+        // Back to text: what reads a form reads it from there.
+        let text = url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(&pairs)
+            .finish();
+        let request = Request::builder()
+            .method(http::Method::POST)
+            .header(
+                http::header::CONTENT_TYPE,
+                "application/x-www-form-urlencoded",
+            )
+            .body(text.into())
+            .map_err(|error| Problem::bad(error.to_string()).into_response())?;
+        let Form(fields) = Form::<T>::from_request(request, site)
+            .await
+            .map_err(IntoResponse::into_response)?;
+        Ok(Posted(fields))
+    }
+}
+
+fn is_csrf(site: &Site, shown: &str) -> bool {
+    let ours = site.csrf();
+    !ours.is_empty() && verify_slices_are_equal(ours.as_bytes(), shown.as_bytes()).is_ok()
+}

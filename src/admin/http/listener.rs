@@ -1,0 +1,132 @@
+//! The listener of the admin side: its own port, its own bounds, nothing shared with the proxy's.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tower_service::Service as _;
+use tracing::debug;
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 256;
+
+/// How long a request's head may take, and a connection stay open between two.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a client may take nothing of what it is sent, in milliseconds.
+const STALLED: u32 = 30_000;
+
+/// Octets of a request's head: a filter with a long path is the most that there is.
+const HEAD: usize = 64 * 1024;
+
+/// Pause after a connection could not be accepted, as when descriptors run out.
+const BREATHER: Duration = Duration::from_millis(200);
+
+/// A port that is ours.
+#[derive(Debug)]
+pub struct Listener {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Listens at `address`.
+    ///
+    /// # Errors
+    /// When it cannot; the message names the key and the way out.
+    pub fn bind(address: SocketAddr) -> Result<Listener, String> {
+        let bound = (|| {
+            let socket = match address {
+                SocketAddr::V4(_) => TcpSocket::new_v4(),
+                SocketAddr::V6(_) => TcpSocket::new_v6(),
+            }?;
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            let listener = socket.listen(BACKLOG)?;
+            let address = listener.local_addr()?;
+            Ok(Listener { listener, address })
+        })();
+        bound.map_err(|error: io::Error| {
+            let hint = match error.kind() {
+                io::ErrorKind::AddrInUse => {
+                    "is another crawlgate running? Give this one another port with [admin] address, 0 for any, or \
+                     \"\" for no console"
+                }
+                io::ErrorKind::AddrNotAvailable => {
+                    "[admin] address must be an address of this machine"
+                }
+                _ => "name another [admin] address, or \"\" for no console",
+            };
+            format!("cannot serve the console at {address}: {error}: {hint}")
+        })
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers whoever connects, at most `connections` at once, until this future is dropped: connections end with it.
+    pub async fn serve(self, router: Router, connections: usize) {
+        let slots = Arc::new(Semaphore::new(connections.clamp(1, Semaphore::MAX_PERMITS)));
+        let mut open = JoinSet::new();
+        loop {
+            // The others wait in the system's queue.
+            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+                return;
+            };
+            while open.try_join_next().is_some() {}
+            match self.listener.accept().await {
+                Ok((stream, peer)) => {
+                    let router = router.clone();
+                    open.spawn(async move {
+                        attend(stream, peer, router).await;
+                        drop(slot);
+                    });
+                }
+                Err(error) => {
+                    debug!(%error, "a connection to the console cannot be accepted");
+                    sleep(BREATHER).await;
+                }
+            }
+        }
+    }
+}
+
+async fn attend(stream: TcpStream, peer: SocketAddr, router: Router) {
+    use rustix::net::sockopt::{set_socket_keepalive, set_tcp_user_timeout};
+    let set = stream
+        .set_nodelay(true)
+        .and(set_socket_keepalive(&stream, true).map_err(Into::into))
+        .and(set_tcp_user_timeout(&stream, STALLED).map_err(Into::into));
+    if let Err(error) = set {
+        debug!(%peer, %error, "an option of a connection could not be set");
+    }
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let mut router = router.clone();
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(ConnectInfo(peer));
+        async move { router.call(request).await }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .max_buf_size(HEAD)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        debug!(%peer, %error, "a connection to the console ended early");
+    }
+}

@@ -1,0 +1,215 @@
+//! The token that opens the admin side: whoever shows it is let in.
+//!
+//! It lies in a file that its owner alone may read, and is made if there is none. Programs show it as
+//! `Authorization: Bearer …`; a browser asks for a name and a password, of which the token is the password, whatever the
+//! name (RFC 7617).
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+
+/// Octets of randomness in a token that is made here.
+const RANDOM: usize = 32;
+
+/// Octets of the shortest token that is taken: others can be guessed.
+const SHORTEST: usize = 16;
+
+/// Octets of the longest.
+const LONGEST: u64 = 1024;
+
+/// What must be shown. Only its digest is kept: of equal length whatever is shown, so that comparing tells nothing.
+#[derive(Clone, Debug)]
+pub struct Token([u8; 32]);
+
+impl Token {
+    /// The token in the file at `path`, made if there is none.
+    ///
+    /// # Errors
+    /// When it can neither be read nor made, others may read it, or it can be guessed. The message names the file and
+    /// the way out.
+    pub fn load_or_create(path: &Path) -> Result<Token, String> {
+        let told = |what: &dyn std::fmt::Display, advice: &str| {
+            format!("[admin] token_file {}: {what}; {advice}", path.display())
+        };
+        match fs::File::open(path) {
+            Ok(file) => Token::read(file, &told),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Token::create(path).map_err(|error| {
+                    told(
+                        &error,
+                        "let this user write there, or name another file; `openssl rand -hex 32` makes a token",
+                    )
+                })
+            }
+            Err(error) => Err(told(&error, "let this user read it")),
+        }
+    }
+
+    fn read(
+        file: fs::File,
+        told: &dyn Fn(&dyn std::fmt::Display, &str) -> String,
+    ) -> Result<Token, String> {
+        let unreadable = |error: io::Error| told(&error, "let this user read it");
+        // Of the open file, not of the path: what is checked is what is read.
+        let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(told(
+                &format!("it is open to others (mode {mode:o})"),
+                "chmod 600 it, and change the token: somebody may have read it",
+            ));
+        }
+        let mut text = String::new();
+        let octets = file
+            .take(LONGEST + 1)
+            .read_to_string(&mut text)
+            .map_err(unreadable)?;
+        let token = text.trim();
+        let is_one = token.bytes().all(|octet| octet.is_ascii_graphic());
+        if octets as u64 > LONGEST || token.len() < SHORTEST || !is_one {
+            return Err(told(
+                &"this is no token",
+                "write one line of 16 or more printable characters without spaces, as `openssl rand -hex 32` gives them; \
+                 or move the file away, and one is made",
+            ));
+        }
+        Ok(Token::of(token))
+    }
+
+    fn create(path: &Path) -> io::Result<Token> {
+        let token = random().ok_or_else(|| io::Error::other("the system has no randomness"))?;
+        let made = fs::File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path);
+        made?.write_all(format!("{token}\n").as_bytes())?;
+        Ok(Token::of(&token))
+    }
+
+    /// The token of this text.
+    pub fn of(text: &str) -> Token {
+        Token(sha256(text.as_bytes()))
+    }
+
+    /// Whether a request shows it.
+    pub fn is_shown(&self, headers: &HeaderMap) -> bool {
+        let Some(value) = headers.get(AUTHORIZATION) else {
+            return false;
+        };
+        let Some((scheme, shown)) = value.to_str().ok().and_then(|value| value.split_once(' '))
+        else {
+            return false;
+        };
+        let shown = shown.trim();
+        if scheme.eq_ignore_ascii_case("bearer") {
+            return self.is(shown.as_bytes());
+        }
+        if !scheme.eq_ignore_ascii_case("basic") {
+            return false;
+        }
+        let Ok(pair) = STANDARD.decode(shown) else {
+            return false;
+        };
+        let password = pair.splitn(2, |octet| *octet == b':').nth(1);
+        password.is_some_and(|password| self.is(password))
+    }
+
+    fn is(&self, shown: &[u8]) -> bool {
+        verify_slices_are_equal(&sha256(shown), &self.0).is_ok()
+    }
+}
+
+fn sha256(octets: &[u8]) -> [u8; 32] {
+    let mut out = [0; 32];
+    // Both are 32 octets: what differs in length is not copied, and matches nothing.
+    if let Ok(found) = <[u8; 32]>::try_from(digest(&SHA256, octets).as_ref()) {
+        out = found;
+    }
+    out
+}
+
+/// 64 hex digits that nobody can guess; none where the system has no randomness.
+pub fn random() -> Option<String> {
+    let mut octets = [0; RANDOM];
+    aws_lc_rs::rand::fill(&mut octets).ok()?;
+    Some(octets.iter().fold(String::new(), |mut text, octet| {
+        let _ = write!(text, "{octet:02x}"); // a String takes all
+        text
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_token_is_shown_by_programs_and_by_browsers() {
+        let token = Token::of("0123456789abcdef");
+        let basic = |pair: &str| format!("Basic {}", STANDARD.encode(pair));
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, Option<String>, bool)] = &[
+            ("nothing", None, false),
+            ("the token", Some("Bearer 0123456789abcdef".into()), true),
+            ("a scheme in another case", Some("bEaReR 0123456789abcdef".into()), true),
+            ("another", Some("Bearer 0123456789abcdeF".into()), false),
+            ("a part of it", Some("Bearer 0123456789abcde".into()), false),
+            ("more than it", Some("Bearer 0123456789abcdef0".into()), false),
+            ("the token alone", Some("0123456789abcdef".into()), false),
+            ("a password", Some(basic("ada:0123456789abcdef")), true),
+            ("a password without a name", Some(basic(":0123456789abcdef")), true),
+            ("a name only", Some(basic("0123456789abcdef")), false),
+            ("another password", Some(basic("ada:x")), false),
+            ("no base64", Some("Basic !!".into()), false),
+            ("another scheme", Some("Digest 0123456789abcdef".into()), false),
+        ];
+        for (name, value, expected) in cases {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = value {
+                headers.insert(AUTHORIZATION, value.parse().expect("a field"));
+            }
+            assert_eq!(token.is_shown(&headers), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn its_file_is_made_once_and_is_its_owners_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("admin.token");
+        let made = Token::load_or_create(&path).expect("made");
+        let mode = fs::metadata(&path).expect("made").mode() & 0o777;
+        assert_eq!(mode, 0o600);
+        let read = Token::load_or_create(&path).expect("read");
+        assert_eq!(made.0, read.0);
+
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("set");
+        let refused = Token::load_or_create(&path).expect_err("others may read it");
+        assert!(refused.contains("mode 640"), "{refused}");
+        assert!(refused.contains("chmod 600"), "{refused}");
+
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
+        for (name, text) in [
+            ("nothing", ""),
+            ("too short", "secret\n"),
+            ("two lines", "0123456789abcdef\n0123456789abcdef\n"),
+            ("spaces", "0123456789 abcdef0123456789\n"),
+        ] {
+            fs::write(&path, text).expect("written");
+            let refused = Token::load_or_create(&path).expect_err(name);
+            assert!(refused.contains("this is no token"), "{name}: {refused}");
+            assert!(refused.contains("admin.token"), "{name}: {refused}");
+        }
+        fs::write(&path, "  0123456789abcdef\r\n").expect("written");
+        let token = Token::load_or_create(&path).expect("a token, with white space around");
+        assert!(token.is(b"0123456789abcdef"));
+    }
+}

@@ -1,0 +1,229 @@
+//! The query of a URL: names and values, each taken once, what is left over refused.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::{Conditions, Wrong};
+use crate::store::TallyKey;
+
+/// What a value without content means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blank {
+    /// Nothing was said: forms send every field.
+    Unsaid,
+    /// Just that.
+    Value,
+}
+
+/// The parameters of a URL that nobody has looked at yet.
+#[derive(Clone, Debug)]
+pub struct Params {
+    pairs: Vec<(String, String)>,
+}
+
+impl Params {
+    /// Those of a query, as it stands in the URL.
+    pub fn of(query: Option<&str>, blank: Blank) -> Params {
+        let pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        Params {
+            pairs: pairs
+                .filter(|(_, value)| blank == Blank::Value || !value.trim().is_empty())
+                .map(|(name, value)| (name.into_owned(), value.into_owned()))
+                .collect(),
+        }
+    }
+
+    /// Takes a value.
+    ///
+    /// # Errors
+    /// When it is said twice.
+    pub fn text(&mut self, name: &str) -> Result<Option<String>, Wrong> {
+        let mut place = self.pairs.iter().position(|(known, _)| known == name);
+        let found = place.take().map(|place| self.pairs.remove(place).1);
+        if self.pairs.iter().any(|(known, _)| known == name) {
+            return Err(Wrong::new(name, "is said more than once"));
+        }
+        Ok(found)
+    }
+
+    /// Takes one of a few words.
+    ///
+    /// # Errors
+    /// When it is none of them.
+    pub fn word(&mut self, name: &str, words: &[&str]) -> Result<Option<String>, Wrong> {
+        let text = self.text(name)?;
+        super::one_of(name, &text, words)
+    }
+
+    /// Takes `true` or `false`.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn truth(&mut self, name: &str) -> Result<Option<bool>, Wrong> {
+        let word = self.word(name, &["true", "false"])?;
+        Ok(word.map(|word| word == "true"))
+    }
+
+    /// Takes how many are wanted: `usual` where nothing is said, at least 1, at most `most`.
+    ///
+    /// # Errors
+    /// When it is no such number.
+    pub fn limit(&mut self, usual: usize, most: usize) -> Result<usize, Wrong> {
+        let Some(text) = self.text("limit")? else {
+            return Ok(usual);
+        };
+        let is_plain = text.bytes().all(|octet| octet.is_ascii_digit());
+        let limit = text.parse().ok().filter(|limit| (1..=most).contains(limit));
+        limit
+            .filter(|_| is_plain)
+            .ok_or_else(|| Wrong::new("limit", format_args!("{text}: it is from 1 to {most}")))
+    }
+
+    /// Takes the conditions on decisions.
+    ///
+    /// # Errors
+    /// When one is said twice or is none of its words. What else may be wrong, [`Conditions::query`] tells.
+    pub fn conditions(&mut self) -> Result<Conditions, Wrong> {
+        Ok(Conditions {
+            since: self.text("since")?,
+            until: self.text("until")?,
+            origin: self.text("origin")?,
+            path: self.text("path")?,
+            client: self.text("client")?,
+            agent: self.text("agent")?,
+            reason: self.text("reason")?,
+            rule: self.text("rule")?,
+            verdict: self.text("verdict")?,
+            mode: self.text("mode")?,
+            acknowledged: self.truth("acknowledged")?,
+        })
+    }
+
+    /// Takes what decisions are counted by.
+    ///
+    /// # Errors
+    /// When it is no such key.
+    pub fn tally_key(&mut self) -> Result<TallyKey, Wrong> {
+        Ok(
+            match self.word("by", &["reason", "origin", "rule"])?.as_deref() {
+                Some("origin") => TallyKey::Origin,
+                Some("rule") => TallyKey::Rule,
+                _ => TallyKey::Reason,
+            },
+        )
+    }
+
+    /// Takes where a page begins: what [`cursor`] made for the same kind of list.
+    ///
+    /// # Errors
+    /// When it is of another list, or of none.
+    pub fn cursor(&mut self, kind: &str) -> Result<Option<String>, Wrong> {
+        let Some(text) = self.text("cursor")? else {
+            return Ok(None);
+        };
+        let place = URL_SAFE_NO_PAD.decode(&text).ok();
+        let place = place.and_then(|octets| String::from_utf8(octets).ok());
+        let place =
+            place.and_then(|place| Some(place.strip_prefix(kind)?.strip_prefix(' ')?.to_owned()));
+        let wrong = || {
+            let said = "is not from this list: take it from `next` of the page before, with all else as it was";
+            Wrong::new("cursor", said)
+        };
+        place.map(Some).ok_or_else(wrong)
+    }
+
+    /// Nothing else may have been said: a mistyped condition would be passed over.
+    ///
+    /// # Errors
+    /// The first name that is left.
+    pub fn finish(self, known: &[&str]) -> Result<(), Wrong> {
+        match self.pairs.first() {
+            None => Ok(()),
+            Some((name, _)) => Err(Wrong::new(
+                name,
+                format_args!("is no parameter here; known are {}", known.join(", ")),
+            )),
+        }
+    }
+}
+
+/// The names of the conditions.
+pub const CONDITIONS: [&str; 11] = [
+    "since",
+    "until",
+    "origin",
+    "path",
+    "client",
+    "agent",
+    "reason",
+    "rule",
+    "verdict",
+    "mode",
+    "acknowledged",
+];
+
+/// Where the next page of a list begins. What it says is nobody's business but ours.
+pub fn cursor(kind: &str, place: &str) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{kind} {place}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_parameter_is_taken_once_and_none_is_passed_over() {
+        let mut params = Params::of(
+            Some("reason=paced&limit=7&acknowledged=false"),
+            Blank::Value,
+        );
+        let conditions = params.conditions().expect("valid");
+        assert_eq!(conditions.reason.as_deref(), Some("paced"));
+        assert_eq!(conditions.acknowledged, Some(false));
+        assert_eq!(params.limit(50, 100), Ok(7));
+        assert_eq!(params.finish(&CONDITIONS), Ok(()));
+
+        type Take = fn(&mut Params) -> Option<Wrong>;
+        #[rustfmt::skip] // one row, one case
+        let mistakes: &[(&str, &str, Take, &str)] = &[
+            ("twice", "origin=a&origin=b", |p| p.conditions().err(), "origin is said more than once"),
+            ("neither true nor false", "acknowledged=1", |p| p.conditions().err(), "acknowledged 1: it is one of true, false"),
+            ("none", "limit=0", |p| p.limit(50, 100).err(), "limit 0: it is from 1 to 100"),
+            ("too many", "limit=101", |p| p.limit(50, 100).err(), "limit 101: it is from 1 to 100"),
+            ("no number", "limit=x", |p| p.limit(50, 100).err(), "limit x: it is from 1 to 100"),
+            ("a sign", "limit=%2B5", |p| p.limit(50, 100).err(), "limit +5: it is from 1 to 100"),
+            ("a key that is none", "by=host", |p| p.tally_key().err(), "by host: it is one of reason, origin, rule"),
+            ("a cursor that is none", "cursor=x", |p| p.cursor("a").err(), "cursor is not from this list"),
+            ("what nobody knows", "orgin=a", |p| p.clone().finish(&["origin"]).err(), "orgin is no parameter here; known are origin"),
+        ];
+        for (name, query, take, says) in mistakes {
+            let mut params = Params::of(Some(query), Blank::Value);
+            let wrong = take(&mut params).expect(name).to_string();
+            assert!(wrong.starts_with(says), "{name}: {wrong}");
+        }
+    }
+
+    #[test]
+    fn a_form_says_nothing_by_an_empty_field() {
+        let query = Some("origin=&limit=&reason=%20&agent=a");
+        let mut params = Params::of(query, Blank::Unsaid);
+        let conditions = params.conditions().expect("valid");
+        assert_eq!((conditions.origin, conditions.reason), (None, None));
+        assert_eq!(conditions.agent.as_deref(), Some("a"));
+        let mut params = Params::of(query, Blank::Value);
+        assert_eq!(
+            params.conditions().expect("valid").origin.as_deref(),
+            Some("")
+        );
+    }
+
+    #[test]
+    fn a_cursor_leads_on_in_its_own_list_only() {
+        let query = format!("cursor={}", cursor("decisions-newest", "17"));
+        let of = |kind| Params::of(Some(&query), Blank::Value).cursor(kind);
+        assert_eq!(of("decisions-newest"), Ok(Some("17".to_owned())));
+        assert!(of("decisions-oldest").is_err());
+        assert!(of("origins").is_err());
+        assert_eq!(Params::of(None, Blank::Value).cursor("origins"), Ok(None));
+    }
+}

@@ -1,0 +1,147 @@
+//! Decisions as cells, for spreadsheets.
+
+use std::borrow::Cow;
+
+use super::json::printable;
+use super::replay::Evidence;
+use super::time_text;
+use crate::store::StoredDecision;
+
+/// The names of the columns of [`row`].
+pub(crate) const HEADING: [&str; 24] = [
+    "seq",
+    "time",
+    "id",
+    "mode",
+    "verdict",
+    "reason",
+    "client",
+    "client_name",
+    "agent",
+    "user_agent",
+    "method",
+    "url",
+    "status",
+    "group",
+    "rule",
+    "line",
+    "robots_url",
+    "robots_state",
+    "robots_fetched_at",
+    "robots_sha256",
+    "override",
+    "acknowledged_at",
+    "acknowledged_by",
+    "note",
+];
+
+/// A decision in columns; of one that cannot be read, its place alone.
+pub(crate) fn row(decision: &StoredDecision) -> [String; HEADING.len()] {
+    let Ok(evidence) = Evidence::read(&decision.record) else {
+        let mut row = [const { String::new() }; HEADING.len()];
+        let [seq, ..] = &mut row;
+        *seq = decision.seq.to_string();
+        return row;
+    };
+    let robots = evidence.robots.as_ref();
+    let rule = evidence.rule.as_ref();
+    let seen = decision.acknowledged.as_ref();
+    let text = |cell: Option<&str>| cell.unwrap_or_default().to_owned();
+    [
+        decision.seq.to_string(),
+        evidence.time.to_string(),
+        evidence.id.to_string(),
+        evidence.mode.to_string(),
+        evidence.verdict.to_string(),
+        evidence.reason.to_string(),
+        evidence.client.address.to_string(),
+        text(evidence.client.name.as_deref()),
+        evidence.agent.chain.join(" "),
+        text(evidence.user_agent.as_deref()),
+        evidence.method.to_string(),
+        evidence.url.to_string(),
+        evidence
+            .status
+            .map(|status| status.to_string())
+            .unwrap_or_default(),
+        text(rule.map(|rule| &*rule.group)),
+        text(rule.map(|rule| &*rule.text)),
+        rule.map(|rule| rule.line.to_string()).unwrap_or_default(),
+        text(robots.map(|robots| &*robots.url)),
+        text(robots.map(|robots| &*robots.state)),
+        text(robots.and_then(|robots| robots.fetched_at.as_deref())),
+        text(robots.and_then(|robots| robots.sha256.as_deref())),
+        text(
+            evidence
+                .overridden
+                .as_ref()
+                .map(|overridden| &*overridden.id),
+        ),
+        seen.map(|seen| time_text(seen.time)).unwrap_or_default(),
+        text(seen.map(|seen| &*seen.by)),
+        text(seen.map(|seen| &*seen.note)),
+    ]
+}
+
+/// Rows of cells as CSV (RFC 4180), each cell harmless to a spreadsheet.
+pub(crate) fn cells<R: IntoIterator<Item = String>>(
+    rows: impl Iterator<Item = R>,
+) -> Result<Vec<u8>, String> {
+    let mut writer = csv::WriterBuilder::new()
+        .terminator(csv::Terminator::CRLF)
+        .from_writer(Vec::new());
+    for row in rows {
+        let row = row.into_iter().map(harmless);
+        writer
+            .write_record(row.map(String::into_bytes))
+            .map_err(|error| error.to_string())?;
+    }
+    writer.into_inner().map_err(|error| error.to_string())
+}
+
+/// A cell that a spreadsheet does not take for a formula, nor a terminal for orders. What crawlers and sites send stands
+/// in these: a User-Agent of `=HYPERLINK(…)` must not become one on the desk of whoever opens the file.
+fn harmless(cell: String) -> String {
+    let is_formula = matches!(
+        cell.bytes().next(),
+        Some(b'=' | b'+' | b'-' | b'@' | b'\t' | b'\r')
+    );
+    let cell = match printable(&cell) {
+        Cow::Borrowed(_) => cell,
+        Cow::Owned(shown) => shown,
+    };
+    if is_formula {
+        return format!("'{cell}");
+    }
+    cell
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cell_is_a_formula() {
+        let cases = [
+            ("plain", "abc", "abc"),
+            ("empty", "", ""),
+            ("a formula", "=1+1", "'=1+1"),
+            ("a sum", "+1", "'+1"),
+            ("a difference", "-1", "'-1"),
+            ("a function of old", "@SUM(A1)", "'@SUM(A1)"),
+            ("behind a tab", "\t=1", "'\\t=1"),
+            ("behind a line end", "\r=1", "'\\r=1"),
+            (
+                "what drives a terminal",
+                "a\u{1b}[2J\u{9b}1m",
+                "a\\u{1b}[2J\\u{9b}1m",
+            ),
+            ("what ends a line", "a\nb", "a\\nb"),
+            ("what turns text around", "a\u{202e}b", "a\\u{202e}b"),
+            ("inside", "a=1", "a=1"),
+        ];
+        for (name, cell, want) in cases {
+            assert_eq!(harmless(cell.to_owned()), want, "{name}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What is counted of the way to the store and the log.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use super::queue::Queue;
+use crate::metrics::{Collector, Registry, Tally, Times, Unit, show};
+
+/// Where something is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The store.
+    Store,
+    /// The file, or standard output.
+    Log,
+}
+
+/// What is counted.
+#[derive(Clone, Debug)]
+pub(super) struct Counts {
+    /// How long each batch took to be in the store.
+    pub(super) writes: Times,
+    failures: Tally,
+    lost: Tally,
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            // From a tenth of a millisecond to half a minute.
+            writes: Times::between(-13..6),
+            failures: Tally::by("place", &["store", "log"]),
+            lost: Tally::one(),
+        }
+    }
+}
+
+impl Counts {
+    /// An attempt to write has failed.
+    pub(super) fn failed(&self, place: Place) {
+        self.failures.add(place as usize, 1);
+    }
+
+    /// A record found no room.
+    pub(super) fn lost(&self) {
+        self.lost.add(0, 1);
+    }
+
+    /// Shows it, and how full the queue is. Without a queue everything is nothing, and stays so.
+    pub(super) fn register(&self, registry: &mut Registry, queue: Option<Arc<Queue>>) {
+        let Counts {
+            writes,
+            failures,
+            lost,
+        } = self.clone();
+        registry.register_with_unit(
+            "crawlgate_store_write_duration",
+            "How long it took to put a batch of records, and what they rest on, into the store",
+            Unit::Seconds,
+            writes,
+        );
+        registry.register(
+            "crawlgate_store_failures",
+            "Attempts to write to the store or the decision log that failed; each is made again",
+            failures,
+        );
+        registry.register(
+            "crawlgate_records_lost",
+            "Records that found no room while they could not be written",
+            lost,
+        );
+        registry.register_collector(Box::new(Backlog(queue)));
+    }
+}
+
+/// What lies in the queue, read when somebody looks.
+#[derive(Debug)]
+struct Backlog(Option<Arc<Queue>>);
+
+impl Collector for Backlog {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let now = self.0.as_ref().map(|queue| queue.backlog());
+        let now = now.unwrap_or_default();
+        show(
+            &mut encoder,
+            "crawlgate_store_queue",
+            "What is recorded and not written yet",
+            Some(&Unit::Bytes),
+            &ConstGauge::new(u64::try_from(now.octets).unwrap_or(u64::MAX)),
+        )?;
+        show(
+            &mut encoder,
+            "crawlgate_store_queue_records",
+            "Records, robots.txt and settings that are not written yet",
+            None,
+            &ConstGauge::new(now.entries),
+        )?;
+        show(
+            &mut encoder,
+            "crawlgate_store_failing",
+            "1 while decisions cannot be written to the store or the decision log",
+            None,
+            &ConstGauge::new(i64::from(now.is_failing)),
+        )
+    }
+}

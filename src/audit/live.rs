@@ -1,0 +1,228 @@
+//! Records as they come, for whoever watches.
+//!
+//! Nobody watching costs an exchange one load. Somebody watching sees all decisions, also those that are not recorded,
+//! up to so many in a tenth of a second: a feed that nobody can read is not worth what it costs the proxy. What was left
+//! out, and what a reader was too slow for, it is told the number of. Nothing here ever waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use crate::clock::Moment;
+
+/// Watchers at once.
+const WATCHERS: usize = 16;
+
+/// Records that a watcher may be behind.
+const BEHIND: usize = 1024;
+
+/// Milliseconds that records are counted in.
+const SPAN: u64 = 100;
+
+/// Records shown in a span.
+const SHOWN: u64 = 40;
+
+/// Bits of a span's count.
+const COUNT: u64 = 16;
+
+/// The feed.
+#[derive(Debug)]
+pub(super) struct Live(Arc<Feed>);
+
+#[derive(Debug)]
+struct Feed {
+    watchers: AtomicUsize,
+    /// The present span, and in the lowest bits how many records it has shown.
+    span: AtomicU64,
+    /// Records that were left out since the process began.
+    left_out: AtomicU64,
+    lines: broadcast::Sender<Line>,
+}
+
+/// A record, as it is or would be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// A JSON object, without its line feed.
+    pub text: Arc<str>,
+    /// Whether it is recorded, too.
+    pub is_recorded: bool,
+}
+
+/// What a watcher sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// A record.
+    Line(Line),
+    /// So many were left out before the next.
+    Missed(u64),
+}
+
+/// Somebody who watches. Dropping it ends that.
+#[derive(Debug)]
+pub struct Watch {
+    feed: Arc<Feed>,
+    lines: broadcast::Receiver<Line>,
+    /// Those left out that it was told of.
+    told: u64,
+}
+
+impl Live {
+    pub(super) fn new() -> Live {
+        Live(Arc::new(Feed {
+            watchers: AtomicUsize::new(0),
+            span: AtomicU64::new(0),
+            left_out: AtomicU64::new(0),
+            lines: broadcast::Sender::new(BEHIND),
+        }))
+    }
+
+    /// Whether anybody watches.
+    pub(super) fn is_watched(&self) -> bool {
+        self.0.watchers.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether there is room for another record at this time. One for which there is none is counted.
+    pub(super) fn has_room(&self, now: Moment) -> bool {
+        let span = self.0.span.load(Ordering::Relaxed);
+        let has_room = span >> COUNT != now.as_millis() / SPAN || span & mask() < SHOWN;
+        if !has_room {
+            self.0.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+        has_room
+    }
+
+    /// Shows a record.
+    pub(super) fn show(&self, line: Line, now: Moment) {
+        let present = now.as_millis() / SPAN;
+        // Two at once may count as one: the bound need not be exact.
+        let span = self.0.span.load(Ordering::Relaxed);
+        let next = if span >> COUNT == present {
+            span + 1
+        } else {
+            (present << COUNT) + 1
+        };
+        self.0.span.store(next, Ordering::Relaxed);
+        let _ = self.0.lines.send(line); // the last watcher may have gone
+    }
+
+    /// Watches from now on; none where too many do.
+    pub(super) fn watch(&self) -> Option<Watch> {
+        let more = |watchers| (watchers < WATCHERS).then_some(watchers + 1);
+        let watchers = &self.0.watchers;
+        watchers
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .ok()?;
+        Some(Watch {
+            lines: self.0.lines.subscribe(),
+            told: self.0.left_out.load(Ordering::Relaxed),
+            feed: Arc::clone(&self.0),
+        })
+    }
+}
+
+fn mask() -> u64 {
+    (1 << COUNT) - 1
+}
+
+impl Watch {
+    /// What comes next. May be given up and asked again; nothing is lost by that.
+    pub async fn next(&mut self) -> Seen {
+        loop {
+            if let Some(missed) = self.missed() {
+                return missed;
+            }
+            match self.lines.recv().await {
+                Ok(line) => return Seen::Line(line),
+                Err(RecvError::Lagged(missed)) => return Seen::Missed(missed),
+                // The feed is held here, and with it the sender: it does not close.
+                Err(RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Those left out that it was not told of yet.
+    pub fn missed(&mut self) -> Option<Seen> {
+        let left_out = self.feed.left_out.load(Ordering::Relaxed);
+        let missed = left_out.wrapping_sub(self.told);
+        self.told = left_out;
+        (missed > 0).then_some(Seen::Missed(missed))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.feed.watchers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Line {
+        Line {
+            text: text.into(),
+            is_recorded: true,
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_watches_sees_what_comes_from_then_on() {
+        let live = Live::new();
+        assert!(!live.is_watched());
+        live.show(line("before"), Moment::default());
+        let mut watch = live.watch().expect("room");
+        assert!(live.is_watched());
+        live.show(line("after"), Moment::default());
+        assert_eq!(watch.next().await, Seen::Line(line("after")));
+        drop(watch);
+        assert!(!live.is_watched());
+    }
+
+    #[tokio::test]
+    async fn what_is_left_out_is_counted() {
+        let live = Live::new();
+        let mut watch = live.watch().expect("room");
+        let now = Moment::from_millis(1_000);
+        for _ in 0..SHOWN {
+            assert!(live.has_room(now));
+            live.show(line("shown"), now);
+        }
+        assert!(!live.has_room(now));
+        assert!(!live.has_room(now));
+        assert_eq!(watch.next().await, Seen::Missed(2));
+        let later = Moment::from_millis(1_000 + SPAN);
+        assert!(live.has_room(later), "the next span has room");
+        live.show(line("later"), later);
+        for _ in 0..SHOWN {
+            assert_eq!(watch.next().await, Seen::Line(line("shown")));
+        }
+        assert_eq!(watch.next().await, Seen::Line(line("later")));
+        assert_eq!(watch.missed(), None);
+    }
+
+    #[tokio::test]
+    async fn a_slow_reader_is_told_what_it_was_too_slow_for() {
+        let live = Live::new();
+        let mut watch = live.watch().expect("room");
+        for number in 0..BEHIND + 3 {
+            live.show(line(&number.to_string()), Moment::default());
+        }
+        assert_eq!(watch.next().await, Seen::Missed(3));
+        assert_eq!(watch.next().await, Seen::Line(line("3")));
+    }
+
+    #[test]
+    fn only_so_many_watch_at_once() {
+        let live = Live::new();
+        let mut watches: Vec<Watch> = (0..WATCHERS).filter_map(|_| live.watch()).collect();
+        assert_eq!(watches.len(), WATCHERS);
+        assert!(live.watch().is_none());
+        watches.pop();
+        assert!(
+            live.watch().is_some(),
+            "a place that was left is free again"
+        );
+    }
+}

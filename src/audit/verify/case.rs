@@ -1,0 +1,327 @@
+//! One decision proven: what it rests on looked up, itself made again, and the chain walked around it.
+
+use std::path::{Path, PathBuf};
+
+use super::review::{Finding, Review};
+use super::{Chain, Fault, Head, Walk};
+use crate::audit::replay::evidence::digest;
+use crate::audit::replay::{Evidence, Missing, Outcome, Unreadable};
+use crate::audit::time_text;
+use crate::config::Config;
+use crate::policy::terms::Terms;
+use crate::rep::Origin;
+use crate::robots::memory::hex;
+use crate::store::chain::{self, SealingKey};
+use crate::store::{FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredDecision};
+
+/// Links that are read at once.
+const PAGE: usize = 1_000;
+
+/// All that is known of one decision, to prove it by.
+#[derive(Debug)]
+pub struct Case<'a> {
+    /// The decision.
+    pub decision: &'a StoredDecision,
+    /// What its record says.
+    pub evidence: Result<Evidence<'a>, Unreadable>,
+    /// What came of making it again.
+    pub finding: Finding,
+    /// What does not fit of the chain around it.
+    pub faults: Vec<Fault>,
+    /// What is wrong with the key of the seals.
+    pub keyless: Option<String>,
+    /// The chain, from the record before it as far as it was walked.
+    pub chain: Chain,
+    /// Whether the walk was given up before a seal or the end of the chain came.
+    pub is_cut: bool,
+    /// The file that it rests on, where it is there and is what the record names.
+    pub file: Option<Vec<u8>>,
+    /// The settings that it was made under, where they are there.
+    pub terms: Option<Terms>,
+    /// The fetch that brought the file, where it is still remembered.
+    pub fetch: Option<Fetch>,
+}
+
+/// What a look at a decision came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// It follows from what was kept.
+    Proven,
+    /// Its record alone tells of it.
+    Attested,
+    /// Something does not fit.
+    Broken,
+}
+
+impl<'a> Case<'a> {
+    /// Looks everything up that `decision` rests on, and walks the chain from the record before it to the first seal
+    /// after it, over `reach` records at most.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn of(
+        decision: &'a StoredDecision,
+        store: &dyn Store,
+        trusted: &Trusted,
+        reach: u64,
+    ) -> Result<Case<'a>, StoreError> {
+        let mut faults = Vec::new();
+        let (chain, is_cut) = walk(decision.seq, store, trusted, reach, &mut faults).await?;
+        let keyless = trusted.fault(&store.seals().await?);
+        let evidence = Evidence::read(&decision.record);
+        let finding = Review::new(store).look(decision, &evidence).await?;
+        let (mut file, mut terms, mut fetch) = (None, None, None);
+        if let Ok(evidence) = &evidence {
+            if let Ok(Some(sha256)) = evidence.snapshot()
+                && !matches!(finding, Finding::Altered(Missing::Snapshot))
+            {
+                file = store.snapshot(sha256).await?;
+                fetch = fetch_of(evidence, store).await?;
+            }
+            if let Some(digest) = &evidence.policy {
+                let text = store.policy(digest).await?;
+                terms = text.and_then(|text| Terms::read(&text).ok());
+            }
+        }
+        Ok(Case {
+            decision,
+            evidence,
+            finding,
+            faults,
+            keyless,
+            chain,
+            is_cut,
+            file,
+            terms,
+            fetch,
+        })
+    }
+}
+
+impl Case<'_> {
+    /// Whether nothing speaks against it.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        let fits = matches!(
+            self.finding,
+            Finding::Replayed(Outcome::Same | Outcome::Attested(_))
+                | Finding::Event(_)
+                | Finding::Dropped
+        );
+        fits && self.faults.is_empty() && self.keyless.is_none()
+    }
+
+    /// What is to be said first.
+    #[must_use]
+    pub fn headline(&self) -> (Held, String) {
+        if !self.faults.is_empty() {
+            return (
+                Held::Broken,
+                "altered: the store does not say any more what it said then".to_owned(),
+            );
+        }
+        match &self.finding {
+            Finding::Replayed(Outcome::Same | Outcome::Attested(_)) if self.keyless.is_some() => (
+                Held::Broken,
+                "not proven: whether it was altered cannot be told".to_owned(),
+            ),
+            Finding::Replayed(Outcome::Same) => (
+                Held::Proven,
+                "proven: the same decision follows from what was kept".to_owned(),
+            ),
+            Finding::Replayed(Outcome::Attested(why)) => {
+                (Held::Attested, format!("attested, not proven: {why}"))
+            }
+            Finding::Event(event) => (Held::Attested, format!("no decision: {event}")),
+            finding => (Held::Broken, format!("not proven: {finding}")),
+        }
+    }
+
+    /// What of the chain vouches for it.
+    #[must_use]
+    pub fn sealed(&self, trusted: &Trusted) -> String {
+        let seq = self.decision.seq;
+        match self.chain.sealed {
+            Some(sealed) if sealed >= seq => format!(
+                "record {seq}, linked to the seal of record {sealed}, by {}",
+                trusted.told()
+            ),
+            _ if self.is_cut => format!(
+                "record {seq}, linked to record {}; the next seal is further on",
+                self.chain.head.seq
+            ),
+            _ => format!("record {seq}, linked to the last one; not sealed yet"),
+        }
+    }
+}
+
+/// Walks from the record before this one to the first seal after it; tells whether it was given up before.
+async fn walk(
+    seq: u64,
+    store: &dyn Store,
+    trusted: &Trusted,
+    reach: u64,
+    faults: &mut Vec<Fault>,
+) -> Result<(Chain, bool), StoreError> {
+    let seals = store.seals().await?;
+    let mut seals_faults = Vec::new();
+    let mut walk = Walk::new(&seals, &trusted.keys, None, &mut seals_faults);
+    // What is wrong with a seal matters here only where it is one that should vouch for this record.
+    faults.extend(seals_faults.into_iter().filter(|fault| match fault {
+        Fault::Signature { seq: sealed } | Fault::Key { seq: sealed, .. } => *sealed >= seq,
+        _ => true,
+    }));
+    if let Some(before) = seq.checked_sub(2) {
+        let page = store.links(before, 1).await?;
+        if let Some(before) = page.first().filter(|link| link.seq < seq) {
+            walk.resume(Head {
+                seq: before.seq,
+                hash: before.hash,
+            });
+        }
+    }
+    let mut after = seq.saturating_sub(1);
+    let end = seq.saturating_add(reach);
+    while after < end {
+        let page = store.links(after, PAGE).await?;
+        let Some(last) = page.last() else {
+            return Ok((walk.end(faults), false));
+        };
+        after = last.seq;
+        for link in &page {
+            walk.step(link, faults);
+            let is_sealed = walk.sealed().is_some_and(|sealed| sealed >= seq);
+            if is_sealed || !faults.is_empty() {
+                return Ok((walk.so_far(), false));
+            }
+        }
+    }
+    Ok((walk.so_far(), true))
+}
+
+/// The fetch that brought the file, by its time.
+async fn fetch_of(evidence: &Evidence<'_>, store: &dyn Store) -> Result<Option<Fetch>, StoreError> {
+    let robots = evidence.robots.as_ref();
+    let origin = robots.and_then(|robots| Origin::parse(&robots.url).ok());
+    let fetched = robots.and_then(|robots| robots.fetched_at.as_deref());
+    let (Some((origin, _)), Some(fetched)) = (origin, fetched) else {
+        return Ok(None);
+    };
+    let fetches = store.fetches(&origin, FETCHES_KEPT).await?;
+    Ok(fetches
+        .into_iter()
+        .find(|fetch| time_text(fetch.time) == fetched))
+}
+
+/// Whose seals are believed.
+#[derive(Clone, Debug)]
+pub struct Trusted {
+    /// The public keys; none where there are none, so that each seal is believed to be of the key that it names.
+    pub keys: Vec<[u8; 32]>,
+    /// Where they were found.
+    pub from: String,
+}
+
+impl Trusted {
+    /// The keys that are named, each a file or in hexadecimal, or else the one beside the store.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn of(named: &[String], config: &Config) -> Result<Trusted, String> {
+        if !named.is_empty() {
+            let keys = named.iter().map(|named| public(named));
+            return Ok(Trusted {
+                keys: keys.collect::<Result<_, _>>()?,
+                from: "the command line".to_owned(),
+            });
+        }
+        let store = config.store.path.as_deref().unwrap_or(Path::new(""));
+        let file = chain::key_file(store);
+        match SealingKey::load(&file) {
+            Ok(key) => Ok(Trusted {
+                keys: vec![key.public()],
+                from: file.display().to_string(),
+            }),
+            Err(error) if error.kind == StoreErrorKind::Missing => Ok(Trusted {
+                keys: Vec::new(),
+                from: format!("{}, which is not there", file.display()),
+            }),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// What is wrong where there are seals and no key to hold them against: whoever altered the records could have sealed
+    /// them anew with a key of their own.
+    #[must_use]
+    pub fn fault(&self, seals: &[chain::Seal]) -> Option<String> {
+        let is_lost = self.keys.is_empty() && !seals.is_empty();
+        is_lost.then(|| {
+            format!(
+                "the chain is sealed, and there is no key to check the seals with: none in {}; name the public key with --key",
+                self.from
+            )
+        })
+    }
+
+    /// In a sentence.
+    #[must_use]
+    pub fn told(&self) -> String {
+        if self.keys.is_empty() {
+            return format!(
+                "whatever key each seal names: there is none in {}",
+                self.from
+            );
+        }
+        let keys: Vec<String> = self.keys.iter().map(hex).collect();
+        format!("key {} ({})", keys.join(" or "), self.from)
+    }
+}
+
+/// The public key that is given in hexadecimal, or by a file that has it so or holds the sealing key.
+fn public(named: &str) -> Result<[u8; 32], String> {
+    if let Some(key) = digest(named) {
+        return Ok(key);
+    }
+    let file = PathBuf::from(named);
+    let text = std::fs::read_to_string(&file).map_err(|error| format!("--key {named}: {error}"))?;
+    match digest(text.trim()) {
+        Some(key) => Ok(key),
+        None => {
+            let key = SealingKey::load(&file).map_err(|error| format!("--key {error}"))?;
+            Ok(key.public())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seals_want_a_key() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = SealingKey::load_or_create(&folder.path().join("key")).expect("a key");
+        let seal = chain::Seal {
+            time: crate::clock::Moment::default(),
+            seq: 1,
+            hash: chain::GENESIS,
+            start: (1, chain::GENESIS),
+            signature: [0; 64],
+            key: key.public(),
+        };
+        let trusted = |keys: &[[u8; 32]]| Trusted {
+            keys: keys.to_vec(),
+            from: "crawlgate.seal.key, which is not there".to_owned(),
+        };
+        assert_eq!(trusted(&[]).fault(&[]), None, "nothing is sealed");
+        assert_eq!(
+            trusted(&[key.public()]).fault(std::slice::from_ref(&seal)),
+            None
+        );
+        let fault = trusted(&[]).fault(&[seal]).expect("there is no key");
+        assert!(
+            fault.ends_with("which is not there; name the public key with --key"),
+            "{fault}"
+        );
+    }
+}

@@ -1,0 +1,275 @@
+//! From one authority to the next, without a day on which a client trusts neither.
+//!
+//! A client learns of an authority when somebody installs it, so the next one must be there for a while before it
+//! signs. A rotation has two steps, days apart:
+//!
+//! 1. *Begin*: the next authority is made beside the current one (`ca.next.crt`, `ca.next.key`). From now on every
+//!    bundle names both; the current one signs.
+//! 2. *Finish*: the next one takes the current one's place and signs. The old certificate stays in the bundles until it
+//!    expires (`ca.old.crt`), for what it signed is still in use; the old key is gone.
+//!
+//! Each file appears or moves in one step, and there is no moment, power cut included, at which the files do not hold an
+//! authority that can sign: between the two renames of the second step the key in force belongs to `ca.next.crt`, and
+//! whoever loads them takes it so.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rcgen::KeyPair;
+use rustls::pki_types::CertificateDer;
+
+use super::{
+    Authority, CaError,
+    certificate::{self, Facts},
+    files::{self, Access, CA_CERT, CA_KEY, Contents, Pair},
+    text,
+};
+use crate::{
+    clock::{Clock, Moment},
+    config::TlsConfig,
+};
+
+/// How long clients have to learn of the next authority before it signs.
+const OVERLAP: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// An authority that does not sign, but is to be trusted beside the one that does.
+#[derive(Debug)]
+pub struct Companion {
+    path: PathBuf,
+    certificate: CertificateDer<'static>,
+    facts: Facts,
+    since: Moment,
+}
+
+impl Companion {
+    /// The file that holds the certificate.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The certificate, DER.
+    #[must_use]
+    pub fn certificate_der(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
+    /// The SHA-256 fingerprint of the certificate as people compare it: `AA:BB:…`.
+    #[must_use]
+    pub fn fingerprint_sha256(&self) -> String {
+        text::colon_hex(&text::sha256(&self.certificate))
+    }
+
+    /// The SHA-256 of the certificate's SubjectPublicKeyInfo, base64.
+    #[must_use]
+    pub fn spki_sha256_base64(&self) -> String {
+        text::base64(&self.facts.spki_sha256)
+    }
+
+    /// The moment at which the certificate expires.
+    #[must_use]
+    pub const fn not_after(&self) -> Moment {
+        self.facts.not_after
+    }
+
+    /// Of the next authority: since when clients could learn of it.
+    #[must_use]
+    pub const fn since(&self) -> Moment {
+        self.since
+    }
+
+    /// Of the next authority: when it may take over.
+    #[must_use]
+    pub fn ready_at(&self) -> Moment {
+        self.since + OVERLAP
+    }
+
+    pub(super) fn public_key(&self) -> &[u8] {
+        &self.facts.public_key
+    }
+
+    fn read(
+        path: &Path,
+        certificate: CertificateDer<'static>,
+        since: Moment,
+    ) -> Result<Self, CaError> {
+        let facts = Facts::read(path, std::slice::from_ref(&certificate)).map_err(beside(path))?;
+        Ok(Self {
+            path: path.into(),
+            certificate,
+            facts,
+            since,
+        })
+    }
+}
+
+/// The next authority, if the files hold one.
+pub(super) fn next(pair: &Pair<'_>, contents: &Contents) -> Result<Option<Companion>, CaError> {
+    let Some((pem, since)) = &contents.next else {
+        return Ok(None);
+    };
+    let path = &pair.next_certificate;
+    let chain = certificate::read_chain(path, pem).map_err(beside(path))?;
+    let first = chain.into_iter().next();
+    first
+        .map(|certificate| Companion::read(path, certificate, *since))
+        .transpose()
+}
+
+/// The authorities that signed before.
+pub(super) fn retired(pair: &Pair<'_>, contents: &Contents) -> Result<Vec<Companion>, CaError> {
+    let Some(pem) = &contents.retired else {
+        return Ok(Vec::new());
+    };
+    let path = &pair.retired;
+    let chain = certificate::read_chain(path, pem).map_err(beside(path))?;
+    chain
+        .into_iter()
+        .map(|certificate| Companion::read(path, certificate, Moment::from_millis(0)))
+        .collect()
+}
+
+impl Authority {
+    /// Makes the next authority beside the current one, which goes on signing. The authority returned knows both.
+    ///
+    /// # Errors
+    ///
+    /// If there is no current authority that can sign, if a rotation is under way, or if a file cannot be written.
+    pub fn begin_rotation(config: &TlsConfig, clock: Clock) -> Result<Self, CaError> {
+        let pair = Pair::of(config);
+        let _lock = pair.lock_to_write()?;
+        let contents = pair.read_unlocked()?;
+        let current = Self::from_contents(config, clock.clone(), &contents)?;
+        if contents.next.is_some() {
+            return Err(match current.next {
+                Some(_) => CaError::Rotating {
+                    path: pair.next_certificate,
+                },
+                None => CaError::Interrupted {
+                    path: pair.next_certificate,
+                },
+            });
+        }
+        let made = certificate::create(clock.now(), &config.name_constraints)?;
+        // The key first: alone it stands for nothing, and the next attempt replaces it.
+        files::write(CA_KEY, &pair.next_key, 0o600, &made.key)?;
+        files::write(CA_CERT, &pair.next_certificate, 0o644, &made.certificate)?;
+        Self::from_contents(config, clock, &pair.read_unlocked()?)
+    }
+
+    /// Puts the next authority in the current one's place. `force` does so although clients had less than a week to
+    /// learn of it.
+    ///
+    /// # Errors
+    ///
+    /// If there is no next authority, if it is too early or it cannot sign, or if a file cannot be moved.
+    pub fn finish_rotation(config: &TlsConfig, clock: Clock, force: bool) -> Result<Self, CaError> {
+        let pair = Pair::of(config);
+        let _lock = pair.lock_to_write()?;
+        let contents = pair.read_unlocked()?;
+        let not_rotating = || CaError::NotRotating {
+            path: pair.next_certificate.clone(),
+        };
+        let next = next(&pair, &contents)?.ok_or_else(not_rotating)?;
+        let now = clock.now();
+        let key = certificate::read_key(pair.key, &contents.key)?;
+        if !next.is_of(&key) {
+            // Nothing is moved before what comes is known to work.
+            next.facts.check_validity(&next.path, now)?;
+            let (key, _) = files::read(&pair.next_key, Access::Private)?;
+            if !next.is_of(&certificate::read_key(&pair.next_key, &key)?) {
+                return Err(CaError::Mismatch {
+                    certificate: next.path,
+                    key: pair.next_key,
+                });
+            }
+            if !force && now < next.ready_at() {
+                return Err(CaError::TooEarly {
+                    since: next.since(),
+                    from: next.ready_at(),
+                });
+            }
+            retire(&pair, &contents, now)?;
+            rename(CA_KEY, &pair.next_key, pair.key)?;
+        }
+        rename(CA_CERT, &pair.next_certificate, pair.certificate)?;
+        Self::from_contents(config, clock, &pair.read_unlocked()?)
+    }
+
+    /// Drops the next authority.
+    ///
+    /// # Errors
+    ///
+    /// If it signs already, because finishing was cut short, or if a file cannot be removed.
+    pub fn cancel_rotation(config: &TlsConfig) -> Result<(), CaError> {
+        let pair = Pair::of(config);
+        let _lock = pair.lock_to_write()?;
+        let contents = pair.read_unlocked()?;
+        let key = certificate::read_key(pair.key, &contents.key)?;
+        // One that cannot be read is one to drop.
+        if let Ok(Some(next)) = next(&pair, &contents)
+            && next.is_of(&key)
+        {
+            return Err(CaError::Interrupted { path: next.path });
+        }
+        // The certificate first: without it the key stands for nothing.
+        pair.remove_beside([&pair.next_certificate, &pair.next_key])
+    }
+}
+
+impl Companion {
+    fn is_of(&self, key: &KeyPair) -> bool {
+        self.public_key() == key.public_key_raw()
+    }
+}
+
+/// Adds the current certificate to those that signed before, and leaves out what has expired.
+fn retire(pair: &Pair<'_>, contents: &Contents, now: Moment) -> Result<(), CaError> {
+    let current = certificate::read_chain(pair.certificate, &contents.certificate)?;
+    let mut pem = String::new();
+    let before = retired(pair, contents)?;
+    let valid = before.iter().filter(|retired| retired.not_after() > now);
+    let before = valid.map(Companion::certificate_der);
+    for certificate in before
+        .filter(|before| current.first() != Some(before))
+        .chain(current.first())
+    {
+        pem.push_str(&text::pem("CERTIFICATE", certificate));
+    }
+    files::write(CA_CERT, &pair.retired, 0o644, pem.as_bytes())?;
+    sync(CA_CERT, &pair.retired)
+}
+
+/// Moves a file, for good: what comes after it is done only once a power cut cannot undo it.
+fn rename(key: &'static str, from: &Path, to: &Path) -> Result<(), CaError> {
+    fs::rename(from, to).map_err(|error| CaError::io(key, "replace", to, error))?;
+    sync(key, to)
+}
+
+fn sync(key: &'static str, path: &Path) -> Result<(), CaError> {
+    let directory = files::directory(path);
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|error| CaError::io(key, "write", directory, error))
+}
+
+/// What is wrong beside the authority is mended otherwise than what is wrong with it.
+fn beside(path: &Path) -> impl Fn(CaError) -> CaError + '_ {
+    |error| match error {
+        CaError::Malformed { why, .. } => CaError::Beside {
+            path: path.into(),
+            why,
+        },
+        CaError::NotAuthority { why, .. } => CaError::Beside {
+            path: path.into(),
+            why: format!("it holds a certificate that may not sign others ({why})"),
+        },
+        error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests;

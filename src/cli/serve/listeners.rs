@@ -1,0 +1,159 @@
+//! The sockets to listen on: those that systemd has passed, and those that are made here.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use listenfd::ListenFd;
+
+use crate::admin::{BindError, claim};
+use crate::config::{Config, Listen, ListenAt, Listener as Configured};
+use crate::proxy::listener::{Bound, Listener};
+
+/// Connections that wait to be accepted, per listener.
+const BACKLOG: u32 = 1024;
+
+/// All listeners, bound. A socket that systemd passes under the name of a `[[listener]]` (FileDescriptorName=) is that
+/// one's; the others that it passes take the place of `[listen] address`.
+pub(super) async fn listeners(config: &Config) -> Result<Vec<Listener>, String> {
+    // Read first: what reads the sockets takes the variables away.
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut sockets = ListenFd::from_env();
+    let mut names = names.split(':');
+    let mut passed = Vec::new();
+    for index in 0..sockets.len() {
+        passed.push((names.next().unwrap_or_default(), take(&mut sockets, index)?));
+    }
+
+    let mut listeners = Vec::new();
+    let mut named = Vec::new();
+    for (name, socket) in passed {
+        match config.listeners.iter().find(|one| &*one.name == name) {
+            Some(configured) => named.push((configured, socket)),
+            None => listeners.push(Listener::simple(guarded(socket, config)?, &config.listen)),
+        }
+    }
+    if listeners.is_empty() {
+        for address in &config.listen.addresses {
+            let socket = Bound::Tcp(bind(address, "[listen] address")?);
+            listeners.push(Listener::simple(socket, &config.listen));
+        }
+    }
+    for configured in &config.listeners {
+        let place = named.iter().position(|(of, _)| of.name == configured.name);
+        let socket = match place.map(|place| named.swap_remove(place)) {
+            Some((_, socket)) => guarded_as(socket, configured)?,
+            None => make(configured).await?,
+        };
+        listeners.push(Listener::named(socket, configured));
+    }
+    Ok(listeners)
+}
+
+fn take(sockets: &mut ListenFd, index: usize) -> Result<Bound, String> {
+    let failed = |error| format!("socket {index} passed by the service manager: {error}");
+    let taken = match sockets.take_tcp_listener(index) {
+        Ok(taken) => taken.map(Bound::Tcp),
+        // It is told what it is not; what is no Unix socket either is told as that.
+        Err(_) => sockets
+            .take_unix_listener(index)
+            .map_err(failed)?
+            .map(|socket| Bound::Unix(socket, None)),
+    };
+    taken.ok_or_else(|| format!("socket {index} passed by the service manager is gone"))
+}
+
+/// A passed socket of `[listen]`, if it is said who may connect.
+fn guarded(socket: Bound, config: &Config) -> Result<Bound, String> {
+    match address(&socket)? {
+        Some(address) if !config.listen.may_listen_on(&address) => Err(format!(
+            "[listen] {address}, passed by the service manager: {}",
+            Listen::EXPOSED
+        )),
+        _ => Ok(socket),
+    }
+}
+
+/// The same for one of a `[[listener]]`.
+fn guarded_as(socket: Bound, configured: &Configured) -> Result<Bound, String> {
+    let Some(address) = address(&socket)? else {
+        return Ok(socket);
+    };
+    let there = Configured {
+        at: ListenAt::Address(address),
+        ..configured.clone()
+    };
+    if there.is_guarded() {
+        return Ok(socket);
+    }
+    Err(format!(
+        "[[listener]] {:?}, {address}, passed by the service manager: {}",
+        configured.name,
+        Listen::EXPOSED
+    ))
+}
+
+fn address(socket: &Bound) -> Result<Option<SocketAddr>, String> {
+    match socket {
+        Bound::Tcp(listener) => listener.local_addr().map(Some),
+        Bound::Unix(..) => Ok(None),
+    }
+    .map_err(|error| error.to_string())
+}
+
+async fn make(configured: &Configured) -> Result<Bound, String> {
+    let label = format!("[[listener]] {:?}, address", configured.name);
+    let (path, mode) = match &configured.at {
+        ListenAt::Address(address) => return bind(address, &label).map(Bound::Tcp),
+        ListenAt::Unix { path, mode } => (path, *mode),
+    };
+    let failed = |why: String| {
+        let (name, path) = (&configured.name, path.display());
+        format!("[[listener]] {name:?}, unix {path}: {why}")
+    };
+    match claim(path, mode).await {
+        Ok((listener, file)) => {
+            let listener = listener
+                .into_std()
+                .map_err(|error| failed(error.to_string()))?;
+            Ok(Bound::Unix(listener, Some(file)))
+        }
+        Err(BindError::Taken(_)) => Err(failed(
+            "another process listens there; give this one a place of its own".to_owned(),
+        )),
+        Err(BindError::Failed { error, .. }) => {
+            let hint = match error.kind() {
+                io::ErrorKind::InvalidInput => {
+                    "; the system allows about a hundred octets for it: name a shorter path"
+                }
+                io::ErrorKind::AlreadyExists => "; move that away, or name another path",
+                _ => "",
+            };
+            Err(failed(format!("{error}{hint}")))
+        }
+    }
+}
+
+fn bind(address: &SocketAddr, key: &str) -> Result<TcpListener, String> {
+    let told = |error: io::Error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                format!(": is crawlgate running already? Set {key} to another port")
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                format!(": {key} must be an address of this machine")
+            }
+            io::ErrorKind::PermissionDenied => format!(": set {key} to a port above 1023"),
+            _ => String::new(),
+        };
+        format!("cannot listen on {address}: {error}{hint}")
+    };
+    let socket = match address {
+        SocketAddr::V4(_) => tokio::net::TcpSocket::new_v4(),
+        SocketAddr::V6(_) => tokio::net::TcpSocket::new_v6(),
+    };
+    let socket = socket.map_err(told)?;
+    socket.set_reuseaddr(true).map_err(told)?;
+    socket.bind(*address).map_err(told)?;
+    let listener = socket.listen(BACKLOG).map_err(told)?;
+    listener.into_std().map_err(told)
+}

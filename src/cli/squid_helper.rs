@@ -1,0 +1,244 @@
+//! `crawlgate squid-helper`: Squid asks a running crawlgate, by its protocol for external ACLs.
+//!
+//! Squid writes one line for each request and waits for one line back; with channels, for many at once and in any
+//! order. The questions go to the decision service of the running instance, so there is one memory of each origin, one
+//! log, and one place where settings change. The helper itself knows nothing and keeps nothing.
+//!
+//! What is not decided is not allowed: where the instance is away or will not say, the answer is `BH`, which matches no
+//! `http_access allow`. It goes on asking, and ends when Squid closes its input.
+
+mod line;
+mod service;
+
+use std::io::{self, BufRead, Read as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+
+use self::line::{Answer, Channels, Line};
+use self::service::Service;
+use super::{fail, small_runtime};
+use crate::config::parse_duration;
+
+/// Octets of a line. Squid takes URLs of 8 KiB, and each octet may be written as three.
+const LONGEST_LINE: u64 = 64 * 1024;
+
+/// Arguments of `crawlgate squid-helper`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct SquidHelperArgs {
+    /// The [admin] address of the running instance
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8119")]
+    url: String,
+    /// File with the token of that instance, where it has an [admin] token_file
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The [[client]] of that instance that Squid's crawlers are judged as
+    #[arg(long, value_name = "NAME")]
+    client: Option<String>,
+    /// Questions at once: what external_acl_type says in concurrency=; 0 where it says nothing
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    concurrency: usize,
+    /// Longest wait for an answer; robots.txt may have to be fetched first
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span)]
+    timeout: Duration,
+}
+
+const AFTER_HELP: &str = "\
+In squid.conf:
+  external_acl_type crawlgate concurrency=100 children-max=1 children-startup=1 ttl=0 negative_ttl=0 \
+%/>ru %/{User-Agent}>h /usr/local/bin/crawlgate squid-helper
+  acl robots external crawlgate
+  http_access allow robots
+  http_access deny all
+
+Every request is asked about, as the answers are not kept (ttl=0): each has its own decision and record. Without an
+answer nothing is allowed. The slashes in the format matter: without them Squid does not say which octets it encoded. Do not write it as http_access deny !robots: Squid passes that over when no answer comes.";
+
+fn span(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| "a time is written 500ms, 60s or 5m".to_owned())
+}
+
+/// Answers Squid's questions until it asks no more.
+#[must_use]
+pub fn run(args: &SquidHelperArgs) -> ExitCode {
+    let (token_file, client) = (args.token_file.as_deref(), args.client.as_deref());
+    let service = match Service::new(&args.url, token_file, client, args.timeout) {
+        Ok(service) => Arc::new(service),
+        Err(error) => return fail(&error),
+    };
+    let runtime = match small_runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let channels = match args.concurrency {
+        0 => Channels::None,
+        _ => Channels::Numbered,
+    };
+    let at_once = args.concurrency.clamp(1, Semaphore::MAX_PERMITS);
+    // Each direction has a thread: a pipe is read and written without a runtime. Neither holds more than a few lines.
+    let (to_ask, lines) = mpsc::channel(1);
+    let (answers, to_write) = mpsc::channel(at_once.min(1024));
+    thread::spawn(move || read_lines(io::stdin().lock(), &to_ask));
+    let writer = thread::spawn(move || write_lines(io::stdout().lock(), to_write));
+    runtime.block_on(converse(service, channels, at_once, lines, answers));
+    match writer.join() {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        // Squid is gone, or will be.
+        Ok(Err(error)) => fail(&format!("Squid takes no answers: {error}")),
+        Err(_) => fail(&"the answers cannot be written"),
+    }
+}
+
+/// Answers each line, at most `at_once` of them at a time.
+async fn converse(
+    service: Arc<Service>,
+    channels: Channels,
+    at_once: usize,
+    mut lines: mpsc::Receiver<Vec<u8>>,
+    answers: mpsc::Sender<Answer>,
+) {
+    let slots = Arc::new(Semaphore::new(at_once));
+    let mut under_way = JoinSet::new();
+    while let Some(line) = lines.recv().await {
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+            break;
+        };
+        while under_way.try_join_next().is_some() {}
+        if answers.is_closed() {
+            break;
+        }
+        let (service, answers) = (Arc::clone(&service), answers.clone());
+        under_way.spawn(async move {
+            let Line { channel, question } = Line::read(&line, channels);
+            let outcome = match question {
+                Ok(question) => service.ask(&question).await,
+                Err(unclear) => unclear,
+            };
+            let sent = answers.send(Answer { channel, outcome }).await;
+            drop(slot);
+            sent
+        });
+    }
+    while under_way.join_next().await.is_some() {}
+}
+
+/// Passes lines on until the input ends.
+fn read_lines(mut input: impl BufRead, to_ask: &mpsc::Sender<Vec<u8>>) {
+    loop {
+        let mut line = Vec::new();
+        match input
+            .by_ref()
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line)
+        {
+            Ok(0) => return,
+            Ok(_) if line.last() == Some(&b'\n') => {}
+            // Too long, or the end of the input: what is there of it is answered as what it is.
+            Ok(_) => {
+                if line.len() as u64 >= LONGEST_LINE {
+                    line.truncate(line::CHANNEL_DIGITS + 1);
+                    line.push(b'\n');
+                }
+                if skip_line(&mut input).is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        }
+        if to_ask.blocking_send(line).is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads to the end of a line.
+fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let (done, octets) = {
+            let available = match input.fill_buf() {
+                Ok(available) => available,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            match memchr::memchr(b'\n', available) {
+                Some(at) => (true, at + 1),
+                None => (available.is_empty(), available.len()),
+            }
+        };
+        input.consume(octets);
+        if done {
+            return Ok(());
+        }
+    }
+}
+
+/// Writes answers as they come, and several at once where they do.
+fn write_lines(mut output: impl io::Write, mut answers: mpsc::Receiver<Answer>) -> io::Result<()> {
+    let mut text = Vec::new();
+    while let Some(answer) = answers.blocking_recv() {
+        text.clear();
+        answer.write(&mut text);
+        while let Ok(answer) = answers.try_recv() {
+            answer.write(&mut text);
+        }
+        output.write_all(&text)?;
+        output.flush()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    fn lines(input: &[u8]) -> Vec<Vec<u8>> {
+        let (to_ask, mut lines) = mpsc::channel(16);
+        read_lines(Cursor::new(input.to_vec()), &to_ask);
+        drop(to_ask);
+        std::iter::from_fn(|| lines.blocking_recv()).collect()
+    }
+
+    #[test]
+    fn lines_are_read_one_by_one_and_overlong_ones_are_cut_short() {
+        let long = [b"7 http://a.test/".to_vec(), vec![b'x'; 200_000]].concat();
+        let input = [b"1 a b\n".as_slice(), &long, b"\n2 c d\n3 half"].concat();
+        let read = lines(&input);
+        assert_eq!(read.len(), 4);
+        assert_eq!(read[0], b"1 a b\n");
+        assert!(
+            read[1].starts_with(b"7 http://") && read[1].len() < 64,
+            "{read:?}"
+        );
+        assert_eq!(read[2], b"2 c d\n");
+        assert_eq!(read[3], b"3 half");
+    }
+
+    #[test]
+    fn all_answers_are_written_before_the_end() {
+        let (answers, to_write) = mpsc::channel(16);
+        for channel in ["1", "0"] {
+            let answer = Answer {
+                channel: Some(channel.into()),
+                outcome: line::Outcome::Unsaid("it is away".to_owned()),
+            };
+            answers.blocking_send(answer).unwrap();
+        }
+        drop(answers);
+        let mut written = Vec::new();
+        write_lines(&mut written, to_write).unwrap();
+        assert_eq!(
+            String::from_utf8(written).unwrap(),
+            "1 BH message=\"it is away\"\n0 BH message=\"it is away\"\n"
+        );
+    }
+}

@@ -1,0 +1,293 @@
+//! The helper's end of the decision service.
+
+use std::fs;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::header::{AUTHORIZATION, HOST};
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::timeout;
+
+use super::line::{Outcome, Question, Told};
+
+/// Octets of an answer that are read.
+const LONGEST_ANSWER: usize = 64 * 1024;
+
+/// Idle connections are closed before the instance does.
+const IDLE: Duration = Duration::from_secs(15);
+
+/// A running instance.
+#[derive(Debug)]
+pub(super) struct Service {
+    client: Client<HttpConnector, String>,
+    authority: Authority,
+    authorization: Option<HeaderValue>,
+    /// What each question ends with.
+    suffix: String,
+    patience: Duration,
+    /// It did not answer the last time: Squid's log is told once.
+    is_away: AtomicBool,
+}
+
+impl Service {
+    /// The instance at `url`, asked with the token of `token_file` for `client`, which has `patience` to answer.
+    ///
+    /// # Errors
+    /// When the URL is none, or the token cannot be read.
+    pub(super) fn new(
+        url: &str,
+        token_file: Option<&Path>,
+        client: Option<&str>,
+        patience: Duration,
+    ) -> Result<Service, String> {
+        let authority = authority_of(url).ok_or_else(|| {
+            format!(
+                "--url {url:?}: where the instance has its [admin] address, as in http://127.0.0.1:8119"
+            )
+        })?;
+        let authorization = match token_file {
+            None => None,
+            Some(path) => {
+                let told =
+                    |why: &dyn std::fmt::Display| format!("--token-file {}: {why}", path.display());
+                let token = fs::read_to_string(path).map_err(|error| told(&error))?;
+                let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+                    .map_err(|_| told(&"this is no token"))?;
+                value.set_sensitive(true);
+                Some(value)
+            }
+        };
+        let mut suffix = String::new();
+        if let Some(name) = client {
+            suffix.push_str("&client=");
+            encode(name.as_bytes(), &mut suffix);
+        }
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(patience));
+        let client = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(IDLE)
+            .pool_timer(TokioTimer::new())
+            .build(connector);
+        Ok(Service {
+            client,
+            authority,
+            authorization,
+            suffix,
+            patience,
+            is_away: AtomicBool::new(false),
+        })
+    }
+
+    /// What it decides.
+    pub(super) async fn ask(&self, question: &Question) -> Outcome {
+        let asked = timeout(self.patience, self.answer(question)).await;
+        let outcome = asked.unwrap_or_else(|_| Err("no answer came in time".to_owned()));
+        let was_away = self.is_away.swap(outcome.is_err(), Ordering::Relaxed);
+        match outcome {
+            Ok(outcome) => {
+                if was_away {
+                    say(&format!("http://{} answers again", self.authority));
+                }
+                outcome
+            }
+            Err(why) => {
+                let why = format!("http://{}: {why}", self.authority);
+                if !was_away {
+                    say(&format!("{why}; until it answers, nothing is allowed"));
+                }
+                Outcome::Unsaid(why)
+            }
+        }
+    }
+
+    async fn answer(&self, question: &Question) -> Result<Outcome, String> {
+        let request = self.request(question)?;
+        let response = self.client.request(request).await.map_err(told)?;
+        let (head, body) = response.into_parts();
+        let Some(verdict) = field(&head.headers, "x-crawlgate-verdict") else {
+            return Err(match head.status {
+                StatusCode::UNAUTHORIZED => {
+                    "it wants its token: --token-file names the file of [admin] token_file"
+                        .to_owned()
+                }
+                StatusCode::BAD_REQUEST => {
+                    // It is about this question alone.
+                    let message = detail(body).await;
+                    return Ok(Outcome::Unsaid(message));
+                }
+                status => format!("status {status}, without a decision"),
+            });
+        };
+        let mut told = Told {
+            reason: field(&head.headers, "x-crawlgate-reason").unwrap_or_default(),
+            id: field(&head.headers, "x-crawlgate-decision").unwrap_or_default(),
+            message: String::new(),
+        };
+        if head.status == StatusCode::OK {
+            // Read to its end, or the connection could not be used again.
+            collect(body).await;
+            return Ok(Outcome::Allowed(told));
+        }
+        told.message = detail(body).await;
+        if told.message.is_empty() {
+            told.message = format!("{verdict}: {}", told.reason);
+        }
+        Ok(Outcome::Refused(told))
+    }
+
+    fn request(&self, question: &Question) -> Result<Request<String>, String> {
+        let mut path = String::from("/decide?url=");
+        encode(&question.url, &mut path);
+        if question.is_tunnel() {
+            path.push_str("&tunnel=true&method=CONNECT");
+        }
+        if let Some(agent) = &question.agent {
+            path.push_str("&agent=");
+            encode(agent, &mut path);
+        }
+        path.push_str(&self.suffix);
+        let path = PathAndQuery::try_from(path).map_err(|error| error.to_string())?;
+        let uri = Uri::builder()
+            .scheme(Scheme::HTTP)
+            .authority(self.authority.clone())
+            .path_and_query(path)
+            .build()
+            .map_err(|error| error.to_string())?;
+        let mut request = Request::builder()
+            .uri(uri)
+            .header(HOST, self.authority.as_str());
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        request
+            .body(String::new())
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// The authority of `http://host:port`; none of anything else.
+fn authority_of(url: &str) -> Option<Authority> {
+    let uri: Uri = url.parse().ok()?;
+    let is_bare = uri.scheme() == Some(&Scheme::HTTP)
+        && matches!(
+            uri.path_and_query().map(PathAndQuery::as_str),
+            None | Some("/")
+        );
+    let authority = uri.authority().filter(|_| is_bare)?;
+    (!authority.as_str().contains('@')).then(|| authority.clone())
+}
+
+fn field(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers.get(name)?.to_str().ok().map(str::to_owned)
+}
+
+/// Percent-encodes all but what no reader could mistake.
+fn encode(octets: &[u8], out: &mut String) {
+    for octet in octets {
+        match octet {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(*octet));
+            }
+            other => {
+                let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or('0');
+                out.push('%');
+                out.push(digit(other >> 4).to_ascii_uppercase());
+                out.push(digit(other & 15).to_ascii_uppercase());
+            }
+        }
+    }
+}
+
+/// The sentence of a problem document; empty where there is none.
+async fn detail(body: Incoming) -> String {
+    let body = collect(body).await;
+    let problem: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+    let detail = problem.get("detail").and_then(serde_json::Value::as_str);
+    detail.unwrap_or_default().to_owned()
+}
+
+/// A body, as far as it may be read.
+async fn collect(mut body: Incoming) -> Vec<u8> {
+    let mut octets = Vec::new();
+    while octets.len() < LONGEST_ANSWER {
+        match std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    octets.extend_from_slice(data);
+                }
+            }
+            None | Some(Err(_)) => break,
+        }
+    }
+    octets
+}
+
+/// What went wrong, with what caused it.
+fn told(error: hyper_util::client::legacy::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+/// Tells Squid's log.
+fn say(what: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "crawlgate squid-helper: {what}"); // nobody is left to tell
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_is_named_by_host_and_port_alone() {
+        for (url, expected) in [
+            ("http://127.0.0.1:8119", Some("127.0.0.1:8119")),
+            ("http://gate.test/", Some("gate.test")),
+            ("http://[::1]:8119", Some("[::1]:8119")),
+            ("https://127.0.0.1:8119", None),
+            ("127.0.0.1:8119", None),
+            ("http://127.0.0.1:8119/decide", None),
+            ("http://user@127.0.0.1:8119", None),
+            ("", None),
+        ] {
+            let authority = authority_of(url);
+            assert_eq!(authority.as_ref().map(Authority::as_str), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_question_arrives_as_it_was_asked() {
+        let service =
+            Service::new("http://gate.test:1", None, Some("news"), Duration::ZERO).unwrap();
+        let asked = |url: &[u8], agent: Option<&[u8]>| {
+            let question = Question {
+                url: url.to_vec(),
+                agent: agent.map(<[u8]>::to_vec),
+            };
+            service.request(&question).unwrap().uri().to_string()
+        };
+        assert_eq!(
+            asked(b"http://a.test/x?b=1&c=%70#d", Some(b"A/1 (\xff)")),
+            "http://gate.test:1/decide?url=http%3A%2F%2Fa.test%2Fx%3Fb%3D1%26c%3D%2570%23d&agent=A%2F1%20%28%FF%29&client=news"
+        );
+        assert_eq!(
+            asked(b"a.test:443", None),
+            "http://gate.test:1/decide?url=a.test%3A443&tunnel=true&method=CONNECT&client=news"
+        );
+    }
+}

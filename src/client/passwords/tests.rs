@@ -1,0 +1,198 @@
+use super::*;
+
+const NOON: Moment = Moment::from_millis(1_795_176_000_000);
+
+/// A hash that takes no time: what is counted is how often it is asked for.
+fn cheap(password: &[u8]) -> PasswordHash {
+    let params = argon2::Params::new(8, 1, 1, None).expect("cheap");
+    let argon2 = Argon2::new(Default::default(), Default::default(), params);
+    let phc: argon2::PasswordHash = argon2.hash_password(password).expect("hashes");
+    PasswordHash::parse(&phc.to_string()).expect("our own")
+}
+
+struct Lab {
+    passwords: Passwords,
+    clock: Clock,
+    name: Arc<str>,
+    stored: PasswordHash,
+}
+
+impl Lab {
+    fn new() -> Lab {
+        let clock = Clock::manual(NOON);
+        Lab {
+            passwords: Passwords::new(clock.clone()),
+            clock,
+            name: "news".into(),
+            stored: cheap(b"sesame"),
+        }
+    }
+
+    fn claim<'a>(&'a self, from: &str, password: &'a str) -> Claim<'a> {
+        Claim {
+            address: from.parse().expect(from),
+            user: b"news",
+            password: password.as_bytes(),
+            stored: Some((&self.name, &self.stored)),
+            decoy: &self.stored,
+        }
+    }
+
+    async fn check(&self, from: &str, password: &str) -> Outcome {
+        self.passwords.check(&self.claim(from, password)).await
+    }
+}
+
+#[tokio::test]
+async fn a_right_password_is_hashed_once() {
+    let lab = Lab::new();
+    for _ in 0..50 {
+        assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Right);
+    }
+    assert_eq!(lab.check("192.0.2.2", "sesame").await, Outcome::Right);
+    assert_eq!(lab.passwords.hashed(), 1);
+}
+
+#[tokio::test]
+async fn those_that_come_together_wait_for_one_hash() {
+    let lab = Lab::new();
+    let mut all: Vec<_> = (0..200)
+        .map(|_| Box::pin(lab.check("192.0.2.1", "sesame")))
+        .collect();
+    for one in &mut all {
+        assert_eq!(one.await, Outcome::Right);
+    }
+    assert_eq!(lab.passwords.hashed(), 1);
+}
+
+#[tokio::test]
+async fn wrong_ones_are_hashed_a_few_times_and_then_put_off() {
+    let lab = Lab::new();
+    for _ in 0..10 {
+        assert_eq!(lab.check("192.0.2.1", "wrong").await, Outcome::Wrong);
+    }
+    let again = NOON + ANOTHER;
+    for _ in 0..100 {
+        let outcome = lab.check("192.0.2.1", "wrong").await;
+        assert_eq!(outcome, Outcome::TooMany(again));
+    }
+    assert_eq!(lab.passwords.hashed(), 10);
+    // Others are not put off with it.
+    assert_eq!(lab.check("192.0.2.2", "sesame").await, Outcome::Right);
+    // What is known to be right needs no attempt.
+    assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Right);
+    lab.clock.advance(ANOTHER);
+    assert_eq!(lab.check("192.0.2.1", "wrong").await, Outcome::Wrong);
+}
+
+#[tokio::test]
+async fn an_unknown_user_costs_a_hash_and_is_never_right() {
+    let lab = Lab::new();
+    let claim = Claim {
+        user: b"nobody",
+        stored: None,
+        ..lab.claim("192.0.2.1", "sesame")
+    };
+    // The password of the decoy, even.
+    assert_eq!(lab.passwords.check(&claim).await, Outcome::Wrong);
+    assert_eq!(lab.passwords.hashed(), 1);
+    // Attempts at nobody are counted apart from those at somebody.
+    for _ in 0..20 {
+        lab.passwords.check(&claim).await;
+    }
+    assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Right);
+}
+
+#[tokio::test]
+async fn what_is_remembered_belongs_to_user_password_and_hash() {
+    let lab = Lab::new();
+    let right = lab.claim("192.0.2.1", "sesame");
+    let key = lab.passwords.key_of(&right);
+    let other = cheap(b"sesame");
+    let name: Arc<str> = "news".into();
+    for (what, claim) in [
+        (
+            "another user",
+            Claim {
+                user: b"new",
+                ..right
+            },
+        ),
+        (
+            "another password",
+            Claim {
+                password: b"sesam",
+                ..right
+            },
+        ),
+        (
+            "another hash",
+            Claim {
+                stored: Some((&name, &other)),
+                ..right
+            },
+        ),
+        (
+            "no client",
+            Claim {
+                stored: None,
+                ..right
+            },
+        ),
+        (
+            "moved by a letter",
+            Claim {
+                user: b"newss",
+                password: b"esame",
+                ..right
+            },
+        ),
+    ] {
+        assert_ne!(lab.passwords.key_of(&claim), key, "{what}");
+    }
+    let elsewhere = Claim {
+        address: IpAddr::from([192, 0, 2, 9]),
+        ..right
+    };
+    assert_eq!(
+        lab.passwords.key_of(&elsewhere),
+        key,
+        "the same from anywhere"
+    );
+    let another = Passwords::new(lab.clock.clone());
+    assert_ne!(another.key_of(&right), key, "each process has its key");
+}
+
+#[tokio::test]
+async fn a_crawler_that_hangs_up_leaves_the_next_one_its_place() {
+    let lab = Lab::new();
+    {
+        let mut first = Box::pin(lab.check("192.0.2.1", "sesame"));
+        let polled = futures_poll(first.as_mut()).await;
+        assert!(polled.is_none(), "it waits for its hash");
+    }
+    assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Right);
+    assert_eq!(lab.passwords.waiting.load(Ordering::Relaxed), 0);
+}
+
+/// What a future says at its first poll.
+async fn futures_poll<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    std::future::poll_fn(|cx| {
+        std::task::Poll::Ready(match std::pin::Pin::new(&mut future).poll(cx) {
+            std::task::Poll::Ready(output) => Some(output),
+            std::task::Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+#[tokio::test]
+async fn more_than_can_wait_are_turned_away() {
+    let lab = Lab::new();
+    let all: Vec<_> = (0..WAITING)
+        .map(|_| Waiting::among(&lab.passwords.waiting))
+        .collect();
+    assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Busy);
+    drop(all);
+    assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Right);
+}

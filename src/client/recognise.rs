@@ -1,0 +1,319 @@
+//! Whose a request is.
+//!
+//! Without `[[client]]` everybody is one client without a name. With entries, credentials name their client; without
+//! credentials the first entry decides whose other conditions all hold and which asks for no password. Credentials count
+//! where an entry could fit with them: where nobody on the way can listen ([`Peer::is_private`]) and its other conditions
+//! hold. There, wrong ones are refused even if an entry would fit without; elsewhere they are passed over.
+//!
+//! Whoever fits no entry is [unknown](Stranger::Unknown), or is [asked](Stranger::Unauthenticated) for credentials where
+//! those count.
+//!
+//! What a connection has shown once is [remembered](Memo) with it, so that the next request costs a comparison; a reload
+//! forgets it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::{HeaderMap, HeaderValue};
+use parking_lot::Mutex;
+
+use super::account::Spent;
+use super::credentials::{self, Credentials, Given};
+use super::passwords::{Claim, Outcome, Passwords};
+use super::{Client, Peer};
+use crate::clock::{Clock, Moment};
+use crate::config::{CertificateMatch, ClientConfig, Conditions, Config};
+
+/// All clients, as configured.
+pub struct Clients {
+    table: ArcSwap<Table>,
+    /// Of the table: what was found by another one is found anew.
+    generation: AtomicU64,
+    passwords: Passwords,
+}
+
+struct Table {
+    entries: Vec<Arc<Client>>,
+    /// Whoever comes where there are no entries.
+    everybody: Arc<Client>,
+    generation: u64,
+    /// How long a request is held for its client's turn.
+    max_hold: Duration,
+}
+
+/// Why nobody answers for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stranger {
+    /// It is no client's.
+    Unknown,
+    /// It needs credentials, and brings none that are right.
+    Unauthenticated,
+    /// Too many wrong credentials came from its address; others are not looked at before this moment.
+    TooMany(Moment),
+    /// Too many credentials wait to be looked at.
+    Busy,
+}
+
+/// What a connection has shown, and whose that made it. Belongs to one connection.
+#[derive(Default)]
+pub struct Memo(Mutex<Option<Shown>>);
+
+struct Shown {
+    generation: u64,
+    field: Option<HeaderValue>,
+    client: Arc<Client>,
+}
+
+impl Clients {
+    /// As configured.
+    #[must_use]
+    pub fn new(config: &Config, clock: Clock) -> Clients {
+        Clients {
+            table: ArcSwap::from_pointee(Table::of(config, None)),
+            generation: AtomicU64::new(0),
+            passwords: Passwords::new(clock),
+        }
+    }
+
+    /// Puts other clients in force. Those of the same name keep their account.
+    pub fn reconfigure(&self, config: &Config) {
+        let before = self.table.load_full();
+        let after = Table::of(config, Some(&before));
+        let generation = after.generation;
+        self.table.store(Arc::new(after));
+        // After the table: who sees the new number finds the new table.
+        self.generation.store(generation, Ordering::Release);
+    }
+
+    /// Whose a request with these fields is, if its connection has shown that before.
+    pub fn recall(&self, memo: &Memo, headers: &HeaderMap) -> Option<Arc<Client>> {
+        let shown = memo.0.lock();
+        let shown = shown.as_ref()?;
+        if shown.generation != self.generation.load(Ordering::Acquire) {
+            return None;
+        }
+        let same = match (&shown.field, credentials::field(headers)) {
+            (None, None) => !headers.contains_key(http::header::PROXY_AUTHORIZATION),
+            (Some(shown), Some(field)) => {
+                let (shown, field) = (shown.as_bytes(), field.as_bytes());
+                aws_lc_rs::constant_time::verify_slices_are_equal(shown, field).is_ok()
+            }
+            (None, Some(_)) | (Some(_), None) => false,
+        };
+        same.then(|| Arc::clone(&shown.client))
+    }
+
+    /// Whose a request with these fields is that comes from `peer`; `memo` is of its connection.
+    ///
+    /// # Errors
+    /// When nobody answers for it.
+    pub async fn recognise(
+        &self,
+        peer: &Peer,
+        headers: &HeaderMap,
+        memo: &Memo,
+    ) -> Result<Arc<Client>, Stranger> {
+        let table = self.table.load_full();
+        let client = match credentials::read(headers) {
+            Given::Basic(given) if table.asks(peer) => {
+                self.authenticate(&table, peer, &given).await?
+            }
+            Given::Unreadable if table.asks(peer) => return Err(Stranger::Unauthenticated),
+            Given::Nothing | Given::Unreadable | Given::Basic(_) => table.by_peer(peer)?,
+        };
+        *memo.0.lock() = Some(Shown {
+            generation: table.generation,
+            field: credentials::field(headers).cloned(),
+            client: Arc::clone(&client),
+        });
+        Ok(client)
+    }
+
+    async fn authenticate(
+        &self,
+        table: &Table,
+        peer: &Peer,
+        given: &Credentials,
+    ) -> Result<Arc<Client>, Stranger> {
+        let mut entries = table.entries.iter();
+        let named = entries.find_map(|client| {
+            let password = client.conditions.password.as_ref()?;
+            let name = client.name.as_ref()?;
+            let is_it = name.as_bytes() == given.user() && fits(&client.conditions, peer);
+            is_it.then_some((client, name, password))
+        });
+        let mut entries = table.entries.iter();
+        let decoy = entries.find_map(|client| client.conditions.password.as_ref());
+        let Some(decoy) = decoy else {
+            return Err(Stranger::Unknown);
+        };
+        let claim = Claim {
+            address: peer.address.ip(),
+            user: given.user(),
+            password: given.password(),
+            stored: named.map(|(_, name, password)| (name, password)),
+            decoy,
+        };
+        match (self.passwords.check(&claim).await, named) {
+            (Outcome::Right, Some((client, ..))) => Ok(Arc::clone(client)),
+            (Outcome::Right | Outcome::Wrong, _) => Err(Stranger::Unauthenticated),
+            (Outcome::TooMany(again), _) => Err(Stranger::TooMany(again)),
+            (Outcome::Busy, _) => Err(Stranger::Busy),
+        }
+    }
+
+    /// Whose what was opened for `client` by `peer` is now: that client as it is configured by now, where it is
+    /// recognised by the same things as then; else whoever comes from there without credentials.
+    ///
+    /// # Errors
+    /// When nobody answers for it any more.
+    pub fn again(
+        &self,
+        client: &Arc<Client>,
+        peer: &Peer,
+        memo: &Memo,
+    ) -> Result<Arc<Client>, Stranger> {
+        let table = self.table.load_full();
+        let stands = table.entries.iter().find(|entry| {
+            entry.name.is_some()
+                && entry.name == client.name
+                && entry.conditions == client.conditions
+        });
+        let client = match stands {
+            Some(client) => Arc::clone(client),
+            // What could ask for credentials is over.
+            None => table.by_peer(peer).map_err(|_| Stranger::Unknown)?,
+        };
+        *memo.0.lock() = Some(Shown {
+            generation: table.generation,
+            field: None,
+            client: Arc::clone(&client),
+        });
+        Ok(client)
+    }
+
+    /// Enters a request of `client` that would go out `now`; tells how long it is to be held first.
+    ///
+    /// # Errors
+    /// [`Spent`] when it has had what it may have.
+    pub fn enter(&self, client: &Client, now: Moment) -> Result<Duration, Spent> {
+        client
+            .account
+            .enter(client, now, self.table.load().max_hold)
+    }
+
+    /// The named clients, in the order of the configuration.
+    #[must_use]
+    pub fn named(&self) -> Vec<Arc<Client>> {
+        self.table.load().entries.clone()
+    }
+
+    /// Checks passwords.
+    #[must_use]
+    pub fn passwords(&self) -> &Passwords {
+        &self.passwords
+    }
+}
+
+impl Table {
+    fn of(config: &Config, before: Option<&Table>) -> Table {
+        let account = |name: &Arc<str>| {
+            let same = before.into_iter().flat_map(|before| &before.entries);
+            let mut same = same.filter(|client| client.name.as_ref() == Some(name));
+            let account = same.next().map(|client| Arc::clone(&client.account));
+            account.unwrap_or_default()
+        };
+        let entry = |one: &ClientConfig| Arc::new(Client::of(one, account(&one.name)));
+        Table {
+            entries: config.clients.iter().map(entry).collect(),
+            everybody: before.map_or_else(Arc::default, |before| Arc::clone(&before.everybody)),
+            generation: before.map_or(0, |before| before.generation + 1),
+            max_hold: config.pace.max_hold,
+        }
+    }
+
+    /// Whose whoever comes from `peer` without credentials is.
+    fn by_peer(&self, peer: &Peer) -> Result<Arc<Client>, Stranger> {
+        if self.entries.is_empty() {
+            return Ok(Arc::clone(&self.everybody));
+        }
+        let found = self
+            .entries
+            .iter()
+            .find(|client| client.conditions.password.is_none() && fits(&client.conditions, peer));
+        match found {
+            Some(client) => Ok(Arc::clone(client)),
+            None if self.asks(peer) => Err(Stranger::Unauthenticated),
+            None => Err(Stranger::Unknown),
+        }
+    }
+
+    /// Whether credentials could make a client of `peer`.
+    fn asks(&self, peer: &Peer) -> bool {
+        peer.is_private
+            && self.entries.iter().any(|client| {
+                client.conditions.password.is_some() && fits(&client.conditions, peer)
+            })
+    }
+}
+
+/// Whether all conditions hold but for the password's.
+fn fits(conditions: &Conditions, peer: &Peer) -> bool {
+    let Conditions {
+        password: _,
+        networks,
+        listeners,
+        certificates,
+    } = conditions;
+    let address = peer.address.ip().to_canonical();
+    let by_network = || networks.iter().any(|network| network.contains(&address));
+    let by_listener = || {
+        listeners
+            .iter()
+            .any(|name| Some(name) == peer.listener.as_ref())
+    };
+    let by_certificate = || certificates.iter().any(|wanted| shows(peer, wanted));
+    (networks.is_empty() || by_network())
+        && (listeners.is_empty() || by_listener())
+        && (certificates.is_empty() || by_certificate())
+}
+
+fn shows(peer: &Peer, wanted: &CertificateMatch) -> bool {
+    let Some(certificate) = &peer.certificate else {
+        return false;
+    };
+    match wanted {
+        CertificateMatch::Sha256(sha256) => certificate.sha256 == *sha256,
+        CertificateMatch::Name(name) => certificate
+            .names
+            .iter()
+            .any(|shown| shown.to_lowercase() == **name),
+    }
+}
+
+impl Clone for Memo {
+    /// Another connection has shown nothing yet.
+    fn clone(&self) -> Memo {
+        Memo::default()
+    }
+}
+
+impl std::fmt::Debug for Memo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Memo")
+    }
+}
+
+impl std::fmt::Debug for Clients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Clients")
+            .field("entries", &self.table.load().entries.len())
+            .field("passwords", &self.passwords)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,293 @@
+//! `[[client]]`: who uses the proxy, by what each is recognised, and what holds for it.
+//!
+//! An entry names conditions of up to four kinds: a password, source networks, listeners, certificates. Those of
+//! different kinds must all hold, and of one kind any. An entry with a password never fits without it; one without any
+//! condition is for everybody else and comes last.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argon2::{ARGON2ID_IDENT, Params};
+use ipnet::IpNet;
+
+use super::{Mode, ProfileName};
+use crate::rep::ProductToken;
+
+/// One `[[client]]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientConfig {
+    /// Its name, in records and as the user name of its credentials.
+    pub name: Arc<str>,
+    /// By what it is recognised.
+    pub conditions: Conditions,
+    /// As whom it is judged, most specific first; empty: as `[agent]` or its User-Agent says.
+    pub product_tokens: Vec<ProductToken>,
+    /// What it crawls for, in words.
+    pub purpose: Option<Box<str>>,
+    /// Whether its denials deny; none: as `[policy]` says.
+    pub mode: Option<Mode>,
+    /// What an unreachable robots.txt means for it, as published; none: as `[robots]` says.
+    pub profile: Option<ProfileName>,
+    /// How fast it may be, over all origins together; none: as fast as it likes.
+    pub rate: Option<Rate>,
+    /// How much it may have; none: as much as it likes.
+    pub quota: Option<Quota>,
+    /// Open connections, at least 1; none: as `[limits]` says.
+    pub max_connections: Option<usize>,
+    /// Requests in flight, at least 1; none: as `[limits]` says.
+    pub max_requests: Option<usize>,
+}
+
+/// By what a client is recognised. No condition at all fits everybody.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// It knows the password that this is the hash of.
+    pub password: Option<PasswordHash>,
+    /// It comes from one of these.
+    pub networks: Vec<IpNet>,
+    /// It came to one of these `[[listener]]`s.
+    pub listeners: Vec<Arc<str>>,
+    /// It has shown one of these in the TLS handshake.
+    pub certificates: Vec<CertificateMatch>,
+}
+
+impl Conditions {
+    /// Whether everybody fits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let Conditions {
+            password,
+            networks,
+            listeners,
+            certificates,
+        } = self;
+        password.is_none() && networks.is_empty() && listeners.is_empty() && certificates.is_empty()
+    }
+}
+
+/// Which client certificates are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificateMatch {
+    /// The one whose DER has this SHA-256.
+    Sha256([u8; 32]),
+    /// Those with this name in their subjectAltName, lower case.
+    Name(Box<str>),
+}
+
+impl CertificateMatch {
+    /// Reads `sha256:` and 64 hexadecimal digits, with or without colons between them, or a name.
+    ///
+    /// # Errors
+    /// What is allowed, when `text` is neither.
+    pub fn parse(text: &str) -> Result<CertificateMatch, &'static str> {
+        const EXPECTED: &str = "expected \"sha256:\" and the 64 digits of a certificate's fingerprint, or a name of its \
+            subjectAltName: \"crawler.example\"";
+        let Some(digits) = text.strip_prefix("sha256:") else {
+            let is_name =
+                !text.is_empty() && text.len() <= 1_024 && !text.contains(char::is_whitespace);
+            return match is_name {
+                true => Ok(CertificateMatch::Name(text.to_lowercase().into())),
+                false => Err(EXPECTED),
+            };
+        };
+        let digits: Vec<u8> = digits.bytes().filter(|octet| *octet != b':').collect();
+        let mut sha256 = [0; 32];
+        let (pairs, []) = digits.as_chunks::<2>() else {
+            return Err(EXPECTED);
+        };
+        if pairs.len() != sha256.len() {
+            return Err(EXPECTED);
+        }
+        for (octet, pair) in sha256.iter_mut().zip(pairs) {
+            let pair = std::str::from_utf8(pair).ok();
+            let value = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
+            *octet = value.ok_or(EXPECTED)?;
+        }
+        Ok(CertificateMatch::Sha256(sha256))
+    }
+}
+
+impl fmt::Display for CertificateMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CertificateMatch::Name(name) => f.write_str(name),
+            CertificateMatch::Sha256(sha256) => {
+                f.write_str("sha256:")?;
+                sha256.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+            }
+        }
+    }
+}
+
+/// How fast a client may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// Requests per second, above 0.
+    pub requests_per_second: f64,
+    /// Requests that may follow each other at once; at least 1.
+    pub burst: u32,
+}
+
+/// How much a client may have in each span. Spans are counted from the Unix epoch, so that a day begins at midnight,
+/// UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Requests that go out; none: as many as come.
+    pub requests: Option<u64>,
+    /// Octets of bodies, both ways; none: as many as come. What a request takes is known when it ends, so those under
+    /// way when the last octet is spent go on.
+    pub bytes: Option<u64>,
+    /// The span, at least a second.
+    pub per: Duration,
+}
+
+/// The hash of a password, as a PHC string of argon2id: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`. Never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PasswordHash(Box<str>);
+
+impl PasswordHash {
+    /// Most KiB that checking a password may take: whoever asks makes this process take them.
+    const MOST_MEMORY: u32 = 256 * 1_024;
+    /// Most passes over that memory.
+    const MOST_PASSES: u32 = 16;
+    /// Most lanes.
+    const MOST_LANES: u32 = 16;
+
+    /// Reads a PHC string.
+    ///
+    /// # Errors
+    /// What is allowed, when `text` is something else, or would take too much to check.
+    pub fn parse(text: &str) -> Result<PasswordHash, &'static str> {
+        const EXPECTED: &str =
+            "expected the hash of a password, \"$argon2id$…\", as `crawlgate client add` makes it";
+        let hash = argon2::PasswordHash::new(text).map_err(|_| EXPECTED)?;
+        if hash.algorithm != ARGON2ID_IDENT || hash.hash.is_none() || hash.salt.is_none() {
+            return Err(EXPECTED);
+        }
+        let params = Params::try_from(&hash).map_err(|_| EXPECTED)?;
+        if params.m_cost() > Self::MOST_MEMORY
+            || params.t_cost() > Self::MOST_PASSES
+            || params.p_cost() > Self::MOST_LANES
+        {
+            return Err("a hash that takes more than 256 MiB, 16 passes or 16 lanes to check");
+        }
+        Ok(PasswordHash(text.into()))
+    }
+
+    /// The PHC string, for the one place that needs it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Eight digits that tell one hash from another and lead to no password.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, self.0.as_bytes());
+        let octets = digest.as_ref().iter().take(4);
+        octets.map(|octet| format!("{octet:02x}")).collect()
+    }
+}
+
+impl fmt::Debug for PasswordHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// What a client may be called.
+pub(crate) const NAME_EXPECTED: &str =
+    "expected a name of 1 to 64 of a-z, 0-9, \"-\", \"_\" and \".\": \"news\", \"fleet-7\"";
+
+/// Reads a client's name.
+///
+/// # Errors
+/// What is allowed, when `text` is something else.
+pub(crate) fn client_name(text: &str) -> Result<Arc<str>, &'static str> {
+    let is_name = (1..=64).contains(&text.len())
+        && text
+            .bytes()
+            .all(|octet| matches!(octet, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.'));
+    if is_name {
+        Ok(text.into())
+    } else {
+        Err(NAME_EXPECTED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_named_by_fingerprint_or_by_name() {
+        let digits = "0123456789abcdef".repeat(4);
+        let colons: Vec<&str> = digits
+            .as_bytes()
+            .chunks(2)
+            .map(|c| std::str::from_utf8(c).expect("digits"))
+            .collect();
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("digits", format!("sha256:{digits}"), Some(format!("sha256:{digits}"))),
+            ("digits with colons", format!("sha256:{}", colons.join(":").to_uppercase()), Some(format!("sha256:{digits}"))),
+            ("a name", "Crawler.example".into(), Some("crawler.example".into())),
+            ("a URI", "spiffe://example/crawler".into(), Some("spiffe://example/crawler".into())),
+            ("too few digits", format!("sha256:{}", &digits[2..]), None),
+            ("an odd digit", format!("sha256:{}", &digits[1..]), None),
+            ("no digits", format!("sha256:{}zz", &digits[2..]), None),
+            ("nothing", String::new(), None),
+            ("two words", "a b".into(), None),
+        ];
+        for (name, text, want) in cases {
+            let read = CertificateMatch::parse(&text)
+                .ok()
+                .map(|read| read.to_string());
+            assert_eq!(read, want, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_hash_is_argon2id_and_not_too_dear() {
+        let salt = "c29tZXNhbHRzb21lc2FsdA";
+        let hash = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY";
+        let phc = |kind: &str, cost: &str| format!("${kind}$v=19${cost}${salt}${hash}");
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("as we make it", phc("argon2id", "m=19456,t=2,p=1"), true),
+            ("another kind", phc("argon2i", "m=19456,t=2,p=1"), false),
+            ("another algorithm", "$2b$12$abcdefghijklmnopqrstuv".into(), false),
+            ("too much memory", phc("argon2id", "m=1048576,t=2,p=1"), false),
+            ("too many passes", phc("argon2id", "m=19456,t=99,p=1"), false),
+            ("no hash", format!("$argon2id$v=19$m=19456,t=2,p=1${salt}"), false),
+            ("a password", "sesame".into(), false),
+            ("nothing", String::new(), false),
+        ];
+        for (name, text, right) in cases {
+            let read = PasswordHash::parse(&text);
+            assert_eq!(read.is_ok(), right, "{name}");
+            if let Ok(read) = read {
+                assert_eq!(format!("{read:?}"), "***");
+                assert!(!text.contains(&read.digest()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_is_plain() {
+        let long = "x".repeat(65);
+        for (text, right) in [
+            ("news", true),
+            ("fleet-7_b.c", true),
+            ("News", false),
+            ("a b", false),
+            ("a:b", false),
+            ("ä", false),
+            ("", false),
+            (&*long, false),
+        ] {
+            assert_eq!(client_name(text).is_ok(), right, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What the way out counts of its connections.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+
+use super::Failure;
+use super::pool::Pool;
+use crate::metrics::{Level, Raised, Registry, Tally};
+
+/// What is counted.
+#[derive(Debug, Clone)]
+pub(super) struct Counts {
+    open: Level,
+    opened: Tally,
+    handshakes: Tally,
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            open: Level::default(),
+            opened: Tally::one(),
+            handshakes: Tally::by("result", &["done", "distrusted", "failed"]),
+        }
+    }
+}
+
+impl Counts {
+    /// A connection for requests is open for as long as this is held.
+    pub(super) fn opened(&self) -> Raised {
+        self.opened.add(0, 1);
+        self.open.raise()
+    }
+
+    /// A TLS handshake with an origin has ended.
+    pub(super) fn shook<T>(&self, outcome: &Result<T, Failure>) {
+        let kind = match outcome {
+            Ok(_) => 0,
+            Err(Failure::Certificate) => 1,
+            Err(_) => 2,
+        };
+        self.handshakes.add(kind, 1);
+    }
+
+    /// Shows what is counted here.
+    pub(super) fn register(&self, registry: &mut Registry, pool: Arc<Pool>) {
+        let Counts {
+            open,
+            opened,
+            handshakes,
+        } = self.clone();
+        registry.register(
+            "crawlgate_upstream_connections_opened",
+            "Connections to origins that were opened for requests",
+            opened,
+        );
+        registry.register(
+            "crawlgate_upstream_connections",
+            "Open connections to origins, those that wait for their next request and those that carry one",
+            Connections { open, pool },
+        );
+        registry.register(
+            "crawlgate_upstream_handshakes",
+            "TLS handshakes with origins, by how they ended; distrusted: the certificate could not be verified",
+            handshakes,
+        );
+    }
+}
+
+/// Connections by what they do, read when somebody looks.
+#[derive(Debug)]
+struct Connections {
+    open: Level,
+    pool: Arc<Pool>,
+}
+
+impl EncodeMetric for Connections {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let idle = i64::try_from(self.pool.idle()).unwrap_or(i64::MAX);
+        // The two are not read at one moment.
+        let busy = (self.open.now() - idle).max(0);
+        for (state, count) in [("busy", busy), ("idle", idle)] {
+            let labels = [("state", state)];
+            encoder.encode_family(&labels)?.encode_gauge(&count)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Gauge
+    }
+}

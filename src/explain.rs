@@ -1,0 +1,394 @@
+//! A decision explained: what would be decided about a URL, and the whole way to it.
+//!
+//! `crawlgate check`, the API and the console tell the same; here it is found out, once. Nothing goes out for it but
+//! what the caller's registry fetches, and nothing is recorded: a question is no request.
+
+pub mod document;
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+use http::uri::PathAndQuery;
+
+use crate::agent::{self, Agent, Agents};
+use crate::client::Client;
+use crate::clock::Moment;
+use crate::config::{Config, RobotsConfig};
+use crate::policy::overrides::{Override, Overrides};
+use crate::policy::{self, Decision, Reason, Ruling, Target};
+use crate::rep::{
+    Explanation, Group, Origin, OriginError, Other, ParseOptions, ProductToken, Robots, Scheme,
+};
+use crate::robots::registry::{InForce, View};
+use crate::robots::snapshot::Snapshot;
+use crate::robots::state::{Fresh, Stance, State};
+
+/// A robots.txt that is judged by.
+pub type File = Arc<Snapshot>;
+
+/// A URL, judged.
+#[derive(Debug)]
+pub struct Judgement {
+    /// What was asked for.
+    pub target: Target,
+    /// As whom.
+    pub agent: Arc<Agent>,
+    /// What is decided.
+    pub decision: Decision,
+    /// The robots.txt whose rules decided.
+    pub snapshot: Option<File>,
+    /// How they did.
+    pub explanation: Option<Explanation>,
+    /// What else has something to say.
+    pub aside: Option<Aside>,
+}
+
+/// What would decide, were it asked.
+#[derive(Debug)]
+pub enum Aside {
+    /// An override: the proxy goes by it, but a file was asked about.
+    Override(Arc<Override>),
+    /// robots.txt: an override decided, over what it says.
+    Robots(Decision),
+}
+
+/// A URL that could not be judged.
+#[derive(Debug)]
+pub struct Unjudged {
+    /// The URL.
+    pub url: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// By what URLs are judged.
+#[derive(Debug)]
+pub struct Bench {
+    /// As whom.
+    pub agent: Arc<Agent>,
+    /// What people have asserted.
+    pub overrides: Overrides,
+    /// How it is decided.
+    pub settings: policy::Settings,
+}
+
+/// How far a judgement comes without robots.txt.
+#[derive(Debug)]
+pub enum Begun {
+    /// To its end.
+    Judged(Box<Judgement>),
+    /// To this, and what an override decides, where one does.
+    Open(Target, Option<Box<Decision>>),
+}
+
+impl Bench {
+    /// Judges by what needs no robots.txt.
+    pub fn begin(&self, target: Target, now: Moment) -> Begun {
+        let mode = self.settings.mode;
+        let target = match policy::clear_robots_txt(target.clone(), mode, now) {
+            Ok(ruling) => return Begun::Judged(Box::new(self.bare(target, decision(ruling)))),
+            Err(target) => target,
+        };
+        let asserted = policy::decide_by_override(target.clone(), &self.overrides, mode, now);
+        let asserted = asserted.ok().map(|ruling| Box::new(decision(ruling)));
+        Begun::Open(target, asserted)
+    }
+
+    /// Judges by a file that somebody names: who does asks what that says, and is told of an override that would decide.
+    pub fn by_file(
+        &self,
+        target: Target,
+        asserted: Option<Box<Decision>>,
+        view: View,
+    ) -> Judgement {
+        let asserted = asserted.and_then(|decision| decision.asserted);
+        Judgement {
+            aside: asserted.map(Aside::Override),
+            ..self.judge(target, view)
+        }
+    }
+
+    /// Judges by what is known of the origin, as the proxy does.
+    pub fn by_origin(
+        &self,
+        target: Target,
+        asserted: Option<Box<Decision>>,
+        view: View,
+    ) -> Judgement {
+        let judged = self.judge(target, view);
+        match asserted {
+            // The proxy asks the walls before it asks the overrides.
+            Some(asserted) if judged.decision.reason != Reason::AddressProhibited => Judgement {
+                aside: Some(Aside::Robots(judged.decision)),
+                decision: *asserted,
+                ..judged
+            },
+            _ => judged,
+        }
+    }
+
+    /// A judgement that rests on no robots.txt.
+    pub fn bare(&self, target: Target, decision: Decision) -> Judgement {
+        Judgement {
+            target,
+            agent: Arc::clone(&self.agent),
+            decision,
+            snapshot: None,
+            explanation: None,
+            aside: None,
+        }
+    }
+
+    fn judge(&self, target: Target, view: View) -> Judgement {
+        let View {
+            state, stance, now, ..
+        } = view;
+        let (asked, settings) = (target.clone(), self.settings);
+        let ruling = policy::decide(asked, &self.agent, &state, &stance, settings, now);
+        let mut decision = decision(ruling);
+        if stance.is_walled() {
+            // The proxy asks the walls first.
+            decision.reason = Reason::AddressProhibited;
+        }
+        let snapshot = match stance {
+            Stance::Rules(snapshot) => Some(snapshot),
+            _ => None,
+        };
+        let path = target.path.as_str().as_bytes();
+        Judgement {
+            explanation: snapshot
+                .as_ref()
+                .map(|snapshot| snapshot.robots.explain(&self.agent.tokens, path)),
+            snapshot,
+            decision,
+            agent: Arc::clone(&self.agent),
+            target,
+            aside: None,
+        }
+    }
+}
+
+/// What a file's rules mean, as if it had just been fetched.
+pub fn view(file: &File, config: &RobotsConfig, now: Moment) -> View {
+    let until = now + config.timing.fresh;
+    let state = State::Successful {
+        snapshot: Arc::clone(file),
+        fresh: Fresh {
+            refresh_from: until,
+            until,
+        },
+        outage: None,
+    };
+    View {
+        state: Arc::new(state),
+        stance: Stance::Rules(Arc::clone(file)),
+        now,
+        by: Arc::new(InForce::of(config.clone())),
+    }
+}
+
+/// A text as the robots.txt that it is, under a name.
+pub fn file(text: &[u8], name: &str, config: &RobotsConfig, now: Moment) -> File {
+    let robots = Robots::parse(text, options(config));
+    Arc::new(Snapshot::new(robots, now, 200, name))
+}
+
+/// How a robots.txt is read.
+pub fn options(config: &RobotsConfig) -> ParseOptions {
+    ParseOptions {
+        lenient: config.lenient,
+        limit: config.size_limit,
+    }
+}
+
+/// The crawler that is judged: product tokens, or what whole User-Agents name; else the configured one.
+///
+/// # Errors
+/// When a name is neither.
+pub fn agent(named: &[String], config: &Config) -> Result<Arc<Agent>, String> {
+    if named.is_empty() {
+        let nothing = http::HeaderMap::new();
+        return Ok(Agents::new(&config.agent.product_tokens).identify(&Client::default(), &nothing));
+    }
+    self::named(named)
+}
+
+/// The crawler of these product tokens, or of these User-Agents.
+///
+/// # Errors
+/// When a name is neither.
+pub fn named(named: &[String]) -> Result<Arc<Agent>, String> {
+    let tokens: Result<Vec<ProductToken>, _> =
+        named.iter().map(|name| ProductToken::new(name)).collect();
+    if let Ok(tokens) = tokens {
+        let source = agent::Source::Config;
+        return Ok(Arc::new(Agent {
+            tokens,
+            source,
+            mismatch: false,
+        }));
+    }
+    let mut headers = http::HeaderMap::new();
+    for name in named {
+        let value = HeaderValue::from_str(name)
+            .map_err(|_| format!("agent {name:?}: neither a product token nor a User-Agent"))?;
+        headers.append(http::header::USER_AGENT, value);
+    }
+    Ok(Agents::new(&[]).identify(&Client::default(), &headers))
+}
+
+/// What robots.txt is fetched as.
+pub fn user_agent(named: &[String]) -> Option<HeaderValue> {
+    named
+        .first()
+        .and_then(|name| HeaderValue::from_str(name).ok())
+}
+
+/// What a URL asks for.
+///
+/// # Errors
+/// When it is none that can be forwarded; what to write instead.
+pub fn target(url: &str) -> Result<Target, String> {
+    let (origin, path) = origin(url)?;
+    if origin.scheme() == Scheme::Ftp {
+        return Err("only http and https are forwarded".to_owned());
+    }
+    match PathAndQuery::try_from(&*path) {
+        Ok(path) => Ok(Target { origin, path }),
+        Err(error) => Err(match PathAndQuery::try_from(encoded(&path)) {
+            Ok(encoded) => {
+                format!("no request can carry it as it is written: write {origin}{encoded}")
+            }
+            Err(_) => error.to_string(),
+        }),
+    }
+}
+
+/// The origin of a URL and its path; where there is none, what to write.
+///
+/// # Errors
+/// When it is no URL.
+pub fn origin(url: &str) -> Result<(Origin, String), String> {
+    Origin::parse(url).map_err(|error| {
+        let guess = format!("https://{}", url.trim_start_matches('/'));
+        match error {
+            OriginError::NotAbsolute if url.starts_with('/') => {
+                format!(
+                    "a path, not a URL: write it with scheme and host, as https://example.com{url}"
+                )
+            }
+            OriginError::NotAbsolute if Origin::parse(&guess).is_ok() => {
+                format!("not a URL: write it with its scheme, as {guess}")
+            }
+            error => error.to_string(),
+        }
+    })
+}
+
+/// A path with what no request can carry percent-encoded.
+fn encoded(path: &str) -> String {
+    use std::fmt::Write as _;
+    path.bytes().fold(String::new(), |mut encoded, octet| {
+        if octet.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&octet) {
+            encoded.push(char::from(octet));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(encoded, "%{octet:02X}");
+        }
+        encoded
+    })
+}
+
+fn decision(ruling: Ruling) -> Decision {
+    match ruling {
+        Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
+    }
+}
+
+/// What a reason means.
+pub fn meaning(decision: &Decision) -> String {
+    match decision.reason {
+        Reason::RobotsAllow if decision.rule.is_some() => "a rule allows it".to_owned(),
+        Reason::RobotsAllow => "no rule matches it".to_owned(),
+        Reason::NoRules => "there are no rules for this agent".to_owned(),
+        Reason::RobotsUnavailable => match decision.cause() {
+            Some(cause) => {
+                format!("robots.txt cannot be had, and the profile allows that: {cause}")
+            }
+            None => "the origin has no robots.txt".to_owned(),
+        },
+        Reason::RobotsTxt => "robots.txt itself is always allowed".to_owned(),
+        Reason::OperatorAllow => "an override of the operator allows it".to_owned(),
+        Reason::OperatorDeny => "an override of the operator denies it".to_owned(),
+        Reason::RobotsDisallow => "a rule disallows it".to_owned(),
+        Reason::PathGuard => "a rule disallows what the origin may read the path as".to_owned(),
+        Reason::RobotsUnreachable => match decision.cause() {
+            Some(cause) => format!("robots.txt cannot be had: {cause}"),
+            None => "robots.txt cannot be had".to_owned(),
+        },
+        Reason::AddressProhibited => {
+            "it may not be reached from here: [egress] allow, or --allow, lets it".to_owned()
+        }
+        Reason::RobotsPending => "robots.txt did not arrive in time".to_owned(),
+        other => other.as_str().to_owned(),
+    }
+}
+
+/// The place of the group that a field belongs to: the last that begins above it. Sitemaps belong to none.
+pub fn group_of(other: &Other<'_>, groups: &[Group<'_>]) -> Option<usize> {
+    if other.field == crate::rep::Field::Sitemap {
+        return None;
+    }
+    let begins_above = |group: &Group<'_>| {
+        let first = group.user_agents().next();
+        first.is_some_and(|(_, line)| line < other.line)
+    };
+    groups.partition_point(begins_above).checked_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_that_is_none_is_told_what_to_write() {
+        let cases = [
+            (
+                "example.com/a",
+                "write it with its scheme, as https://example.com/a",
+            ),
+            ("//example.com/a", "a path, not a URL"),
+            ("/a", "as https://example.com/a"),
+            ("a b", "must begin with http://"),
+            ("gopher://a/", "the scheme must be http, https or ftp"),
+            ("ftp://a/", "only http and https are forwarded"),
+            ("http://a:0/", "the port must be"),
+            ("http://a/b c", "write http://a/b%20c"),
+            ("http://a/\u{1}", "write http://a/%01"),
+        ];
+        for (url, expected) in cases {
+            let told = target(url).map(|_| ()).expect_err(url);
+            assert!(told.contains(expected), "{url}: {told}");
+        }
+        assert!(target("http://a/ツ?{}#x y").is_ok_and(|target| target.path == "/ツ?{}"));
+    }
+
+    #[test]
+    fn who_is_judged() {
+        let config = Config::default();
+        let chain = |named: &[&str]| {
+            let named: Vec<String> = named.iter().map(|&name| name.to_owned()).collect();
+            let agent = agent(&named, &config).expect("an agent");
+            let chain: Vec<String> = agent.tokens.iter().map(ToString::to_string).collect();
+            chain.join(" ")
+        };
+        assert_eq!(chain(&[]), "");
+        assert_eq!(
+            chain(&["Googlebot-Image", "Googlebot"]),
+            "Googlebot-Image Googlebot"
+        );
+        assert_eq!(chain(&["Mozilla/5.0 (compatible; bingbot/2.0)"]), "bingbot");
+        assert_eq!(chain(&["*"]), "");
+        assert!(agent(&["a\nb".to_owned()], &config).is_err());
+    }
+}

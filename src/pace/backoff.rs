@@ -1,0 +1,317 @@
+//! How an origin takes what it is asked, and how much less it is asked for that.
+//!
+//! Three signs count: it says so (429, or 503; RFC 6585 section 4, RFC 9110 section 15.6.4), it cannot be reached
+//! several times in a row, or it answers several times in a row far slower than it uses to. Each sets a *gap*, the least
+//! time from one request to the next; what says so is also left alone for its `Retry-After`, or for the gap. The gap
+//! doubles with every further sign and halves with every answer that is fine, so it is gone soon after the trouble is.
+//!
+//! Nothing here lasts: no gap and no rest is longer than `[pace] backoff_max`, what could not be tried for ten minutes is
+//! forgotten, and each rest ends with a request. One slow or broken page does not slow a site: one slow answer means
+//! nothing, and after one 503 the fine answers that follow end what it began within three requests.
+//!
+//! Pure: answers and moments go in, a gap and a moment come out.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+
+/// The gap after the first sign.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// A gap below this is none.
+const LEAST: Duration = Duration::from_millis(200);
+
+/// The longest gap for an origin that cannot be reached: below the default hold, so that its crawlers still learn of it.
+const UNREACHED: Duration = Duration::from_secs(10);
+
+/// The longest gap for an origin that is slow.
+const SLUGGISH: Duration = Duration::from_secs(10);
+
+/// Failures to connect, or to answer in time, in a row that count as a sign.
+const FAILURES: u8 = 3;
+
+/// Slow answers in a row that count as a sign.
+const SLOW_ANSWERS: u8 = 4;
+
+/// An answer is slow that takes so many times as long as usual …
+const FACTOR: f32 = 4.0;
+
+/// … and longer than this, in milliseconds.
+const SLOW: f32 = 500.0;
+
+/// Share that one answer has in what is usual.
+const SHARE: f32 = 1.0 / 32.0;
+
+/// Answers before it is known what is usual.
+const KNOWN: u8 = 16;
+
+/// What could not be tried for so long is forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+
+/// How a request went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// A response head came that is neither of the two below.
+    Fine {
+        /// How long that took; none where that says nothing of the origin.
+        took: Option<Duration>,
+    },
+    /// 429 or 503.
+    Refused {
+        /// Its `Retry-After`.
+        retry_after: Option<Duration>,
+    },
+    /// No connection, or no response head in time.
+    Failed,
+}
+
+/// What an origin has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Backoff {
+    gap: Duration,
+    /// Since when the gap is what it is: what was sent before then and comes back now says nothing new.
+    since: Moment,
+    rest: Option<Rest>,
+    failures: u8,
+    slow: u8,
+    /// What an answer usually takes, in milliseconds.
+    usual: f32,
+    answers: u8,
+}
+
+/// A time in which nothing is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rest {
+    /// When it ends.
+    pub(super) until: Moment,
+    /// How long it was to be.
+    pub(super) length: Duration,
+}
+
+impl Backoff {
+    /// The least time from one request to the next.
+    pub(super) fn gap(&self) -> Duration {
+        self.gap
+    }
+
+    /// The time in which nothing is asked, where it is not over.
+    pub(super) fn rest(&self, now: Moment) -> Option<Rest> {
+        self.rest.filter(|rest| rest.until > now)
+    }
+
+    /// Whether it holds nothing up.
+    pub(super) fn is_calm(&self) -> bool {
+        self.gap.is_zero() && self.rest.is_none()
+    }
+
+    /// Forgets what is over.
+    pub(super) fn settle(&mut self, now: Moment) {
+        if self.rest.is_some_and(|rest| rest.until <= now) {
+            self.rest = None;
+        }
+        if !self.gap.is_zero() && now.since(self.since) >= self.gap.max(FORGOTTEN) {
+            self.gap = Duration::ZERO;
+        }
+    }
+
+    /// Holds nothing up any more.
+    pub(super) fn end(&mut self) {
+        (self.gap, self.rest) = (Duration::ZERO, None);
+    }
+
+    /// The clock was set back by so much.
+    pub(super) fn set_back(&mut self, by: Duration) {
+        self.since = self.since - by;
+        if let Some(rest) = &mut self.rest {
+            rest.until = rest.until - by;
+        }
+    }
+
+    /// Takes in how a request went that was sent at `sent`. Nothing lasts longer than `most`.
+    pub(super) fn take_in(&mut self, outcome: Outcome, sent: Moment, now: Moment, most: Duration) {
+        self.settle(now);
+        match outcome {
+            Outcome::Fine { took } => {
+                self.failures = 0;
+                if took.is_some_and(|took| self.is_slow(took)) {
+                    self.slow = self.slow.saturating_add(1);
+                    if self.slow >= SLOW_ANSWERS {
+                        // A pause as long as an answer takes: half as much is asked.
+                        let took = took.unwrap_or_default();
+                        self.widen(took, sent, now, SLUGGISH.min(most));
+                    }
+                } else {
+                    self.slow = 0;
+                    self.narrow(sent, now);
+                }
+            }
+            Outcome::Refused { retry_after } => {
+                (self.failures, self.slow) = (0, 0);
+                self.widen(FIRST, sent, now, most);
+                let length = retry_after.unwrap_or_default().max(self.gap).min(most);
+                let until = now + length;
+                if self.rest.is_none_or(|rest| rest.until < until) {
+                    self.rest = Some(Rest { until, length });
+                }
+            }
+            Outcome::Failed => {
+                self.slow = 0;
+                self.failures = self.failures.saturating_add(1);
+                if self.failures >= FAILURES {
+                    self.widen(FIRST, sent, now, UNREACHED.min(most));
+                }
+            }
+        }
+    }
+
+    /// Twice the gap, or the first; once for all that was under way at the time.
+    fn widen(&mut self, first: Duration, sent: Moment, now: Moment, most: Duration) {
+        if sent < self.since {
+            return;
+        }
+        let wider = self.gap.saturating_mul(2).max(first).min(most);
+        // A bound that is lower than what another sign has set takes nothing back.
+        self.gap = wider.max(self.gap);
+        self.since = now;
+    }
+
+    fn narrow(&mut self, sent: Moment, now: Moment) {
+        if self.gap.is_zero() || sent < self.since {
+            return;
+        }
+        self.gap /= 2;
+        self.since = now;
+        if self.gap < LEAST {
+            self.gap = Duration::ZERO;
+        }
+    }
+
+    /// Whether an answer took far longer than usual; what is usual follows slowly.
+    fn is_slow(&mut self, took: Duration) -> bool {
+        let took = took.as_secs_f32() * 1000.0;
+        let is_slow = self.answers >= KNOWN && took > SLOW && took > self.usual * FACTOR;
+        if self.answers < KNOWN {
+            self.answers += 1;
+            self.usual += (took - self.usual) / f32::from(self.answers);
+        } else {
+            // A single answer of a minute is no more to it than a slow one.
+            let took = took.min(self.usual.max(SLOW / FACTOR) * FACTOR);
+            self.usual += (took - self.usual) * SHARE;
+        }
+        is_slow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Moment = Moment::from_millis(1_790_000_000_000);
+    const MOST: Duration = Duration::from_secs(300);
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    const FINE: Outcome = Outcome::Fine { took: None };
+    const REFUSED: Outcome = Outcome::Refused { retry_after: None };
+
+    fn after(retry_after: u64) -> Outcome {
+        Outcome::Refused {
+            retry_after: Some(Duration::from_secs(retry_after)),
+        }
+    }
+
+    fn took(millis: u64) -> Outcome {
+        Outcome::Fine {
+            took: Some(ms(millis)),
+        }
+    }
+
+    /// The gap, and the rest at its end, in milliseconds, after these outcomes one by one, ten seconds apart.
+    fn one_by_one(outcomes: &[Outcome]) -> (u128, u128) {
+        let mut backoff = Backoff::default();
+        let mut now = START;
+        for outcome in outcomes {
+            now = now + ms(10_000);
+            backoff.take_in(*outcome, now, now, MOST);
+        }
+        let rest = backoff.rest(now).map(|rest| rest.until.since(now));
+        (
+            backoff.gap().as_millis(),
+            rest.unwrap_or_default().as_millis(),
+        )
+    }
+
+    #[test]
+    fn signs_widen_the_gap_and_fine_answers_narrow_it() {
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &[Outcome], (u128, u128))] = &[
+            ("nothing", &[FINE, FINE], (0, 0)),
+            ("a refusal", &[REFUSED], (1_000, 1_000)),
+            ("again", &[REFUSED, REFUSED, REFUSED], (4_000, 4_000)),
+            ("Retry-After", &[after(120)], (1_000, 120_000)),
+            ("Retry-After: 0 is no leave to hurry", &[after(0)], (1_000, 1_000)),
+            ("Retry-After beyond the bound", &[after(86_400)], (1_000, 300_000)),
+            ("for ever", &[REFUSED; 40], (300_000, 300_000)),
+            ("fine again", &[REFUSED, REFUSED, REFUSED, FINE], (2_000, 0)),
+            ("one refusal is over after three answers", &[REFUSED, FINE, FINE, FINE], (0, 0)),
+            ("every second page is broken", &[REFUSED, FINE, REFUSED, FINE, REFUSED], (1_000, 1_000)),
+            ("two failures mean nothing", &[Outcome::Failed; 2], (0, 0)),
+            ("three do", &[Outcome::Failed; 3], (1_000, 0)),
+            ("a crawler still learns of the hundredth", &[Outcome::Failed; 100], (10_000, 0)),
+            ("failures that are not in a row", &[Outcome::Failed, Outcome::Failed, FINE, Outcome::Failed], (0, 0)),
+            ("a failure takes nothing back", &[REFUSED, REFUSED, REFUSED, REFUSED, REFUSED, REFUSED, Outcome::Failed, Outcome::Failed, Outcome::Failed], (32_000, 2_000)),
+        ];
+        for (name, outcomes, expected) in cases {
+            assert_eq!(one_by_one(outcomes), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn slow_is_what_is_slower_than_usual_again_and_again() {
+        let usual = |millis: u64, then: &[u64]| {
+            let outcomes = std::iter::repeat_n(millis, 50).chain(then.iter().copied());
+            one_by_one(&outcomes.map(took).collect::<Vec<_>>()).0
+        };
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, u64, &[u64], u128)] = &[
+            ("one slow page", 50, &[30_000], 0),
+            ("three, one of them twice", 50, &[2_000, 2_000, 2_000], 0),
+            ("slow pages between others", 50, &[2_000, 50, 2_000, 2_000, 50, 2_000], 0),
+            ("four in a row", 50, &[2_000, 2_000, 2_000, 2_000], 2_000),
+            ("fast again", 50, &[2_000, 2_000, 2_000, 2_000, 50, 50], 500),
+            ("never longer than ten seconds", 50, &[60_000; 8], 10_000),
+            ("a slow origin is not slower than usual", 2_000, &[2_500; 10], 0),
+            ("a rise that nobody would feel", 5, &[400; 10], 0),
+        ];
+        for (name, before, then, expected) in cases {
+            assert_eq!(usual(*before, then), *expected, "{name}");
+        }
+        assert_eq!(usual(50, &[2_000; 400]), 0, "what lasts becomes usual");
+    }
+
+    #[test]
+    fn what_was_under_way_counts_once() {
+        let mut backoff = Backoff::default();
+        for at in 0..64 {
+            backoff.take_in(REFUSED, START, START + ms(100 + at), MOST);
+        }
+        assert_eq!(backoff.gap(), ms(1_000));
+        backoff.take_in(FINE, START, START + ms(200), MOST);
+        assert_eq!(backoff.gap(), ms(1_000), "an old answer takes nothing back");
+        let rest = backoff.rest(START + ms(200)).expect("a rest");
+        assert_eq!(rest.until, START + ms(163) + ms(1_000));
+    }
+
+    #[test]
+    fn what_is_over_is_forgotten() {
+        let mut backoff = Backoff::default();
+        backoff.take_in(after(5), START, START, MOST);
+        backoff.settle(START + ms(5_000));
+        assert_eq!((backoff.gap(), backoff.rest(START)), (ms(1_000), None));
+        assert!(!backoff.is_calm());
+        backoff.settle(START + FORGOTTEN);
+        assert!(backoff.is_calm());
+    }
+}

@@ -1,0 +1,399 @@
+//! One origin's turns, or one address's: what was let through, who waits, and the task that lets them go.
+//!
+//! All that decides stands behind one lock that is held for a few instructions and never across an await. While
+//! somebody waits, and only then, one task drives the lane: it sleeps until the next of them is due and hands it its
+//! turn. A turn that nobody takes any more is given back.
+
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::sleep;
+
+use super::backoff::Outcome;
+use super::queue::Queue;
+use super::regime::Regime;
+use super::track::{Due, Track, Undo};
+use super::{InForce, Shared, Source, Turn};
+use crate::client::ClientKey;
+use crate::clock::Moment;
+use crate::robots::wish::Wish;
+
+/// How long a task sleeps that waits for a request to end: whatever ends wakes it.
+const UNTIL_NEWS: Duration = Duration::from_secs(3_600);
+
+/// One origin, or one address.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    state: Mutex<State>,
+    /// When a request went without the lock, in milliseconds since 1970; 0: none has since the lock was held last.
+    passed: AtomicU64,
+    /// Requests that need no lock: the origin is in no trouble.
+    is_troubled: AtomicBool,
+    /// Requests under way.
+    in_flight: AtomicU32,
+    /// Somebody waits, and a task lets them go.
+    is_driven: AtomicBool,
+    /// Something has changed for those who wait.
+    news: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    track: Track,
+    queue: Queue<Waiter>,
+    /// Turns taken.
+    taken: u64,
+    /// What the last turn has changed.
+    undo: Option<Undo>,
+}
+
+/// One that waits.
+#[derive(Debug)]
+struct Waiter {
+    wish: Option<Arc<Wish>>,
+    /// Whose turn it needs, too.
+    address: Option<IpAddr>,
+    grant: oneshot::Sender<Granted>,
+}
+
+/// A turn on its way to who waits for it; given back if it never gets there.
+#[derive(Debug)]
+pub(super) struct Granted(Option<Turn>);
+
+impl Granted {
+    pub(super) fn take(mut self) -> Option<Turn> {
+        self.0.take()
+    }
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        if let Some(turn) = self.0.take() {
+            turn.give_back();
+        }
+    }
+}
+
+/// What a request brings.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Claim<'a> {
+    pub(super) client: &'a ClientKey,
+    pub(super) wish: Option<&'a Arc<Wish>>,
+    /// Whose turn it needs, too.
+    pub(super) address: Option<IpAddr>,
+    /// How long it can wait, and that it counts among those who are held; none: for as long as it takes.
+    pub(super) patience: Option<Duration>,
+}
+
+/// Whether a request may go, and when it may otherwise.
+#[derive(Debug)]
+pub(super) enum Entry {
+    /// It has its turn.
+    Gone(Turn),
+    /// It waits: by this number, for this, probably until then.
+    Waits(u64, oneshot::Receiver<Granted>, Due),
+    /// It would wait for too long, or too many wait.
+    Refused(Due),
+}
+
+/// What a lane's task does next.
+enum Step {
+    /// Nobody waits any more.
+    Done,
+    /// Somebody has gone.
+    Gone,
+    /// Nobody is due before this has passed, if nothing changes.
+    Sleep(Duration),
+    /// Who is next needs the turn of an address first.
+    Ask(IpAddr, ClientKey),
+}
+
+impl Lane {
+    /// Takes a turn without the lock: for where only trouble bounds the requests to an origin.
+    pub(super) fn pass(self: &Arc<Lane>, now: Moment) -> Option<Turn> {
+        let is_bound =
+            self.is_troubled.load(Ordering::Acquire) || self.is_driven.load(Ordering::Acquire);
+        if is_bound {
+            return None;
+        }
+        self.passed.store(now.as_millis(), Ordering::Relaxed);
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        Some(Turn::new(self, now, 0))
+    }
+
+    /// Takes a turn, if it is due and nobody waits.
+    pub(super) fn take(
+        self: &Arc<Lane>,
+        shared: &Shared,
+        regime: &Regime,
+        wish: Option<&Wish>,
+    ) -> Option<Turn> {
+        let (mut state, now) = self.lock(shared);
+        let due = state.track.due(regime, wish, now);
+        let may_go = state.queue.is_empty() && due.at <= now && self.has_room(regime);
+        may_go.then(|| self.go(&mut state, regime, wish, now))
+    }
+
+    /// Takes a turn, or a place among those who wait.
+    pub(super) fn enter(
+        self: &Arc<Lane>,
+        shared: &Arc<Shared>,
+        regime: &Regime,
+        claim: Claim<'_>,
+    ) -> Entry {
+        let Claim {
+            client, address, ..
+        } = claim;
+        let wish = claim.wish.map(|wish| &**wish);
+        let (mut state, now) = self.lock(shared);
+        let due = state.track.due(regime, wish, now);
+        let has_room = self.has_room(regime);
+        if state.queue.is_empty() && due.at <= now && has_room && address.is_none() {
+            return Entry::Gone(self.go(&mut state, regime, wish, now));
+        }
+        let group = wish.map(|wish| &wish.group);
+        let before = (
+            state.queue.ahead_of(client),
+            state.queue.line_of(client, group),
+        );
+        let expected = Due {
+            at: state.track.expected(regime, wish, before, now),
+            pace: match (due.at > now, has_room, address) {
+                (false, false, _) => InForce::plain(Duration::ZERO, Source::Concurrency),
+                (false, true, Some(_)) => InForce::plain(regime.own_interval(), Source::Address),
+                _ => due.pace,
+            },
+        };
+        if let Some(patience) = claim.patience {
+            if expected.at.since(now) > patience {
+                return Entry::Refused(expected);
+            }
+            let most = regime.config.max_held;
+            let is_full = shared.held.load(Ordering::Relaxed) >= most
+                || state.queue.len_of(client) >= most / 2;
+            if is_full {
+                let pace = InForce::plain(expected.pace.interval, Source::MaxHeld);
+                return Entry::Refused(Due { pace, ..expected });
+            }
+        }
+        let (grant, granted) = oneshot::channel();
+        let waiter = Waiter {
+            wish: claim.wish.cloned(),
+            address,
+            grant,
+        };
+        let number = state.queue.push(client, group, waiter);
+        if self.is_driven.swap(true, Ordering::AcqRel) {
+            self.news.notify_one();
+        } else {
+            tokio::spawn(drive(Arc::clone(shared), Arc::clone(self)));
+        }
+        Entry::Waits(number, granted, expected)
+    }
+
+    /// Leaves a place that is not needed any more.
+    pub(super) fn leave(&self, client: &ClientKey, number: u64) {
+        if self.state.lock().queue.remove(client, number) {
+            self.news.notify_one();
+        }
+    }
+
+    /// Takes a turn for a robots.txt, before all who wait: when it is due or, where `at_once`, regardless.
+    ///
+    /// # Errors
+    /// How long it is until it is due.
+    pub(super) fn take_for_robots(
+        self: &Arc<Lane>,
+        shared: &Shared,
+        regime: &Regime,
+        at_once: bool,
+    ) -> Result<Turn, Duration> {
+        let (mut state, now) = self.lock(shared);
+        let due = state.track.due_for_robots(regime, now);
+        if due > now && !at_once {
+            return Err(due.since(now));
+        }
+        let turn = self.go(&mut state, regime, None, now);
+        state.track.robots = now;
+        Ok(turn)
+    }
+
+    /// A robots.txt goes now, whether it is due or not. `before` names the turn that it had already; that one counts no
+    /// more, unless others have come after it.
+    pub(super) fn count_robots(&self, shared: &Shared, regime: &Regime, before: Option<u64>) {
+        let (mut guard, now) = self.lock(shared);
+        let state = &mut *guard;
+        if before == Some(state.taken)
+            && let Some(undo) = state.undo.take()
+        {
+            state.track.undo(undo);
+        }
+        state.track.count(regime, None, now);
+        state.track.robots = now;
+        // Nobody gives back what has gone.
+        state.taken += 1;
+        state.undo = None;
+    }
+
+    /// Takes in how a request went.
+    pub(super) fn take_in(&self, outcome: Outcome, sent: Moment, now: Moment, most: Duration) {
+        let mut state = self.state.lock();
+        state.track.backoff.take_in(outcome, sent, now, most);
+        let is_troubled = !state.track.backoff.is_calm();
+        self.is_troubled.store(is_troubled, Ordering::Release);
+        if self.is_driven.load(Ordering::Acquire) {
+            self.news.notify_one();
+        }
+    }
+
+    /// Has those who wait look again, under other settings.
+    pub(super) fn reconsider(&self, regime: &Regime) {
+        if !regime.config.backoff {
+            self.state.lock().track.backoff.end();
+            self.is_troubled.store(false, Ordering::Release);
+        }
+        if self.is_driven.load(Ordering::Acquire) {
+            self.news.notify_one();
+        }
+    }
+
+    /// When a request may go that no robots.txt asks to wait, and what makes it so.
+    pub(super) fn due(&self, shared: &Shared, regime: &Regime) -> Due {
+        let (state, now) = self.lock(shared);
+        state.track.due(regime, None, now)
+    }
+
+    /// When the last request went; none, where there is nothing to remember of that.
+    pub(super) fn last(&self, shared: &Shared, regime: &Regime) -> Option<Moment> {
+        let (state, now) = self.lock(shared);
+        let is_idle = state.queue.is_empty()
+            && self.in_flight.load(Ordering::Acquire) == 0
+            && state.track.is_over(regime, now);
+        (!is_idle).then_some(state.track.last)
+    }
+
+    /// Undoes a turn that was not used, unless others have come after it.
+    pub(super) fn undo(&self, number: u64) {
+        let mut state = self.state.lock();
+        if state.taken == number
+            && let Some(undo) = state.undo.take()
+        {
+            state.track.undo(undo);
+            self.news.notify_one();
+        }
+    }
+
+    /// A request has ended.
+    pub(super) fn end(&self) {
+        self.in_flight.fetch_sub(1, Ordering::AcqRel);
+        if self.is_driven.load(Ordering::Acquire) {
+            self.news.notify_one();
+        }
+    }
+
+    /// The state as of now. The clock is read under the lock: what was counted was counted before now.
+    fn lock(&self, shared: &Shared) -> (MutexGuard<'_, State>, Moment) {
+        let mut state = self.state.lock();
+        let now = shared.clock.now();
+        let passed = Moment::from_millis(self.passed.swap(0, Ordering::Relaxed));
+        state.track.last = state.track.last.max(passed);
+        state.track.settle(now);
+        if self.is_troubled.load(Ordering::Relaxed) && state.track.backoff.is_calm() {
+            self.is_troubled.store(false, Ordering::Release);
+        }
+        (state, now)
+    }
+
+    fn has_room(&self, regime: &Regime) -> bool {
+        let most = regime.config.concurrency;
+        most.is_none_or(|most| self.in_flight.load(Ordering::Acquire) < most)
+    }
+
+    /// Counts a request that goes now.
+    fn go(
+        self: &Arc<Lane>,
+        state: &mut State,
+        regime: &Regime,
+        wish: Option<&Wish>,
+        now: Moment,
+    ) -> Turn {
+        state.undo = Some(state.track.count(regime, wish, now));
+        state.taken += 1;
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        Turn::new(self, now, state.taken)
+    }
+
+    /// Lets go who is next, if anybody is. `at_address` is the turn of its address, where that was asked for.
+    fn step(
+        self: &Arc<Lane>,
+        shared: &Shared,
+        regime: &Regime,
+        at_address: &mut Option<Turn>,
+    ) -> Step {
+        let (mut guard, now) = self.lock(shared);
+        let state = &mut *guard;
+        if state.queue.is_empty() {
+            self.is_driven.store(false, Ordering::Release);
+            return Step::Done;
+        }
+        let track = &state.track;
+        let due = |waiter: &Waiter| track.due(regime, waiter.wish.as_deref(), now).at;
+        let first = state.queue.fronts().map(due).min().unwrap_or_default();
+        if first > now {
+            return Step::Sleep(first.since(now));
+        }
+        if !self.has_room(regime) {
+            return Step::Sleep(UNTIL_NEWS);
+        }
+        let is_due = |waiter: &Waiter| due(waiter) <= now;
+        if at_address.is_none()
+            && let Some((client, waiter)) = state.queue.next(is_due)
+            && let Some(address) = waiter.address
+        {
+            return Step::Ask(address, client.clone());
+        }
+        if let Some(waiter) = state.queue.pop(is_due) {
+            let wish = waiter.wish.as_deref();
+            let mut turn = self.go(state, regime, wish, now);
+            turn.at_address = at_address.take().map(Box::new);
+            drop(guard);
+            // Who is gone gives it back by not taking it.
+            drop(waiter.grant.send(Granted(Some(turn))));
+        }
+        Step::Gone
+    }
+}
+
+/// Lets those go who wait in `lane`, until nobody does.
+fn drive(shared: Arc<Shared>, lane: Arc<Lane>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    // Boxed: the turn of an address may have to be waited for in another task like this.
+    Box::pin(async move {
+        let mut at_address = None;
+        loop {
+            let regime = shared.regime.load_full();
+            let step = lane.step(&shared, &regime, &mut at_address);
+            // Not used: it was meant for one that is gone, or not due any more.
+            if let Some(turn) = at_address.take() {
+                turn.give_back();
+            }
+            match step {
+                Step::Done => return,
+                Step::Gone => {}
+                Step::Sleep(span) => {
+                    tokio::select! {
+                        () = sleep(span) => {}
+                        () = lane.news.notified() => {}
+                    }
+                }
+                Step::Ask(address, client) => {
+                    at_address = shared.turn_at(address, &client).await;
+                }
+            }
+        }
+    })
+}

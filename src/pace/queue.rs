@@ -1,0 +1,270 @@
+//! Who waits at one origin, and who is next.
+//!
+//! Clients take turns: after each turn its client goes to the end of the row, so that of two that wait each has every
+//! second turn, however many requests one of them has sent. Within one client, first come, first served; but a crawler
+//! that the origin's robots.txt makes wait longer does not hold up another one of the same client.
+//!
+//! Pure: it knows neither time nor tasks.
+
+use std::collections::VecDeque;
+
+use super::Group;
+use crate::client::ClientKey;
+
+/// One that waits.
+#[derive(Debug)]
+struct Waiter<T> {
+    /// Grows with arrival.
+    number: u64,
+    what: T,
+}
+
+/// Those of one client that wait for the same.
+#[derive(Debug)]
+struct Line<T> {
+    group: Option<Group>,
+    waiters: VecDeque<Waiter<T>>,
+}
+
+/// Those of one client.
+#[derive(Debug)]
+struct Party<T> {
+    client: ClientKey,
+    lines: Vec<Line<T>>,
+}
+
+/// All who wait at one origin.
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    parties: VecDeque<Party<T>>,
+    arrived: u64,
+    len: usize,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Queue<T> {
+        Queue {
+            parties: VecDeque::new(),
+            arrived: 0,
+            len: 0,
+        }
+    }
+}
+
+impl<T> Party<T> {
+    /// The line whose first came first, of those whose first is due.
+    fn next_line(&self, is_due: &impl Fn(&T) -> bool) -> Option<usize> {
+        let fronts = self.lines.iter().enumerate();
+        let fronts = fronts.filter_map(|(at, line)| Some((at, line.waiters.front()?)));
+        let due = fronts.filter(|(_, front)| is_due(&front.what));
+        let first = due.min_by_key(|(_, front)| front.number);
+        first.map(|(at, _)| at)
+    }
+
+    fn len(&self) -> usize {
+        self.lines.iter().map(|line| line.waiters.len()).sum()
+    }
+}
+
+impl<T> Queue<T> {
+    /// Whether nobody waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many of one client wait.
+    pub(super) fn len_of(&self, client: &ClientKey) -> usize {
+        self.party(client).map_or(0, Party::len)
+    }
+
+    /// How many of one client wait for the same as it would, before it.
+    pub(super) fn line_of(&self, client: &ClientKey, group: Option<&Group>) -> usize {
+        let lines = self.party(client).map_or(&[][..], |party| &party.lines);
+        let line = lines.iter().find(|line| line.group.as_ref() == group);
+        line.map_or(0, |line| line.waiters.len())
+    }
+
+    /// How many have their turn before the next request of `client`, if nobody comes or goes: all of its own, and of
+    /// each other client one for each turn of its own.
+    pub(super) fn ahead_of(&self, client: &ClientKey) -> usize {
+        let own = self.len_of(client);
+        let others = self.parties.iter().filter(|party| party.client != *client);
+        // One that is not in the row yet stands behind all who are.
+        let rounds = own + usize::from(own == 0);
+        own + others.map(|party| party.len().min(rounds)).sum::<usize>()
+    }
+
+    /// Puts one at the end of its client's line. The number names it.
+    pub(super) fn push(&mut self, client: &ClientKey, group: Option<&Group>, what: T) -> u64 {
+        self.arrived += 1;
+        let number = self.arrived;
+        let waiter = Waiter { number, what };
+        let known = self.parties.iter().any(|party| party.client == *client);
+        if !known {
+            self.parties.push_back(Party {
+                client: client.clone(),
+                lines: Vec::new(),
+            });
+        }
+        let party = self
+            .parties
+            .iter_mut()
+            .rfind(|party| party.client == *client);
+        let Some(party) = party else { return number };
+        self.len += 1;
+        match party
+            .lines
+            .iter_mut()
+            .find(|line| line.group.as_ref() == group)
+        {
+            Some(line) => line.waiters.push_back(waiter),
+            None => party.lines.push(Line {
+                group: group.cloned(),
+                waiters: VecDeque::from([waiter]),
+            }),
+        }
+        number
+    }
+
+    /// Who is next, of those for whom `is_due` says so, and whose it is.
+    pub(super) fn next(&self, is_due: impl Fn(&T) -> bool) -> Option<(&ClientKey, &T)> {
+        self.parties.iter().find_map(|party| {
+            let line = party.next_line(&is_due)?;
+            let waiter = party.lines.get(line)?.waiters.front()?;
+            Some((&party.client, &waiter.what))
+        })
+    }
+
+    /// Takes out who is next, of those for whom `is_due` says so; its client goes to the end of the row.
+    pub(super) fn pop(&mut self, is_due: impl Fn(&T) -> bool) -> Option<T> {
+        let next = |party: &Party<T>| party.next_line(&is_due);
+        let (at, line) = self
+            .parties
+            .iter()
+            .enumerate()
+            .find_map(|(at, party)| Some((at, next(party)?)))?;
+        let mut party = self.parties.remove(at)?;
+        let waiter = party.lines.get_mut(line)?.waiters.pop_front()?;
+        self.len -= 1;
+        party.lines.retain(|line| !line.waiters.is_empty());
+        if !party.lines.is_empty() {
+            self.parties.push_back(party);
+        }
+        Some(waiter.what)
+    }
+
+    /// Takes one out that waits no longer. Tells whether it was still there.
+    pub(super) fn remove(&mut self, client: &ClientKey, number: u64) -> bool {
+        let Some(at) = self
+            .parties
+            .iter()
+            .position(|party| party.client == *client)
+        else {
+            return false;
+        };
+        let Some(party) = self.parties.get_mut(at) else {
+            return false;
+        };
+        let found = party.lines.iter_mut().any(|line| {
+            let found = line
+                .waiters
+                .binary_search_by_key(&number, |waiter| waiter.number);
+            found.is_ok_and(|place| line.waiters.remove(place).is_some())
+        });
+        if found {
+            self.len -= 1;
+            party.lines.retain(|line| !line.waiters.is_empty());
+            if party.lines.is_empty() {
+                self.parties.remove(at);
+            }
+        }
+        found
+    }
+
+    /// The first of each line: whoever can be next.
+    pub(super) fn fronts(&self) -> impl Iterator<Item = &T> {
+        let lines = self.parties.iter().flat_map(|party| &party.lines);
+        lines.filter_map(|line| Some(&line.waiters.front()?.what))
+    }
+
+    fn party(&self, client: &ClientKey) -> Option<&Party<T>> {
+        self.parties.iter().find(|party| party.client == *client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(name: &str) -> ClientKey {
+        ClientKey::Named(name.into())
+    }
+
+    /// A queue of these, each named by its client's letter and a number.
+    fn queue(names: &[&'static str]) -> Queue<&'static str> {
+        let mut queue = Queue::default();
+        for name in names {
+            queue.push(&client(&name[..1]), None, *name);
+        }
+        queue
+    }
+
+    fn all(mut queue: Queue<&'static str>) -> Vec<&'static str> {
+        std::iter::from_fn(|| queue.pop(|_| true)).collect()
+    }
+
+    #[test]
+    fn clients_take_turns_and_each_is_served_in_order() {
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &[&'static str], &[&str])] = &[
+            ("one client", &["a1", "a2", "a3"], &["a1", "a2", "a3"]),
+            ("every second turn", &["a1", "a2", "a3", "b1", "b2"], &["a1", "b1", "a2", "b2", "a3"]),
+            ("three", &["a1", "a2", "b1", "c1", "c2"], &["a1", "b1", "c1", "a2", "c2"]),
+            ("nobody", &[], &[]),
+        ];
+        for (name, waiting, expected) in cases {
+            assert_eq!(all(queue(waiting)), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn who_leaves_leaves_no_gap() {
+        let mut left = queue(&["a1", "a2", "b1"]);
+        assert!(left.remove(&client("a"), 1), "a1");
+        assert!(!left.remove(&client("a"), 1), "a second time");
+        assert!(left.remove(&client("b"), 3), "b1");
+        assert!(!left.remove(&client("c"), 9), "never there");
+        assert_eq!((left.len, left.parties.len()), (1, 1));
+        assert_eq!(all(left), ["a2"]);
+    }
+
+    #[test]
+    fn a_line_that_is_not_due_holds_up_no_other() {
+        let slow: Group = "slow".into();
+        let mut queue = Queue::default();
+        queue.push(&client("a"), Some(&slow), "a slow");
+        queue.push(&client("a"), None, "a fast");
+        queue.push(&client("b"), Some(&slow), "b slow");
+        let is_fast = |what: &&str| what.ends_with("fast");
+        assert_eq!(queue.next(is_fast), Some((&client("a"), &"a fast")));
+        assert_eq!(queue.pop(is_fast), Some("a fast"));
+        assert_eq!(queue.pop(is_fast), None);
+        assert_eq!(queue.pop(|_| true), Some("b slow"), "a has had a turn");
+        assert_eq!(queue.fronts().count(), 1);
+    }
+
+    #[test]
+    fn who_comes_knows_how_many_are_before_it() {
+        let waiting = queue(&["a1", "a2", "a3", "a4", "b1", "b2", "c1"]);
+        for (name, ahead) in [
+            ("a", 4 + 2 + 1),
+            ("b", 2 + 2 + 1),
+            ("c", 1 + 1 + 1),
+            ("d", 3),
+        ] {
+            assert_eq!(waiting.ahead_of(&client(name)), ahead, "{name}");
+        }
+        assert_eq!(waiting.line_of(&client("b"), None), 2);
+        assert_eq!(waiting.line_of(&client("b"), Some(&"slow".into())), 0);
+    }
+}

@@ -1,0 +1,784 @@
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::rep::Field;
+
+const START: Moment = Moment::from_millis(1_790_000_000_000);
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// No bound at all, and an hour's patience.
+fn config() -> PaceConfig {
+    PaceConfig {
+        requests_per_second: None,
+        burst: 1,
+        concurrency: None,
+        per_address: false,
+        crawl_delay: CrawlDelay::Honour,
+        max_crawl_delay: secs(30),
+        backoff: true,
+        backoff_max: secs(300),
+        max_hold: secs(3_600),
+        max_held: 10_000,
+    }
+}
+
+fn rate(requests_per_second: f64, burst: u32) -> PaceConfig {
+    PaceConfig {
+        requests_per_second: Some(requests_per_second),
+        burst,
+        ..config()
+    }
+}
+
+/// Requests are never held: each has its turn now or is too early.
+fn impatient(config: PaceConfig) -> (Pace, Clock) {
+    let clock = Clock::manual(START);
+    let config = PaceConfig {
+        max_hold: Duration::ZERO,
+        ..config
+    };
+    (Pace::new(&config, clock.clone()), clock)
+}
+
+fn origin(name: &str) -> Origin {
+    let (origin, _) = Origin::parse(&format!("http://{name}.example/")).expect("a URL");
+    origin
+}
+
+fn client(name: &str) -> ClientKey {
+    ClientKey::Named(name.into())
+}
+
+fn wish(group: &str, interval: Duration) -> Arc<Wish> {
+    Arc::new(Wish {
+        interval,
+        field: Field::CrawlDelay,
+        line: 2,
+        group: group.into(),
+    })
+}
+
+fn ask(origin: &Origin) -> Ask<'_> {
+    Ask { origin, wish: None }
+}
+
+/// Waits for the turn of a request, and ends it.
+async fn turn(pace: &Pace, ask: Ask<'_>, of: &ClientKey) -> Result<Option<InForce>, TooEarly> {
+    pace.turn(ask, of, None).await.map(|(_, pace)| pace)
+}
+
+/// When the turn comes, counted from the start; none where it is now.
+async fn early(pace: &Pace, origin: &Origin) -> Option<Duration> {
+    match turn(pace, ask(origin), &client("a")).await {
+        Ok(held) => {
+            assert_eq!(held, None);
+            None
+        }
+        Err(early) => Some(early.at.since(START)),
+    }
+}
+
+/// Lets time go by, on the clock and for timers, and whoever is woken do what they do.
+async fn pass(clock: &Clock, span: Duration) {
+    settle().await;
+    let mut left = span;
+    while !left.is_zero() {
+        let step = left.min(ms(5));
+        clock.advance(step);
+        tokio::time::advance(step).await;
+        settle().await;
+        left -= step;
+    }
+}
+
+/// Lets whoever is ready do what they do.
+async fn settle() {
+    for _ in 0..8 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Polls once.
+async fn once<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
+}
+
+/// What an origin has seen: when, and of whom.
+type Seen = Arc<Mutex<Vec<(Moment, String)>>>;
+
+/// A crawler that sends one request after the other.
+fn crawl(pace: &Pace, clock: &Clock, of: &str, to: &Origin, wish: Option<Arc<Wish>>, seen: &Seen) {
+    let (pace, clock, seen) = (pace.clone(), clock.clone(), Arc::clone(seen));
+    let (of, to) = (of.to_owned(), to.clone());
+    tokio::spawn(async move {
+        loop {
+            let ask = Ask {
+                origin: &to,
+                wish: wish.as_ref(),
+            };
+            match turn(&pace, ask, &client(&of)).await {
+                Ok(_) => seen.lock().push((clock.now(), of.clone())),
+                Err(_) => sleep(ms(50)).await,
+            }
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+/// Asserts that in any span of time no more was seen than a burst and what the interval adds to it.
+#[track_caller]
+fn is_spaced(seen: &[Moment], interval: Duration, burst: usize, name: &str) {
+    for (first, start) in seen.iter().enumerate() {
+        for (count, end) in seen[first..].iter().enumerate() {
+            let earned = end.since(*start).as_millis() / interval.as_millis();
+            let earned = usize::try_from(earned).unwrap() + burst;
+            assert!(
+                count < earned,
+                "{name}: {} in {:?}",
+                count + 1,
+                end.since(*start)
+            );
+        }
+    }
+}
+
+fn moments(seen: &Seen) -> Vec<Moment> {
+    seen.lock().iter().map(|(at, _)| *at).collect()
+}
+
+#[tokio::test]
+async fn turns_keep_the_gap_and_one_that_is_too_early_uses_none() {
+    let (pace, clock) = impatient(rate(2.0, 1));
+    let a = origin("a");
+    for (at, expected) in [
+        (0, None),
+        (0, Some(500)),
+        (1, Some(500)),
+        (499, Some(500)),
+        (500, None),
+        (500, Some(1000)),
+        (10_000, None),
+        (10_000, Some(10_500)),
+    ] {
+        clock.set(START + ms(at));
+        assert_eq!(early(&pace, &a).await, expected.map(ms), "at {at} ms");
+    }
+    assert_eq!((pace.held(), pace.counts().refused), (0, 5));
+}
+
+#[tokio::test]
+async fn a_burst_has_its_turns_at_once_and_is_saved_up_again() {
+    let (pace, clock) = impatient(rate(1.0, 3));
+    let a = origin("a");
+    for (at, turns) in [(0, 3), (1_000, 1), (3_000, 2), (60_000, 3)] {
+        clock.set(START + ms(at));
+        for turn in 0..turns {
+            assert_eq!(early(&pace, &a).await, None, "turn {turn} at {at} ms");
+        }
+        assert_eq!(early(&pace, &a).await, Some(ms(at + 1_000)), "at {at} ms");
+    }
+}
+
+#[tokio::test]
+async fn each_origin_has_a_pace_of_its_own() {
+    let (pace, _clock) = impatient(rate(1.0, 1));
+    let (a, b) = (origin("a"), origin("b"));
+    assert_eq!(early(&pace, &a).await, None);
+    assert_eq!(early(&pace, &b).await, None);
+    assert_eq!(early(&pace, &a).await, Some(ms(1_000)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_longest_hold_that_just_suffices_does() {
+    for (max_hold, is_early) in [(ms(9), true), (ms(10), false)] {
+        let clock = Clock::manual(START);
+        let config = PaceConfig {
+            max_hold,
+            ..rate(100.0, 1)
+        };
+        let pace = Pace::new(&config, clock.clone());
+        let a = origin("a");
+        assert_eq!(early(&pace, &a).await, None);
+        let key = client("a");
+        let mut second = pin!(turn(&pace, ask(&a), &key));
+        let found = once(&mut second).await;
+        assert_eq!(found.is_ready(), is_early, "{max_hold:?}");
+        if !is_early {
+            assert_eq!(pace.held(), 1);
+            pass(&clock, ms(10)).await;
+            let own = InForce::plain(ms(10), Source::Own);
+            assert_eq!(second.await, Ok(Some(own)));
+            assert_eq!((pace.held(), pace.counts().waited), (0, 1));
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_pace_every_turn_is_now() {
+    let off = PaceConfig {
+        backoff: false,
+        crawl_delay: CrawlDelay::Record,
+        ..config()
+    };
+    let (pace, _clock) = impatient(off);
+    assert!(pace.is_unlimited());
+    assert!(pace.turn_for_robots(&origin("a")).await.is_none());
+    let (pace, clock) = impatient(config());
+    assert!(!pace.is_unlimited());
+    let a = origin("a");
+    for _ in 0..100 {
+        drop(pace.try_turn(ask(&a), clock.now()).expect("a turn"));
+    }
+    assert_eq!(pace.of(&a), None);
+}
+
+#[tokio::test]
+async fn what_was_let_through_counts_by_the_pace_in_force() {
+    let own = |rate: f64, burst| {
+        let config = rate_of(rate, burst);
+        PaceConfig {
+            max_hold: Duration::ZERO,
+            ..config
+        }
+    };
+    fn rate_of(requests_per_second: f64, burst: u32) -> PaceConfig {
+        rate(requests_per_second, burst)
+    }
+    let unbounded = PaceConfig {
+        max_hold: Duration::ZERO,
+        ..config()
+    };
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("the same pace", own(1.0, 1), own(1.0, 1), Some(1_000)),
+        ("a slower one", own(1.0, 1), own(0.1, 1), Some(10_000)),
+        ("a faster one", own(1.0, 1), own(2.0, 1), Some(500)),
+        ("another burst", own(1.0, 1), own(1.0, 2), None),
+        ("a burst less", own(1.0, 2), own(1.0, 1), Some(1_000)),
+        ("none before", unbounded.clone(), own(1.0, 1), Some(1_000)),
+        ("none after", own(1.0, 1), unbounded, None),
+    ];
+    for (name, before, after, expected) in cases {
+        let (pace, clock) = impatient(before);
+        let a = origin("a");
+        let at_once = pace.try_turn(ask(&a), clock.now());
+        assert!(at_once.is_some(), "{name}");
+        drop(at_once);
+        pace.reconfigure(&after);
+        assert_eq!(early(&pace, &a).await, expected.map(ms), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_stops_nobody_for_long() {
+    let clock = Clock::manual(START);
+    let pace = Pace::new(&rate(1.0, 1), clock.clone());
+    let a = origin("a");
+    assert_eq!(early(&pace, &a).await, None);
+    let key = client("a");
+    let mut held = pin!(turn(&pace, ask(&a), &key));
+    assert!(once(&mut held).await.is_pending());
+    clock.set(START - secs(3_600));
+    pass(&clock, ms(2_000)).await;
+    assert!(once(&mut held).await.is_ready(), "one interval is enough");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gaps_are_kept_for_any_number_of_crawlers_and_across_reloads() {
+    for (crawlers, burst) in [(1, 1), (2, 1), (200, 1), (1, 4), (200, 4)] {
+        let name = format!("{crawlers} crawlers, bursts of {burst}");
+        let clock = Clock::manual(START);
+        let pace = Pace::new(&rate(10.0, burst), clock.clone());
+        let (a, seen) = (origin("a"), Seen::default());
+        for number in 0..crawlers {
+            crawl(&pace, &clock, &number.to_string(), &a, None, &seen);
+        }
+        pass(&clock, secs(3)).await;
+        // Read again, the same; then slower, then faster again.
+        pace.reconfigure(&rate(10.0, burst));
+        pass(&clock, secs(2)).await;
+        let at_first = moments(&seen);
+        is_spaced(&at_first, ms(100), burst as usize, &name);
+        assert!(at_first.len() >= 50, "{name}: {}", at_first.len());
+        pace.reconfigure(&rate(1.0, burst));
+        pass(&clock, secs(10)).await;
+        // What went last under the other pace counts.
+        let later = moments(&seen).split_off(at_first.len() - 1);
+        is_spaced(&later, secs(1), burst as usize, &name);
+        assert!(
+            (10..=10 + burst as usize).contains(&later.len()),
+            "{name}: {}",
+            later.len()
+        );
+        pace.reconfigure(&rate(10.0, burst));
+        pass(&clock, secs(1)).await;
+        is_spaced(&moments(&seen), ms(100), burst as usize, &name);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_delays_its_own_requests_and_those_of_nobody_else() {
+    let clock = Clock::manual(START);
+    let config = PaceConfig {
+        max_held: 500,
+        ..rate(1.0, 1)
+    };
+    let pace = Pace::new(&config, clock.clone());
+    let (a, b) = (origin("a"), origin("b"));
+    let (at_a, at_b) = (Seen::default(), Seen::default());
+    for _ in 0..300 {
+        crawl(&pace, &clock, "flood", &a, None, &at_a);
+    }
+    settle().await;
+    assert_eq!(
+        pace.held(),
+        250,
+        "half of what may be held is one client's share"
+    );
+    crawl(&pace, &clock, "other", &a, None, &at_a);
+    crawl(&pace, &clock, "other", &b, None, &at_b);
+    pass(&clock, secs(20)).await;
+    let others = at_a.lock().iter().filter(|(_, of)| of == "other").count();
+    assert!((9..=10).contains(&others), "every second turn: {others}");
+    assert!(at_a.lock().len() >= 20);
+    assert!(
+        (20..=21).contains(&at_b.lock().len()),
+        "{}",
+        at_b.lock().len()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_would_wait_too_long_is_told_at_once_and_when_to_come() {
+    let clock = Clock::manual(START);
+    let config = PaceConfig {
+        max_hold: ms(2_500),
+        ..rate(1.0, 1)
+    };
+    let pace = Pace::new(&config, clock.clone());
+    let (a, seen) = (origin("a"), Seen::default());
+    assert_eq!(early(&pace, &a).await, None);
+    let key = client("a");
+    let mut first = Box::pin(turn(&pace, ask(&a), &key));
+    let mut second = Box::pin(turn(&pace, ask(&a), &key));
+    assert!(once(&mut first.as_mut()).await.is_pending());
+    assert!(once(&mut second.as_mut()).await.is_pending());
+    let own = InForce::plain(secs(1), Source::Own);
+    let too_early = |at| TooEarly {
+        at: START + ms(at),
+        pace: own,
+    };
+    assert_eq!(turn(&pace, ask(&a), &key).await, Err(too_early(3_000)));
+    // Another client's next turn is not behind them, but between.
+    crawl(&pace, &clock, "b", &a, None, &seen);
+    pass(&clock, ms(2_600)).await;
+    assert!(once(&mut first.as_mut()).await.is_ready());
+    // The turn that was the second's was the other client's: it was held as long as may be.
+    assert!(matches!(
+        once(&mut second.as_mut()).await,
+        Poll::Ready(Err(_))
+    ));
+    assert_eq!(seen.lock().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hangs_up_leaves_its_place_and_its_turn() {
+    let clock = Clock::manual(START);
+    let pace = Pace::new(&rate(1.0, 1), clock.clone());
+    let a = origin("a");
+    assert_eq!(early(&pace, &a).await, None);
+    let key = client("a");
+    {
+        let mut gone: Vec<_> = (0..5)
+            .map(|_| Box::pin(turn(&pace, ask(&a), &key)))
+            .collect();
+        for waiting in &mut gone {
+            assert!(once(&mut waiting.as_mut()).await.is_pending());
+        }
+        assert_eq!(pace.held(), 5);
+    }
+    assert_eq!(pace.held(), 0);
+    let mut stays = pin!(turn(&pace, ask(&a), &key));
+    assert!(once(&mut stays).await.is_pending());
+    pass(&clock, secs(1)).await;
+    assert!(
+        once(&mut stays).await.is_ready(),
+        "nobody is before it any more"
+    );
+    // One that has its turn already, and does not take it.
+    {
+        let mut granted = Box::pin(turn(&pace, ask(&a), &key));
+        assert!(once(&mut granted.as_mut()).await.is_pending());
+        pass(&clock, secs(1)).await;
+    }
+    assert_eq!(early(&pace, &a).await, None, "the turn was given back");
+}
+
+#[tokio::test]
+async fn a_turn_that_is_not_used_is_given_back_unless_others_came_after_it() {
+    let (pace, _clock) = impatient(rate(1.0, 2));
+    let a = origin("a");
+    let take = || pace.turn(ask(&a), &KEY, None);
+    static KEY: ClientKey = ClientKey::At(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST));
+    let (first, _) = take().await.expect("a turn");
+    let (second, _) = take().await.expect("a turn");
+    first.give_back();
+    assert!(take().await.is_err(), "the second has come after it");
+    second.give_back();
+    assert!(take().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_requests_are_under_way_than_may_be() {
+    let clock = Clock::manual(START);
+    let config = PaceConfig {
+        concurrency: Some(2),
+        max_hold: secs(10),
+        ..config()
+    };
+    let pace = Pace::new(&config, clock.clone());
+    let (a, key) = (origin("a"), client("a"));
+    let (first, _) = pace.turn(ask(&a), &key, None).await.expect("a turn");
+    let second = pace.try_turn(ask(&a), clock.now()).expect("a turn");
+    assert!(pace.try_turn(ask(&a), clock.now()).is_none());
+    let mut third = pin!(turn(&pace, ask(&a), &key));
+    assert!(once(&mut third).await.is_pending());
+    pass(&clock, secs(5)).await;
+    assert!(once(&mut third).await.is_pending());
+    drop(first);
+    settle().await;
+    let held = once(&mut third).await;
+    let by = InForce::plain(Duration::ZERO, Source::Concurrency);
+    assert_eq!(held, Poll::Ready(Ok(Some(by))));
+    // Nobody ends: it is held for as long as may be, and told to come soon.
+    let third = pace.try_turn(ask(&a), clock.now()).expect("a turn");
+    let mut fourth = pin!(turn(&pace, ask(&a), &key));
+    assert!(once(&mut fourth).await.is_pending());
+    pass(&clock, secs(10) + GRACE).await;
+    let again = clock.now() + SOON;
+    assert_eq!(
+        once(&mut fourth).await,
+        Poll::Ready(Err(TooEarly {
+            at: again,
+            pace: by
+        }))
+    );
+    drop((second, third));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_group_keeps_the_interval_that_it_is_asked_to() {
+    let clock = Clock::manual(START);
+    let pace = Pace::new(&config(), clock.clone());
+    let (a, seen) = (origin("a"), Seen::default());
+    let (slow, fast) = (wish("slow", secs(4)), wish("*", secs(1)));
+    // Of one client: neither holds up the other.
+    crawl(&pace, &clock, "one", &a, Some(slow.clone()), &seen);
+    crawl(&pace, &clock, "one", &a, Some(fast.clone()), &seen);
+    crawl(&pace, &clock, "two", &a, Some(fast.clone()), &seen);
+    pass(&clock, secs(20)).await;
+    let all = moments(&seen);
+    // The group * is shared by both clients.
+    let of_two = seen.lock().iter().filter(|(_, of)| of == "two").count();
+    assert!((9..=11).contains(&of_two), "{of_two}");
+    assert!((5 + 20..=6 + 21).contains(&all.len()), "{}", all.len());
+}
+
+#[tokio::test]
+async fn a_wish_is_kept_up_to_the_bound_and_longer_than_the_own_interval() {
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("longer than the own", 2_000, (2_000, Source::CrawlDelay, false)),
+        ("shorter than the own", 500, (1_000, Source::Own, false)),
+        ("longer than may be", 60_000, (30_000, Source::CrawlDelay, true)),
+    ];
+    for (name, asked, (interval, source, clamped)) in cases {
+        let (pace, _clock) = impatient(rate(1.0, 1));
+        let (a, wish) = (origin("a"), wish("*", ms(asked)));
+        let asking = Ask {
+            origin: &a,
+            wish: Some(&wish),
+        };
+        assert_eq!(turn(&pace, asking, &client("a")).await, Ok(None), "{name}");
+        let refused = turn(&pace, asking, &client("b")).await.expect_err(name);
+        let expected = InForce {
+            interval: ms(interval),
+            source,
+            clamped,
+        };
+        assert_eq!(refused.pace, expected, "{name}");
+        assert_eq!(refused.at, START + ms(interval), "{name}");
+        assert_eq!(pace.kept_of(&wish).expect(name).clamped, clamped, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_origin_that_says_so_is_left_alone_and_then_asked_more_slowly() {
+    let (pace, clock) = impatient(config());
+    let a = origin("a");
+    let go = || pace.try_turn(ask(&a), clock.now());
+    let answer = |turn: Turn, status, retry_after: Option<u64>| {
+        pace.answered(&turn, status, || retry_after.map(secs), true);
+    };
+    answer(go().expect("a turn"), 429, Some(120));
+    assert!(go().is_none());
+    let rest = InForce::plain(secs(120), Source::Backoff);
+    assert_eq!(pace.of(&a), Some(rest));
+    assert_eq!(early(&pace, &a).await, Some(secs(120)));
+    clock.advance(secs(120));
+    // One goes, and the gap is kept until answers are fine again.
+    let probe = go().expect("a turn");
+    assert!(go().is_none());
+    assert_eq!(pace.of(&a), Some(InForce::plain(secs(1), Source::Backoff)));
+    answer(probe, 200, None);
+    for wait in [500, 250] {
+        assert!(go().is_none());
+        clock.advance(ms(wait));
+        answer(go().expect("a turn"), 200, None);
+    }
+    assert!(go().is_some() && go().is_some(), "all is well");
+    assert_eq!(pace.of(&a), None);
+    // Refused for ever, it is still asked now and then.
+    let mut asked = 0;
+    for _ in 0..3_600 {
+        clock.advance(secs(1));
+        if let Some(turn) = go() {
+            asked += 1;
+            answer(turn, 503, Some(86_400));
+        }
+    }
+    assert!((11..=13).contains(&asked), "{asked}");
+}
+
+#[tokio::test]
+async fn without_backoff_nothing_an_origin_says_counts() {
+    let without = PaceConfig {
+        backoff: false,
+        ..config()
+    };
+    let (pace, clock) = impatient(without.clone());
+    let a = origin("a");
+    let turn = pace.try_turn(ask(&a), clock.now()).expect("a turn");
+    pace.answered(&turn, 429, || Some(secs(120)), true);
+    assert!(pace.try_turn(ask(&a), clock.now()).is_some());
+    // Switched off, it ends what it began.
+    pace.reconfigure(&config());
+    pace.answered(&turn, 429, || Some(secs(120)), true);
+    assert!(pace.try_turn(ask(&a), clock.now()).is_none());
+    pace.reconfigure(&without);
+    assert!(pace.try_turn(ask(&a), clock.now()).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_robots_txt_goes_first_and_counts() {
+    let clock = Clock::manual(START);
+    let pace = Pace::new(&rate(1.0, 1), clock.clone());
+    let (a, seen) = (origin("a"), Seen::default());
+    drop(pace.turn_for_robots(&a).await.expect("a turn"));
+    crawl(&pace, &clock, "a", &a, None, &seen);
+    pass(&clock, ms(990)).await;
+    assert_eq!(seen.lock().len(), 0, "it has counted");
+    let mut robots = pin!(pace.turn_for_robots(&a));
+    pass(&clock, ms(500)).await;
+    assert_eq!(seen.lock().len(), 1);
+    assert!(once(&mut robots).await.is_pending(), "it waits as all do");
+    pass(&clock, ms(515)).await;
+    // One of the two has gone by now, and the other a second later.
+    let before = seen.lock().len();
+    let robots_gone = once(&mut robots).await.is_ready();
+    assert!(robots_gone || before == 2);
+    pass(&clock, secs(5)).await;
+    is_spaced(&moments(&seen), secs(1), 1, "pages");
+    // One that goes later than its turn came counts from then on, and once.
+    let c = origin("c");
+    let turn = pace.turn_for_robots(&c).await.expect("a turn");
+    pass(&clock, ms(900)).await;
+    pace.restart(&turn);
+    pass(&clock, ms(900)).await;
+    assert!(pace.try_turn(ask(&c), clock.now()).is_none());
+    pass(&clock, ms(100)).await;
+    assert!(pace.try_turn(ask(&c), clock.now()).is_some());
+    // What waits for nothing counts, too.
+    pace.count_robots(&origin("b"));
+    assert!(pace.try_turn(ask(&origin("b")), clock.now()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_robots_txt_waits_no_longer_than_a_request_may() {
+    let clock = Clock::manual(START);
+    let config = PaceConfig {
+        max_hold: secs(5),
+        ..config()
+    };
+    let pace = Pace::new(&config, clock.clone());
+    let a = origin("a");
+    let turn = pace.try_turn(ask(&a), clock.now()).expect("a turn");
+    pace.answered(&turn, 503, || Some(secs(240)), true);
+    let mut robots = pin!(pace.turn_for_robots(&a));
+    assert!(once(&mut robots).await.is_pending());
+    pass(&clock, ms(4_900)).await;
+    assert!(once(&mut robots).await.is_pending());
+    pass(&clock, ms(200)).await;
+    assert!(once(&mut robots).await.is_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn origins_at_one_address_share_its_bounds_where_that_is_asked_for() {
+    let address: IpAddr = [192, 0, 2, 1].into();
+    for (per_address, least, most) in [(true, 9, 11), (false, 28, 33)] {
+        let clock = Clock::manual(START);
+        let config = PaceConfig {
+            per_address,
+            ..rate(1.0, 1)
+        };
+        let pace = Pace::new(&config, clock.clone());
+        let seen = Seen::default();
+        for name in ["a", "b", "c"] {
+            let (pace, clock, seen) = (pace.clone(), clock.clone(), Arc::clone(&seen));
+            tokio::spawn(async move {
+                let (to, of) = (origin(name), client(name));
+                loop {
+                    let turn = pace.turn(ask(&to), &of, Some(address)).await;
+                    assert!(turn.is_ok());
+                    seen.lock().push((clock.now(), name.to_owned()));
+                }
+            });
+        }
+        pass(&clock, secs(10)).await;
+        let all = moments(&seen);
+        assert!(
+            (least..=most).contains(&all.len()),
+            "{per_address}: {}",
+            all.len()
+        );
+        let mut each: HashMap<String, Vec<Moment>> = HashMap::new();
+        for (at, of) in seen.lock().iter() {
+            each.entry(of.clone()).or_default().push(*at);
+        }
+        for (of, seen) in &each {
+            is_spaced(seen, secs(1), 1, of);
+            assert!(seen.len() >= least / 3, "{of}: {}", seen.len());
+        }
+        if per_address {
+            is_spaced(&all, secs(1), 1, "the address");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_is_bounded_and_the_idle_go_first() {
+    let (pace, clock) = impatient(rate(1.0, 1));
+    let name = |n: usize| origin(&format!("site-{n}"));
+    for n in 0..KEPT {
+        drop(pace.try_turn(ask(&name(n)), clock.now()));
+    }
+    let kept = || pace.0.origins.lanes.len();
+    assert_eq!(kept(), KEPT);
+    // All have something to remember: the oldest go.
+    clock.advance(ms(10));
+    drop(pace.try_turn(ask(&name(KEPT)), clock.now()));
+    assert_eq!(kept(), KEPT - KEPT / SHARE + 1);
+    assert!(
+        early(&pace, &name(KEPT)).await.is_some(),
+        "the last is remembered"
+    );
+    // By and by none has.
+    clock.advance(secs(60));
+    let under_way = pace.try_turn(ask(&name(KEPT)), clock.now());
+    for n in 0..KEPT {
+        drop(pace.0.origin(&name(n)));
+    }
+    assert!(kept() <= KEPT);
+    assert!(under_way.is_some() && pace.0.origins.lanes.contains_key(&name(KEPT)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fetches_are_bounded_in_number_and_rate() {
+    let clock = Clock::manual(START);
+    let mut config = crate::config::Config::default().robots;
+    config.max_fetches = 2;
+    let fetches = Fetches::new(&config, clock.clone());
+    let first = fetches.begin().await;
+    let _second = fetches.begin().await;
+    let mut third = pin!(fetches.begin());
+    assert!(once(&mut third).await.is_pending());
+    drop(first);
+    assert!(once(&mut third).await.is_ready());
+
+    config.max_fetches = 100;
+    config.fetches_per_second = Some(10.0);
+    let fetches = Arc::new(Fetches::new(&config, clock.clone()));
+    let begun = Seen::default();
+    for _ in 0..30 {
+        let (fetches, begun, clock) = (Arc::clone(&fetches), Arc::clone(&begun), clock.clone());
+        tokio::spawn(async move {
+            let _slot = fetches.begin().await;
+            begun.lock().push((clock.now(), String::new()));
+        });
+    }
+    pass(&clock, secs(1)).await;
+    is_spaced(&moments(&begun), ms(100), 1, "fetches");
+    assert!(
+        (10..=11).contains(&begun.lock().len()),
+        "{}",
+        begun.lock().len()
+    );
+    clock.set(START - secs(3_600));
+    pass(&clock, secs(3)).await;
+    assert_eq!(
+        begun.lock().len(),
+        30,
+        "a clock set back stops none of them"
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_origin_is_asked_more_often_than_promised(
+        steps in prop::collection::vec((0..700_u64, 0..3_usize, 0..20_u8), 1..200),
+        burst in 1..5_u32,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let (pace, clock) = impatient(rate(4.0, burst));
+        let a = origin("a");
+        let wishes = [None, Some(wish("x", ms(600))), Some(wish("y", ms(1_500)))];
+        let mut all = Vec::new();
+        let mut of_wish: [Vec<Moment>; 3] = Default::default();
+        let mut until = None;
+        for (gap, which, event) in steps {
+            clock.advance(ms(gap));
+            let asking = Ask { origin: &a, wish: wishes[which].as_ref() };
+            let taken = runtime.block_on(pace.turn(asking, &client("a"), None));
+            let Ok((turn, _)) = taken else { continue };
+            let now = clock.now();
+            prop_assert!(until.is_none_or(|until| now >= until), "before its Retry-After");
+            match event {
+                // Not used after all: it is as if it had never been.
+                0 => { turn.give_back(); continue }
+                1 => {
+                    pace.answered(&turn, 429, || Some(secs(3)), true);
+                    until = Some(now + secs(3));
+                }
+                2 => pace.reconfigure(&PaceConfig { max_hold: Duration::ZERO, ..rate(4.0, burst) }),
+                _ => pace.answered(&turn, 200, || None, true),
+            }
+            all.push(now);
+            of_wish[which].push(now);
+        }
+        is_spaced(&all, ms(250), burst as usize, "all");
+        is_spaced(&of_wish[1], ms(600), 1, "x");
+        is_spaced(&of_wish[2], ms(1_500), 1, "y");
+    }
+}

@@ -1,0 +1,104 @@
+//! What a crawler must say of itself to be let out (RFC 9309, section 2.2.1).
+//!
+//! Judged before anything is asked of the origin, and before what a person has asserted about it: an assertion is about
+//! an origin, not about who comes. `/robots.txt` itself stays allowed to everybody: whoever may read nothing else may
+//! still learn why. In report mode both are reported only.
+
+use super::{Decision, Reason, Ruling, Target};
+use crate::agent::Agent;
+use crate::clock::Moment;
+use crate::config::{AgentConfig, Mismatch, Mode};
+
+/// What is required.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Required {
+    /// What happens where the crawler is judged as another one than it says it is.
+    pub mismatch: Mismatch,
+    /// It must name a product token.
+    pub token: bool,
+}
+
+impl Required {
+    /// As configured.
+    #[must_use]
+    pub fn of(config: &AgentConfig) -> Required {
+        Required {
+            mismatch: config.mismatch,
+            token: config.require_identity,
+        }
+    }
+
+    /// Why a crawler like this is denied, if it is.
+    fn refuses(self, agent: &Agent) -> Option<Reason> {
+        if self.token && agent.tokens.is_empty() {
+            Some(Reason::AgentRequired)
+        } else if self.mismatch == Mismatch::Deny && agent.mismatch {
+            Some(Reason::AgentMismatch)
+        } else {
+            None
+        }
+    }
+}
+
+/// Judges one request, or tunnel, by what the crawler says of itself; gives a target back that this does not decide.
+///
+/// # Errors
+/// The target, when nothing is missing.
+pub fn decide_by_identity(
+    target: Target,
+    agent: &Agent,
+    required: Required,
+    mode: Mode,
+    now: Moment,
+) -> Result<Ruling, Target> {
+    let Some(reason) = required.refuses(agent) else {
+        return Err(target);
+    };
+    let decision = Decision {
+        mode,
+        ..Decision::bare(reason, now)
+    };
+    Ok(Ruling::of(target, decision))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rep::{Origin, ProductToken};
+
+    #[test]
+    fn what_is_required_decides_and_nothing_else() {
+        let agent = |names: &[&str], mismatch| Agent {
+            tokens: names
+                .iter()
+                .map(|name| ProductToken::new(name).expect("a token"))
+                .collect(),
+            mismatch,
+            ..Agent::default()
+        };
+        let required = |mismatch, token| Required { mismatch, token };
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("nothing is required", agent(&[], false), required(Mismatch::Record, false), None),
+            ("a token is missing", agent(&[], false), required(Mismatch::Record, true), Some(Reason::AgentRequired)),
+            ("a token is there", agent(&["A"], false), required(Mismatch::Deny, true), None),
+            ("another one is recorded", agent(&["A"], true), required(Mismatch::Record, true), None),
+            ("another one is denied", agent(&["A"], true), required(Mismatch::Deny, false), Some(Reason::AgentMismatch)),
+        ];
+        for (name, agent, required, want) in cases {
+            for (mode, goes_out) in [(Mode::Enforce, false), (Mode::Report, true)] {
+                let (origin, _) = Origin::parse("http://site.example/").expect("a URL");
+                let path = http::uri::PathAndQuery::from_static("/x");
+                let target = Target { origin, path };
+                let now = Moment::default();
+                let ruling = decide_by_identity(target, &agent, required, mode, now).ok();
+                let reason = ruling.as_ref().map(|ruling| ruling.decision().reason);
+                assert_eq!(reason, want, "{name}");
+                if let Some(ruling) = ruling {
+                    let is_clear = matches!(ruling, Ruling::Clear(..));
+                    assert_eq!(is_clear, goes_out, "{name}, {mode:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What the proxy counts of its exchanges, and how long it keeps them.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::clock::{Clock, Tick};
+use crate::config::Mode;
+use crate::metrics::{Level, Raised, Registry, Tally, Times, Unit};
+use crate::policy::{Decision, Reason};
+
+/// How a TLS handshake ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handshake {
+    /// In a session.
+    Done,
+    /// The crawler does not trust the local CA.
+    Distrusted,
+    /// Otherwise.
+    Failed,
+}
+
+/// What the proxy counts.
+#[derive(Debug, Clone)]
+pub struct Counts {
+    /// By mode, then by reason.
+    decisions: Tally,
+    bytes: Tally,
+    handshakes: Tally,
+    tunnels: Level,
+    held: Level,
+    holds: Times,
+    added: Times,
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        let kinds = [Mode::Enforce, Mode::Report].into_iter().flat_map(|mode| {
+            Reason::ALL.into_iter().map(move |reason| {
+                vec![
+                    ("verdict", reason.verdict().as_str()),
+                    ("reason", reason.as_str()),
+                    ("mode", mode.as_str()),
+                ]
+            })
+        });
+        Counts {
+            decisions: Tally::of(kinds),
+            bytes: Tally::by("direction", &["upstream", "downstream"]),
+            handshakes: Tally::by("result", &["done", "distrusted", "failed"]),
+            tunnels: Level::default(),
+            held: Level::default(),
+            // From a millisecond to eight minutes.
+            holds: Times::between(-10..10),
+            // From two microseconds to a second.
+            added: Times::between(-19..1),
+        }
+    }
+}
+
+impl Counts {
+    /// An exchange has ended.
+    pub fn exchanged(&self, decision: &Decision, octets_in: Option<&AtomicU64>, octets_out: u64) {
+        let mode = match decision.mode {
+            Mode::Enforce => 0,
+            Mode::Report => Reason::ALL.len(),
+        };
+        self.decisions.add(mode + decision.reason.place(), 1);
+        if let Some(octets) = octets_in {
+            self.bytes.add(0, octets.load(Ordering::Relaxed));
+        }
+        self.bytes.add(1, octets_out);
+    }
+
+    /// A handshake with a crawler has ended.
+    pub fn shook(&self, handshake: Handshake) {
+        self.handshakes.add(handshake as usize, 1);
+    }
+
+    /// A tunnel or a WebSocket is open for as long as this is held.
+    pub fn tunnelling(&self) -> Raised {
+        self.tunnels.raise()
+    }
+
+    /// A request leaves for its origin, so long after its head had come, waits left out.
+    pub fn added(&self, time: Duration) {
+        self.added.observe(time);
+    }
+
+    /// Runs what may have to wait for something, and tells for how long it did. What need not wait reads no clock and is
+    /// counted nowhere.
+    pub async fn holding<F: Future>(&self, future: F, clock: &Clock) -> (F::Output, Duration) {
+        let mut future = pin!(future);
+        let mut held = None;
+        let mut waited = Duration::ZERO;
+        let mut since: Option<Tick> = None;
+        let output = poll_fn(|cx| {
+            if let Some(since) = since.take() {
+                waited += clock.tick().since(since);
+            }
+            let poll = future.as_mut().poll(cx);
+            if poll.is_pending() {
+                since = Some(clock.tick());
+                held.get_or_insert_with(|| self.held.raise());
+            }
+            poll
+        })
+        .await;
+        if held.is_some() {
+            self.holds.observe(waited);
+        }
+        (output, waited)
+    }
+
+    /// Shows all of it.
+    pub fn register(&self, registry: &mut Registry) {
+        let Counts {
+            decisions,
+            bytes,
+            handshakes,
+            tunnels,
+            held,
+            holds,
+            added,
+        } = self.clone();
+        registry.register(
+            "crawlgate_decisions",
+            "Exchanges that have ended, by what was decided, why, and whether it was enforced or only reported",
+            decisions,
+        );
+        registry.register(
+            "crawlgate_bytes",
+            "Octets of bodies passed on, to origins (upstream) and to crawlers (downstream), counted as exchanges end",
+            bytes,
+        );
+        registry.register(
+            "crawlgate_downstream_handshakes",
+            "TLS handshakes with crawlers inside tunnels, by how they ended; distrusted: the crawler does not trust the local CA",
+            handshakes,
+        );
+        registry.register(
+            "crawlgate_tunnels",
+            "Open tunnels that are not looked into, and WebSockets",
+            tunnels,
+        );
+        registry.register(
+            "crawlgate_held_requests",
+            "Requests that wait for a robots.txt, for their turn at an origin, or for room in the decision log",
+            held,
+        );
+        registry.register_with_unit(
+            "crawlgate_hold",
+            "How long requests were held that had to wait",
+            Unit::Seconds,
+            holds,
+        );
+        registry.register_with_unit(
+            "crawlgate_added_latency",
+            "Time from a request's head to its departure for the origin, without the time it was held",
+            Unit::Seconds,
+            added,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use super::*;
+    use crate::clock::Moment;
+
+    #[test]
+    fn decisions_are_counted_under_their_own_labels() {
+        for mode in [Mode::Enforce, Mode::Report] {
+            for reason in Reason::ALL {
+                let counts = Counts::default();
+                let mut decision = Decision::bare(reason, Moment::default());
+                decision.mode = mode;
+                counts.exchanged(&decision, Some(&AtomicU64::new(5)), 7);
+                let mut registry = Registry::default();
+                counts.register(&mut registry);
+                let text = crate::metrics::exposition::Format::Text.render(&registry);
+                let text = String::from_utf8(text.expect("text")).expect("UTF-8");
+                let expected = format!(
+                    "crawlgate_decisions_total{{verdict=\"{}\",reason=\"{}\",mode=\"{}\"}} 1",
+                    reason.verdict().as_str(),
+                    reason.as_str(),
+                    mode.as_str()
+                );
+                let counted: Vec<&str> = text
+                    .lines()
+                    .filter(|line| line.starts_with("crawlgate_decisions") && !line.ends_with(" 0"))
+                    .collect();
+                assert_eq!(counted, [expected]);
+                assert!(text.contains("{direction=\"upstream\"} 5\n"), "{text}");
+                assert!(text.contains("{direction=\"downstream\"} 7\n"), "{text}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn only_the_time_that_something_waits_counts_as_held() {
+        let clock = Clock::manual(Moment::from_millis(1_000));
+        let counts = Counts::default();
+        let (output, waited) = counts.holding(async { 1 }, &clock).await;
+        assert_eq!((output, waited), (1, Duration::ZERO));
+        assert_eq!(counts.holds.count(), 0, "it did not wait");
+
+        let (sender, receiver) = tokio::sync::oneshot::channel::<u8>();
+        let waits = async {
+            // Work, not waiting.
+            clock.advance(Duration::from_millis(3));
+            let output = receiver.await;
+            clock.advance(Duration::from_millis(5));
+            output
+        };
+        let mut held = Box::pin(counts.holding(waits, &clock));
+        let polled = poll_fn(|cx| Poll::Ready(held.as_mut().poll(cx).is_pending())).await;
+        assert!(polled);
+        assert_eq!(counts.held.now(), 1);
+        clock.advance(Duration::from_millis(40));
+        sender.send(2).expect("it waits");
+        assert_eq!(held.await, (Ok(2), Duration::from_millis(40)));
+        assert_eq!((counts.held.now(), counts.holds.count()), (0, 1));
+    }
+
+    #[tokio::test]
+    async fn what_hangs_up_while_it_is_held_is_not_held_any_more() {
+        let clock = Clock::manual(Moment::from_millis(1_000));
+        let counts = Counts::default();
+        let mut held = Box::pin(counts.holding(std::future::pending::<()>(), &clock));
+        poll_fn(|cx| Poll::Ready(held.as_mut().poll(cx).is_pending())).await;
+        assert_eq!(counts.held.now(), 1);
+        drop(held);
+        assert_eq!(counts.held.now(), 0);
+    }
+}

@@ -1,0 +1,452 @@
+//! What may be under way at once, counted: connections and requests, in all and of each client.
+//!
+//! Whatever is counted is a value that is let go of when it ends: a connection has a [`Seat`], a request a [`Place`].
+//! So nothing is counted twice and nothing is forgotten, also where a task is cancelled.
+//!
+//! A connection on which nothing is under way is a convenience, and the first to go: when all seats are taken, whoever
+//! has been idle for longest makes room for whoever comes. "Idle" is all that is not an exchange: silence between two
+//! requests, half a head, half a handshake. So thousands of connections that say nothing, or say it slowly, take each
+//! other's seats and nobody's turn. Only where every seat has an exchange under way is a newcomer turned away, with an
+//! answer; and only so many are answered at once, the others are closed.
+//!
+//! A request costs two additions and one lock that nobody else wants; the shared map is asked once per connection.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use dashmap::DashMap;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::client::{Client, ClientKey};
+use crate::clock::Moment;
+use crate::config::Limits;
+use crate::policy::Reason;
+
+/// Connections that are told at the same time that there is no room for them.
+const SPARE_SEATS: usize = 128;
+
+/// Idle connections found in one search; those that come next take the next of them.
+const FOUND_AT_ONCE: usize = 64;
+
+/// Milliseconds between two warnings that there is no room.
+const BETWEEN_WARNINGS: u64 = 60_000;
+
+/// In place of when a connection became idle: it is not.
+const BUSY: u64 = 0;
+
+/// All that is under way.
+#[derive(Debug, Default)]
+pub struct Occupancy {
+    seats: Mutex<Seats>,
+    tallies: DashMap<ClientKey, Arc<Counts>, ahash::RandomState>,
+    requests: AtomicUsize,
+    /// Counts the ends of exchanges: a smaller number is a longer idleness, and costs no look at a clock.
+    ends: AtomicU64,
+    spare: AtomicUsize,
+    evicted: AtomicU64,
+    turned_away: AtomicU64,
+    closed: AtomicU64,
+    /// When it was last told that there is no room, in milliseconds.
+    told: AtomicU64,
+}
+
+/// How full it is, and what became of those for whom there was no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Occupied {
+    /// Open connections.
+    pub connections: usize,
+    /// Requests and tunnels under way.
+    pub requests: usize,
+    /// Idle connections that were closed to make room, so far.
+    pub evicted: u64,
+    /// Connections that were answered that there is no room, so far.
+    pub turned_away: u64,
+    /// Connections that were closed without an answer, so far.
+    pub closed: u64,
+}
+
+#[derive(Debug, Default)]
+struct Seats {
+    next: u64,
+    taken: HashMap<u64, Arc<Shared>, ahash::RandomState>,
+    /// Those that were idle for longest when they were searched for, and since when.
+    idle: VecDeque<(u64, u64)>,
+}
+
+/// What a connection and whoever looks for room know of it.
+#[derive(Debug)]
+struct Shared {
+    /// Since which end it has been idle, or [`BUSY`].
+    idle_since: AtomicU64,
+    /// Asks it to leave. One task at a time waits for that.
+    leave: Notify,
+    holding: Mutex<Holding>,
+}
+
+/// Whose connection it is, as far as it is known.
+#[derive(Debug, Default)]
+struct Holding {
+    /// The client that spoke last.
+    client: Option<Arc<Client>>,
+    tally: Option<Arc<Tally>>,
+    /// Whether the connection counts among the tally's. It does not when it has been asked to leave.
+    is_counted: bool,
+}
+
+/// A connection's right to be there, given back when it is dropped.
+#[derive(Debug)]
+pub struct Seat {
+    occupancy: Arc<Occupancy>,
+    shared: Arc<Shared>,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// By this number.
+    Counted(u64),
+    /// For as long as it takes to say that there is no room.
+    Spare,
+}
+
+/// Why there is no place for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TooMuch {
+    /// The connection is one too many of the client that it has turned out to be of.
+    Connections(Reason),
+    /// The request is one too many.
+    Requests(Reason),
+}
+
+/// A request's right to be under way, given back when it is dropped.
+#[derive(Debug)]
+pub struct Place(Arc<Tally>);
+
+/// What one client has under way. It stays in the map for as long as anybody holds it.
+#[derive(Debug)]
+struct Tally {
+    occupancy: Arc<Occupancy>,
+    key: ClientKey,
+    /// None only while it is dropped.
+    counts: Option<Arc<Counts>>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    connections: AtomicUsize,
+    requests: AtomicUsize,
+}
+
+impl Occupancy {
+    /// How full it is.
+    pub fn occupied(&self) -> Occupied {
+        Occupied {
+            connections: self.seats.lock().taken.len(),
+            requests: self.requests.load(Ordering::Relaxed),
+            evicted: self.evicted.load(Ordering::Relaxed),
+            turned_away: self.turned_away.load(Ordering::Relaxed),
+            closed: self.closed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A seat for a new connection; where there is none, the longest idle connection gives up its own.
+    pub fn seat(self: &Arc<Self>, most: usize) -> Option<Seat> {
+        let shared = Arc::new(Shared {
+            idle_since: AtomicU64::new(self.next_end()),
+            leave: Notify::new(),
+            holding: Mutex::default(),
+        });
+        let mut seats = self.seats.lock();
+        if seats.taken.len() >= most && !self.evict_longest_idle(&mut seats) {
+            return None;
+        }
+        let number = seats.next;
+        seats.next += 1;
+        seats.taken.insert(number, Arc::clone(&shared));
+        drop(seats);
+        Some(Seat {
+            occupancy: Arc::clone(self),
+            shared,
+            kind: Kind::Counted(number),
+        })
+    }
+
+    /// A seat for a connection that is only told that there is none for it; nothing where too many are being told.
+    pub fn spare_seat(self: &Arc<Self>) -> Option<Seat> {
+        let taken = self
+            .spare
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+                (taken < SPARE_SEATS).then_some(taken + 1)
+            });
+        if taken.is_err() {
+            self.closed.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        self.turned_away.fetch_add(1, Ordering::Relaxed);
+        Some(Seat {
+            occupancy: Arc::clone(self),
+            shared: Arc::new(Shared {
+                idle_since: AtomicU64::new(BUSY),
+                leave: Notify::new(),
+                holding: Mutex::default(),
+            }),
+            kind: Kind::Spare,
+        })
+    }
+
+    /// Closes the connection that has been idle for longest, of all. Whether there was one.
+    pub fn make_room(&self) -> bool {
+        self.evict_longest_idle(&mut self.seats.lock())
+    }
+
+    /// Whether the operator is to be warned that there is no room: not for each who comes.
+    pub fn is_to_be_told(&self, now: Moment) -> bool {
+        let (now, told) = (now.as_millis(), self.told.load(Ordering::Relaxed));
+        let is_due = told == 0 || now.saturating_sub(told) >= BETWEEN_WARNINGS;
+        let relaxed = Ordering::Relaxed;
+        is_due
+            && self
+                .told
+                .compare_exchange(told, now, relaxed, relaxed)
+                .is_ok()
+    }
+
+    fn next_end(&self) -> u64 {
+        1 + self.ends.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn evict_longest_idle(&self, seats: &mut Seats) -> bool {
+        if self.evict_found(seats) {
+            return true;
+        }
+        let mut idle: Vec<(u64, u64)> = seats
+            .taken
+            .iter()
+            .map(|(number, shared)| (shared.idle_since.load(Ordering::Relaxed), *number))
+            .filter(|(since, _)| *since != BUSY)
+            .collect();
+        if idle.len() > FOUND_AT_ONCE {
+            idle.select_nth_unstable(FOUND_AT_ONCE);
+            idle.truncate(FOUND_AT_ONCE);
+        }
+        idle.sort_unstable();
+        seats.idle = idle.into();
+        self.evict_found(seats)
+    }
+
+    /// Evicts the first of those found that is still as idle as it was.
+    fn evict_found(&self, seats: &mut Seats) -> bool {
+        while let Some((since, number)) = seats.idle.pop_front() {
+            let is_same = |shared: &Arc<Shared>| shared.idle_since.load(Ordering::Relaxed) == since;
+            if seats.taken.get(&number).is_some_and(is_same) {
+                self.evict(seats, number);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Evicts the connection of this client that has been idle for longest. Whether there was one.
+    fn evict_of(&self, tally: &Arc<Tally>) -> bool {
+        let mut seats = self.seats.lock();
+        let theirs = seats.taken.iter().filter(|(_, shared)| {
+            shared.idle_since.load(Ordering::Relaxed) != BUSY
+                && shared.holding.lock().is_counted_by(tally)
+        });
+        let longest = theirs
+            .min_by_key(|(_, shared)| shared.idle_since.load(Ordering::Relaxed))
+            .map(|(number, _)| *number);
+        longest.is_some_and(|number| self.evict(&mut seats, number))
+    }
+
+    fn evict(&self, seats: &mut Seats, number: u64) -> bool {
+        let Some(shared) = seats.taken.remove(&number) else {
+            return false;
+        };
+        shared.holding.lock().leave();
+        shared.leave.notify_one();
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    fn tally(self: &Arc<Self>, key: ClientKey) -> Arc<Tally> {
+        let counts = Arc::clone(self.tallies.entry(key.clone()).or_default().value());
+        Arc::new(Tally {
+            occupancy: Arc::clone(self),
+            key,
+            counts: Some(counts),
+        })
+    }
+}
+
+impl Seat {
+    /// Enters whose connection it is.
+    ///
+    /// # Errors
+    /// The reason to turn it away, when the client has as many connections as it may have and none of them is idle.
+    pub fn belongs_to(
+        &self,
+        client: &Arc<Client>,
+        address: IpAddr,
+        limits: &Limits,
+    ) -> Result<(), Reason> {
+        self.enter(client, address, limits).map(drop)
+    }
+
+    /// A place for a request of this client.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn place(
+        &self,
+        client: &Arc<Client>,
+        address: IpAddr,
+        limits: &Limits,
+    ) -> Result<Place, TooMuch> {
+        let tally = self
+            .enter(client, address, limits)
+            .map_err(TooMuch::Connections)?;
+        let in_all = &self.occupancy.requests;
+        // From here on, dropping it gives back what was taken.
+        in_all.fetch_add(1, Ordering::Relaxed);
+        let place = Place(tally);
+        let Some(counts) = place.0.counts.as_ref() else {
+            return Err(TooMuch::Requests(Reason::Overloaded));
+        };
+        let of_client = counts.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        if exceeds(
+            of_client,
+            client.max_requests.or(limits.requests_per_client),
+        ) {
+            return Err(TooMuch::Requests(Reason::ClientLimit));
+        }
+        if exceeds(in_all.load(Ordering::Relaxed), limits.requests) {
+            return Err(TooMuch::Requests(Reason::Overloaded));
+        }
+        Ok(place)
+    }
+
+    fn enter(
+        &self,
+        client: &Arc<Client>,
+        address: IpAddr,
+        limits: &Limits,
+    ) -> Result<Arc<Tally>, Reason> {
+        {
+            let mut holding = self.shared.holding.lock();
+            let is_same = |last: &Arc<Client>| Arc::ptr_eq(last, client);
+            if holding.client.as_ref().is_some_and(is_same)
+                && let Some(tally) = &holding.tally
+            {
+                return Ok(Arc::clone(tally));
+            }
+            let key = client.key(address);
+            // The same client, configured anew.
+            if let Some(tally) = holding.tally.as_ref().filter(|tally| tally.key == key) {
+                let tally = Arc::clone(tally);
+                holding.client = Some(Arc::clone(client));
+                return Ok(tally);
+            }
+        }
+        let tally = self.occupancy.tally(client.key(address));
+        let connections = tally.counts.as_ref().map(|counts| &counts.connections);
+        let now = connections.map_or(0, |count| count.fetch_add(1, Ordering::Relaxed) + 1);
+        let most = client.max_connections.or(limits.connections_per_client);
+        if exceeds(now, most) && self.kind != Kind::Spare && !self.occupancy.evict_of(&tally) {
+            tally.connection_ended();
+            return Err(Reason::ClientLimit);
+        }
+        let mut holding = self.shared.holding.lock();
+        holding.leave();
+        *holding = Holding {
+            client: Some(Arc::clone(client)),
+            tally: Some(Arc::clone(&tally)),
+            is_counted: true,
+        };
+        Ok(tally)
+    }
+
+    /// An exchange begins.
+    pub fn begin(&self) {
+        self.shared.idle_since.store(BUSY, Ordering::Relaxed);
+    }
+
+    /// It has ended, or waits for the crawler before it asks for anything.
+    pub fn end(&self) {
+        let end = self.occupancy.next_end();
+        self.shared.idle_since.store(end, Ordering::Relaxed);
+    }
+
+    /// Waits until the connection has to make room. Its seat has been given away by then.
+    pub async fn has_to_leave(&self) {
+        self.shared.leave.notified().await;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        match self.kind {
+            Kind::Counted(number) => {
+                self.occupancy.seats.lock().taken.remove(&number);
+            }
+            Kind::Spare => {
+                self.occupancy.spare.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        let mut holding = std::mem::take(&mut *self.shared.holding.lock());
+        holding.leave();
+    }
+}
+
+impl Holding {
+    fn is_counted_by(&self, tally: &Tally) -> bool {
+        let is_same = |held: &Arc<Tally>| held.key == tally.key;
+        self.is_counted && self.tally.as_ref().is_some_and(is_same)
+    }
+
+    /// The connection counts no more.
+    fn leave(&mut self) {
+        if std::mem::take(&mut self.is_counted)
+            && let Some(tally) = &self.tally
+        {
+            tally.connection_ended();
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.occupancy.requests.fetch_sub(1, Ordering::Relaxed);
+        if let Some(counts) = &self.0.counts {
+            counts.requests.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Tally {
+    fn connection_ended(&self) {
+        if let Some(counts) = &self.counts {
+            counts.connections.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        // Ours first: the last of those that let go at the same time sees that only the map is left.
+        self.counts = None;
+        self.occupancy
+            .tallies
+            .remove_if(&self.key, |_, counts| Arc::strong_count(counts) == 1);
+    }
+}
+
+fn exceeds(count: usize, most: Option<usize>) -> bool {
+    most.is_some_and(|most| count > most)
+}
+
+#[cfg(test)]
+mod tests;

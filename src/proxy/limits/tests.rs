@@ -1,0 +1,215 @@
+//! Everything that is counted is given back, and room is made by whoever needs it least.
+
+use super::*;
+use crate::config::Config;
+
+const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+
+fn limits(set: impl FnOnce(&mut Limits)) -> Limits {
+    let mut limits = Config::default().limits;
+    set(&mut limits);
+    limits
+}
+
+fn called(name: &str) -> Client {
+    Client {
+        name: Some(name.into()),
+        ..Client::default()
+    }
+}
+
+fn named(name: &str) -> Arc<Client> {
+    Arc::new(called(name))
+}
+
+/// Whether a connection has been asked to leave.
+async fn has_to_leave(seat: &Seat) -> bool {
+    let soon = std::time::Duration::from_millis(1);
+    tokio::time::timeout(soon, seat.has_to_leave())
+        .await
+        .is_ok()
+}
+
+fn is_empty(occupancy: &Occupancy) -> bool {
+    let occupied = occupancy.occupied();
+    (occupied.connections, occupied.requests) == (0, 0)
+        && occupancy.tallies.is_empty()
+        && occupancy.spare.load(Ordering::Relaxed) == 0
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_idle_makes_room_and_nobody_who_is_busy() {
+    let occupancy = Arc::<Occupancy>::default();
+    let seat = || occupancy.seat(3);
+    let (one, two, three) = (seat().unwrap(), seat().unwrap(), seat().unwrap());
+    one.begin();
+    two.begin();
+    three.begin();
+    assert!(seat().is_none(), "three are busy");
+    two.end();
+    one.end();
+    let four = seat().expect("two is idle for longest");
+    assert!(has_to_leave(&two).await && !has_to_leave(&one).await);
+    // It is not idle any more when its turn would come.
+    one.begin();
+    assert!(!has_to_leave(&four).await);
+    let five = seat().expect("four has been idle since it came");
+    assert!(has_to_leave(&four).await && !has_to_leave(&one).await);
+    assert_eq!(occupancy.occupied().connections, 3);
+    assert_eq!(occupancy.occupied().evicted, 2);
+    drop((one, two, three, four, five));
+    assert!(is_empty(&occupancy));
+}
+
+#[tokio::test(start_paused = true)]
+async fn thousands_of_newcomers_take_each_others_seats() {
+    let occupancy = Arc::<Occupancy>::default();
+    let crawler = occupancy.seat(100).unwrap();
+    let mut flood = VecDeque::new();
+    for _ in 0..5000 {
+        // It asks for something now and then.
+        crawler.begin();
+        crawler.end();
+        flood.push_back(occupancy.seat(100).expect("somebody is idle"));
+        if flood.len() > 200 {
+            flood.pop_front();
+        }
+    }
+    assert!(!has_to_leave(&crawler).await);
+    assert_eq!(occupancy.occupied().connections, 100);
+    drop((crawler, flood));
+    assert!(is_empty(&occupancy));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_has_as_many_connections_as_it_may_have() {
+    let occupancy = Arc::<Occupancy>::default();
+    let limits = limits(|limits| limits.connections_per_client = Some(2));
+    let nobody = Arc::<Client>::default();
+    let seats: Vec<Seat> = (0..4).map(|_| occupancy.seat(100).unwrap()).collect();
+    for seat in &seats {
+        seat.begin();
+    }
+    assert_eq!(seats[0].belongs_to(&nobody, HERE, &limits), Ok(()));
+    assert_eq!(seats[1].belongs_to(&nobody, HERE, &limits), Ok(()));
+    let third = seats[2].belongs_to(&nobody, HERE, &limits);
+    assert_eq!(third, Err(Reason::ClientLimit));
+    assert_eq!(seats[3].belongs_to(&nobody, THERE, &limits), Ok(()));
+    // Its own idle connection makes room, and nobody else's.
+    seats[3].end();
+    seats[1].end();
+    assert_eq!(seats[2].belongs_to(&nobody, HERE, &limits), Ok(()));
+    assert!(has_to_leave(&seats[1]).await && !has_to_leave(&seats[3]).await);
+    // A connection that turns out to be somebody's counts as that one's.
+    let news = Arc::new(Client {
+        max_connections: Some(1),
+        ..called("news")
+    });
+    assert!(seats[0].place(&news, HERE, &limits).is_ok());
+    let other = occupancy.seat(100).unwrap();
+    assert_eq!(other.belongs_to(&nobody, HERE, &limits), Ok(()));
+    let too_many = other.place(&news, THERE, &limits).map(drop);
+    assert_eq!(too_many, Err(TooMuch::Connections(Reason::ClientLimit)));
+    drop((seats, other));
+    assert!(is_empty(&occupancy));
+}
+
+#[test]
+fn requests_are_counted_in_all_and_of_each_client() {
+    let occupancy = Arc::<Occupancy>::default();
+    let limits = limits(|limits| {
+        limits.requests = Some(3);
+        limits.requests_per_client = Some(2);
+    });
+    let (one, two) = (named("one"), named("two"));
+    let many = Arc::new(Client {
+        max_requests: Some(3),
+        ..called("many")
+    });
+    let seats: Vec<Seat> = (0..5).map(|_| occupancy.seat(100).unwrap()).collect();
+    let place = |seat: usize, client| seats[seat].place(client, HERE, &limits);
+    let mine = TooMuch::Requests(Reason::ClientLimit);
+    let all = TooMuch::Requests(Reason::Overloaded);
+    let first = place(0, &one).unwrap();
+    let second = place(1, &one).unwrap();
+    assert_eq!(place(2, &one).map(drop), Err(mine));
+    let third = place(2, &two).unwrap();
+    assert_eq!(place(3, &two).map(drop), Err(all));
+    drop(second);
+    assert!(place(3, &two).is_ok(), "what was refused is not counted");
+    drop((first, third));
+    let three: Vec<Place> = (0..3).map(|seat| place(seat, &many).unwrap()).collect();
+    assert_eq!(place(3, &many).map(drop), Err(mine), "its own number");
+    assert_eq!(occupancy.occupied().requests, 3);
+    drop((three, seats));
+    assert!(is_empty(&occupancy));
+}
+
+#[test]
+fn a_reload_forgets_nothing_that_is_under_way() {
+    let occupancy = Arc::<Occupancy>::default();
+    let limits = limits(|limits| limits.requests_per_client = Some(1));
+    let (before, after) = (named("one"), named("one"));
+    let seats = [occupancy.seat(9).unwrap(), occupancy.seat(9).unwrap()];
+    let place = seats[0].place(&before, HERE, &limits).unwrap();
+    let again = seats[1].place(&after, THERE, &limits).map(drop);
+    assert_eq!(again, Err(TooMuch::Requests(Reason::ClientLimit)));
+    drop(place);
+    assert!(seats[0].place(&after, HERE, &limits).is_ok());
+    drop(seats);
+    assert!(is_empty(&occupancy));
+}
+
+#[test]
+fn only_so_many_are_told_that_there_is_no_room() {
+    let occupancy = Arc::<Occupancy>::default();
+    let told: Vec<Seat> = std::iter::from_fn(|| occupancy.spare_seat())
+        .take(10_000)
+        .collect();
+    assert_eq!(told.len(), SPARE_SEATS);
+    let occupied = occupancy.occupied();
+    assert_eq!(
+        (occupied.turned_away, occupied.closed),
+        (told.len() as u64, 1)
+    );
+    drop(told);
+    assert!(occupancy.spare_seat().is_some());
+    assert!(is_empty(&occupancy));
+}
+
+#[test]
+fn the_operator_is_warned_once_a_minute() {
+    let occupancy = Occupancy::default();
+    let at =
+        |seconds: u64| occupancy.is_to_be_told(Moment::from_millis(1_000_000 + seconds * 1000));
+    let told: Vec<bool> = [0, 1, 59, 60, 61, 130].map(at).into();
+    assert_eq!(told, [true, false, false, true, false, true]);
+}
+
+#[test]
+fn many_threads_lose_and_invent_nothing() {
+    let occupancy = Arc::<Occupancy>::default();
+    let limits = limits(|limits| limits.requests_per_client = Some(3));
+    let clients = [named("one"), named("two")];
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (occupancy, limits, clients) = (&occupancy, &limits, &clients);
+            scope.spawn(move || {
+                for turn in 0..2000 {
+                    let Some(seat) = occupancy.seat(3) else {
+                        continue;
+                    };
+                    seat.begin();
+                    let client = &clients[(turn + thread) % 2];
+                    let place = seat.place(client, HERE, limits);
+                    if turn % 3 == 0 {
+                        seat.end();
+                    }
+                    drop(place);
+                }
+            });
+        }
+    });
+    assert!(is_empty(&occupancy));
+}

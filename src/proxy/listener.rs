@@ -1,0 +1,274 @@
+//! Where crawlers connect: TCP or a Unix socket, plain or TLS, each place with rules of its own.
+//!
+//! A [`Listener`] is bound and not yet accepting; [`Proxy::serve_on`](super::Proxy::serve_on) makes it accept. What a
+//! connection tells of whoever made it, before any request, is put together here: its address, which a load balancer
+//! may [`announce`], and the certificate that it has shown.
+//!
+//! Whoever comes to a Unix socket has no address. In limits, rules and records it is [`UNIX_PEER`]: a process of this
+//! machine, as one on loopback is, and port 0 tells the two apart.
+
+pub mod announce;
+mod stream;
+mod tls;
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use ipnet::IpNet;
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, UnixListener};
+
+pub use self::stream::Stream;
+pub use self::tls::{TlsError, certificate};
+use crate::admin::SocketFile;
+use crate::ca::Authority;
+use crate::config::{Listen, Listener as Configured, ListenerTls};
+
+/// Stands for the address of whoever comes to a Unix socket.
+pub const UNIX_PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// A place where crawlers connect, bound.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Bound,
+    rules: Rules,
+}
+
+/// A socket that listens.
+#[derive(Debug)]
+pub enum Bound {
+    /// A TCP port.
+    Tcp(std::net::TcpListener),
+    /// A Unix socket, and its file where that is ours to take away.
+    Unix(std::os::unix::net::UnixListener, Option<SocketFile>),
+}
+
+/// Who may connect, and how.
+#[derive(Debug, Default)]
+struct Rules {
+    name: Option<Arc<str>>,
+    allow: Vec<IpNet>,
+    open: bool,
+    balancers: Vec<IpNet>,
+    tls: Option<ListenerTls>,
+}
+
+impl Listener {
+    /// One of `[listen] address`.
+    #[must_use]
+    pub fn simple(socket: Bound, listen: &Listen) -> Listener {
+        Listener {
+            socket,
+            rules: Rules {
+                allow: listen.allow.clone(),
+                open: listen.open,
+                ..Rules::default()
+            },
+        }
+    }
+
+    /// One of `[[listener]]`.
+    #[must_use]
+    pub fn named(socket: Bound, config: &Configured) -> Listener {
+        let Configured {
+            name,
+            at: _,
+            tls,
+            allow,
+            open,
+            proxy_protocol_from,
+        } = config;
+        Listener {
+            socket,
+            rules: Rules {
+                name: Some(Arc::clone(name)),
+                allow: allow.clone(),
+                open: *open,
+                balancers: proxy_protocol_from.clone(),
+                tls: tls.clone(),
+            },
+        }
+    }
+
+    /// Makes it ready to accept. Its certificate is read, or minted by `authority`.
+    ///
+    /// # Errors
+    /// When the socket cannot be watched, or the certificate not be had.
+    pub(super) fn open(self, authority: &Arc<Authority>) -> Result<Open, ListenError> {
+        let Listener { socket, rules } = self;
+        let failed = |error| ListenError::Socket(error);
+        let socket = match socket {
+            Bound::Tcp(listener) => {
+                listener.set_nonblocking(true).map_err(failed)?;
+                Socket::Tcp(TcpListener::from_std(listener).map_err(failed)?)
+            }
+            Bound::Unix(listener, file) => {
+                listener.set_nonblocking(true).map_err(failed)?;
+                Socket::Unix(UnixListener::from_std(listener).map_err(failed)?, file)
+            }
+        };
+        let tls = rules
+            .tls
+            .as_ref()
+            .map(|tls| tls::config(tls, authority).map(ArcSwap::from))
+            .transpose();
+        let tls = tls.map_err(|error| ListenError::Tls {
+            listener: rules.name.clone().unwrap_or_default(),
+            error,
+        })?;
+        Ok(Open { socket, rules, tls })
+    }
+}
+
+/// What is wrong with the files that listeners name: everything, where a start stops at the first fault.
+#[must_use]
+pub fn faults(listeners: &[Configured]) -> Vec<ListenError> {
+    let fault = |listener: &Configured| {
+        let error = tls::check(listener.tls.as_ref()?).err()?;
+        Some(ListenError::Tls {
+            listener: Arc::clone(&listener.name),
+            error,
+        })
+    };
+    listeners.iter().filter_map(fault).collect()
+}
+
+/// A place where crawlers connect, ready to accept.
+#[derive(Debug)]
+pub(super) struct Open {
+    socket: Socket,
+    rules: Rules,
+    tls: Option<ArcSwap<ServerConfig>>,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpListener),
+    /// The file goes with the listener.
+    Unix(
+        UnixListener,
+        #[allow(dead_code, reason = "held, not read")] Option<SocketFile>,
+    ),
+}
+
+impl Open {
+    /// The next connection, and from where.
+    pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
+        match &self.socket {
+            Socket::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                Ok((Stream::Tcp(stream), address))
+            }
+            Socket::Unix(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                Ok((Stream::Unix(stream), UNIX_PEER))
+            }
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> Option<&Arc<str>> {
+        self.rules.name.as_ref()
+    }
+
+    /// Where it listens.
+    pub fn place(&self) -> io::Result<Place> {
+        match &self.socket {
+            Socket::Tcp(listener) => listener.local_addr().map(Place::Address),
+            Socket::Unix(listener, _) => {
+                let address = listener.local_addr()?;
+                let path = address.as_pathname().unwrap_or("unnamed socket".as_ref());
+                Ok(Place::Unix(path.to_owned()))
+            }
+        }
+    }
+
+    /// Whether a client of this address may connect.
+    pub fn is_welcome(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let Rules { allow, open, .. } = &self.rules;
+        *open || address.is_loopback() || allow.iter().any(|one| one.contains(&address))
+    }
+
+    /// Whether whoever connects from this address says for whom it does.
+    pub fn is_balancer(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let mut balancers = self.rules.balancers.iter();
+        balancers.any(|network| network.contains(&address))
+    }
+
+    /// What its TLS sessions are made of, if it wants any.
+    pub fn tls(&self) -> Option<Arc<ServerConfig>> {
+        self.tls.as_ref().map(ArcSwap::load_full)
+    }
+
+    /// Reads its certificates again, for sessions from now on.
+    ///
+    /// # Errors
+    /// When they cannot be had. The old ones stay in force.
+    pub fn renew(&self, authority: &Arc<Authority>) -> Result<(), ListenError> {
+        if let (Some(config), Some(tls)) = (&self.rules.tls, &self.tls) {
+            let renewed = tls::config(config, authority).map_err(|error| ListenError::Tls {
+                listener: self.rules.name.clone().unwrap_or_default(),
+                error,
+            })?;
+            tls.store(renewed);
+        }
+        Ok(())
+    }
+}
+
+/// Where a listener listens, as it is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A TCP port.
+    Address(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Address(address) => write!(f, "{address}"),
+            Place::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Nobody can connect at a listener.
+#[derive(Debug)]
+pub enum ListenError {
+    /// Its socket cannot be watched.
+    Socket(io::Error),
+    /// It has no certificate to show.
+    Tls {
+        /// Its name.
+        listener: Arc<str>,
+        /// Why.
+        error: TlsError,
+    },
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ListenError::Socket(error) => write!(f, "listening failed: {error}"),
+            ListenError::Tls { listener, error } => {
+                write!(f, "[[listener]] {listener:?}, {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ListenError {}
+
+impl From<io::Error> for ListenError {
+    fn from(error: io::Error) -> ListenError {
+        ListenError::Socket(error)
+    }
+}

@@ -1,0 +1,323 @@
+//! TLS between crawlers and a listener: what it shows, and whom it wants to be shown.
+
+use std::error::Error;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use rustls::crypto::aws_lc_rs as crypto;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use crate::ca::Authority;
+use crate::client::PeerCertificate;
+use crate::config::{ClientAuthority, ClientCert, ListenerCertificate, ListenerTls};
+
+/// No certificate or key comes near this many octets; whatever is larger is something else.
+const LARGEST: u64 = 1 << 20;
+
+/// Names of a client certificate that count; more are left out.
+const MOST_NAMES: usize = 64;
+
+/// What the sessions of a listener are made of.
+pub(super) fn config(
+    tls: &ListenerTls,
+    authority: &Arc<Authority>,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let provider = Arc::new(crypto::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .map_err(TlsError::refused)?;
+    let builder = match &tls.clients {
+        None => builder.with_no_client_auth(),
+        Some(ClientAuthority { file, demand }) => {
+            let roots = Arc::new(roots(file)?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
+            let verifier = match demand {
+                ClientCert::Required => verifier,
+                ClientCert::Optional => verifier.allow_unauthenticated(),
+            };
+            let verifier = verifier.build().map_err(|error| TlsError::File {
+                key: "client_ca",
+                path: file.clone(),
+                why: error.to_string(),
+            })?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let resolver: Arc<dyn ResolvesServerCert> = match &tls.certificate {
+        ListenerCertificate::Files { cert, key } => {
+            Arc::new(SingleCertAndKey::from(certified(cert, key, &provider)?))
+        }
+        ListenerCertificate::Minted(names) => {
+            for name in names {
+                authority.server_config(name).map_err(TlsError::refused)?;
+            }
+            Arc::new(Minted {
+                authority: Arc::clone(authority),
+                names: names.clone(),
+            })
+        }
+    };
+    let mut config = builder.with_cert_resolver(resolver);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.max_early_data_size = 0;
+    Ok(Arc::new(config))
+}
+
+/// Whether the files that are named can be used.
+pub(super) fn check(tls: &ListenerTls) -> Result<(), TlsError> {
+    if let ListenerCertificate::Files { cert, key } = &tls.certificate {
+        certified(cert, key, &crypto::default_provider())?;
+    }
+    tls.clients
+        .as_ref()
+        .map_or(Ok(()), |clients| roots(&clients.file).map(drop))
+}
+
+/// What a crawler has shown in its handshake, verified; nothing where it has shown nothing.
+pub fn certificate(session: &ServerConnection) -> Option<PeerCertificate> {
+    let der = session.peer_certificates()?.first()?;
+    let hash = digest(&SHA256, der);
+    let sha256 = <[u8; 32]>::try_from(hash.as_ref()).ok()?;
+    // One that cannot be read by this reader has passed the verifier's; it is known by its fingerprint alone.
+    let names = match X509Certificate::from_der(der) {
+        Ok((_, certificate)) => names(&certificate),
+        Err(_) => Vec::new(),
+    };
+    Some(PeerCertificate { sha256, names })
+}
+
+fn names(certificate: &X509Certificate<'_>) -> Vec<Box<str>> {
+    let Ok(Some(extension)) = certificate.subject_alternative_name() else {
+        return Vec::new();
+    };
+    let names = extension.value.general_names.iter();
+    let names = names.filter_map(|name| match name {
+        GeneralName::DNSName(name) | GeneralName::URI(name) => Some((*name).into()),
+        GeneralName::IPAddress(octets) => address(octets).map(|ip| ip.to_string().into()),
+        _ => None,
+    });
+    names.take(MOST_NAMES).collect()
+}
+
+fn address(octets: &[u8]) -> Option<IpAddr> {
+    if let Ok(octets) = <[u8; 4]>::try_from(octets) {
+        return Some(octets.into());
+    }
+    <[u8; 16]>::try_from(octets).ok().map(IpAddr::from)
+}
+
+/// Certificates of the local CA, minted anew before they expire.
+#[derive(Debug)]
+struct Minted {
+    authority: Arc<Authority>,
+    names: Vec<String>,
+}
+
+impl Minted {
+    /// The name to show: the one that is asked for. Nobody asks for an address (RFC 6066 section 3), so whoever asks for
+    /// none gets the first address, if there is one.
+    fn name(&self, asked: Option<&str>) -> Option<&String> {
+        let found = match asked {
+            Some(asked) => self
+                .names
+                .iter()
+                .find(|name| asked.eq_ignore_ascii_case(name)),
+            None => self
+                .names
+                .iter()
+                .find(|name| name.parse::<IpAddr>().is_ok()),
+        };
+        found.or(self.names.first())
+    }
+}
+
+impl ResolvesServerCert for Minted {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = self.name(hello.server_name())?;
+        let config = self.authority.server_config(name).ok()?;
+        config.cert_resolver.resolve(hello)
+    }
+}
+
+fn certified(
+    cert: &Path,
+    key: &Path,
+    provider: &rustls::crypto::CryptoProvider,
+) -> Result<CertifiedKey, TlsError> {
+    let chain = certificates("cert", cert)?;
+    let pem = read("key", key)?;
+    let parsed = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| TlsError::File {
+        key: "key",
+        path: key.to_owned(),
+        why: format!("no private key in PEM form: {error}"),
+    })?;
+    // Checks that the two belong together.
+    CertifiedKey::from_der(chain, parsed, provider).map_err(|error| TlsError::File {
+        key: "key",
+        path: key.to_owned(),
+        why: format!(
+            "it does not go with the certificate in {}: {error}",
+            cert.display()
+        ),
+    })
+}
+
+fn roots(file: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates("client_ca", file)? {
+        roots.add(certificate).map_err(|error| TlsError::File {
+            key: "client_ca",
+            path: file.to_owned(),
+            why: error.to_string(),
+        })?;
+    }
+    Ok(roots)
+}
+
+fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let failed = |why: String| TlsError::File {
+        key,
+        path: path.to_owned(),
+        why,
+    };
+    let pem = read(key, path)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(failed("no certificate in PEM form".to_owned())),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+/// Reads a file; a private key only where nobody else can.
+fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    let failed = |error: io::Error| TlsError::File {
+        key,
+        path: path.to_owned(),
+        why: error.to_string(),
+    };
+    let file = File::open(path).map_err(failed)?;
+    // Of the open file, not of the path: what is checked is what is read.
+    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
+    if key == "key" && mode & 0o077 != 0 {
+        return Err(TlsError::Exposed {
+            path: path.to_owned(),
+            mode,
+        });
+    }
+    let mut octets = Vec::new();
+    file.take(LARGEST)
+        .read_to_end(&mut octets)
+        .map_err(failed)?;
+    Ok(octets)
+}
+
+/// A listener has no TLS to offer.
+#[derive(Debug)]
+pub enum TlsError {
+    /// A file cannot be read, or is not what it should be.
+    File {
+        /// The key that names it.
+        key: &'static str,
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The key's file is open to other users.
+    Exposed {
+        /// Where it is.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The certificate or the settings cannot be used.
+    Refused(Box<dyn Error + Send + Sync>),
+}
+
+impl TlsError {
+    fn refused(error: impl Into<Box<dyn Error + Send + Sync>>) -> TlsError {
+        TlsError::Refused(error.into())
+    }
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TlsError::File { key, path, why } => write!(f, "{key} {}: {why}", path.display()),
+            TlsError::Exposed { path, mode } => {
+                let path = path.display();
+                write!(
+                    f,
+                    "key {path}: others may read it (mode {mode:04o}); run: chmod 600 {path}"
+                )
+            }
+            TlsError::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for TlsError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_asks_gets_the_name_and_whoever_does_not_the_address() {
+        let places = tempfile::tempdir().expect("a directory");
+        let config = crate::config::TlsConfig {
+            ca_cert: places.path().join("ca.crt"),
+            ca_key: places.path().join("ca.key"),
+            ..crate::config::Config::default().tls
+        };
+        let clock = crate::clock::Clock::system();
+        let authority = Authority::load_or_create(&config, clock).expect("an authority");
+        let names = |names: &[&str]| Minted {
+            authority: Arc::new(
+                Authority::load(&config, crate::clock::Clock::system()).expect("it"),
+            ),
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        drop(authority);
+        let both = names(&["proxy.example", "other.example", "192.0.2.1"]);
+        let without = names(&["proxy.example"]);
+        for (minted, asked, want) in [
+            (&both, Some("other.example"), "other.example"),
+            (&both, Some("OTHER.example"), "other.example"),
+            (&both, Some("none.example"), "proxy.example"),
+            (&both, None, "192.0.2.1"),
+            (&without, None, "proxy.example"),
+        ] {
+            let got = minted.name(asked).map(String::as_str);
+            assert_eq!(got, Some(want), "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_reads_as_people_write_it() {
+        for (octets, want) in [
+            (&[192, 0, 2, 7][..], Some("192.0.2.7")),
+            (
+                &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+                Some("2001:db8::1"),
+            ),
+            (&[1, 2, 3], None),
+        ] {
+            let got = address(octets).map(|address| address.to_string());
+            assert_eq!(got.as_deref(), want, "{octets:?}");
+        }
+    }
+}

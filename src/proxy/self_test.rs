@@ -1,0 +1,54 @@
+//! A host that nobody owns, at which the proxy itself answers: who reaches it comes through here, and who reaches it over
+//! TLS trusts our certificate, too.
+//!
+//! Its name ends in `.invalid`, which no name server may know (RFC 6761 section 6.4), so nothing real is shadowed. Nothing
+//! goes out and nothing is recorded: it is about the client and not about an origin.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Method, Response, StatusCode};
+
+use super::body::Answer;
+use super::ledger::Ledger;
+use crate::rep::{Origin, Scheme};
+
+/// The host.
+pub const SELF_TEST: &str = "self-test.crawlgate.invalid";
+
+/// Whether a request is for it.
+pub fn is_meant(origin: &Origin) -> bool {
+    origin.host() == SELF_TEST
+}
+
+/// What it answers.
+pub fn answer(mut ledger: Box<Ledger>, origin: &Origin, method: &Method) -> Response<Answer> {
+    let client = match &ledger.client.name {
+        Some(name) => format!("client {name}"),
+        None => "a client without a name".to_owned(),
+    };
+    let judged = match ledger.agent.tokens.first() {
+        Some(token) => format!("judged as {token}"),
+        None => "judged by the rules for *".to_owned(),
+    };
+    let trust = match origin.scheme() {
+        Scheme::Https => {
+            "You trust its CA: this connection is encrypted with a certificate that it has signed."
+        }
+        _ => "Whether you trust its CA, the same over https shows.",
+    };
+    let text = format!("You come through crawlgate, as {client}, {judged}.\n{trust}\n");
+    // A HEAD gets no body, and hyper takes none of it.
+    let body = match *method {
+        Method::HEAD => Bytes::new(),
+        _ => Bytes::from(text),
+    };
+    ledger.answered(StatusCode::OK.as_u16(), None);
+    ledger.leave_none();
+    let mut response = Response::new(Answer::own(body, ledger));
+    *response.status_mut() = StatusCode::OK;
+    let headers = response.headers_mut();
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    headers.insert(CONTENT_TYPE, plain);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

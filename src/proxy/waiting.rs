@@ -1,0 +1,147 @@
+//! How long a crawler may keep a body waiting, its own or the one that it is sent.
+//!
+//! It has a span of waiting, and each octet that passes buys it more, up to the same span. So one that has stopped is
+//! cut after that span, and one that sends or takes an octet now and then is cut a little later, but one that keeps to
+//! the rate never is. Only waiting for the crawler counts: an origin that is slow costs it nothing.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::config::Limits;
+
+/// What a crawler is granted.
+#[derive(Debug, Clone, Copy)]
+pub struct Grant {
+    /// Waiting in a row, without an octet.
+    pub span: Duration,
+    /// Octets that buy a second more; 0: any octet buys the whole span.
+    pub rate: u32,
+}
+
+impl Grant {
+    /// As configured.
+    pub fn of(limits: &Limits) -> Grant {
+        Grant {
+            span: limits.body_timeout,
+            rate: limits.body_rate,
+        }
+    }
+
+    fn bought_by(self, octets: u64) -> Duration {
+        match u64::from(self.rate) {
+            _ if octets == 0 => Duration::ZERO,
+            0 => self.span,
+            rate => Duration::from_micros(octets.saturating_mul(1_000_000) / rate),
+        }
+    }
+}
+
+/// The waiting of one direction of one connection.
+#[derive(Debug)]
+pub struct Waiting {
+    grant: Grant,
+    /// What it may still wait.
+    left: Duration,
+    /// Since when it waits, if it does.
+    since: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Waiting {
+    /// Nobody has waited yet.
+    pub fn new(grant: Grant) -> Waiting {
+        Waiting {
+            grant,
+            left: grant.span,
+            since: None,
+            timer: None,
+        }
+    }
+
+    /// So many octets have passed: for now the waiting is over.
+    pub fn moved(&mut self, octets: u64) {
+        if let Some(since) = self.since.take() {
+            self.left = self.left.saturating_sub(since.elapsed());
+        }
+        let left = self.left.saturating_add(self.grant.bought_by(octets));
+        self.left = left.min(self.grant.span);
+    }
+
+    /// It waits; whether that was too long.
+    pub fn poll_too_long(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let end = *self.since.get_or_insert_with(Instant::now) + self.left;
+        // The end never comes nearer: a timer that was set before fires early, and is set again.
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            if timer.deadline() >= end {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::time::{advance, timeout};
+
+    use super::*;
+
+    const SPAN: Duration = Duration::from_secs(10);
+
+    /// How long a crawler lasts that, again and again, keeps waiting for `pause` and then lets `octets` pass.
+    async fn lasts(rate: u32, pause: Duration, octets: u64) -> Option<Duration> {
+        let mut waiting = Waiting::new(Grant { span: SPAN, rate });
+        let start = Instant::now();
+        for _ in 0..1000 {
+            let cut = poll_fn(|cx| waiting.poll_too_long(cx));
+            if timeout(pause, cut).await.is_ok() {
+                return Some(start.elapsed());
+            }
+            waiting.moved(octets);
+        }
+        None
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_keeps_to_the_rate_lasts_and_who_does_not_is_cut() {
+        let s = Duration::from_secs;
+        for (name, rate, pause, octets, from, to) in [
+            ("nothing at all", 100, s(3600), 0, s(10), s(11)),
+            ("an octet now and then", 100, s(4), 1, s(10), s(11)),
+            ("half of the rate", 100, s(2), 100, s(18), s(22)),
+            ("nothing, with no rate", 0, s(3600), 0, s(10), s(11)),
+        ] {
+            let lasted = lasts(rate, pause, octets).await.expect(name);
+            assert!((from..to).contains(&lasted), "{name}: {lasted:?}");
+        }
+        for (name, rate, pause, octets) in [
+            ("exactly the rate", 100, s(2), 200),
+            ("bursts with pauses shorter than the span", 100, s(9), 5000),
+            ("an octet now and then, with no rate", 0, s(9), 1),
+        ] {
+            assert_eq!(lasts(rate, pause, octets).await, None, "{name}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_that_nobody_waited_for_the_crawler_costs_it_nothing() {
+        let mut waiting = Waiting::new(Grant {
+            span: SPAN,
+            rate: 100,
+        });
+        for _ in 0..100 {
+            let cut = poll_fn(|cx| waiting.poll_too_long(cx));
+            assert!(timeout(Duration::from_millis(1), cut).await.is_err());
+            waiting.moved(1);
+            // The origin thinks.
+            advance(Duration::from_secs(60)).await;
+        }
+    }
+}

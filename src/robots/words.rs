@@ -1,0 +1,144 @@
+//! What there is to say of an origin, in a few words for people.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::access::{Absence, Cause};
+use super::state::{Fresh, Outage, Stance, State};
+use crate::audit::time_text;
+use crate::clock::Moment;
+use crate::config::ProfileRules;
+use crate::store::{CopyOf, Remembered};
+
+/// What requests meet now: a name, and what there is to say of it.
+pub(crate) fn stance(state: &State, profile: &ProfileRules, now: Moment) -> (&'static str, String) {
+    let since = state.outage().map(|outage| outage.since);
+    match state.stance(now, profile) {
+        Stance::Unknown => ("unknown", "the next request fetches it first".to_owned()),
+        Stance::Rules(_) if matches!(state, State::Unreachable { .. }) => {
+            ("rules", "the last good copy decides".to_owned())
+        }
+        Stance::Rules(_) => ("rules", "its rules decide".to_owned()),
+        Stance::AllowAll => ("allow_all", "no restrictions".to_owned()),
+        Stance::DisallowAll { .. } => {
+            let mut text = "complete disallow".to_owned();
+            if let Some(end) = since.map(|since| since + profile.disallow_for)
+                && end > now
+            {
+                let _ = write!(text, " until {} ({})", time_text(end), to_come(end, now));
+            }
+            ("disallow_all", text)
+        }
+    }
+}
+
+/// When the next request makes a fetch necessary or possible.
+pub(crate) fn next_fetch(state: &Remembered) -> Moment {
+    let (fresh, outage) = lives(state);
+    match (fresh, outage) {
+        (_, Some(outage)) => outage.next_attempt,
+        (Some(fresh), None) => fresh.until,
+        (None, None) => Moment::default(),
+    }
+}
+
+/// How long it holds, and what has failed since.
+pub(crate) fn lives(state: &Remembered) -> (Option<&Fresh>, Option<&Outage>) {
+    match state {
+        Remembered::Successful { fresh, outage, .. }
+        | Remembered::Unavailable { fresh, outage, .. } => (Some(fresh), outage.as_ref()),
+        Remembered::Unreachable { outage, .. } => (None, Some(outage)),
+    }
+}
+
+/// What there is to say of a state in a few words.
+pub(crate) fn about(state: &Remembered) -> String {
+    let (_, outage) = lives(state);
+    let mut text = match state {
+        Remembered::Successful { copy, .. } => octets(copy),
+        Remembered::Unavailable { why, .. } => why.to_string(),
+        Remembered::Unreachable {
+            last_good: Some(copy),
+            ..
+        } => format!("last good copy: {}", octets(copy)),
+        Remembered::Unreachable {
+            last_good: None, ..
+        } => "no copy".to_owned(),
+    };
+    if let Some(outage) = outage {
+        let times = match outage.attempts {
+            1 => "once".to_owned(),
+            attempts => format!("{attempts} times"),
+        };
+        text = format!("failed {times}: {}; {text}", outage.cause);
+    }
+    text
+}
+
+fn octets(copy: &CopyOf) -> String {
+    let cut = if copy.truncated {
+        ", cut at the size limit"
+    } else {
+        ""
+    };
+    format!("{} octets{cut}", copy.bytes)
+}
+
+/// How long ago: `3h`.
+pub(crate) fn ago(then: Moment, now: Moment) -> String {
+    rough(now.since(then))
+}
+
+/// How long until then: `in 3h`, or `now` where that is over.
+pub(crate) fn to_come(then: Moment, now: Moment) -> String {
+    if then <= now {
+        "now".to_owned()
+    } else {
+        format!("in {}", rough(then.since(now)))
+    }
+}
+
+/// A duration in its largest unit, of which there are two at least.
+fn rough(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    for (unit, scale) in [("d", 86_400), ("h", 3_600), ("m", 60)] {
+        if seconds >= 2 * scale {
+            return format!("{}{unit}", seconds / scale);
+        }
+    }
+    format!("{seconds}s")
+}
+
+/// A cause's code in words.
+pub(crate) fn cause(code: &str, result: &str) -> String {
+    let words = match result {
+        "unavailable" => Absence::from_code(code).map(|why| why.to_string()),
+        _ => Cause::from_code(code).map(|cause| cause.to_string()),
+    };
+    words.unwrap_or_else(|| code.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_rough() {
+        for (seconds, text) in [
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (7_199, "119m"),
+            (7_200, "2h"),
+            (172_799, "47h"),
+            (172_800, "2d"),
+            (2_592_000, "30d"),
+        ] {
+            assert_eq!(rough(Duration::from_secs(seconds)), text);
+        }
+        let then = Moment::from_millis(5_000);
+        assert_eq!(to_come(then, then), "now");
+        assert_eq!(to_come(then, Moment::default()), "in 5s");
+        assert_eq!(ago(then, Moment::from_millis(8_000)), "3s");
+    }
+}

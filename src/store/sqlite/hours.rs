@@ -1,0 +1,81 @@
+//! How many decisions each hour saw: counted as they are written, so that a chart of a month reads some thousand rows
+//! and not some million records.
+
+use rusqlite::{Connection, params};
+
+use super::error::Failure;
+use super::rows::{integer, number, time};
+use crate::clock::Moment;
+use crate::store::filter::Head;
+use crate::store::{HOUR, Hourly};
+
+/// What the records of one batch add. There are few kinds in a batch, and mostly the same one again.
+#[derive(Debug, Default)]
+pub(super) struct Hours(Vec<Hourly>);
+
+impl Hours {
+    /// Counts a record, unless it is no decision.
+    pub(super) fn count(&mut self, head: &Head<'_>) {
+        let Some(new) = head.hourly() else { return };
+        match self.0.iter_mut().rev().find(|known| known.is_kind(&new)) {
+            Some(known) => known.count += 1,
+            None => self.0.push(Hourly {
+                hour: new.hour,
+                mode: new.mode.to_owned(),
+                verdict: new.verdict.to_owned(),
+                reason: new.reason.to_owned(),
+                count: 1,
+            }),
+        }
+    }
+
+    /// Adds what was counted to what is kept.
+    pub(super) fn write(&self, connection: &Connection) -> Result<(), Failure> {
+        for one in &self.0 {
+            let mut add = connection.prepare_cached(
+                "INSERT INTO hourly VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET count = count + excluded.count",
+            )?;
+            let (hour, count) = (time(one.hour), integer(one.count));
+            add.execute(params![hour, one.mode, one.verdict, one.reason, count])?;
+        }
+        Ok(())
+    }
+}
+
+/// See [`Store::hours`](crate::store::Store::hours).
+pub(super) fn read(
+    connection: &Connection,
+    since: Moment,
+    until: Moment,
+) -> Result<Vec<Hourly>, Failure> {
+    let mut statement = connection.prepare_cached(
+        "SELECT hour, mode, verdict, reason, count FROM hourly WHERE hour > ?1 AND hour < ?2 \
+         ORDER BY hour, mode, verdict, reason",
+    )?;
+    // The hour that `since` is in counts.
+    let rows = statement.query_map(params![time(since - HOUR), time(until)], |row| {
+        Ok(Hourly {
+            hour: Moment::from_millis(number(row.get(0)?)),
+            mode: row.get(1)?,
+            verdict: row.get(2)?,
+            reason: row.get(3)?,
+            count: number(row.get(4)?),
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Drops the hours of which no decision is left.
+pub(super) fn prune(connection: &Connection) -> Result<(), Failure> {
+    let mut drop = connection.prepare_cached(
+        "DELETE FROM hourly WHERE hour + 3600000 <= (SELECT time FROM decision ORDER BY seq LIMIT 1)",
+    )?;
+    drop.execute([])?;
+    Ok(())
+}
+
+/// Counts all decisions anew, as after some of them were saved out of a damaged store.
+pub(super) fn recount(connection: &Connection) -> Result<(), Failure> {
+    connection.execute_batch(super::schema::RECOUNT)?;
+    Ok(())
+}

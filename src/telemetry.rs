@@ -1,0 +1,122 @@
+//! What the program says of itself to others' tools: messages on standard error, and messages and traces to an
+//! OpenTelemetry collector.
+//!
+//! None of it is the decision log, and none of it decides anything: a collector that is away, slow or full costs messages
+//! and traces, never a request. Nothing is sent to one unless `[telemetry] otlp_endpoint` names it, and an exchange that
+//! is not traced pays one load for that. What is sent is bounded in a queue, and carries neither queries nor credentials.
+//! The collector is the operator's own, so it is reached directly, not as an origin.
+//!
+//! - `otlp`: the way to the collector, and what is said when it fails
+//! - [`trace`]: the span of one exchange
+
+mod otlp;
+pub mod trace;
+
+use std::io::{self, IsTerminal};
+
+use tokio::runtime::Handle;
+use tracing_subscriber::layer::{Layer, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Registry, filter, fmt, reload};
+
+use self::otlp::Otlp;
+pub use self::trace::Tracer;
+use crate::config::{Config, LogFormat};
+
+/// What was started, until it [ends](Telemetry::end).
+pub struct Telemetry {
+    /// Changes the filter of messages.
+    pub level: LevelHandle,
+    otlp: Option<Otlp>,
+}
+
+impl Telemetry {
+    /// Sends messages to standard error, those from `level` on, and to the collector that `config` names, if it does. What
+    /// goes there goes by `runtime`.
+    ///
+    /// # Errors
+    /// When `level` is not a filter, or the way to the collector cannot be made. Whether somebody listens there is not
+    /// known yet.
+    pub fn start(config: &Config, level: &str, runtime: &Handle) -> Result<Telemetry, String> {
+        let otlp = match &config.telemetry.otlp_endpoint {
+            Some(endpoint) => Some(Otlp::new(endpoint, config, runtime)?),
+            None => None,
+        };
+        let level = subscribe(level, config.log.format, otlp.as_ref())?;
+        Ok(Telemetry { level, otlp })
+    }
+
+    /// What traces exchanges, if anything does.
+    #[must_use]
+    pub fn tracer(&self) -> Option<Tracer> {
+        self.otlp.as_ref().and_then(Otlp::tracer)
+    }
+
+    /// Sends what is left, for as long as that may take. Blocks, and needs the runtime to run meanwhile: it is called
+    /// from outside of that.
+    pub fn end(self) {
+        if let Some(otlp) = self.otlp {
+            otlp.end();
+        }
+    }
+}
+
+impl std::fmt::Debug for Telemetry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Telemetry")
+            .field("otlp", &self.otlp)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Sends the program's own messages to standard error, as text. The filter can be changed later.
+///
+/// # Errors
+/// When `level` is not a filter.
+pub fn tell_on_stderr(level: &str) -> Result<LevelHandle, String> {
+    subscribe(level, LogFormat::Text, None)
+}
+
+fn subscribe(level: &str, format: LogFormat, otlp: Option<&Otlp>) -> Result<LevelHandle, String> {
+    let filter = EnvFilter::try_new(level).map_err(|error| format!("[log] level: {error}"))?;
+    let (filter, handle) = reload::Layer::new(filter);
+    let output = fmt::layer().with_writer(io::stderr).with_target(false);
+    let output = match format {
+        LogFormat::Text => output.with_ansi(io::stderr().is_terminal()).boxed(),
+        LogFormat::Json => output.json().flatten_event(true).boxed(),
+    };
+    // Ours alone: what the way to the collector says of itself would be sent by it, and be said again.
+    let ours = filter::filter_fn(|metadata| metadata.target().starts_with("crawlgate"));
+    let sent = otlp.and_then(Otlp::messages);
+    Registry::default()
+        .with(filter)
+        .with(output)
+        .with(sent.map(|sent| sent.with_filter(ours)))
+        .try_init()
+        .map_err(|error| error.to_string())?;
+    Ok(LevelHandle(Box::new(move |level| {
+        let filter = EnvFilter::try_new(level).map_err(|error| error.to_string())?;
+        handle.reload(filter).map_err(|error| error.to_string())
+    })))
+}
+
+/// Changes the filter of the program's own messages.
+pub struct LevelHandle(Box<SetLevel>);
+
+type SetLevel = dyn Fn(&str) -> Result<(), String> + Send + Sync;
+
+impl LevelHandle {
+    /// Messages from `level` on are told from now on.
+    ///
+    /// # Errors
+    /// When it is not a filter. Nothing is changed then.
+    pub fn set(&self, level: &str) -> Result<(), String> {
+        (self.0)(level)
+    }
+}
+
+impl std::fmt::Debug for LevelHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LevelHandle")
+    }
+}

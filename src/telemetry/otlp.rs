@@ -1,0 +1,365 @@
+//! The way to an OpenTelemetry collector: OTLP over HTTP, protobuf (OTLP 1.x, `/v1/traces` and `/v1/logs`).
+//!
+//! Two threads of the SDK gather what is to be sent, each behind a queue of a fixed length; what finds no room is
+//! dropped. When the collector cannot be reached, that is said once, and once more when it can be again.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use opentelemetry::KeyValue;
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
+use opentelemetry_http::hyper::HyperClient;
+use opentelemetry_http::{HttpClient, HttpError};
+use opentelemetry_otlp::{
+    ExporterBuildError, LogExporter, Protocol, SpanExporter, WithExportConfig as _,
+    WithHttpConfig as _,
+};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::logs::{
+    BatchLogProcessor, LogBatch, LogExporter as ExportsLogs, SdkLogger, SdkLoggerProvider,
+};
+use opentelemetry_sdk::trace::{
+    BatchSpanProcessor, Sampler, SdkTracerProvider, SpanData, SpanExporter as ExportsSpans,
+};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio_util::context::TokioContext;
+use tracing::{info, warn};
+
+use super::Tracer;
+use crate::config::Config;
+use crate::egress;
+
+/// How long one delivery may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the last deliveries may take at the end of the process.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
+/// The name of what makes the spans and the messages.
+const SCOPE: &str = "crawlgate";
+
+/// What sends to a collector.
+#[derive(Debug)]
+pub(super) struct Otlp {
+    /// None where nothing is traced.
+    spans: Option<SdkTracerProvider>,
+    /// None where messages are not sent.
+    messages: Option<SdkLoggerProvider>,
+}
+
+type Messages = OpenTelemetryTracingBridge<SdkLoggerProvider, SdkLogger>;
+
+impl Otlp {
+    /// Sends to the collector at `endpoint`, by `runtime`.
+    pub(super) fn new(endpoint: &str, config: &Config, runtime: &Handle) -> Result<Otlp, String> {
+        let settings = &config.telemetry;
+        let headers = match &settings.headers_file {
+            Some(path) => read_headers(path)?,
+            None => HashMap::new(),
+        };
+        let tls = egress::tls_config(&config.tls.extra_roots).map_err(|error| error.to_string())?;
+        let client = HyperClient::new(
+            HttpsConnectorBuilder::new()
+                .with_tls_config(tls)
+                .https_or_http()
+                .enable_http1()
+                .build(),
+            PATIENCE,
+            None,
+        );
+        let way = Way {
+            endpoint,
+            headers,
+            client,
+            runtime,
+            resource: Resource::builder()
+                .with_service_name(settings.service_name.clone())
+                .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+                .build(),
+        };
+        let failed = |error: ExporterBuildError| {
+            format!("[telemetry] otlp_endpoint = {endpoint:?}: {error}")
+        };
+        let spans = (settings.sample > 0.0).then(|| way.spans(settings.sample));
+        let messages = settings.logs.then(|| way.messages());
+        Ok(Otlp {
+            spans: spans.transpose().map_err(failed)?,
+            messages: messages.transpose().map_err(failed)?,
+        })
+    }
+
+    pub(super) fn tracer(&self) -> Option<Tracer> {
+        let provider = self.spans.as_ref()?;
+        Some(Tracer::new(provider.tracer(SCOPE)))
+    }
+
+    /// What takes the program's messages.
+    pub(super) fn messages(&self) -> Option<Messages> {
+        self.messages.as_ref().map(OpenTelemetryTracingBridge::new)
+    }
+
+    /// Sends what is left.
+    pub(super) fn end(self) {
+        // Whether it arrives was said where it was sent.
+        if let Some(spans) = self.spans {
+            let _ = spans.shutdown_with_timeout(LAST_WORDS);
+        }
+        if let Some(messages) = self.messages {
+            let _ = messages.shutdown_with_timeout(LAST_WORDS);
+        }
+    }
+}
+
+/// What both signals are sent by.
+struct Way<'a> {
+    endpoint: &'a str,
+    headers: HashMap<String, String>,
+    client: HyperClient<HttpsConnector<HttpConnector>>,
+    runtime: &'a Handle,
+    resource: Resource,
+}
+
+impl Way<'_> {
+    /// Of exchanges whose crawlers say nothing of it, `share` is sampled; the others decide for theirs.
+    fn spans(&self, share: f64) -> Result<SdkTracerProvider, ExporterBuildError> {
+        let (client, aboard) = self.aboard("traces");
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(client)
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(format!("{}/v1/traces", self.endpoint))
+            .with_headers(self.headers.clone())
+            .with_timeout(PATIENCE)
+            .build()?;
+        let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share)));
+        let gathers = BatchSpanProcessor::builder(aboard.with(exporter)).build();
+        Ok(SdkTracerProvider::builder()
+            .with_sampler(sampler)
+            .with_resource(self.resource.clone())
+            .with_span_processor(gathers)
+            .build())
+    }
+
+    fn messages(&self) -> Result<SdkLoggerProvider, ExporterBuildError> {
+        let (client, aboard) = self.aboard("messages");
+        let exporter = LogExporter::builder()
+            .with_http()
+            .with_http_client(client)
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(format!("{}/v1/logs", self.endpoint))
+            .with_headers(self.headers.clone())
+            .with_timeout(PATIENCE)
+            .build()?;
+        let gathers = BatchLogProcessor::builder(aboard.with(exporter)).build();
+        Ok(SdkLoggerProvider::builder()
+            .with_resource(self.resource.clone())
+            .with_log_processor(gathers)
+            .build())
+    }
+
+    /// A client for one signal, and what its exporter goes into.
+    fn aboard(&self, what: &'static str) -> (Client, Aboard<()>) {
+        let client = Client {
+            inner: self.client.clone(),
+            trouble: Arc::default(),
+        };
+        let trouble = Arc::clone(&client.trouble);
+        let aboard = Aboard::to(self.endpoint, what, self.runtime, trouble);
+        (client, aboard)
+    }
+}
+
+/// Fields that each delivery carries: one `name: value` on a line.
+fn read_headers(path: &Path) -> Result<HashMap<String, String>, String> {
+    let fault = |why: &str| format!("[telemetry] headers_file = {}: {why}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| fault(&error.to_string()))?;
+    parse_headers(&text).map_err(|line| {
+        fault(&format!(
+            "expected one field on each line, \"name: value\"; line {line} is none"
+        ))
+    })
+}
+
+/// The fields; else the number of the line that is none.
+fn parse_headers(text: &str) -> Result<HashMap<String, String>, usize> {
+    let mut headers = HashMap::new();
+    for (number, line) in (1_usize..).zip(text.lines()) {
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (name, value) = line.split_once(':').ok_or(number)?;
+        let (name, value) = (name.trim(), value.trim());
+        HeaderName::try_from(name).map_err(|_| number)?;
+        HeaderValue::try_from(value).map_err(|_| number)?;
+        headers.insert(name.to_owned(), value.to_owned());
+    }
+    Ok(headers)
+}
+
+/// What went wrong last on the way to the collector: the exporter only says that something did.
+type Trouble = Arc<Mutex<Option<String>>>;
+
+/// Sends, and remembers what went wrong.
+#[derive(Clone, Debug)]
+struct Client {
+    inner: HyperClient<HttpsConnector<HttpConnector>>,
+    trouble: Trouble,
+}
+
+impl HttpClient for Client {
+    // As the macro of the trait's own crate would write it.
+    fn send_bytes<'this, 'sent>(
+        &'this self,
+        request: Request<Bytes>,
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'sent>>
+    where
+        'this: 'sent,
+        Self: 'sent,
+    {
+        Box::pin(async move {
+            let result = self.inner.send_bytes(request).await;
+            *self.trouble.lock() = match &result {
+                Ok(response) if response.status().is_success() => None,
+                Ok(response) => Some(format!("it answers {}", response.status())),
+                Err(error) => Some(causes(&**error)),
+            };
+            result
+        })
+    }
+}
+
+/// An error with all that lies behind it.
+fn causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
+
+/// An exporter that runs on our runtime, whose sockets and timers it needs, although a thread of the SDK waits for it;
+/// and that tells when it begins and ceases to fail.
+#[derive(Debug)]
+struct Aboard<E> {
+    exporter: E,
+    endpoint: Arc<str>,
+    what: &'static str,
+    runtime: Handle,
+    trouble: Trouble,
+    fails: AtomicBool,
+}
+
+impl Aboard<()> {
+    fn to(endpoint: &str, what: &'static str, runtime: &Handle, trouble: Trouble) -> Aboard<()> {
+        Aboard {
+            exporter: (),
+            endpoint: endpoint.into(),
+            what,
+            runtime: runtime.clone(),
+            trouble,
+            fails: AtomicBool::new(false),
+        }
+    }
+
+    fn with<E>(self, exporter: E) -> Aboard<E> {
+        Aboard {
+            exporter,
+            endpoint: self.endpoint,
+            what: self.what,
+            runtime: self.runtime,
+            trouble: self.trouble,
+            fails: self.fails,
+        }
+    }
+}
+
+impl<E> Aboard<E> {
+    async fn deliver(&self, delivery: impl Future<Output = OTelSdkResult>) -> OTelSdkResult {
+        let result = TokioContext::new(delivery, self.runtime.clone()).await;
+        let (endpoint, what) = (&*self.endpoint, self.what);
+        match (&result, self.fails.swap(result.is_err(), Ordering::Relaxed)) {
+            (Err(error), false) => {
+                let trouble = self.trouble.lock().take();
+                let why = trouble.unwrap_or_else(|| error.to_string());
+                warn!(
+                    endpoint,
+                    "{what} cannot be delivered, and are dropped until they can: {why}"
+                );
+            }
+            (Ok(()), true) => info!(endpoint, "{what} are delivered again"),
+            _ => {}
+        }
+        result
+    }
+}
+
+impl ExportsSpans for Aboard<SpanExporter> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        self.deliver(self.exporter.export(batch)).await
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
+}
+
+impl ExportsLogs for Aboard<LogExporter> {
+    async fn export(&self, batch: LogBatch<'_>) -> OTelSdkResult {
+        self.deliver(self.exporter.export(batch)).await
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_headers_has_one_on_each_line() {
+        type Fields<'a> = &'a [(&'a str, &'a str)];
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &str, Result<Fields<'_>, usize>)] = &[
+            ("two", "a: 1\nb-c:2\n", Ok(&[("a", "1"), ("b-c", "2")])),
+            ("colons in a value", "authorization: Basic a:b=\n", Ok(&[("authorization", "Basic a:b=")])),
+            ("comments and empty lines", "# of ours\n\na: 1\n", Ok(&[("a", "1")])),
+            ("nothing", "", Ok(&[])),
+            ("no colon", "a: 1\nsecret\n", Err(2)),
+            ("a name that is none", "a b: 1\n", Err(1)),
+            ("a value that is none", "a: \u{7}\n", Err(1)),
+        ];
+        for (name, text, expected) in cases {
+            let expected = expected.map(|fields| {
+                let owned =
+                    |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+                fields.iter().map(owned).collect::<HashMap<_, _>>()
+            });
+            assert_eq!(parse_headers(text), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A gate with its admin side open.
+
+use std::net::SocketAddr;
+use std::ops::Deref;
+
+use serde_json::Value;
+
+use crate::support::{Gate, Origin, Response, Setup, Wire, eventually};
+
+/// The gate, and where its admin side is.
+pub(crate) struct Desk {
+    pub(crate) gate: Gate,
+    pub(crate) address: SocketAddr,
+}
+
+impl Deref for Desk {
+    type Target = Gate;
+
+    fn deref(&self) -> &Gate {
+        &self.gate
+    }
+}
+
+impl Desk {
+    #[track_caller]
+    pub(crate) fn open() -> Desk {
+        Desk::with(|_| ())
+    }
+
+    #[track_caller]
+    pub(crate) fn with(configure: impl FnOnce(&mut Setup)) -> Desk {
+        let gate = Gate::with(|setup| {
+            setup.set("admin", "address", "\"127.0.0.1:0\"");
+            configure(setup);
+        });
+        Desk::of(gate)
+    }
+
+    /// Of a gate that runs already.
+    #[track_caller]
+    pub(crate) fn of(gate: Gate) -> Desk {
+        let address = eventually("the gate to say where its console is", || {
+            let said = gate.said();
+            let (_, rest) = said.split_once("console: http://")?;
+            rest.split_once('/')?.0.parse().ok()
+        });
+        Desk { gate, address }
+    }
+
+    /// A request for this target with these field lines, each ended by CRLF, and this body.
+    #[track_caller]
+    pub(crate) fn ask(&self, method: &str, target: &str, fields: &str, body: &str) -> Response {
+        let length = match (method, body) {
+            ("GET" | "HEAD", "") => String::new(),
+            (_, body) => format!("Content-Length: {}\r\n", body.len()),
+        };
+        let host = if fields.contains("Host:") {
+            String::new()
+        } else {
+            format!("Host: {}\r\n", self.address)
+        };
+        Wire::connect(self.address).exchange(format!(
+            "{method} {target} HTTP/1.1\r\n{host}{length}{fields}\r\n{body}"
+        ))
+    }
+
+    #[track_caller]
+    pub(crate) fn get(&self, target: &str) -> Response {
+        self.ask("GET", target, "", "")
+    }
+
+    /// GETs a document of the API.
+    #[track_caller]
+    pub(crate) fn api(&self, path: &str) -> Value {
+        let answer = self.get(&format!("/api/v1{path}"));
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        json(&answer)
+    }
+
+    /// POSTs a document to the API.
+    #[track_caller]
+    pub(crate) fn post(&self, path: &str, document: &Value) -> Response {
+        let fields = "Content-Type: application/json\r\n";
+        let target = format!("/api/v1{path}");
+        self.ask("POST", &target, fields, &document.to_string())
+    }
+
+    /// Has a request denied, and returns the id of the decision.
+    #[track_caller]
+    pub(crate) fn deny(&self, origin: &Origin, path: &str) -> String {
+        let answer = self.gate.get(&origin.url(path));
+        let record = self.gate.denied(&answer);
+        record["id"].as_str().unwrap().to_owned()
+    }
+}
+
+/// What an answer's body says.
+#[track_caller]
+pub(crate) fn json(answer: &Response) -> Value {
+    serde_json::from_str(&answer.text()).unwrap_or_else(|why| panic!("{why}: {answer:?}"))
+}
+
+/// Asserts that an answer is a problem document with this status, and returns its detail.
+#[track_caller]
+pub(crate) fn problem(answer: &Response, status: u16) -> String {
+    assert_eq!(
+        answer.status,
+        status,
+        "{}\n{}",
+        answer.head.text(),
+        answer.text()
+    );
+    assert_eq!(
+        answer.field("content-type").as_deref(),
+        Some("application/problem+json"),
+        "{}",
+        answer.text()
+    );
+    let document = json(answer);
+    assert_eq!(document["status"], status, "{document}");
+    assert!(
+        document["title"]
+            .as_str()
+            .is_some_and(|title| !title.is_empty()),
+        "{document}"
+    );
+    document["detail"].as_str().expect("a detail").to_owned()
+}

@@ -1,0 +1,272 @@
+//! Who is let in, and how the door stands up to those who are not.
+
+use std::fs;
+use std::io::Read as _;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+
+use crate::desk::{Desk, problem};
+use crate::support::{Gate, Origin, Setup, Wire};
+
+#[test]
+fn every_answer_forbids_what_its_page_does_not_need() {
+    let desk = Desk::open();
+    let answers = [
+        desk.get("/live"),
+        desk.get("/api/v1/status"),
+        desk.get("/nowhere"),
+        desk.ask("GET", "/api/v1/status", "Host: rebound.example\r\n", ""),
+        desk.ask("POST", "/api/v1/status", "", ""),
+    ];
+    for answer in answers {
+        let policy = answer.field("content-security-policy").unwrap_or_default();
+        assert!(policy.starts_with("default-src 'none'"), "{policy}");
+        assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        for (field, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("referrer-policy", "same-origin"),
+            ("cache-control", "no-store"),
+            ("cross-origin-opener-policy", "same-origin"),
+            ("cross-origin-resource-policy", "same-origin"),
+        ] {
+            assert_eq!(
+                answer.field(field).as_deref(),
+                Some(value),
+                "{field}: {answer:?}"
+            );
+        }
+        assert!(answer.field("access-control-allow-origin").is_none());
+    }
+}
+
+#[test]
+fn a_name_that_is_not_ours_is_misdirected() {
+    let desk = Desk::with(|setup| {
+        setup.set("admin", "hosts", "[\"gate.example\"]");
+    });
+    let port = desk.address.port();
+    for (host, status) in [
+        (format!("127.0.0.1:{port}"), 200),
+        (format!("localhost:{port}"), 200),
+        ("[::1]".to_owned(), 200),
+        ("Gate.Example".to_owned(), 200),
+        (format!("rebound.example:{port}"), 421),
+        ("127.0.0.1.example".to_owned(), 421),
+        ("localhost@evil.example".to_owned(), 400),
+        (String::new(), 400),
+    ] {
+        let answer = desk.ask("GET", "/api/v1/status", &format!("Host: {host}\r\n"), "");
+        assert_eq!(answer.status, status, "{host}: {answer:?}");
+    }
+    let twice = "Host: localhost\r\nHost: localhost\r\n";
+    problem(&desk.ask("GET", "/api/v1/status", twice, ""), 400);
+    let mut wire = Wire::connect(desk.address);
+    problem(&wire.exchange("GET /api/v1/status HTTP/1.0\r\n\r\n"), 400);
+    // Whoever takes it for a proxy.
+    let mut wire = Wire::connect(desk.address);
+    let answer = wire.exchange("GET http://site.test/ HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    problem(&answer, 421);
+}
+
+#[test]
+fn a_token_opens_and_nothing_else_does() {
+    let desk = Desk::with(|setup| {
+        setup.set("admin", "token_file", "\"admin.token\"");
+    });
+    let file = desk.setup.dir().join("admin.token");
+    let token = fs::read_to_string(&file).expect("it was made");
+    let token = token.trim();
+    assert_eq!(
+        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let ask = |fields: &str| desk.ask("GET", "/api/v1/status", fields, "");
+
+    let answer = ask("");
+    problem(&answer, 401);
+    let challenges = answer.head.all("www-authenticate");
+    assert!(challenges[0].starts_with("Basic "), "{challenges:?}");
+    assert!(challenges[1].starts_with("Bearer "), "{challenges:?}");
+    assert_eq!(
+        ask(&format!("Authorization: Bearer {token}\r\n")).status,
+        200
+    );
+    let wrong = token.replace(&token[..1], "g");
+    for fields in [
+        format!("Authorization: Bearer {wrong}\r\n"),
+        "Authorization: Bearer\r\n".to_owned(),
+        "Authorization: Basic OmE=\r\n".to_owned(),
+        format!("Cookie: token={token}\r\n"),
+    ] {
+        assert_eq!(ask(&fields).status, 401, "{fields}");
+    }
+    let target = format!("/api/v1/status?token={token}");
+    assert_eq!(desk.get(&target).status, 401, "a URL is written into logs");
+    assert!(!desk.said().contains(token), "nobody is told the token");
+}
+
+#[test]
+fn beyond_loopback_a_token_is_asked_for() {
+    let token = "0123456789abcdef0123456789abcdef";
+    let desk = Desk::with(|setup| {
+        setup.set("admin", "address", "\"0.0.0.0:0\"");
+        setup.set("admin", "token_file", "\"admin.token\"");
+        let file = setup.dir().join("admin.token");
+        fs::write(&file, format!("{token}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    });
+    let port = desk.address.port();
+    let ask = |fields: &str| {
+        let fields = format!("Host: 127.0.0.1:{port}\r\n{fields}");
+        desk.ask("GET", "/api/v1/status", &fields, "").status
+    };
+    assert_eq!(ask(""), 401);
+    assert_eq!(ask(&format!("Authorization: Bearer {token}\r\n")), 200);
+    // As a browser shows it, whatever the name: ada:0123456789abcdef0123456789abcdef
+    let basic = "YWRhOjAxMjM0NTY3ODlhYmNkZWYwMTIzNDU2Nzg5YWJjZGVm";
+    assert_eq!(ask(&format!("Authorization: Basic {basic}\r\n")), 200);
+}
+
+#[test]
+fn what_comes_from_another_sites_page_changes_nothing() {
+    let desk = Desk::open();
+    let body = json!({
+        "origin": "https://site.test", "action": "allow", "until": "1d", "by": "Eve", "reason": "none",
+    });
+    let body = body.to_string();
+    let json = "Content-Type: application/json\r\n";
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("a script of another site", format!("{json}Origin: http://evil.example\r\nSec-Fetch-Site: cross-site\r\n"), 403),
+        ("one of another port", format!("{json}Origin: http://localhost:3000\r\nSec-Fetch-Site: same-site\r\n"), 403),
+        ("an old browser", format!("{json}Origin: http://evil.example\r\n"), 403),
+        ("a page that hides where it is from", format!("{json}Origin: null\r\n"), 403),
+        ("a form that looks like JSON", "Content-Type: text/plain\r\n".to_owned(), 415),
+        ("a form", "Content-Type: application/x-www-form-urlencoded\r\n".to_owned(), 415),
+        ("no type at all", String::new(), 415),
+    ];
+    for (name, fields, status) in cases {
+        let answer = desk.ask("POST", "/api/v1/overrides", &fields, &body);
+        assert_eq!(answer.status, status, "{name}: {answer:?}");
+        problem(&answer, status);
+    }
+    assert_eq!(desk.api("/overrides")["items"], json!([]));
+    let own = format!(
+        "{json}Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n",
+        desk.address
+    );
+    assert_eq!(
+        desk.ask("POST", "/api/v1/overrides", &own, &body).status,
+        201
+    );
+}
+
+#[test]
+fn a_question_is_bounded() {
+    let desk = Desk::open();
+    let json = "Content-Type: application/json\r\n";
+    let long = format!("{{\"origin\":\"{}\"}}", "a".repeat(70_000));
+    problem(&desk.ask("POST", "/api/v1/refresh", json, &long), 413);
+    // A robots.txt of 600 KiB may be pasted, however it is spelt.
+    let robots = "\u{1}".repeat(300 * 1024);
+    let question = json!({"url": "https://site.test/", "robots": robots}).to_string();
+    assert!(question.len() > 1024 * 1024);
+    assert_eq!(
+        desk.ask("POST", "/api/v1/check", json, &question).status,
+        200
+    );
+    let question = "x".repeat(3 * 1024 * 1024);
+    problem(&desk.ask("POST", "/api/v1/check", json, &question), 413);
+    let path = "a".repeat(100_000);
+    let answer = desk.get(&format!("/{path}"));
+    assert!(matches!(answer.status, 414 | 431), "{answer:?}");
+}
+
+#[test]
+fn who_holds_connections_holds_up_nobody_elses_requests() {
+    let origin = Origin::with_rules("");
+    let desk = Desk::with(|setup| {
+        setup.set("admin", "connections", "3");
+    });
+    let mut held: Vec<TcpStream> = (0..3)
+        .map(|_| TcpStream::connect(desk.address).unwrap())
+        .collect();
+    let waiting = TcpStream::connect(desk.address).unwrap();
+    // The proxy has connections of its own.
+    desk.gate.get(&origin.url("/a")).is_origins(200, "page /a");
+    // Whoever goes makes room.
+    held.pop();
+    let mut waiting = waiting;
+    use std::io::Write as _;
+    waiting
+        .write_all(b"GET /live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut text = String::new();
+    waiting.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+}
+
+#[test]
+fn it_is_not_reached_through_the_proxy() {
+    let desk = Desk::open();
+    let url = format!("http://{}/api/v1/status", desk.address);
+    let answer = desk.gate.get(&url);
+    desk.refused(&answer, 403, "address_prohibited");
+    let url = format!("http://localhost:{}/live", desk.address.port());
+    let answer = desk.gate.get(&url);
+    desk.refused(&answer, 403, "address_prohibited");
+}
+
+#[test]
+fn what_cannot_be_served_is_said_at_the_start() {
+    let desk = Desk::open();
+    let ended = |configure: &dyn Fn(&mut Setup)| {
+        let mut setup = Setup::new();
+        configure(&mut setup);
+        let output = setup.command("serve").output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let taken = ended(&|setup| {
+        setup.set("admin", "address", &format!("\"{}\"", desk.address));
+    });
+    assert!(
+        taken.contains(&format!("cannot serve the console at {}", desk.address)),
+        "{taken}"
+    );
+    assert!(taken.contains("[admin] address"), "{taken}");
+    assert!(
+        !taken.contains("listening on"),
+        "no crawler is let in: {taken}"
+    );
+
+    let exposed = ended(&|setup| {
+        setup.set("admin", "address", "\"0.0.0.0:0\"");
+    });
+    assert!(exposed.contains("[admin] address"), "{exposed}");
+    assert!(exposed.contains("token_file"), "{exposed}");
+
+    let readable = ended(&|setup| {
+        setup.set("admin", "address", "\"127.0.0.1:0\"");
+        setup.set("admin", "token_file", "\"admin.token\"");
+        let file = setup.dir().join("admin.token");
+        fs::write(&file, "0123456789abcdef0123456789abcdef\n").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    });
+    assert!(readable.contains("chmod 600"), "{readable}");
+}
+
+#[test]
+fn run_and_an_empty_address_have_none() {
+    let gate = Gate::start();
+    assert!(!gate.said().contains("console:"), "{}", gate.said());
+    let setup = Setup::new();
+    let mut command = setup.command("run");
+    let output = command.args(["--", "true"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!said.contains("console:"), "{said}");
+}

@@ -1,0 +1,125 @@
+//! Decisions as they happen.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+
+use serde_json::Value;
+
+use crate::desk::{Desk, problem};
+use crate::support::{Origin, PATIENCE, RULES};
+
+/// A reader of the feed.
+struct Feed(BufReader<TcpStream>);
+
+impl Feed {
+    #[track_caller]
+    fn open(desk: &Desk, query: &str) -> Feed {
+        let mut stream = TcpStream::connect(desk.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request =
+            format!("GET /api/v1/decisions/live{query} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut feed = Feed(BufReader::new(stream));
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            feed.0.read_line(&mut head).unwrap();
+        }
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(
+            head.to_lowercase()
+                .contains("content-type: text/event-stream"),
+            "{head}"
+        );
+        // From then on it sees everything.
+        assert_eq!(feed.next().0, "open");
+        feed
+    }
+
+    /// The next event and what it says.
+    #[track_caller]
+    fn next(&mut self) -> (String, Value) {
+        let (mut event, mut line) = (String::new(), String::new());
+        loop {
+            line.clear();
+            assert!(
+                self.0.read_line(&mut line).unwrap() > 0,
+                "the feed has ended"
+            );
+            if let Some(name) = line.strip_prefix("event: ") {
+                event = name.trim().to_owned();
+            }
+            if let Some(data) = line.strip_prefix("data: ") {
+                return (event, serde_json::from_str(data).unwrap());
+            }
+        }
+    }
+}
+
+#[test]
+fn who_watches_sees_each_decision_whether_it_is_kept_or_not() {
+    let origin = Origin::with_rules(RULES);
+    let desk = Desk::with(|setup| {
+        setup.set("log", "decisions", "\"denied\"");
+    });
+    let mut feed = Feed::open(&desk, "");
+    desk.gate
+        .get(&origin.url("/open"))
+        .is_origins(200, "page /open");
+    let (event, seen) = feed.next();
+    assert_eq!(
+        (&*event, &seen["recorded"]),
+        ("decision", &Value::Bool(false)),
+        "{seen}"
+    );
+    assert_eq!(seen["record"]["url"], origin.url("/open"));
+    let id = desk.deny(&origin, "/private/a");
+    let (_, seen) = feed.next();
+    assert_eq!(
+        (&seen["record"]["id"], &seen["recorded"]),
+        (&Value::from(id), &Value::Bool(true))
+    );
+    assert_eq!(desk.records().len(), 1, "watching records nothing");
+}
+
+#[test]
+fn only_what_is_asked_for_is_shown() {
+    let origin = Origin::with_rules(RULES);
+    let desk = Desk::open();
+    let mut feed = Feed::open(&desk, "?verdict=deny&path=/private/b");
+    desk.gate
+        .get(&origin.url("/open"))
+        .is_origins(200, "page /open");
+    desk.deny(&origin, "/private/a");
+    let id = desk.deny(&origin, "/private/b");
+    assert_eq!(feed.next().1["record"]["id"], id);
+}
+
+#[test]
+fn only_so_many_watch_and_who_leaves_makes_room() {
+    let desk = Desk::open();
+    let mut feeds: Vec<Feed> = (0..16).map(|_| Feed::open(&desk, "")).collect();
+    let answer = desk.get("/api/v1/decisions/live");
+    problem(&answer, 503);
+    assert!(answer.field("retry-after").is_some());
+    feeds.pop();
+    crate::support::eventually("a place", || {
+        let mut stream = TcpStream::connect(desk.address).unwrap();
+        stream
+            .write_all(b"GET /api/v1/decisions/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        line.starts_with("HTTP/1.1 200").then_some(())
+    });
+}
+
+#[test]
+fn a_feed_keeps_no_process_from_ending() {
+    let mut desk = Desk::open();
+    let mut feed = Feed::open(&desk, "");
+    desk.signal(rustix::process::Signal::TERM);
+    assert!(desk.gate.wait().success());
+    let mut rest = String::new();
+    // Whether its end is clean or not is of no account.
+    let _ = feed.0.read_line(&mut rest);
+}

@@ -1,0 +1,21 @@
+//! The admin side over HTTP: the real program, asked as people, programs and strangers would.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, measures real time, and names what it skips"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod api;
+mod desk;
+mod door;
+mod health;
+mod live;
+mod schema;
+mod schemathesis;

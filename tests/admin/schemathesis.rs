@@ -1,0 +1,72 @@
+//! Schemathesis, which makes up questions from the description and holds the answers to it.
+//!
+//! `CRAWLGATE_PYTHON` names the Python that has it (see `.ci/clients`). Without it the test is named on stderr and passes;
+//! with `CRAWLGATE_REQUIRE_CLIENTS=1` it fails.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::desk::Desk;
+use crate::support::{Origin, RULES};
+
+/// Questions made up for each operation.
+const EXAMPLES: &str = "25";
+
+fn program() -> Option<PathBuf> {
+    let python = std::env::var_os("CRAWLGATE_PYTHON").map(PathBuf::from);
+    let beside = python.and_then(|python| Some(python.parent()?.join("schemathesis")));
+    beside.filter(|program| program.exists())
+}
+
+#[test]
+fn it_finds_nothing() {
+    let Some(program) = program() else {
+        let why = "schemathesis is not installed: see .ci/clients";
+        assert!(
+            std::env::var_os("CRAWLGATE_REQUIRE_CLIENTS").is_none(),
+            "{why}"
+        );
+        eprintln!("skipped: {why}");
+        return;
+    };
+    let origin = Origin::with_rules(RULES);
+    let mut desk = Desk::open();
+    desk.deny(&origin, "/private/a");
+    // From here on it asks for made-up URLs: nothing is to be reached by them.
+    desk.gate.reload(
+        |setup| {
+            setup.set("egress", "deny", "[\"0.0.0.0/0\", \"::/0\", \"*.example\"]");
+        },
+        "the configuration was read again",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(program)
+        .current_dir(folder.path())
+        .args([
+            "run",
+            &format!("http://{}/api/v1/openapi.json", desk.address),
+        ])
+        .args([
+            "--max-examples",
+            EXAMPLES,
+            "--seed",
+            "1",
+            "--request-timeout",
+            "30",
+        ])
+        // It does not end, as it should.
+        .args(["--exclude-path", "/decisions/live"])
+        // What a URL, a time or a pattern may be, a schema cannot tell: a question may fit it and make no sense.
+        .args(["--exclude-checks", "positive_data_acceptance"])
+        .args(["--no-color", "--generation-database", "none"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{said}\n{complained}\n{}",
+        desk.said()
+    );
+    assert_eq!(desk.get("/ready").status, 200);
+}

@@ -1,0 +1,113 @@
+//! The console in headless Chromium: `browser.mjs` looks at every page, in light and in dark, with script and without, and
+//! reviews a denial to its end.
+//!
+//! `CRAWLGATE_BROWSER` names the folder that has Playwright and axe-core, `CRAWLGATE_NODE` the Node that runs them (see
+//! `.ci/clients`), `CRAWLGATE_CHROMIUM` the browser, if it is not at its usual place. Without them the test is named on
+//! stderr and passes; with `CRAWLGATE_REQUIRE_CLIENTS=1` it fails. `CRAWLGATE_SCREENSHOTS` names a folder for pictures of
+//! the pages, such as `docs/screenshots`.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+use crate::support::{Origin, Reply};
+
+const ROBOTS: &str = "# The rules of this site\nUser-agent: *\nDisallow: /private\nAllow: /private/open\nCrawl-delay: 1\n\n\
+    User-agent: ExampleBot\nDisallow: /private/\nDisallow: /*.pdf$\n\nSitemap: https://site.example/sitemap.xml\n";
+
+fn modules() -> Option<PathBuf> {
+    let folder = env::var_os("CRAWLGATE_BROWSER").map(PathBuf::from)?;
+    folder
+        .join("node_modules/playwright-core")
+        .exists()
+        .then_some(folder)
+}
+
+fn chromium() -> Option<PathBuf> {
+    let named = env::var_os("CRAWLGATE_CHROMIUM").map(PathBuf::from);
+    let usual = [
+        "/usr/bin/chromium",
+        "/usr/bin/chromium-browser",
+        "/usr/bin/google-chrome",
+    ];
+    let usual = usual.iter().map(PathBuf::from);
+    named
+        .into_iter()
+        .chain(usual)
+        .find(|program| program.exists())
+}
+
+#[test]
+fn people_can_use_every_page() {
+    let (Some(modules), Some(chromium)) = (modules(), chromium()) else {
+        let why = "Chromium, Playwright and axe-core are not installed: see .ci/clients";
+        assert!(env::var_os("CRAWLGATE_REQUIRE_CLIENTS").is_none(), "{why}");
+        eprintln!("skipped: {why}");
+        return;
+    };
+    let origin = Origin::with_rules(ROBOTS);
+    let changing = Origin::http().on(
+        "/robots.txt",
+        [
+            Reply::ok("User-agent: *\nDisallow: /old\n"),
+            Reply::ok(ROBOTS),
+        ],
+    );
+    let dead = Origin::http().on("/robots.txt", [Reply::status(503, "not now")]);
+    let desk = Desk::open();
+    let id = desk.deny(&origin, "/private/diary");
+    desk.deny(&origin, "/private/letters?to=ada");
+    assert_eq!(desk.gate.get(&origin.url("/open/../private/x")).status, 403);
+    for path in ["/", "/open", "/private/open"] {
+        assert_eq!(desk.gate.get(&origin.url(path)).status, 200);
+    }
+    desk.deny(&changing, "/old");
+    assert_eq!(desk.gate.get(&dead.url("/x")).status, 403);
+    let screenshots = env::var_os("CRAWLGATE_SCREENSHOTS").map(|folder| {
+        // Tests run in the package's folder, the script elsewhere.
+        let folder = std::path::absolute(folder).unwrap();
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    });
+    let task = json!({
+        "console": format!("http://{}", desk.address),
+        "proxy": desk.gate.address.to_string(),
+        "decision": id,
+        "origin": origin.url("").trim_end_matches('/'),
+        "changing": changing.url("").trim_end_matches('/'),
+        "chromium": chromium,
+        "screenshots": screenshots,
+    });
+    let told = run(&modules, &task);
+
+    // What the script has seen, the other ends have seen, too.
+    assert_eq!(told["ok"], true, "{told:#}");
+    let seen = origin.seen_but_robots();
+    let allowed = seen
+        .iter()
+        .filter(|line| *line == "GET /private/diary")
+        .count();
+    assert_eq!(allowed, 1, "once, by the override that was added: {seen:?}");
+    let kept: Value = desk.api(&format!("/decisions/{id}"));
+    let text = kept.to_string();
+    assert!(text.contains("seen in the browser"), "{text}");
+}
+
+fn run(modules: &Path, task: &Value) -> Value {
+    let node = env::var_os("CRAWLGATE_NODE").unwrap_or_else(|| "node".into());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/console/browser.mjs");
+    let output = Command::new(node)
+        .arg(script)
+        .arg(modules)
+        .arg(task.to_string())
+        .output()
+        .expect("Node runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told = String::from_utf8_lossy(&output.stdout);
+    let last = told.lines().last().unwrap_or_default();
+    serde_json::from_str(last).unwrap_or_else(|why| panic!("{why}: {told}\n{said}"))
+}

@@ -1,0 +1,44 @@
+//! The host at which the proxy itself answers.
+
+use std::fs;
+
+use crate::desk::Desk;
+use crate::support::Wire;
+
+const HOST: &str = "self-test.crawlgate.invalid";
+
+#[test]
+fn whoever_comes_through_is_told_so_and_nothing_is_recorded() {
+    let desk = Desk::open();
+    let plain = desk.gate.get(&format!("http://{HOST}/whatever?x"));
+    assert_eq!(plain.status, 200, "{}", plain.text());
+    let text = plain.text();
+    assert!(
+        text.starts_with("You come through crawlgate, as "),
+        "{text}"
+    );
+    assert!(!text.contains("You trust"), "{text}");
+
+    let ca = desk.get("/ca.crt");
+    assert_eq!(ca.status, 200);
+    let ca = ca.text();
+    assert!(!ca.contains("PRIVATE"), "{ca}");
+    let file = fs::read_to_string(desk.gate.setup.dir().join("ca.crt")).unwrap();
+    assert_eq!(ca, file);
+    let mut tunnel = Wire::connect(desk.gate.address);
+    assert_eq!(tunnel.tunnel(&format!("{HOST}:443")).status, 200);
+    let inside = tunnel.tls(HOST, &ca).get_inside(HOST, "/");
+    assert_eq!(inside.status, 200);
+    assert!(
+        inside.text().contains("You trust its CA"),
+        "{}",
+        inside.text()
+    );
+
+    // What comes after is recorded, so what came before would be there.
+    let origin = crate::support::Origin::with_rules("User-agent: *\nDisallow: /\n");
+    desk.deny(&origin, "/x");
+    let records = fs::read_to_string(desk.gate.setup.dir().join("decisions.jsonl")).unwrap();
+    assert!(!records.contains(HOST), "{records}");
+    assert_eq!(records.lines().count(), 1, "{records}");
+}

@@ -1,0 +1,112 @@
+//! A gate whose decision service can be asked.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+
+use crate::support::{Gate, Response, Setup, Wire, eventually};
+
+/// The gate, and where it is asked.
+pub(crate) struct Desk {
+    pub(crate) gate: Gate,
+    pub(crate) address: SocketAddr,
+}
+
+impl Desk {
+    #[track_caller]
+    pub(crate) fn open() -> Desk {
+        Desk::with(|_| ())
+    }
+
+    #[track_caller]
+    pub(crate) fn with(configure: impl FnOnce(&mut Setup)) -> Desk {
+        let gate = Gate::with(|setup| {
+            setup.set("admin", "address", "\"127.0.0.1:0\"");
+            configure(setup);
+        });
+        Desk::of(gate)
+    }
+
+    /// With a configuration of the test's own.
+    #[track_caller]
+    pub(crate) fn started(setup: Setup, configuration: &str) -> Desk {
+        let command = setup.command("serve");
+        std::fs::write(setup.dir().join("config.toml"), configuration).unwrap();
+        Desk::of(Gate::spawn(setup, command))
+    }
+
+    fn of(gate: Gate) -> Desk {
+        let address = eventually("the gate to say where it is asked", || {
+            let said = gate.said();
+            let (_, rest) = said.split_once("console: http://")?;
+            rest.split_once('/')?.0.parse().ok()
+        });
+        Desk { gate, address }
+    }
+
+    /// Asks in these octets, on a connection of their own.
+    #[track_caller]
+    pub(crate) fn say(&self, request: &str) -> Response {
+        Wire::connect(self.address).exchange(request)
+    }
+
+    /// `GET /decide?url=…` and what else there is to say.
+    #[track_caller]
+    pub(crate) fn decide(&self, url: &str, more: &str) -> Response {
+        self.say(&format!(
+            "GET /decide?url={}{more} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            encoded(url)
+        ))
+    }
+
+    /// Asserts that an answer is a decision with this status and reason, the same in its fields, its document and its
+    /// only record, which is returned.
+    #[track_caller]
+    pub(crate) fn decided(&self, answer: &Response, status: u16, reason: &str) -> Value {
+        assert_eq!(answer.status, status, "{answer:?}\n{}", self.gate.said());
+        let document = answer.problem();
+        let id = document["id"].as_str().expect("an id").to_owned();
+        for (field, member) in [
+            ("x-crawlgate-verdict", "verdict"),
+            ("x-crawlgate-reason", "reason"),
+            ("x-crawlgate-decision", "id"),
+        ] {
+            let value = answer.field(field);
+            assert_eq!(value.as_deref(), document[member].as_str(), "{answer:?}");
+        }
+        assert_eq!(document["reason"], reason, "{document}");
+        let record = self.gate.record(&id, |record| record["id"] == id);
+        for member in ["verdict", "reason", "mode"] {
+            assert_eq!(document[member], record[member], "{document} {record}");
+        }
+        for (ours, theirs) in [
+            ("rule", "/rule/text"),
+            ("line", "/rule/line"),
+            ("group", "/rule/group"),
+            ("sha256", "/robots/sha256"),
+        ] {
+            let theirs = record.pointer(theirs).unwrap_or(&Value::Null);
+            assert_eq!(&document[ours], theirs, "{ours}: {document} {record}");
+        }
+        assert_eq!(
+            (&record["via"], &record["status"], &record["upstream"]),
+            (&"decide".into(), &status.into(), &Value::Null),
+            "{record}"
+        );
+        let same = self.gate.records();
+        let same = same.iter().filter(|record| record["id"] == id.as_str());
+        assert_eq!(same.count(), 1, "recorded twice");
+        record
+    }
+}
+
+/// A text as the value of a parameter.
+pub(crate) fn encoded(text: &str) -> String {
+    let plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~".contains(&octet);
+    text.bytes()
+        .map(|octet| match plain(octet) {
+            true => char::from(octet).to_string(),
+            false => format!("%{octet:02X}"),
+        })
+        .collect()
+}

@@ -1,0 +1,230 @@
+//! `crawlgate squid-helper` by Squid's protocol: lines in, lines out.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use crate::desk::Desk;
+use crate::support::{Latch, Origin, RULES, Reply, program};
+
+struct Helper {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Helper {
+    fn start(desk: &Desk, words: &[&str]) -> Helper {
+        let mut child = Command::new(program())
+            .args(["squid-helper", "--url", &format!("http://{}", desk.address)])
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Helper {
+            input: child.stdin.take(),
+            output: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        }
+    }
+
+    fn say(&mut self, line: &str) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(line.as_bytes()).unwrap();
+        input.write_all(b"\n").unwrap();
+    }
+
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line
+    }
+
+    #[track_caller]
+    fn ask(&mut self, line: &str) -> String {
+        self.say(line);
+        self.hear()
+    }
+
+    /// Closes its input and waits for its end.
+    fn end(mut self) -> (Option<i32>, String) {
+        self.input = None;
+        let mut rest = String::new();
+        while self.output.read_line(&mut rest).unwrap() > 0 {}
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+#[test]
+fn each_line_gets_its_answer() {
+    let desk = Desk::open();
+    let origin = Origin::with_rules(RULES);
+    let bound = Origin::https().robots(RULES);
+    let mut helper = Helper::start(&desk, &[]);
+    for (name, line, answer) in [
+        (
+            "allowed",
+            format!("0 {} TestBot/1.0 -", origin.url("/open")),
+            "0 OK tag=\"robots_allow\" log=\"",
+        ),
+        (
+            "denied",
+            format!("1 {} \"TestBot/1.0 (x)\" -", origin.url("/private")),
+            "1 ERR message=\"The robots.txt of http://site.test",
+        ),
+        (
+            "encoded",
+            format!("2 {} - -", origin.url("/%70rivate")),
+            "2 ERR message=\"The robots.txt of ",
+        ),
+        (
+            "a tunnel",
+            format!("3 {} TestBot/1.0 -", bound.authority()),
+            "3 ERR message=\"https://site.test",
+        ),
+        (
+            "no URL",
+            "4 - - -".to_owned(),
+            "4 BH message=\"the line does not hold a URL",
+        ),
+        (
+            "no channel",
+            "what is this".to_owned(),
+            "BH message=\"the line begins with no channel",
+        ),
+        (
+            "a URL that is none",
+            "5 http:// A -".to_owned(),
+            "5 ERR message=\"The request target cannot be read",
+        ),
+    ] {
+        let heard = helper.ask(&line);
+        assert!(heard.starts_with(answer), "{name}: {heard}");
+        if heard.contains("tag=\"robots_disallow\"") {
+            let (_, id) = heard.trim_end().rsplit_once("log=\"").unwrap();
+            let id = id.trim_end_matches('"');
+            let record = desk.gate.record(name, |record| record["id"] == id);
+            assert_eq!(record["via"], "decide");
+        }
+    }
+    let (code, rest) = helper.end();
+    assert_eq!((code, rest.as_str()), (Some(0), ""));
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+}
+
+#[test]
+fn a_question_that_waits_holds_up_no_other() {
+    let latch = Latch::new();
+    let desk = Desk::open();
+    let rules = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}",
+        RULES.len()
+    );
+    let slow = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(rules)]);
+    let fast = Origin::with_rules(RULES);
+    let mut helper = Helper::start(&desk, &["--concurrency", "3"]);
+    helper.say(&format!("0 {} A -", slow.url("/open")));
+    helper.say(&format!("1 {} A -", slow.url("/private")));
+    latch.arrivals(1);
+    for _ in 0..50 {
+        let heard = helper.ask(&format!("2 {} A -", fast.url("/open")));
+        assert!(heard.starts_with("2 OK "), "{heard}");
+    }
+    latch.open();
+    let mut late = [helper.hear(), helper.hear()];
+    late.sort();
+    assert!(
+        late[0].starts_with("0 OK ") && late[1].starts_with("1 ERR "),
+        "{late:?}"
+    );
+    assert_eq!(helper.end().0, Some(0));
+}
+
+#[test]
+fn what_is_asked_before_the_end_is_answered_before_the_end() {
+    let desk = Desk::open();
+    let origin = Origin::with_rules(RULES);
+    let mut helper = Helper::start(&desk, &["--concurrency", "0"]);
+    for path in ["/open", "/private", "/private/open"] {
+        helper.say(&format!("{} TestBot/1.0 -", origin.url(path)));
+    }
+    let (code, answers) = helper.end();
+    let words: Vec<_> = answers
+        .lines()
+        .map(|line| line.split(' ').next().unwrap())
+        .collect();
+    assert_eq!(
+        (code, words),
+        (Some(0), vec!["OK", "ERR", "OK"]),
+        "in order, without channels"
+    );
+}
+
+#[test]
+fn while_the_instance_is_away_nothing_is_allowed() {
+    let desk = Desk::open();
+    let origin = Origin::with_rules(RULES);
+    let line = format!("7 {} TestBot/1.0 -", origin.url("/open"));
+    let mut helper = Helper::start(&desk, &[]);
+    assert!(helper.ask(&line).starts_with("7 OK "));
+    let address = desk.address;
+    drop(desk);
+    for _ in 0..3 {
+        let heard = helper.ask(&line);
+        assert!(
+            heard.starts_with("7 BH message=\"http://127.0.0.1:"),
+            "{heard}"
+        );
+    }
+    let desk = Desk::with(|setup| {
+        setup.set("admin", "address", &format!("\"{address}\""));
+    });
+    let heard = helper.ask(&line);
+    assert!(heard.starts_with("7 OK "), "{heard}");
+    drop(desk);
+    assert_eq!(helper.end().0, Some(0));
+}
+
+#[test]
+fn the_token_is_shown_and_asked_for() {
+    let desk = Desk::with(|setup| {
+        setup.set("admin", "token_file", "\"admin.token\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    let line = format!("0 {} TestBot/1.0 -", origin.url("/open"));
+    let heard = Helper::start(&desk, &[]).ask(&line);
+    assert!(
+        heard.starts_with("0 BH ") && heard.contains("--token-file"),
+        "{heard}"
+    );
+    let token = desk.gate.setup.dir().join("admin.token");
+    assert!(!fs::read_to_string(&token).unwrap().trim().is_empty());
+    let mut helper = Helper::start(&desk, &["--token-file", token.to_str().unwrap()]);
+    assert!(helper.ask(&line).starts_with("0 OK "));
+    assert_eq!(helper.end().0, Some(0));
+}
+
+#[test]
+fn what_cannot_work_is_said_at_once() {
+    for (name, words, said) in [
+        ("no http", ["--url", "https://127.0.0.1:8119"], "--url"),
+        (
+            "no token",
+            ["--token-file", "/nonexistent/token"],
+            "--token-file /nonexistent/token: ",
+        ),
+        ("no time", ["--timeout", "soon"], "60s"),
+    ] {
+        let output = Command::new(program())
+            .arg("squid-helper")
+            .args(words)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(errors.contains(said), "{name}: {errors}");
+    }
+}

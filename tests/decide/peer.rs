@@ -1,0 +1,130 @@
+//! Real proxies beside the gate: found, started on a free port, and ended with their test.
+
+use std::fs;
+use std::io::Read as _;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Response, Wire, eventually};
+
+/// The program to run, if it is there.
+pub(crate) fn program(name: &str) -> Option<String> {
+    let variable = format!("CRAWLGATE_{}", name.to_uppercase());
+    let chosen = std::env::var(variable).ok();
+    let candidates = chosen.map_or_else(
+        || vec![name.to_owned(), format!("/usr/sbin/{name}")],
+        |chosen| vec![chosen],
+    );
+    let works = |program: &&String| {
+        let output = Command::new(program).arg("-v").output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let found = candidates.iter().find(works).cloned();
+    if found.is_none() {
+        let required = std::env::var("CRAWLGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
+        assert!(!required, "{name} is missing ({candidates:?})");
+        eprintln!("skipped: {name} is missing ({candidates:?})");
+    }
+    found
+}
+
+/// A proxy that listens.
+pub(crate) struct Peer {
+    child: Child,
+    address: SocketAddr,
+    dir: tempfile::TempDir,
+}
+
+impl Peer {
+    /// Starts a proxy with the file that `configure` writes for a port and a directory.
+    #[track_caller]
+    pub(crate) fn start(
+        program: &str,
+        arguments: &[&str],
+        configure: impl Fn(u16, &Path) -> String,
+    ) -> Peer {
+        // A port that is free now may be another's in a moment.
+        for _ in 0..5 {
+            let dir = tempfile::tempdir().unwrap();
+            // Squid changes its user when root starts it.
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+            let port = TcpListener::bind("127.0.0.1:0")
+                .unwrap()
+                .local_addr()
+                .unwrap()
+                .port();
+            let file = dir.path().join("proxy.conf");
+            fs::write(&file, configure(port, dir.path())).unwrap();
+            let log = fs::File::create(dir.path().join("stderr")).unwrap();
+            let child = Command::new(program)
+                .args(arguments)
+                .arg(&file)
+                .current_dir(dir.path())
+                .stdin(Stdio::null())
+                .stdout(log.try_clone().unwrap())
+                .stderr(log)
+                .spawn()
+                .unwrap();
+            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            let mut peer = Peer {
+                child,
+                address,
+                dir,
+            };
+            let is_up = eventually(&format!("{program} to listen"), || {
+                match peer.child.try_wait().unwrap() {
+                    Some(_) => Some(false),
+                    None => TcpStream::connect(address).is_ok().then_some(true),
+                }
+            });
+            if is_up {
+                return peer;
+            }
+            eprintln!("{program} ended at once: {}", peer.said());
+        }
+        panic!("{program} does not start");
+    }
+
+    /// What it has said.
+    pub(crate) fn said(&self) -> String {
+        let mut said = String::new();
+        if let Ok(mut file) = fs::File::open(self.dir.path().join("stderr")) {
+            drop(file.read_to_string(&mut said));
+        }
+        said
+    }
+
+    /// A request in absolute-form through it.
+    #[track_caller]
+    pub(crate) fn request(&self, method: &str, url: &str, fields: &str) -> Response {
+        let authority = url.split('/').nth(2).unwrap();
+        let mut wire = Wire::connect(self.address);
+        wire.exchange(format!(
+            "{method} {url} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n{fields}\r\n"
+        ))
+    }
+
+    /// A CONNECT through it, and the connection it was asked on.
+    #[track_caller]
+    pub(crate) fn tunnel(&self, authority: &str) -> (Response, Wire) {
+        let mut wire = Wire::connect(self.address);
+        (wire.tunnel(authority), wire)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if let Some(id) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // In good order: its workers and helpers end with it.
+            let _ = kill_process(id, Signal::TERM);
+        }
+        drop(self.child.wait());
+        if std::thread::panicking() {
+            eprintln!("--- the other proxy ---\n{}", self.said());
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! `GET /decide`: each verdict, recorded as a request's would be, and nothing sent but what robots.txt takes.
+
+use std::{fs, thread};
+
+use serde_json::json;
+
+use crate::desk::Desk;
+use crate::support::{Latch, Origin, RULES, Reply, Setup, Wire};
+
+const AGENT: &str = "&agent=TestBot/1.0";
+
+#[test]
+fn each_verdict_is_told_recorded_and_can_be_proven() {
+    let desk = Desk::open();
+    let site = Origin::with_rules(RULES);
+    let tls = Origin::https().robots(RULES);
+    let none = Origin::http().on("/robots.txt", [Reply::status(404, "")]);
+    let down = Origin::http().on("/robots.txt", [Reply::status(500, "")]);
+    for (name, url, status, reason) in [
+        ("an allowed page", site.url("/open"), 200, "robots_allow"),
+        (
+            "a page that a rule allows",
+            site.url("/private/open"),
+            200,
+            "robots_allow",
+        ),
+        (
+            "a disallowed page",
+            site.url("/private/x?y=1"),
+            403,
+            "robots_disallow",
+        ),
+        (
+            "one in another spelling",
+            site.url("/%70rivate"),
+            403,
+            "robots_disallow",
+        ),
+        (
+            "one behind a dot segment",
+            site.url("/a/../private"),
+            403,
+            "path_guard",
+        ),
+        (
+            "robots.txt itself",
+            site.url("/robots.txt"),
+            200,
+            "robots_txt",
+        ),
+        (
+            "a disallowed page over TLS",
+            tls.url("/private"),
+            403,
+            "robots_disallow",
+        ),
+        (
+            "an allowed page over TLS",
+            tls.url("/"),
+            200,
+            "robots_allow",
+        ),
+        (
+            "an origin without robots.txt",
+            none.url("/private"),
+            200,
+            "robots_unavailable",
+        ),
+        (
+            "an origin that is down",
+            down.url("/"),
+            403,
+            "robots_unreachable",
+        ),
+        (
+            "an address behind a wall",
+            "http://169.254.169.254/x".to_owned(),
+            403,
+            "address_prohibited",
+        ),
+        (
+            "a URL that is none",
+            "nonsense".to_owned(),
+            400,
+            "bad_request",
+        ),
+        ("no absolute URL", "/private".to_owned(), 400, "bad_request"),
+        (
+            "a URL with a fragment",
+            site.url("/open#/private"),
+            400,
+            "bad_request",
+        ),
+        ("a URL with a space", site.url("/a b"), 400, "bad_request"),
+        (
+            "another scheme",
+            "ftp://site.test/".to_owned(),
+            501,
+            "bad_request",
+        ),
+    ] {
+        let answer = desk.decide(&url, AGENT);
+        let record = desk.decided(&answer, status, reason);
+        assert_eq!(record["url"], json!(url), "{name}");
+        assert_eq!(record["agent"]["chain"], json!(["TestBot"]), "{name}");
+        if reason == "robots_disallow" {
+            let document = answer.problem();
+            assert!(
+                document["age_s"].is_u64() && document["robots_url"].is_string(),
+                "{document}"
+            );
+            assert_eq!(
+                answer.field("content-type").as_deref(),
+                Some("application/problem+json")
+            );
+        }
+    }
+    for origin in [&site, &tls] {
+        assert_eq!(origin.seen_but_robots(), [""; 0]);
+        assert_eq!(origin.robots_fetches(), 1);
+    }
+    let (code, said, errors) = desk.gate.beside("audit", &["verify", "--all"]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+}
+
+#[test]
+fn what_is_no_question_is_not_answered_and_leaves_no_record() {
+    let desk = Desk::open();
+    let origin = Origin::with_rules(RULES);
+    let url = origin.url("/open");
+    for (name, query) in [
+        ("no URL", "agent=A".to_owned()),
+        ("nothing", String::new()),
+        ("a URL that fell apart", format!("url={url}?a=1&b=2")),
+        ("two URLs", format!("url={url}&url={url}")),
+        ("half an octet", format!("url={url}%2")),
+    ] {
+        let request = format!("GET /decide?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let answer = desk.say(&request);
+        assert_eq!(answer.status, 400, "{name}: {answer:?}");
+        assert_eq!(answer.field("x-crawlgate-verdict"), None, "{name}");
+    }
+    let posted = desk.say(&format!(
+        "POST /decide?url={url} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
+    ));
+    assert_eq!(posted.status, 405, "{posted:?}");
+    assert_eq!(desk.gate.records().len(), 0);
+    assert_eq!(origin.seen().len(), 0);
+}
+
+#[test]
+fn the_agent_chooses_the_group() {
+    let desk = Desk::open();
+    let origin = Origin::with_rules(
+        "User-agent: *\nDisallow: /a\n\nUser-agent: news\nDisallow: /b\n\nUser-agent: news-image\nDisallow: /c\n",
+    );
+    for (name, agent, denied) in [
+        ("nobody", "", "/a"),
+        ("an empty one", "&agent=", "/a"),
+        (
+            "a User-Agent",
+            "&agent=Mozilla/5.0+%28compatible%3B+News/2.0%29",
+            "/b",
+        ),
+        ("a product token", "&agent=news", "/b"),
+        (
+            "a chain, most specific first",
+            "&agent=News-Image%20News",
+            "/c",
+        ),
+    ] {
+        for path in ["/a", "/b", "/c"] {
+            let answer = desk.decide(&origin.url(path), agent);
+            let expected = if path == denied { 403 } else { 200 };
+            assert_eq!(answer.status, expected, "{name} {path}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn a_client_is_judged_as_itself() {
+    let mut setup = Setup::new();
+    setup.set("admin", "address", "\"127.0.0.1:0\"");
+    let mut text = fs::read_to_string(setup.write()).unwrap();
+    text.push_str("\n[[client]]\nname = \"news\"\nnetworks = [\"192.0.2.0/24\"]\nproduct_tokens = [\"NewsBot\"]\n");
+    let desk = Desk::started(setup, &text);
+    let origin = Origin::with_rules("User-agent: newsbot\nDisallow: /news\n");
+    let url = origin.url("/news");
+    desk.decided(&desk.decide(&url, AGENT), 200, "no_rules");
+    let record = desk.decided(
+        &desk.decide(&url, &format!("{AGENT}&client=news")),
+        403,
+        "robots_disallow",
+    );
+    assert_eq!(record["client"]["name"], "news");
+    let asked = |path: &str| {
+        desk.say(&format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Original-URL: {url}\r\nUser-Agent: NewsBot/1\r\n\r\n"
+        ))
+    };
+    desk.decided(&asked("/auth?client=news"), 403, "robots_disallow");
+    for (name, answer, status) in [
+        ("a stranger", desk.decide(&url, "&client=sports"), 400),
+        ("a stranger of nginx's", asked("/auth?client=sports"), 403),
+        ("another word", asked("/auth?for=news"), 403),
+    ] {
+        assert_eq!(answer.status, status, "{name}: {answer:?}");
+        assert_eq!(answer.field("x-crawlgate-verdict"), None, "{name}");
+    }
+}
+
+#[test]
+fn head_is_answered_alike_without_a_body() {
+    let desk = Desk::open();
+    let origin = Origin::with_rules(RULES);
+    for (path, status, verdict) in [("/open", 200, "allow"), ("/private", 403, "deny")] {
+        let url = origin.url(path);
+        let answer = desk.say(&format!(
+            "HEAD /decide?url={url} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        ));
+        assert_eq!(
+            (answer.status, answer.body.len()),
+            (status, 0),
+            "{answer:?}"
+        );
+        assert_eq!(
+            answer.field("x-crawlgate-verdict").as_deref(),
+            Some(verdict)
+        );
+        let record = desk.gate.record_of(&url);
+        assert_eq!(
+            record["method"], "GET",
+            "the method is the request's, not the question's"
+        );
+        assert_eq!(
+            record["id"].as_str(),
+            answer.field("x-crawlgate-decision").as_deref()
+        );
+    }
+}
+
+#[test]
+fn all_who_ask_at_once_wait_for_one_fetch() {
+    let latch = Latch::new();
+    let desk = Desk::open();
+    let rules = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}",
+        RULES.len()
+    );
+    let origin = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(rules)]);
+    let url = origin.url("/private");
+    let asked: Vec<_> = (0..8)
+        .map(|_| {
+            let (address, url) = (desk.address, url.clone());
+            thread::spawn(move || {
+                let request = format!("GET /decide?url={url} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+                Wire::connect(address).exchange(request).status
+            })
+        })
+        .collect();
+    latch.arrivals(1);
+    latch.open();
+    for answer in asked {
+        assert_eq!(answer.join().unwrap(), 403);
+    }
+    assert_eq!(origin.robots_fetches(), 1);
+    desk.gate.wait_records(8);
+}
+
+#[test]
+fn a_robots_txt_that_does_not_come_in_time_defers() {
+    let latch = Latch::new();
+    let desk = Desk::with(|setup| {
+        setup.set("robots", "hold", "\"50ms\"");
+    });
+    let origin = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch)]);
+    let answer = desk.decide(&origin.url("/"), AGENT);
+    desk.decided(&answer, 503, "robots_pending");
+    assert!(answer.field("retry-after").is_some(), "{answer:?}");
+    latch.open();
+}
+
+#[test]
+fn a_turn_is_taken_only_where_it_is_asked_for() {
+    let desk = Desk::with(|setup| {
+        setup
+            .set("pace", "requests_per_second", "0.001")
+            .set("pace", "max_hold", "\"0s\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    let url = origin.url("/open");
+    for _ in 0..3 {
+        desk.decided(&desk.decide(&url, AGENT), 200, "robots_allow");
+    }
+    let mut refused = None;
+    for _ in 0..3 {
+        let answer = desk.decide(&url, &format!("{AGENT}&pace=true"));
+        if answer.status != 200 {
+            refused = Some(answer);
+            break;
+        }
+    }
+    let refused = refused.expect("turns without end");
+    desk.decided(&refused, 429, "paced");
+    assert!(refused.field("retry-after").is_some(), "{refused:?}");
+    desk.decided(&desk.decide(&url, AGENT), 200, "robots_allow");
+}
+
+#[test]
+fn a_tunnel_is_advised_where_nothing_is_disallowed() {
+    let desk = Desk::open();
+    let free = Origin::https().robots("User-agent: *\nDisallow:\n");
+    let bound = Origin::https().robots(RULES);
+    for (name, url, status, reason) in [
+        ("nothing is disallowed", free.authority(), 200, "no_rules"),
+        ("something is", bound.authority(), 403, "opaque_tunnel"),
+        ("as a URL", bound.url("/open"), 403, "opaque_tunnel"),
+        ("no port", "site.test".to_owned(), 400, "bad_request"),
+        (
+            "a wall",
+            "169.254.169.254:443".to_owned(),
+            403,
+            "address_prohibited",
+        ),
+    ] {
+        let answer = desk.decide(&url, &format!("{AGENT}&tunnel=true&method=CONNECT"));
+        let record = desk.decided(&answer, status, reason);
+        assert_eq!(
+            record["opaque"],
+            reason != "bad_request",
+            "{name}: {record}"
+        );
+        assert_eq!(record["method"], "CONNECT");
+    }
+    let (code, said, errors) = desk.gate.beside("audit", &["verify", "--all"]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+}
+
+#[test]
+fn report_mode_lets_go_out_what_it_would_have_denied() {
+    let desk = Desk::with(|setup| {
+        setup.set("policy", "mode", "\"report\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    let answer = desk.decide(&origin.url("/private"), AGENT);
+    let record = desk.decided(&answer, 200, "robots_disallow");
+    assert_eq!(
+        (&record["mode"], &record["verdict"]),
+        (&json!("report"), &json!("deny"))
+    );
+    assert_eq!(answer.problem()["rule"], "Disallow: /private");
+}
+
+#[test]
+fn what_a_person_asserted_holds_and_lifts_no_wall() {
+    let desk = Desk::with(|setup| {
+        // A name that leads behind a wall: nobody looks it up for a robots.txt, so it is looked up for the advice.
+        setup.set("upstream.hosts", "\"bank.test\"", "\"169.254.169.254\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    for (site, pattern, action) in [
+        (origin.url(""), "/private", "allow"),
+        (origin.url(""), "/open", "deny"),
+        ("http://bank.test".to_owned(), "/", "allow"),
+    ] {
+        let words = [
+            "add", &site, pattern, action, "--until", "1d", "--by", "Ada", "--reason", "a letter",
+        ];
+        let (code, said, errors) = desk.gate.beside("override", &words);
+        assert_eq!(code, Some(0), "{said}{errors}");
+    }
+    for (url, status, reason) in [
+        (origin.url("/private"), 200, "operator_allow"),
+        (origin.url("/open"), 403, "operator_deny"),
+        ("http://bank.test/x".to_owned(), 403, "address_prohibited"),
+        (
+            "http://bank.test/robots.txt".to_owned(),
+            403,
+            "address_prohibited",
+        ),
+    ] {
+        desk.decided(&desk.decide(&url, AGENT), status, reason);
+    }
+    assert_eq!(origin.seen().len(), 0);
+}
+
+#[test]
+fn nothing_is_answered_that_cannot_be_recorded() {
+    let desk = Desk::with(|setup| {
+        setup
+            .set("log", "file", "\"/dev/full\"")
+            .set("log", "decisions", "\"denied\"")
+            .set("audit", "durability", "\"strict\"")
+            .set("store", "path", "\"\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    for path in ["/private", "/open"] {
+        let answer = desk.decide(&origin.url(path), AGENT);
+        assert_eq!(answer.status, 503, "{path}: {answer:?}");
+        assert_eq!(answer.problem()["reason"], "log_failed", "{answer:?}");
+        assert_eq!(
+            answer.field("x-crawlgate-verdict").as_deref(),
+            Some("defer")
+        );
+    }
+}

@@ -1,0 +1,361 @@
+//! `GET /metrics`: what is counted is what happened, in formats that others' parsers take, under names that the
+//! dashboard and the alerts in `docs/` know.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+
+use crate::support::{Gate, Origin, RULES, Reply, Response, Wire, eventually};
+
+/// A gate with an admin side.
+fn watched(configure: impl FnOnce(&mut crate::support::Setup)) -> Gate {
+    Gate::with(|setup| {
+        setup.set("admin", "address", "\"127.0.0.1:0\"");
+        configure(setup);
+    })
+}
+
+/// Asks its admin side.
+fn scrape(gate: &Gate, accept: &str) -> Response {
+    let said = gate.said();
+    let (_, rest) = said.split_once("console: http://").unwrap();
+    let (address, _) = rest.split_once('/').unwrap();
+    let address: SocketAddr = address.parse().unwrap();
+    let mut wire = Wire::connect(address);
+    wire.exchange(format!(
+        "GET /metrics HTTP/1.1\r\nHost: {address}\r\n{accept}\r\n"
+    ))
+}
+
+/// What one sample says.
+type Samples = BTreeMap<String, f64>;
+
+/// Reads Prometheus text 0.0.4, strictly: each family has its HELP and TYPE once and in that order, before its samples, and
+/// no sample comes twice or stands apart from its family.
+#[track_caller]
+fn read(text: &str) -> Samples {
+    let (mut samples, mut families) = (Samples::new(), BTreeSet::new());
+    let (mut helped, mut family, mut kind) = ("", "", "");
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            helped = rest.split_once(' ').expect(line).0;
+            assert!(families.insert(helped), "twice: {line}");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            (family, kind) = rest.split_once(' ').expect(line);
+            assert_eq!(family, helped, "{line}");
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert_eq!(kind == "counter", family.ends_with("_total"), "{line}");
+        } else {
+            let (series, value) = line.rsplit_once(' ').expect(line);
+            let name = series.split('{').next().unwrap();
+            let suffixes: &[&str] = match kind {
+                "histogram" => &["_bucket", "_sum", "_count"],
+                _ => &[""],
+            };
+            let suffix = name.strip_prefix(family).expect(line);
+            assert!(suffixes.contains(&suffix), "{line}");
+            assert!(!line.contains('#'), "{line}");
+            let value = value.parse().expect(line);
+            assert!(samples.insert(series.to_owned(), value).is_none(), "{line}");
+        }
+    }
+    samples
+}
+
+#[track_caller]
+fn samples(gate: &Gate) -> Samples {
+    let response = scrape(gate, "");
+    assert_eq!(response.status, 200, "{}", response.text());
+    assert_eq!(
+        response.field("content-type").as_deref(),
+        Some("text/plain; version=0.0.4; charset=utf-8")
+    );
+    read(&response.text())
+}
+
+/// Waits until a series has a value.
+#[track_caller]
+fn wait(gate: &Gate, series: &str, value: f64) {
+    eventually(&format!("{series} to be {value}"), || {
+        (samples(gate).get(series) == Some(&value)).then_some(())
+    });
+}
+
+fn decisions(verdict: &str, reason: &str) -> String {
+    format!(
+        "crawlgate_decisions_total{{verdict=\"{verdict}\",reason=\"{reason}\",mode=\"enforce\"}}"
+    )
+}
+
+/// Some traffic of each kind.
+fn busy() -> (Gate, Origin, Origin) {
+    let gate = watched(|_| ());
+    let http = Origin::with_rules(RULES).on("/page", [Reply::ok("twelve bytes")]);
+    let https = Origin::https().robots(RULES).on("/page", [Reply::ok("x")]);
+    gate.get(&http.url("/page")).is_origins(200, "twelve bytes");
+    gate.denied(&gate.get(&http.url("/private/x")));
+    gate.get(&https.url_as("site.test", "/page"))
+        .is_origins(200, "x");
+    (gate, http, https)
+}
+
+#[test]
+fn what_is_counted_is_what_happened() {
+    let (gate, _http, _https) = busy();
+    wait(&gate, &decisions("allow", "robots_allow"), 2.0);
+    let samples = samples(&gate);
+    let denied = gate.get("http://site.test:1/robots.txt").text().len();
+    assert!(denied > 0);
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        (decisions("deny", "robots_disallow"), 1.0),
+        (decisions("deny", "path_guard"), 0.0),
+        ("crawlgate_robots_fetches_total{result=\"successful\"}".to_owned(), 2.0),
+        ("crawlgate_robots_fetches_total{result=\"unreachable\"}".to_owned(), 0.0),
+        ("crawlgate_robots_fetch_duration_seconds_count".to_owned(), 2.0),
+        ("crawlgate_origins{state=\"successful\"}".to_owned(), 2.0),
+        ("crawlgate_origins{state=\"never_fetched\"}".to_owned(), 0.0),
+        // A page that is allowed leaves, what is denied does not; a robots.txt is no page.
+        ("crawlgate_added_latency_seconds_count".to_owned(), 2.0),
+        ("crawlgate_held_requests".to_owned(), 0.0),
+        ("crawlgate_downstream_handshakes_total{result=\"done\"}".to_owned(), 1.0),
+        ("crawlgate_upstream_handshakes_total{result=\"done\"}".to_owned(), 1.0),
+        ("crawlgate_upstream_handshakes_total{result=\"distrusted\"}".to_owned(), 0.0),
+        ("crawlgate_leaves_minted_total".to_owned(), 1.0),
+        ("crawlgate_upstream_connections_opened_total".to_owned(), 2.0),
+        ("crawlgate_store_failing".to_owned(), 0.0),
+        ("crawlgate_records_lost_total".to_owned(), 0.0),
+        ("crawlgate_ready".to_owned(), 1.0),
+        ("crawlgate_bytes_total{direction=\"upstream\"}".to_owned(), 0.0),
+    ];
+    for (series, value) in cases {
+        assert_eq!(samples.get(&series), Some(&value), "{series}");
+    }
+    // Requests were held for two files, whatever else they waited for.
+    assert!(samples["crawlgate_hold_seconds_count"] >= 2.0);
+    assert!(samples["crawlgate_hold_seconds_sum"] > 0.0);
+    assert!(samples["crawlgate_bytes_total{direction=\"downstream\"}"] > 13.0);
+    assert!(samples["crawlgate_store_write_duration_seconds_count"] >= 1.0);
+    assert!(samples["crawlgate_added_latency_seconds_sum"] < 1.0);
+    assert!(samples["crawlgate_cache_bytes"] > 0.0);
+    assert!(samples["process_resident_memory_bytes"] > 1e6);
+    assert!(samples["process_open_fds"] > 3.0);
+    assert!(samples["crawlgate_ca_not_after_seconds"] > samples["process_start_time_seconds"]);
+}
+
+#[test]
+fn what_is_open_is_counted_until_it_closes() {
+    let gate = watched(|_| ());
+    let origin = Origin::with_rules(RULES).on("/page", [Reply::ok("a page")]);
+    let mut wire = gate.connect();
+    wire.get(&origin.url("/page")).is_origins(200, "a page");
+    wait(&gate, "crawlgate_downstream_connections", 1.0);
+    wait(&gate, "crawlgate_upstream_connections{state=\"idle\"}", 1.0);
+    wait(&gate, "crawlgate_upstream_connections{state=\"busy\"}", 0.0);
+    drop(wire);
+    wait(&gate, "crawlgate_downstream_connections", 0.0);
+    drop(origin);
+    wait(&gate, "crawlgate_upstream_connections{state=\"busy\"}", 0.0);
+}
+
+#[test]
+fn a_request_is_held_while_its_robots_txt_is_fetched_and_that_is_not_added_latency() {
+    let latch = crate::support::Latch::new();
+    let gate = watched(|_| ());
+    let slow = Reply::silent()
+        .wait(&latch)
+        .send("HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n");
+    let origin = Origin::http()
+        .on("/robots.txt", [slow])
+        .on("/page", [Reply::ok("a page")]);
+    let mut wire = gate.connect();
+    wire.send(format!(
+        "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n",
+        origin.url("/page"),
+        origin.authority()
+    ));
+    latch.arrivals(1);
+    wait(&gate, "crawlgate_held_requests", 1.0);
+    // A hold that can be told from everything else.
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    latch.open();
+    wire.response("GET").is_origins(200, "a page");
+    wait(&gate, "crawlgate_held_requests", 0.0);
+    let samples = samples(&gate);
+    assert!(samples["crawlgate_hold_seconds_sum"] >= 0.6);
+    assert_eq!(samples["crawlgate_added_latency_seconds_count"], 1.0);
+    assert!(
+        samples["crawlgate_added_latency_seconds_sum"] < 0.5,
+        "{}",
+        samples["crawlgate_added_latency_seconds_sum"]
+    );
+}
+
+#[test]
+fn no_series_comes_from_what_a_stranger_says() {
+    let gate = watched(|_| ());
+    let before: Vec<String> = samples(&gate).into_keys().collect();
+    for number in 0..20 {
+        gate.get(&format!("http://stranger{number}.test/{number}"));
+        gate.request("ODD", &format!("http://site.test:1/{number}"), "X: y\r\n");
+    }
+    let after: Vec<String> = samples(&gate).into_keys().collect();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn the_format_is_the_one_that_is_asked_for() {
+    let (gate, _http, _https) = busy();
+    let open = scrape(
+        &gate,
+        "Accept: application/openmetrics-text;version=1.0.0\r\n",
+    );
+    assert_eq!(
+        open.field("content-type").as_deref(),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    assert!(open.text().ends_with("# EOF\n"));
+    let accept = "Accept: application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited\r\n";
+    let protobuf = scrape(&gate, accept);
+    let content_type = protobuf.field("content-type").unwrap();
+    assert!(content_type.starts_with("application/vnd.google.protobuf"));
+    let found = |name: &str| {
+        protobuf
+            .body
+            .windows(name.len())
+            .any(|window| window == name.as_bytes())
+    };
+    assert!(found("crawlgate_added_latency_seconds"));
+}
+
+/// The metric names in a text: what looks like one of ours or of the process.
+fn names(text: &str) -> BTreeSet<String> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':')
+        .filter(|word| word.starts_with("crawlgate_") || word.starts_with("process_"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_dashboard_and_the_alerts_know_only_what_is_counted() {
+    let (gate, _http, _https) = busy();
+    let shown: BTreeSet<String> = samples(&gate)
+        .keys()
+        .map(|series| series.split('{').next().unwrap().to_owned())
+        .collect();
+    let labelled: BTreeSet<String> = samples(&gate).into_keys().collect();
+    let root = env!("CARGO_MANIFEST_DIR");
+    for file in ["docs/grafana-dashboard.json", "docs/alerts.yml"] {
+        let text = std::fs::read_to_string(format!("{root}/{file}")).unwrap();
+        let used = names(&text);
+        assert!(used.len() > 5, "{file}: {used:?}");
+        for name in &used {
+            assert!(
+                shown.contains(name),
+                "{file} asks for {name}, which nobody counts"
+            );
+        }
+        // Values of labels that are asked for exist, too: crawlgate_x{label="value"}.
+        for word in text.split("crawlgate_").skip(1) {
+            let Some((_, rest)) = word.split_once('{') else {
+                continue;
+            };
+            let Some((selectors, _)) = rest.split_once('}') else {
+                continue;
+            };
+            for selector in selectors.replace('\\', "").split(',') {
+                let Some((label, values)) = selector.split_once(['=', '!']) else {
+                    continue;
+                };
+                for value in values.trim_matches(['=', '~', '"']).split('|') {
+                    let wanted = format!("{label}=\"{value}\"");
+                    let is_target = ["job", "instance"].contains(&label);
+                    assert!(
+                        is_target || labelled.iter().any(|series| series.contains(&wanted)),
+                        "{file} asks for {wanted}, which there is not"
+                    );
+                }
+            }
+        }
+    }
+    let dashboard = std::fs::read(format!("{root}/docs/grafana-dashboard.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_slice(&dashboard).unwrap();
+    // Whatever is counted of decisions, time and failure can be seen somewhere.
+    let text = dashboard.to_string();
+    for name in shown.iter().filter(|name| name.starts_with("crawlgate_")) {
+        let name = name.trim_end_matches("_sum").trim_end_matches("_count");
+        assert!(text.contains(name), "{name} is counted and not shown");
+    }
+}
+
+/// Whether a program is there; where it must be and is not, the test fails.
+fn is_there(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let found = command.status().is_ok_and(|status| status.success());
+    if !found {
+        let required = std::env::var("CRAWLGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
+        assert!(!required, "{program} is missing");
+        drop(writeln!(std::io::stderr(), "skipped: {program} is missing"));
+    }
+    found
+}
+
+/// Runs a program with `input`, and asserts that it is content.
+#[track_caller]
+fn is_content(program: &str, arguments: &[&str], input: &[u8]) {
+    let mut command = Command::new(program);
+    let mut child = command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {said}");
+}
+
+#[test]
+fn promtool_finds_nothing_to_object_to() {
+    let promtool = std::env::var("CRAWLGATE_PROMTOOL").unwrap_or_else(|_| "promtool".to_owned());
+    if !is_there(&promtool, &["--version"]) {
+        return;
+    }
+    let (gate, _http, _https) = busy();
+    let text = scrape(&gate, "").body;
+    is_content(&promtool, &["check", "metrics"], &text);
+    let alerts = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/alerts.yml");
+    is_content(&promtool, &["check", "rules", alerts], b"");
+}
+
+/// Reads both texts with the parsers of Prometheus's Python library.
+const PARSE: &str = "
+import sys
+from prometheus_client import parser
+from prometheus_client.openmetrics import parser as openmetrics
+text = sys.stdin.read()
+read = openmetrics if text.endswith('# EOF\\n') else parser
+families = list(read.text_string_to_metric_families(text))
+assert len(families) > 20, families
+assert any(f.name == 'crawlgate_decisions' and f.type == 'counter' for f in families), families
+";
+
+#[test]
+fn the_parsers_of_others_take_both_texts() {
+    let python = std::env::var("CRAWLGATE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    if !is_there(&python, &["-c", "import prometheus_client"]) {
+        return;
+    }
+    let (gate, _http, _https) = busy();
+    for accept in ["", "Accept: application/openmetrics-text\r\n"] {
+        let text = scrape(&gate, accept).body;
+        is_content(&python, &["-c", PARSE], &text);
+    }
+}

@@ -1,0 +1,209 @@
+//! Politeness: how often an origin is asked, and who is told to wait. Times are bounded below only: a test machine may
+//! be slow, but a gap may never be shorter than promised.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::overrides::proven;
+use crate::support::{Gate, Latch, Origin, RULES, Reply};
+
+/// What a record says of the pace.
+fn pace(interval_ms: f64, source: &str, clamped: bool) -> Value {
+    json!({ "interval_ms": interval_ms, "source": source, "clamped": clamped })
+}
+
+fn delayed(seconds: &str) -> String {
+    format!("User-agent: *\nCrawl-delay: {seconds}\nDisallow: /private\n")
+}
+
+#[test]
+fn a_request_beyond_the_pace_is_held_and_one_far_beyond_it_is_told_when_to_come() {
+    let gate = Gate::with(|setup| {
+        setup.set("pace", "requests_per_second", "2");
+        setup.set("pace", "max_hold", "\"600ms\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    let began = Instant::now();
+    // The fetch of robots.txt was the first.
+    gate.get(&origin.url("/1")).is_origins(200, "page /1");
+    assert!(began.elapsed() >= Duration::from_millis(490));
+    let record = gate.record_of(&origin.url("/1"));
+    assert_eq!(record["pace"], pace(500.0, "own", false), "{record}");
+    assert!(record["hold_ms"].as_f64().unwrap() >= 490.0, "{record}");
+
+    // One is held; the next would be held for a second.
+    let url = origin.url("/2");
+    let answer = thread::scope(|scope| {
+        let held = scope.spawn(|| gate.get(&url));
+        let mut refused = None;
+        while refused.is_none() && !held.is_finished() {
+            let answer = gate.get(&origin.url("/3"));
+            refused = (answer.status == 429).then_some(answer);
+        }
+        let held = held.join().unwrap();
+        refused.or_else(|| (held.status == 429).then_some(held))
+    });
+    let answer = answer.expect("two cannot be held");
+    let record = gate.refused(&answer, 429, "paced");
+    assert_eq!(record["pace"], pace(500.0, "own", false), "{record}");
+    let seconds: u64 = answer.field("retry-after").unwrap().parse().unwrap();
+    assert_eq!(seconds, 1);
+    proven(&gate);
+}
+
+#[test]
+fn a_crawl_delay_is_kept_where_it_is_honoured_and_else_only_shown() {
+    for (honour, clamp, waits, shown) in [
+        ("honour", "30s", 500, pace(500.0, "crawl_delay", false)),
+        ("honour", "300ms", 300, pace(300.0, "crawl_delay", true)),
+        ("record", "30s", 0, Value::Null),
+    ] {
+        let gate = Gate::with(|setup| {
+            setup.set("pace", "crawl_delay", &format!("{honour:?}"));
+            setup.set("pace", "max_crawl_delay", &format!("{clamp:?}"));
+        });
+        let origin = Origin::with_rules(&delayed("0.5"));
+        for path in ["/1", "/2"] {
+            let began = Instant::now();
+            gate.get(&origin.url(path))
+                .is_origins(200, &format!("page {path}"));
+            // To a tick of the clock.
+            let least = Duration::from_millis(waits).saturating_sub(Duration::from_millis(60));
+            assert!(began.elapsed() >= least, "{honour} {clamp} {path}");
+            let record = gate.record_of(&origin.url(path));
+            assert_eq!(record["pace"], shown, "{honour} {clamp} {path}: {record}");
+        }
+        let shown = gate.beside("origins", &["show", &origin.url("")]);
+        let kept = match (honour, clamp) {
+            ("record", _) => "not kept ([pace] crawl_delay = \"record\")",
+            (_, "30s") => "line 2), kept",
+            _ => "shortened by [pace] max_crawl_delay",
+        };
+        assert!(shown.1.contains(kept), "{shown:?}");
+        assert!(
+            shown
+                .1
+                .contains("* is asked for 500ms (crawl-delay, line 2)"),
+            "{shown:?}"
+        );
+    }
+}
+
+#[test]
+fn a_page_that_says_when_to_come_again_is_believed() {
+    let gate = Gate::with(|setup| {
+        setup.set("pace", "max_hold", "\"1s\"");
+    });
+    let busy = Reply::with(429, "Retry-After: 60\r\n", "busy");
+    let origin = Origin::with_rules(RULES).on("/busy", [busy]);
+    gate.get(&origin.url("/open")).is_origins(200, "page /open");
+    gate.get(&origin.url("/busy")).is_origins(429, "busy");
+    let answer = gate.get(&origin.url("/open/2"));
+    let record = gate.refused(&answer, 429, "paced");
+    assert_eq!(record["pace"], pace(60_000.0, "backoff", false), "{record}");
+    let seconds: u64 = answer.field("retry-after").unwrap().parse().unwrap();
+    assert!((50..=60).contains(&seconds), "{seconds}");
+    assert_eq!(origin.seen_but_robots(), ["GET /open", "GET /busy"]);
+    let shown = gate.beside("origins", &["show", &origin.url("")]).1;
+    assert!(
+        shown.contains("in trouble     asked once in 1m for now"),
+        "{shown}"
+    );
+    // A denial needs no turn, and another origin knows nothing of it.
+    gate.denied(&gate.get(&origin.url("/private")));
+    let other = Origin::with_rules(RULES);
+    gate.get(&other.url("/open")).is_origins(200, "page /open");
+    proven(&gate);
+}
+
+#[test]
+fn without_backoff_an_origin_is_asked_all_the_same() {
+    let gate = Gate::with(|setup| {
+        setup.set("pace", "backoff", "false");
+    });
+    let busy = Reply::with(503, "Retry-After: 60\r\n", "busy");
+    let origin = Origin::with_rules(RULES).on("/busy", [busy]);
+    for _ in 0..3 {
+        gate.get(&origin.url("/busy")).is_origins(503, "busy");
+    }
+    assert_eq!(origin.seen_but_robots(), ["GET /busy"; 3]);
+}
+
+#[test]
+fn no_more_requests_are_under_way_at_an_origin_than_may_be() {
+    let gate = Gate::with(|setup| {
+        setup.set("pace", "concurrency", "1");
+        setup.set("pace", "max_hold", "\"200ms\"");
+    });
+    let latch = Latch::new();
+    let slow = Reply::silent()
+        .wait(&latch)
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow");
+    let origin = Origin::with_rules(RULES).on("/slow", [slow]);
+    let url = origin.url("/slow");
+    thread::scope(|scope| {
+        let first = scope.spawn(|| gate.get(&url));
+        latch.arrivals(1);
+        let answer = gate.get(&origin.url("/2"));
+        let record = gate.refused(&answer, 429, "paced");
+        assert_eq!(record["pace"], pace(0.0, "concurrency", false), "{record}");
+        assert!(record["hold_ms"].as_f64().unwrap() >= 190.0, "{record}");
+        latch.open();
+        first.join().unwrap().is_origins(200, "slow");
+    });
+    // Its place is free once its body has ended and its record is made.
+    gate.record_of(&url);
+    gate.get(&origin.url("/3")).is_origins(200, "page /3");
+    assert_eq!(origin.seen_but_robots(), ["GET /slow", "GET /3"]);
+}
+
+#[test]
+fn origins_at_one_address_are_paced_together_where_that_is_asked_for() {
+    let gate = Gate::with(|setup| {
+        setup.set("pace", "requests_per_second", "0.1");
+        setup.set("pace", "burst", "2");
+        setup.set("pace", "max_hold", "\"0s\"");
+        setup.set("pace", "per_address", "true");
+    });
+    // A robots.txt is its origin's alone; the pages are the address's.
+    let origins = [Origin::http(), Origin::http(), Origin::http()];
+    for (number, origin) in origins.iter().enumerate() {
+        let answer = gate.get(&origin.url("/page"));
+        if number < 2 {
+            answer.is_origins(200, "page /page");
+        } else {
+            gate.refused(&answer, 429, "paced");
+            assert_eq!(origin.seen_but_robots(), [""; 0]);
+        }
+    }
+}
+
+#[test]
+fn a_reload_changes_the_pace_and_lets_no_burst_through() {
+    let mut gate = Gate::with(|setup| {
+        setup.set("pace", "requests_per_second", "0.05");
+        setup.set("pace", "burst", "2");
+        setup.set("pace", "max_hold", "\"0s\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    gate.get(&origin.url("/1")).is_origins(200, "page /1");
+    gate.refused(&gate.get(&origin.url("/2")), 429, "paced");
+    gate.reload(
+        |setup| {
+            setup.set("pace", "requests_per_second", "0.04");
+            setup.set("pace", "burst", "1");
+        },
+        "the configuration was read again",
+    );
+    gate.refused(&gate.get(&origin.url("/3")), 429, "paced");
+    gate.reload(
+        |setup| {
+            setup.set("pace", "requests_per_second", "\"unlimited\"");
+        },
+        "the configuration was read again",
+    );
+    gate.get(&origin.url("/4")).is_origins(200, "page /4");
+    assert_eq!(origin.seen_but_robots(), ["GET /1", "GET /4"]);
+}

@@ -93,7 +93,9 @@ fn every_page_is_whole_and_says_what_it_should() {
     let name = name.trim_end_matches('/');
     let of = encoded(name);
     eventually("what was allowed to be kept", || {
-        page(&desk, "/denials?verdict=any").contains("/open").then_some(())
+        page(&desk, "/denials?verdict=any")
+            .contains("/open")
+            .then_some(())
     });
     let overview = page(&desk, "/");
     assert!(

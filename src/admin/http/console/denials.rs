@@ -10,6 +10,7 @@ use super::rows::{Row, rows};
 use super::shell::{Page, Place, Shell, Shown};
 use super::words::{When, encoded, line, number};
 use crate::admin::query::Wrong;
+use crate::clock::Moment;
 use crate::store::{DecisionQuery, Store, Tally, TallyKey};
 
 /// Decisions on a page.
@@ -165,8 +166,8 @@ fn place(text: &str) -> Result<u64, Problem> {
 
 /// The records that one page looks at.
 pub(super) struct Span {
-    /// Those before this one; none: from the newest on.
-    pub(super) before: Option<u64>,
+    /// Those before this one.
+    before: u64,
     /// From this one on.
     pub(super) from: u64,
     /// Whether older ones may be in question, too.
@@ -174,11 +175,11 @@ pub(super) struct Span {
     /// How many.
     pub(super) looked_at: u64,
     /// The time of the first of them.
-    back_to: Option<crate::clock::Moment>,
+    back_to: Option<Moment>,
 }
 
 impl Span {
-    /// As many records before `before` as a page may look at.
+    /// As many records as a page may look at: those before `before`, or else the newest that may be in question.
     pub(super) async fn of(
         store: &dyn Store,
         before: Option<u64>,
@@ -186,7 +187,7 @@ impl Span {
     ) -> Result<Span, Problem> {
         let end = match before {
             Some(before) => before,
-            None => newest(store).await?.saturating_add(1),
+            None => newest(store, query.until).await?.saturating_add(1),
         };
         let from = end.saturating_sub(REACH).max(1);
         // The first that is there, which retention moves on.
@@ -196,7 +197,7 @@ impl Span {
         let is_before_since =
             matches!((query.since, back_to), (Some(since), Some(back)) if back < since);
         Ok(Span {
-            before,
+            before: end,
             from,
             goes_on: from > 1 && begins == from && !is_before_since,
             looked_at: end.saturating_sub(begins),
@@ -213,9 +214,10 @@ impl Span {
     }
 }
 
-/// The place of the newest record that is a decision; 0 where there is none.
-async fn newest(store: &dyn Store) -> Result<u64, Problem> {
+/// The place of the newest record that is a decision, of those before `until`; 0 where there is none.
+async fn newest(store: &dyn Store, until: Option<Moment>) -> Result<u64, Problem> {
     let query = DecisionQuery {
+        until,
         newest_first: true,
         limit: 1,
         ..DecisionQuery::default()
@@ -237,7 +239,7 @@ impl DenialsPage {
     ) -> Result<(), Problem> {
         let page = store
             .decisions(DecisionQuery {
-                after: span.before,
+                after: Some(span.before),
                 from: Some(span.from),
                 newest_first: true,
                 limit: PAGE,
@@ -265,7 +267,7 @@ impl DenialsPage {
         span: &Span,
     ) -> Result<(), Problem> {
         let query = DecisionQuery {
-            after: span.before,
+            after: Some(span.before),
             from: Some(span.from),
             newest_first: true,
             ..query
@@ -301,4 +303,48 @@ impl DenialsPage {
 /// The page of an origin.
 pub(super) fn origin_link(origin: &str) -> String {
     format!("/origin?of={}", encoded(origin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::time_text;
+    use crate::store::Batch;
+    use crate::store::memory::Memory;
+
+    #[tokio::test]
+    async fn a_page_looks_where_there_may_be_something() {
+        let store = Memory::new();
+        let time = |n: u64| Moment::from_millis(1_795_176_000_000 + n * 1_000);
+        let count = REACH + 100;
+        let lines = (1..=count)
+            .map(|n| format!("{{\"id\":\"{n}\",\"time\":\"{}\"}}\n", time_text(time(n))));
+        let lines = lines.collect::<String>().into_bytes();
+        let batch = Batch {
+            lines,
+            ..Batch::default()
+        };
+        store.write(batch).await.expect("written");
+        let none = DecisionQuery::default();
+        let since = |n| DecisionQuery {
+            since: Some(time(n)),
+            ..DecisionQuery::default()
+        };
+        let until = |n| DecisionQuery {
+            until: Some(time(n)),
+            ..DecisionQuery::default()
+        };
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("the newest", None, none.clone(), (101, count + 1, true)),
+            ("before a place", Some(101), none, (1, 101, false)),
+            ("none that is old enough to be among the newest", None, until(50), (1, 50, false)),
+            ("nothing older is asked for", None, since(200), (101, count + 1, false)),
+            ("older ones are asked for", None, since(50), (101, count + 1, true)),
+        ];
+        for (name, before, query, want) in cases {
+            let span = Span::of(&store, before, &query).await.expect(name);
+            assert_eq!((span.from, span.before, span.goes_on), want, "{name}");
+        }
+    }
 }

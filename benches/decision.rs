@@ -34,8 +34,8 @@ use crawlgate::client::Client;
 use crawlgate::clock::Clock;
 use crawlgate::config::Config;
 use crawlgate::egress::Egress;
-use crawlgate::gate::{Asker, Cleared, Gate, Kind};
-use crawlgate::policy::{Reason, Ruling, Target};
+use crawlgate::gate::{Asker, Cleared, Gate, Kind, Meantime};
+use crawlgate::policy::{Decision, Reason, Ruling, Target};
 use crawlgate::rep::{ComparisonPath, Origin, ParseOptions, ProductToken, Robots, Rules};
 use divan::{Bencher, black_box};
 use http::uri::PathAndQuery;
@@ -142,9 +142,15 @@ impl Known {
         let agent = known.gate.identify(&known.client, &known.headers);
         let target = known.target("/");
         let asker = known.asker(&agent);
+        let asked = known.clock.now();
+        let (mut decision, mut pace) = (Decision::bare(Reason::RobotsPending, asked), None);
+        let meantime = Meantime {
+            decision: &mut decision,
+            pace: &mut pace,
+        };
         let first = known
             .gate
-            .clear(Kind::Request, target, &asker, known.clock.now());
+            .clear(Kind::Request, target, &asker, asked, meantime);
         let cleared = known.runtime.block_on(first);
         assert!(matches!(cleared.ruling, Ruling::Clear(..)));
         known
@@ -170,7 +176,14 @@ impl Known {
         let agent = self.gate.identify(&self.client, &self.headers);
         let asker = self.asker(&agent);
         let asked = self.clock.now();
-        let clear = self.gate.clear(Kind::Request, target, &asker, asked);
+        let (mut decision, mut pace) = (Decision::bare(Reason::RobotsPending, asked), None);
+        let meantime = Meantime {
+            decision: &mut decision,
+            pace: &mut pace,
+        };
+        let clear = self
+            .gate
+            .clear(Kind::Request, target, &asker, asked, meantime);
         let question = pin!(clear);
         match question.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(cleared) => cleared,

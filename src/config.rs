@@ -505,7 +505,8 @@ pub struct AdminConfig {
     pub token_file: Option<PathBuf>,
     /// Names by which that address is reached, canonical, beside `localhost` and its bare addresses.
     pub hosts: Vec<String>,
-    /// Open connections there; at least 1.
+    /// Open connections there; at least 1. At the limit, the longest idle one makes room for a new one. Three quarters of
+    /// as many questions to the decision service may be under way.
     pub connections: usize,
 }
 

@@ -41,6 +41,7 @@ use tokio::time::timeout;
 use tower_service::Service;
 
 use self::counts::Counts;
+pub use self::dial::faults;
 use self::dial::{Dialler, is_local};
 pub use self::failure::Failure;
 pub use self::pool::Inbound;
@@ -187,8 +188,23 @@ impl Egress {
     pub async fn send(
         &self,
         errand: Errand,
+        request: Request<Outgoing>,
+        now: Moment,
+    ) -> Result<Received, Failure> {
+        self.send_or_again(errand, request, now, || Box::pin(std::future::ready(true)))
+            .await
+    }
+
+    /// The same; `again` is asked before the origin may see the request a second time, and says whether it may.
+    ///
+    /// # Errors
+    /// As for [`send`](Egress::send).
+    pub async fn send_or_again<'a>(
+        &self,
+        errand: Errand,
         mut request: Request<Outgoing>,
         now: Moment,
+        again: impl FnOnce() -> Pin<Box<dyn Future<Output = bool> + Send + 'a>>,
     ) -> Result<Received, Failure> {
         let (origin, path) = match &errand {
             Errand::Page(permit) => (&permit.target().origin, &permit.target().path),
@@ -213,6 +229,9 @@ impl Egress {
                 // The origin may have closed the connection while the request was on its way. Once more, then,
                 // on a connection that has no past.
                 (Err(Lost::Sent(Failure::Terminated)), Some(spare)) => {
+                    if !again().await {
+                        return Err(Failure::Terminated);
+                    }
                     request = spare;
                     break;
                 }

@@ -14,6 +14,7 @@ use crate::agent::{self, Agent, Agents};
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::config::{Config, RobotsConfig};
+use crate::policy::identity::{Required, decide_by_identity};
 use crate::policy::overrides::{Override, Overrides};
 use crate::policy::{self, Decision, Reason, Ruling, Target};
 use crate::rep::{
@@ -66,6 +67,8 @@ pub struct Unjudged {
 pub struct Bench {
     /// As whom.
     pub agent: Arc<Agent>,
+    /// What crawlers must say of themselves.
+    pub required: Required,
     /// What people have asserted.
     pub overrides: Overrides,
     /// How it is decided.
@@ -89,6 +92,10 @@ impl Bench {
             Ok(ruling) => return Begun::Judged(Box::new(self.bare(target, decision(ruling)))),
             Err(target) => target,
         };
+        let identified = decide_by_identity(target.clone(), &self.agent, self.required, mode, now);
+        if let Ok(ruling) = identified {
+            return Begun::Judged(Box::new(self.bare(target, decision(ruling))));
+        }
         let asserted = policy::decide_by_override(target.clone(), &self.overrides, mode, now);
         let asserted = asserted.ok().map(|ruling| Box::new(decision(ruling)));
         Begun::Open(target, asserted)

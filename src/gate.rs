@@ -93,6 +93,15 @@ pub struct Asker<'a> {
     pub user_agent: Option<&'a HeaderValue>,
 }
 
+/// What stands of a request that is held, for whoever has to tell of it should it be broken off.
+#[derive(Debug)]
+pub struct Meantime<'a> {
+    /// What was decided before it was held. It has not gone all the same.
+    pub decision: &'a mut Decision,
+    /// What it waits for, of its origin's pace.
+    pub pace: &'a mut Option<InForce>,
+}
+
 /// A ruling, and what it took.
 #[derive(Debug)]
 pub struct Cleared {
@@ -224,10 +233,10 @@ impl Gate {
         self.changes.subscribe()
     }
 
-    /// Whether a tunnel that was let through would be denied now.
-    pub async fn denies(&self, target: Target, asker: &Asker<'_>) -> bool {
+    /// Whether what was let through and still goes on would be denied now.
+    pub async fn denies(&self, kind: Kind, target: Target, asker: &Asker<'_>) -> bool {
         let now = self.clock.now();
-        is_denied(&self.judge(Kind::Tunnel, target, asker, now).await)
+        is_denied(&self.judge(kind, target, asker, now).await)
     }
 
     /// The same for a tunnel in which neither TLS nor HTTP is spoken.
@@ -262,13 +271,14 @@ impl Gate {
         &self.registry
     }
 
-    /// May `target`, asked for just now, at `asked`, go out?
+    /// May `target`, asked for just now, at `asked`, go out? While that is waited for, what is known stands in `meantime`.
     pub async fn clear(
         &self,
         kind: Kind,
         target: Target,
         asker: &Asker<'_>,
         asked: Moment,
+        mut meantime: Meantime<'_>,
     ) -> Cleared {
         if self.log.ready().await.is_err() {
             let ruling = Ruling::Refuse(Decision::bare(Reason::LogFailed, asked));
@@ -277,13 +287,11 @@ impl Gate {
         let mut ruling = self.judge(kind, target, asker, asked).await;
         if asker.client.is_bounded() {
             // Boxed: most clients are not.
-            ruling = Box::pin(self.charge(kind, ruling, asker)).await;
+            ruling = Box::pin(self.charge(kind, ruling, asker, &mut meantime)).await;
         }
         let hold = ruling.decision().at.since(asked);
         let (permit, decision) = match ruling {
-            Ruling::Clear(permit, decision) if self.takes_turn(&permit, &decision) => {
-                (permit, decision)
-            }
+            Ruling::Clear(permit, decision) if self.takes_turn(&decision) => (permit, decision),
             ruling => return Cleared::at_once(ruling, hold),
         };
         let wish = self.wish(&decision, asker);
@@ -301,7 +309,9 @@ impl Gate {
             };
         }
         // Boxed: a rare wait should not burden every request's future.
-        Box::pin(self.await_turn(kind, permit, decision, wish, asker, hold)).await
+        *meantime.decision = decision.clone();
+        let held = self.await_turn(kind, permit, decision, asker, hold, meantime.pace);
+        Box::pin(held).await
     }
 
     /// May `target` go out, now, by the hand of somebody else? As [`clear`](Gate::clear), but nobody may send anything
@@ -313,10 +323,11 @@ impl Gate {
         asker: &Asker<'_>,
         asked: Moment,
         pacing: Pacing,
+        meantime: Meantime<'_>,
     ) -> Advised {
         let origin = target.origin.clone();
         let mut advised = match pacing {
-            Pacing::InTurn => Advised::of(self.clear(kind, target, asker, asked).await),
+            Pacing::InTurn => Advised::of(self.clear(kind, target, asker, asked, meantime).await),
             Pacing::AtOnce if self.log.ready().await.is_err() => {
                 let ruling = Ruling::Refuse(Decision::bare(Reason::LogFailed, asked));
                 Advised::of(Cleared::at_once(ruling, Duration::ZERO))
@@ -339,20 +350,33 @@ impl Gate {
 
     /// Enters what would go out in its client's account; holds it until it is the client's turn, and judges it anew
     /// then. Before its origin's turn: one that was given is not kept waiting.
-    async fn charge(&self, kind: Kind, ruling: Ruling, asker: &Asker<'_>) -> Ruling {
+    async fn charge(
+        &self,
+        kind: Kind,
+        ruling: Ruling,
+        asker: &Asker<'_>,
+        meantime: &mut Meantime<'_>,
+    ) -> Ruling {
         let (permit, decision) = match ruling {
-            Ruling::Clear(permit, decision) if decision.reason != Reason::RobotsTxt => {
-                (permit, decision)
-            }
+            Ruling::Clear(permit, decision) => (permit, decision),
             ruling => return ruling,
         };
         let now = self.clock.now();
         match self.clients.enter(asker.client, now) {
-            Ok(Duration::ZERO) => Ruling::Clear(permit, decision),
-            Ok(hold) => {
-                tokio::time::sleep(hold).await;
+            Ok(entered) if entered.hold().is_zero() => {
+                entered.goes();
+                Ruling::Clear(permit, decision)
+            }
+            Ok(entered) => {
+                *meantime.decision = decision;
+                // Broken off here, it gives its turn back.
+                tokio::time::sleep(entered.hold()).await;
                 let now = self.clock.now();
-                self.judge(kind, permit.surrender(), asker, now).await
+                let ruling = self.judge(kind, permit.surrender(), asker, now).await;
+                if let Ruling::Clear(..) = ruling {
+                    entered.goes();
+                }
+                ruling
             }
             Err(Spent(retry_at)) => Ruling::Refuse(Decision {
                 retry_at: Some(retry_at),
@@ -367,11 +391,12 @@ impl Gate {
         kind: Kind,
         permit: Permit,
         decision: Decision,
-        wish: Option<Arc<Wish>>,
         asker: &Asker<'_>,
         hold: Duration,
+        waits_for: &mut Option<InForce>,
     ) -> Cleared {
         let began = self.clock.now();
+        let wish = self.wish(&decision, asker);
         let origin = permit.target().origin.clone();
         let address = match self.pace.is_per_address() {
             true => self.egress.address_of(&origin).await,
@@ -382,7 +407,11 @@ impl Gate {
             wish: wish.as_ref(),
         };
         let client = asker.client.key(asker.address);
-        match self.pace.turn(ask, &client, address).await {
+        match self
+            .pace
+            .turn_telling(ask, &client, address, waits_for)
+            .await
+        {
             Ok((turn, pace)) => {
                 let now = self.clock.now();
                 let paced = now.since(began);
@@ -442,17 +471,9 @@ impl Gate {
         }
     }
 
-    /// Whether it goes out only when it is its origin's turn. What enforcement would have denied takes no turn, and
-    /// robots.txt waits for none.
-    fn takes_turn(&self, permit: &Permit, decision: &Decision) -> bool {
-        if self.pace.is_unlimited() || decision.verdict() != Verdict::Allow {
-            return false;
-        }
-        let is_robots_txt = decision.reason == Reason::RobotsTxt;
-        if is_robots_txt {
-            self.pace.count_robots(&permit.target().origin);
-        }
-        !is_robots_txt
+    /// Whether it goes out only when it is its origin's turn. What enforcement would have denied takes no turn.
+    fn takes_turn(&self, decision: &Decision) -> bool {
+        !self.pace.is_unlimited() && decision.verdict() == Verdict::Allow
     }
 
     /// What the origin's robots.txt asks this crawler to keep, where that is honoured and the file is what was judged by.

@@ -19,20 +19,27 @@
 //!
 //! # One request's way
 //!
-//! `proxy::server` accepts → `proxy::wire` lets pass what `proxy::framing` finds well-formed → `proxy::exchange`
-//! opens the ledger and identifies the [`agent`] → `proxy::target` reads the request target, once →
-//! [`gate::Gate::clear`] asks the walls of [`egress`], then [`policy::overrides`] (what a person asserted needs no
+//! `proxy::server` accepts through `proxy::listener` and gives a seat (`proxy::limits`) → `proxy::wire` lets pass what
+//! `proxy::framing` finds well-formed → `proxy::exchange` opens the ledger, finds out whose the request is ([`client`])
+//! and identifies the [`agent`] → `proxy::target` reads the request target, once →
+//! [`gate::Gate::clear`] asks the walls of [`egress`], who the crawler says it is, then [`policy::overrides`] (what a person asserted needs no
 //! robots.txt), then [`robots::registry`] for the origin's state, which asks the [`store`] and fetches where nothing
-//! usable is known, then [`policy::decide`], then [`pace`] → `proxy::fields` and `proxy::upstream` forward through
+//! usable is known, then [`policy::decide`], what the client has left, then [`pace`] → `proxy::fields` and `proxy::upstream` forward through
 //! [`egress`], or `proxy::respond` refuses → `proxy::ledger` gives the record to [`audit`], whose writer puts it into
 //! the [`store`], behind the robots.txt that it rests on. A CONNECT goes through
-//! `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and what is inside begins again at `proxy::wire`.
+//! `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and what is inside begins again at `proxy::wire`. Other
+//! proxies ask through `proxy::advice`, by the same gate and the same exit. One answer asks no gate: the self-test, whose
+//! host exists nowhere else.
+//!
+//! The admin side ([`admin::http`]) has a listener of its own and shares nothing with a request's way but counts, the
+//! store and one feed of decisions. Each room counts what happens in it; [`metrics`] holds the instruments.
 //!
 //! # Reading order
 //!
-//! [`clock`] · [`rep`] · [`config`] · [`robots::access`], [`robots::state`] · [`agent`] · [`policy`] · [`trust`],
+//! [`clock`] · [`metrics`] · [`rep`] · [`config`] · [`robots::access`], [`robots::state`] · [`agent`] · [`client`] · [`policy`] · [`trust`],
 //! [`egress`] · [`store`], [`robots::memory`] · [`audit`] · [`robots::fetch`], [`robots::registry`] · [`pace`] ·
-//! [`gate`] · [`ca`] · [`proxy`] · [`admin`] · [`audit::replay`], [`audit::verify`] · [`cli`]. Some arrows point back, on
+//! [`gate`] · [`ca`] · [`proxy`] · [`admin`] · [`audit::replay`], [`audit::verify`] · [`explain`] ·
+//! [`telemetry`] · [`cli`]. Some arrows point back, on
 //! purpose: a fetch of robots.txt is an errand of [`egress`] that only [`robots::fetch`] can issue, as only [`policy`]
 //! can issue a permit; [`policy`] names the wall of [`egress`] that an origin is behind; and [`config`] holds
 //! [`policy::overrides::Override`], as some stand in the file.

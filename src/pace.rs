@@ -18,12 +18,17 @@
 //! header_bytes` beyond that. So `max_held` bounds octets, too; one client has half of it at one origin at most.
 //!
 //! A robots.txt counts as a request. Its fetch goes before all who wait, when it is due or has waited for `max_hold`: who
-//! waits for it waits longer than anybody. What a redirect of it asks for counts and waits for nothing, as does a
-//! robots.txt that a crawler asks for itself.
+//! waits for it waits longer than anybody. What a redirect of it asks for waits for nothing; it counts where the origin owes
+//! nothing, and puts nobody off who waits already. One that a crawler asks for itself is a request like any other.
+//! Where origins at one address are bounded together, fetches go there one after the other, each when it is due or has
+//! been the first of them for `max_hold`. They pass `concurrency` by: whoever has a turn may be waiting for one of them.
+//!
+//! A request that has to be sent a second time, as its connection was lost, takes a turn again, before all who wait, or
+//! goes no more.
 //!
 //! Times are those at which requests are let go, by the wall clock and to the millisecond; how long each is on its way
 //! is the network's. When it is set back, what was done goes back with it. Paces
-//! can change at any time: what was let through counts by the new one. Kept are at most [`KEPT`] origins; past it, those
+//! can change at any time: what was let through counts by the new one. Kept are at most `KEPT` origins; past it, those
 //! go that have nothing to remember, and then those asked least recently.
 //!
 //! Not governor's limiter: that takes a turn in the act of asking whether there is one, and a request here needs several
@@ -47,7 +52,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use dashmap::DashMap;
 use parking_lot::Mutex;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use self::backoff::Outcome;
 pub use self::fetches::Fetches;
@@ -149,6 +154,15 @@ pub struct Turn {
     number: u64,
 }
 
+/// What becomes of one that goes before all others when its patience ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Late {
+    /// It goes, due or not.
+    Goes,
+    /// It goes no more.
+    GivesUp,
+}
+
 /// A request came too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooEarly {
@@ -238,7 +252,21 @@ impl Pace {
         client: &ClientKey,
         address: Option<IpAddr>,
     ) -> Result<(Turn, Option<InForce>), TooEarly> {
-        let turn = self.0.turn(ask, client, address).await;
+        self.turn_telling(ask, client, address, &mut None).await
+    }
+
+    /// The same; what it waits for stands in `waits_for` as soon as it waits.
+    ///
+    /// # Errors
+    /// As for [`turn`](Pace::turn).
+    pub async fn turn_telling(
+        &self,
+        ask: Ask<'_>,
+        client: &ClientKey,
+        address: Option<IpAddr>,
+        waits_for: &mut Option<InForce>,
+    ) -> Result<(Turn, Option<InForce>), TooEarly> {
+        let turn = self.0.turn(ask, client, address, waits_for).await;
         if turn.is_err() {
             self.0.refused.fetch_add(1, Ordering::Relaxed);
         }
@@ -246,24 +274,32 @@ impl Pace {
     }
 
     /// Waits for the turn of a fetch of robots.txt, which goes before all others and waits no longer than the longest
-    /// hold.
-    pub async fn turn_for_robots(&self, origin: &Origin) -> Option<Turn> {
-        let started = tokio::time::Instant::now();
-        loop {
-            let regime = self.0.regime.load_full();
-            if regime.is_off {
-                return None;
-            }
-            let left = regime.config.max_hold.saturating_sub(started.elapsed());
-            let lane = self.0.origin(origin);
-            match lane.take_for_robots(&self.0, &regime, left.is_zero()) {
-                Ok(turn) => return Some(turn),
-                Err(wait) => sleep(wait.min(left)).await,
-            }
+    /// hold; at `address`, no longer than that once it is the first.
+    pub async fn turn_for_robots(&self, origin: &Origin, address: Option<IpAddr>) -> Option<Turn> {
+        if self.is_unlimited() {
+            return None;
         }
+        let lane = self.0.origin(origin);
+        let at_address = address.map(|key| self.0.addresses.lane(&self.0, &key));
+        self.0
+            .turn_ahead(&lane, at_address.as_ref(), Late::Goes)
+            .await
     }
 
-    /// Counts a request for a robots.txt that waits for no turn.
+    /// Waits until a request may be sent a second time that had this turn, as its connection was lost. Tells whether it
+    /// may: not where that takes longer than the longest hold.
+    pub async fn again(&self, turn: &Turn) -> bool {
+        if self.is_unlimited() {
+            return true;
+        }
+        let at_address = turn.at_address.as_ref().map(|turn| &turn.lane);
+        let again = self.0.turn_ahead(&turn.lane, at_address, Late::GivesUp);
+        // It is under way already, once: a second turn only counts.
+        again.await.is_some() || self.is_unlimited()
+    }
+
+    /// Counts a request for a robots.txt that waits for no turn, as that of a redirect. However many there are, others
+    /// wait one interval for them, not more.
     pub fn count_robots(&self, origin: &Origin) {
         let regime = self.0.regime.load();
         if !regime.is_off {
@@ -274,8 +310,13 @@ impl Pace {
     /// A fetch of robots.txt goes only now that had its turn before.
     pub fn restart(&self, turn: &Turn) {
         let regime = self.0.regime.load();
-        let before = Some(turn.number);
-        turn.lane.count_robots(&self.0, &regime, before);
+        for turn in [Some(turn), turn.at_address.as_deref()]
+            .into_iter()
+            .flatten()
+        {
+            let before = Some(turn.number);
+            turn.lane.count_robots(&self.0, &regime, before);
+        }
     }
 
     /// Takes in that an origin has answered: `at` what time, with which status and `Retry-After`. `is_telling` says that
@@ -369,6 +410,7 @@ impl Shared {
         ask: Ask<'_>,
         client: &ClientKey,
         address: Option<IpAddr>,
+        waits_for: &mut Option<InForce>,
     ) -> Result<(Turn, Option<InForce>), TooEarly> {
         let regime = self.regime.load_full();
         let patience = regime.config.max_hold;
@@ -384,6 +426,7 @@ impl Shared {
             Entry::Refused(due) => return Err(self.too_early(due)),
             Entry::Waits(number, granted, expected) => (number, granted, expected),
         };
+        *waits_for = Some(expected.pace);
         drop(regime);
         let place = Place::new(self, &lane, client, number);
         let granted = timeout(patience.saturating_add(GRACE), granted).await;
@@ -416,6 +459,57 @@ impl Shared {
         TooEarly {
             at: if due.at > now { due.at } else { now + SOON },
             pace: due.pace,
+        }
+    }
+
+    /// Waits for a turn before all who wait in `lane` and, where origins are bounded together, `at_address`. None where
+    /// it came too late for one that gives up then, or nothing is bounded any more.
+    async fn turn_ahead(
+        &self,
+        lane: &Arc<Lane>,
+        at_address: Option<&Arc<Lane>>,
+        late: Late,
+    ) -> Option<Turn> {
+        let row = at_address.unwrap_or(lane);
+        let started = Instant::now();
+        let patience = self.regime.load().config.max_hold;
+        // At an address there may be any number of them: each has its patience from when it is the first.
+        let (_first, started) = match (at_address, late) {
+            (Some(_), Late::Goes) => (Some(row.ahead.lock().await), Instant::now()),
+            (_, Late::GivesUp) => (
+                Some(timeout(patience, row.ahead.lock()).await.ok()?),
+                started,
+            ),
+            (None, Late::Goes) => (None, started),
+        };
+        loop {
+            let regime = self.regime.load_full();
+            if regime.is_off {
+                return None;
+            }
+            let left = regime.config.max_hold.saturating_sub(started.elapsed());
+            let goes = left.is_zero() && late == Late::Goes;
+            let at_address = at_address.filter(|_| regime.is_per_address());
+            let taken = match at_address {
+                None => lane.take_for_robots(self, &regime, goes),
+                Some(at_address) => match lane.wait_for_robots(self, &regime) {
+                    Some(wait) if !goes => Err(wait),
+                    // Both at once: nobody else goes before all others here.
+                    _ => at_address
+                        .take_for_robots(self, &regime, goes)
+                        .and_then(|first| {
+                            let mut turn = lane.take_for_robots(self, &regime, true)?;
+                            turn.at_address = Some(Box::new(first));
+                            Ok(turn)
+                        }),
+                },
+            };
+            match taken {
+                Ok(turn) => return Some(turn),
+                Err(_) if left.is_zero() => return None,
+                Err(wait) if wait > left && late == Late::GivesUp => return None,
+                Err(wait) => sleep(wait.min(left)).await,
+            }
         }
     }
 

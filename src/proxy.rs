@@ -192,7 +192,8 @@ impl Proxy {
         self.settings.load_full()
     }
 
-    /// Takes no more connections and waits until the exchanges under way have ended.
+    /// Takes no more connections and questions, and waits until those under way have ended: when this returns, all that
+    /// was told is recorded.
     pub async fn drain(&self) {
         self.stop.cancel();
         // With them go the files of their sockets.

@@ -20,8 +20,8 @@ pub mod memory;
 pub mod sqlite;
 
 use self::error::failed;
-pub(crate) use self::filter::Filter;
 pub use self::error::{StoreError, StoreErrorKind};
+pub(crate) use self::filter::Filter;
 pub use self::keep::keep;
 
 use std::fmt;

@@ -21,7 +21,14 @@ use tracing_subscriber::{EnvFilter, Registry, filter, fmt, reload};
 
 use self::otlp::Otlp;
 pub use self::trace::Tracer;
-use crate::config::{Config, LogFormat};
+use crate::config::{Config, LogFormat, TelemetryConfig};
+
+/// What is wrong with the file of fields that is named, where anything is sent.
+#[must_use]
+pub fn fault(config: &TelemetryConfig) -> Option<String> {
+    config.otlp_endpoint.as_ref()?;
+    otlp::read_headers(config.headers_file.as_ref()?).err()
+}
 
 /// What was started, until it [ends](Telemetry::end).
 pub struct Telemetry {

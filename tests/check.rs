@@ -546,3 +546,39 @@ fn the_help_says_how_lines_look() {
         assert!(stdout.contains(word), "{word}: {stdout}");
     }
 }
+
+#[test]
+fn a_crawler_that_must_say_who_it_is_is_denied_as_the_proxy_denies_it() {
+    let mut setup = Setup::new();
+    setup.set("agent", "require_identity", "true");
+    let robots = setup.dir().join("robots.txt");
+    fs::write(&robots, RULES).unwrap();
+    let robots = robots.to_str().unwrap();
+    for (name, arguments, code, reason) in [
+        (
+            "nobody",
+            &["http://site.test/open"][..],
+            1,
+            "agent_required",
+        ),
+        (
+            "nobody, the file itself",
+            &["http://site.test/robots.txt"],
+            0,
+            "robots_txt",
+        ),
+        (
+            "somebody",
+            &["http://site.test/open", "-a", "TestBot"],
+            0,
+            "robots_allow",
+        ),
+    ] {
+        let mut arguments = arguments.to_vec();
+        arguments.extend(["--json", "--robots", robots]);
+        let output = check_in(&setup, &arguments, b"");
+        assert_eq!(output.status.code(), Some(code), "{name}");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(document["reason"], reason, "{name}: {document}");
+    }
+}

@@ -4,27 +4,29 @@
 //! it reads from the store and from counts. What it may take is bounded: connections, the octets and the time of a
 //! question, questions that need much work, and readers of the live feed.
 //!
-//! `listener` accepts → `guard` lets in → a page answers → `guard` sees to the headers. Whatever fails is a `problem`.
+//! `listener` accepts, where `room` has a seat → `guard` lets in → a page answers → `guard` sees to the headers. Whatever
+//! fails is a `problem`.
 
 mod api;
 mod console;
 mod decide;
 pub mod form;
+mod fragment;
 mod guard;
 pub mod health;
 mod listener;
 mod metrics;
 pub mod problem;
+mod room;
 mod token;
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 pub use self::listener::Listener;
 use self::metrics::Instruments;
@@ -33,6 +35,7 @@ pub use self::token::Token;
 use super::Service;
 use crate::clock::Moment;
 use crate::proxy::Proxy;
+use crate::proxy::listener::Place;
 use crate::store::Store;
 
 /// Octets of a question's body, unless its route says otherwise.
@@ -44,6 +47,9 @@ pub const BODY_WITH_ROBOTS: usize = 2 * 1024 * 1024;
 /// Questions that need much work, at once: one reader of the store, one core, is left to the others.
 const AT_WORK: usize = 2;
 
+/// Exports at once. Each holds a few pages of records, which may be long, for as long as its reader takes.
+const EXPORTS: usize = 8;
+
 /// What all pages look at. Cheap to clone.
 #[derive(Clone)]
 pub struct Site(Arc<Looked>);
@@ -54,8 +60,10 @@ struct Looked {
     token: Option<Token>,
     hosts: Vec<String>,
     csrf: String,
-    addresses: OnceLock<Vec<SocketAddr>>,
+    places: OnceLock<Vec<Place>>,
     work: Semaphore,
+    decisions: Semaphore,
+    exports: Arc<Semaphore>,
     instruments: Instruments,
 }
 
@@ -69,6 +77,7 @@ impl Site {
     pub fn guarded(proxy: Arc<Proxy>, desk: Arc<dyn Service>, token: Option<Token>) -> Site {
         let hosts = proxy.settings().admin.hosts.clone();
         let instruments = Instruments::of(&proxy);
+        let decisions = room::decisions_of(proxy.settings().admin.connections);
         Site(Arc::new(Looked {
             proxy,
             desk,
@@ -76,8 +85,10 @@ impl Site {
             hosts,
             // Without randomness it is nobody's, and every form is refused.
             csrf: token::random().unwrap_or_default(),
-            addresses: OnceLock::new(),
+            places: OnceLock::new(),
             work: Semaphore::new(AT_WORK),
+            decisions: Semaphore::new(decisions),
+            exports: Arc::new(Semaphore::new(EXPORTS)),
             instruments,
         }))
     }
@@ -117,13 +128,13 @@ impl Site {
     }
 
     /// Tells where crawlers connect, once they can. Later calls change nothing.
-    pub fn listens_on(&self, addresses: &[SocketAddr]) {
-        let _ = self.0.addresses.set(addresses.to_vec()); // said already
+    pub fn listens_on(&self, places: &[Place]) {
+        let _ = self.0.places.set(places.to_vec()); // said already
     }
 
-    /// Where crawlers connect; empty as long as they cannot.
-    pub fn addresses(&self) -> &[SocketAddr] {
-        self.0.addresses.get().map_or(&[], Vec::as_slice)
+    /// Where crawlers connect, TCP ports and Unix sockets; empty as long as they cannot.
+    pub fn places(&self) -> &[Place] {
+        self.0.places.get().map_or(&[], Vec::as_slice)
     }
 
     /// The time.
@@ -138,6 +149,21 @@ impl Site {
     pub async fn turn(&self) -> Result<SemaphorePermit<'_>, Problem> {
         let turn = self.0.work.acquire().await;
         turn.map_err(|_| Problem::busy("the process is about to end"))
+    }
+
+    /// The right to write one export, held until it has ended.
+    ///
+    /// # Errors
+    /// When as many are under way as may.
+    pub fn export(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let place = Arc::clone(&self.0.exports).try_acquire_owned();
+        let why = "as many exports are under way as may; try again when one has ended";
+        place.map_err(|_| Problem::busy(why))
+    }
+
+    /// One for each question to the decision service that may be under way.
+    fn decisions(&self) -> &Semaphore {
+        &self.0.decisions
     }
 
     fn token(&self) -> Option<&Token> {
@@ -157,14 +183,16 @@ impl fmt::Debug for Site {
 
 /// Everything that is served.
 pub fn router(site: Site) -> Router {
+    let bounded = from_fn_with_state(site.clone(), room::bound_decisions);
     Router::new()
         .merge(health::routes())
         .merge(metrics::routes())
         .merge(api::routes())
-        .merge(decide::routes())
+        .merge(decide::routes().route_layer(bounded))
         .merge(console::routes())
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::not_allowed)
+        .layer(axum::middleware::from_fn(room::spare))
         .layer(DefaultBodyLimit::max(BODY))
         .layer(axum::middleware::from_fn(problem::rewrite))
         .layer(from_fn_with_state(site.clone(), console::dress))

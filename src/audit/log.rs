@@ -298,6 +298,14 @@ impl Log {
         }
     }
 
+    /// Whether [`close`](Self::close) was called. Where it was not, what was recorded before finds its way.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.writer
+            .as_ref()
+            .is_some_and(|writer| writer.queue.is_closing())
+    }
+
     /// Writes what is left, to the disk, and ends the writer; blocks for as long as that takes. What is recorded later
     /// is lost, so this comes after the last exchange has ended. A second call does nothing.
     ///

@@ -19,31 +19,58 @@ pub(crate) fn public_url(url: &[u8], redact_query: bool) -> Cow<'_, [u8]> {
 /// What stands before and after the userinfo of `url`; all of it after, where there is none.
 ///
 /// Generous in what it takes for userinfo, since other readers of URLs disagree about slashes and backslashes: everything
-/// up to the last `@` of what any of them could read as the authority. A path in origin form has no authority.
+/// up to the last `@` of what any of them could read as the authority. Where that is no host, as in
+/// `http://user:pass/word@host/`, nobody knows where it ends, and it is everything up to the last `@` there is. A path in
+/// origin form has no authority, but one that begins with two slashes (RFC 3986, section 4.2).
 fn around_userinfo(url: &[u8]) -> (&[u8], &[u8]) {
-    let has_none = memchr::memchr(b'@', url).is_none();
-    if has_none || matches!(url.first(), None | Some(b'/' | b'?' | b'#' | b'*')) {
+    let is_slash = |octet: &u8| matches!(octet, b'/' | b'\\');
+    let is_path = match url {
+        [b'/', second, ..] => !is_slash(second),
+        _ => matches!(url.first(), None | Some(b'/' | b'?' | b'#' | b'*')),
+    };
+    if is_path || memchr::memchr(b'@', url).is_none() {
         return (&[], url);
     }
-    let is_slash = |octet: &u8| matches!(octet, b'/' | b'\\');
     let scheme = url
         .iter()
         .position(|octet| !octet.is_ascii_alphanumeric() && !b"+-.".contains(octet))
         .filter(|&end| url.get(end) == Some(&b':') && url.get(end + 1).is_some_and(is_slash));
     // Without slashes it is the authority form of CONNECT, or read as if it were.
-    let start = scheme.map_or(0, |colon| {
-        let slashes = url.iter().skip(colon + 1).take_while(|o| is_slash(o));
-        colon + 1 + slashes.count()
-    });
-    let (before, rest) = url.split_at(start);
+    let start = scheme.map_or(0, |colon| colon + 1);
+    let slashes = url.iter().skip(start).take_while(|o| is_slash(o));
+    let (before, rest) = url.split_at(start + slashes.count());
     let end = rest
         .iter()
         .position(|octet| matches!(octet, b'/' | b'?' | b'#'))
         .unwrap_or(rest.len());
-    match rest.iter().take(end).rposition(|&octet| octet == b'@') {
+    let authority = rest.split_at(end).0;
+    let at = match memchr::memrchr(b'@', authority) {
+        None if !is_host(authority, scheme.is_some()) => memchr::memrchr(b'@', rest),
+        at => at,
+    };
+    match at {
         Some(at) => (before, rest.split_at(at + 1).1),
         None => (&[], url),
     }
+}
+
+/// Whether this could be `host[:port]`. The port may be missing behind its colon (RFC 3986, section 3.2.3) where a scheme
+/// was before; else the colon may be a scheme's.
+fn is_host(authority: &[u8], may_lack_port: bool) -> bool {
+    let is_digit = |octet: &u8| octet.is_ascii_digit();
+    if authority.first() == Some(&b'[') {
+        return true;
+    }
+    let colon = memchr::memchr(b':', authority).unwrap_or(authority.len());
+    let (name, port) = authority.split_at(colon);
+    let is_name =
+        |octet: &u8| octet.is_ascii_alphanumeric() || b"-._~%".contains(octet) || !octet.is_ascii();
+    let is_port = match port {
+        [] => true,
+        [_] => may_lack_port,
+        [_, digits @ ..] => digits.iter().all(is_digit),
+    };
+    !name.is_empty() && name.iter().all(is_name) && is_port
 }
 
 #[cfg(test)]
@@ -105,7 +132,83 @@ mod tests {
                 "http://a.example/x",
             ),
             ("no slash", "https:u:secret@a.example/x", "a.example/x"),
+            (
+                "a slash in the password",
+                "http://u:SECRET/x@a.example/private",
+                "http://a.example/private",
+            ),
+            (
+                "several",
+                "http://u:SEC/RET/@/x@a.example/private",
+                "http://a.example/private",
+            ),
+            (
+                "a question mark in the password",
+                "http://u:SECRET?x@a.example/",
+                "http://a.example/",
+            ),
+            (
+                "a number sign in the password",
+                "http://u:SECRET#x@a.example/",
+                "http://a.example/",
+            ),
+            (
+                "digits before the slash",
+                "http://u:1234a/x@a.example/",
+                "http://a.example/",
+            ),
+            (
+                "a slash in the password of an authority",
+                "u:SECRET/x@a.example:443",
+                "a.example:443",
+            ),
+            ("no scheme", "//u:secret@a.example/x", "//a.example/x"),
+            (
+                "no scheme, and backslashes",
+                "\\\\u:secret@a.example/x",
+                "\\\\a.example/x",
+            ),
+            (
+                "a slash and a backslash",
+                "/\\u:secret@a.example/x",
+                "/\\a.example/x",
+            ),
+            (
+                "a space before the scheme",
+                " http://u:secret@a.example/x",
+                "a.example/x",
+            ),
+            (
+                "a scheme that is none",
+                "ht_tp://u:secret@a.example/x",
+                "a.example/x",
+            ),
             // What only looks like it.
+            (
+                "an at sign behind a port",
+                "http://a.example:80/@b",
+                "http://a.example:80/@b",
+            ),
+            (
+                "an at sign behind no port",
+                "http://a.example:/@b",
+                "http://a.example:/@b",
+            ),
+            (
+                "an at sign behind an address",
+                "http://[2001:db8::1]:80/@b",
+                "http://[2001:db8::1]:80/@b",
+            ),
+            (
+                "an at sign behind a name that is not ASCII",
+                "http://b\u{fc}cher.example/@b",
+                "http://b\u{fc}cher.example/@b",
+            ),
+            (
+                "an at sign in the path of a host alone",
+                "a.example/@b",
+                "a.example/@b",
+            ),
             ("none", "http://a.example/x", "http://a.example/x"),
             (
                 "an at sign in the path",

@@ -385,7 +385,7 @@ impl Queue {
         is_news
     }
 
-    /// Whether the queue was closed, so that an attempt that failed was the last one.
+    /// Whether the queue was closed, so that an attempt that failed was the last one. What was put in before is taken.
     pub(super) fn is_closing(&self) -> bool {
         self.inner.lock().life != Life::Running
     }

@@ -6,6 +6,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use super::{field, id::DecisionId, json::Object, public_url::public_url, stamp};
 use crate::clock::Moment;
+use crate::policy::Reason;
 use crate::policy::overrides::OverrideId;
 use crate::policy::terms::TermsDigest;
 use crate::store::{Kind, Note};
@@ -177,6 +178,8 @@ pub struct Outage<'a> {
 /// Bounds, in octets of the line. Together they keep every line below what a file is given in one write.
 mod most {
     pub(super) const URL: usize = 16 * 1024;
+    /// URL and User-Agent of whoever is no client: anybody could fill the store with them.
+    pub(super) const OF_STRANGERS: usize = 512;
     pub(super) const REDIRECTED_URL: usize = 4 * 1024;
     pub(super) const USER_AGENT: usize = 1_024;
     pub(super) const RULE: usize = 4 * 1024;
@@ -199,6 +202,12 @@ impl Record<'_> {
             }),
             sha256: self.robots.as_ref().and_then(|robots| robots.sha256),
         }
+    }
+
+    /// Whether it was refused because nobody answers for it.
+    fn is_of_a_stranger(&self) -> bool {
+        let reasons = [Reason::Unauthenticated, Reason::UnknownClient];
+        reasons.iter().any(|reason| reason.as_str() == self.reason)
     }
 
     /// Appends the record to `out` as one line: a JSON object and a line feed.
@@ -229,9 +238,17 @@ impl Record<'_> {
         agent.truth(f::MISMATCH, self.agent.mismatch);
         agent.close();
 
-        record.text_or_null(f::USER_AGENT, self.user_agent, most::USER_AGENT);
+        let most_of = |most: usize| match self.is_of_a_stranger() {
+            true => most.min(most::OF_STRANGERS),
+            false => most,
+        };
+        record.text_or_null(f::USER_AGENT, self.user_agent, most_of(most::USER_AGENT));
         record.text(f::METHOD, self.method.as_bytes(), most::TOKEN);
-        record.text(f::URL, &public_url(self.url, redact_query), most::URL);
+        record.text(
+            f::URL,
+            &public_url(self.url, redact_query),
+            most_of(most::URL),
+        );
         record.text(f::SCHEME, self.scheme.as_bytes(), most::TOKEN);
         record.text(f::HOST, self.host.as_bytes(), most::HOST);
         record.number(f::PORT, self.port.into());

@@ -1,14 +1,22 @@
 //! `crawlgate config`: is the configuration right, and what does it come to?
 
 use std::{
+    fmt,
     io::{self, Write},
+    net::SocketAddr,
     path::Path,
     process::ExitCode,
 };
 
 use clap::{Args, Subcommand};
 
-use crate::{config::Config, proxy::listener, trust};
+use crate::{
+    admin::http::Token,
+    config::{AdminConfig, Config, ListenAt},
+    egress,
+    proxy::listener,
+    telemetry, trust,
+};
 
 /// Exit code of a configuration that is wrong or cannot be read.
 const WRONG: u8 = 2;
@@ -24,7 +32,8 @@ pub struct ConfigArgs {
 enum Command {
     /// Read the configuration and tell all that is wrong with it
     ///
-    /// Reads the files of tls.extra_roots and of each [[listener]], too, and prints which file was read. Exits 0 if all is right, 2 if not.
+    /// Reads the files that it names, too: tls.extra_roots, those of each [[listener]] and [[upstream.proxy]],
+    /// telemetry.headers_file and admin.token_file. Prints which file was read. Exits 0 if all is right, 2 if not.
     Check,
     /// Print the effective value of every key, as TOML
     Show,
@@ -57,16 +66,93 @@ pub fn run(args: &ConfigArgs, explicit: Option<&Path>) -> ExitCode {
     }
 }
 
-/// What is wrong with the files that the configuration names, a line for each; nothing if nothing is.
+/// What is wrong with the files and the places that the configuration names, a line for each; nothing if nothing is.
 fn faults(config: &Config) -> String {
-    let faults = trust::faults(&config.tls.extra_roots);
-    let line = |fault: &trust::TrustError| format!("{}: {fault}\n", config.source);
-    let of_roots = faults.iter().map(line);
-    let listeners = listener::faults(&config.listeners);
-    let of_listeners = listeners
-        .iter()
-        .map(|fault| format!("{}: {fault}\n", config.source));
-    of_roots.chain(of_listeners).collect()
+    let mut faults = Vec::new();
+    let mut add = |all: Vec<String>| faults.extend(all);
+    add(texts(&trust::faults(&config.tls.extra_roots)));
+    add(texts(&listener::faults(&config.listeners)));
+    add(texts(&egress::faults(&config.upstream)));
+    add(telemetry::fault(&config.telemetry).into_iter().collect());
+    let AdminConfig {
+        address,
+        token_file,
+        ..
+    } = &config.admin;
+    // Read by whoever asks over HTTP only.
+    let token = token_file.as_ref().filter(|_| address.is_some());
+    let token = token.and_then(|path| Token::check(path).err());
+    add(token.into_iter().collect());
+    add(shared_places(config));
+    let lines = faults.iter();
+    lines
+        .map(|fault| format!("{}: {fault}\n", config.source))
+        .collect()
+}
+
+fn texts(faults: &[impl ToString]) -> Vec<String> {
+    faults.iter().map(ToString::to_string).collect()
+}
+
+/// Where two are to listen at one place: the second one would not start.
+fn shared_places(config: &Config) -> Vec<String> {
+    let simple = config.listen.addresses.iter();
+    let simple = simple.map(|address| ("[listen] address".to_owned(), At::Port(*address)));
+    let named = config.listeners.iter().map(|listener| {
+        let at = match &listener.at {
+            ListenAt::Address(address) => At::Port(*address),
+            ListenAt::Unix { path, .. } => At::File(path),
+        };
+        (format!("[[listener]] {:?}", listener.name), at)
+    });
+    let admin = &config.admin;
+    let console = admin.address.map(At::Port);
+    let console = console.map(|at| ("[admin] address".to_owned(), at));
+    let socket = admin.socket.as_deref().map(At::File);
+    let socket = socket.map(|at| ("[admin] socket".to_owned(), at));
+    let all: Vec<_> = simple.chain(named).chain(console).chain(socket).collect();
+    let mut shared = Vec::new();
+    for (place, (who, at)) in all.iter().enumerate() {
+        let mut before = all.iter().take(place);
+        if let Some((first, other)) = before.find(|(_, other)| other.excludes(at)) {
+            shared.push(format!(
+                "{who} = {at}: {first} listens at {other} already; give one of them another place"
+            ));
+        }
+    }
+    shared
+}
+
+/// A place to listen at.
+enum At<'a> {
+    Port(SocketAddr),
+    File(&'a Path),
+}
+
+impl At<'_> {
+    /// Whether nobody else can listen at `other` meanwhile.
+    fn excludes(&self, other: &At<'_>) -> bool {
+        match (self, other) {
+            (At::File(one), At::File(other)) => one == other,
+            (At::Port(one), At::Port(other)) => {
+                let is_all = one.ip().is_unspecified() || other.ip().is_unspecified();
+                one.port() == other.port()
+                    && one.port() != 0
+                    && one.is_ipv4() == other.is_ipv4()
+                    && (is_all || one.ip() == other.ip())
+            }
+            (At::File(_), At::Port(_)) | (At::Port(_), At::File(_)) => false,
+        }
+    }
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            At::Port(address) => address.fmt(f),
+            At::File(path) => path.display().fmt(f),
+        }
+    }
 }
 
 fn answer(command: Command, config: &Config) -> String {
@@ -102,6 +188,77 @@ mod tests {
         let told = faults(&config);
         let start = "shown.toml: [[listener]] \"fleet\", cert /none/1.pem: ";
         assert!(told.starts_with(start), "{told}");
+    }
+
+    #[test]
+    fn check_reads_every_file_that_is_named() {
+        let text = "[listen]\naddress = '127.0.0.1:0'\n\
+                    [[listener]]\nname = 'fleet'\naddress = '127.0.0.1:0'\ntls = true\n\
+                    cert = '/none/1.pem'\nkey = '/none/1.key'\nclient_ca = '/none/ca.pem'\n\
+                    [[upstream.proxy]]\nhosts = '*'\nurl = 'http://proxy.example:3128'\n\
+                    credentials_file = '/none/login'\n\
+                    [telemetry]\notlp_endpoint = 'http://127.0.0.1:4318'\nheaders_file = '/none/fields'\n\
+                    [admin]\naddress = '127.0.0.1:0'\ntoken_file = '/none/token'\n";
+        let config = Config::parse(text, Path::new("shown.toml")).expect("right but for the files");
+        let told = faults(&config);
+        let wanted = [
+            "[[listener]] \"fleet\", cert /none/1.pem",
+            "[[listener]] \"fleet\", key /none/1.key",
+            "[[listener]] \"fleet\", client_ca /none/ca.pem",
+            "[[upstream.proxy]] credentials_file = /none/login",
+            "[telemetry] headers_file = /none/fields",
+            "[admin] token_file /none/token",
+        ];
+        let lines: Vec<_> = told.lines().collect();
+        assert_eq!(lines.len(), wanted.len(), "{told}");
+        for (line, wanted) in lines.iter().zip(wanted) {
+            let start = format!("shown.toml: {wanted}: ");
+            assert!(line.starts_with(&start), "{line} is not about {wanted}");
+        }
+    }
+
+    #[test]
+    fn check_tells_where_two_would_listen_at_one_place() {
+        let cases = [
+            (
+                "a listener twice",
+                "[[listener]]\nname = 'a'\naddress = '127.0.0.1:8118'\n",
+                Some(
+                    "[[listener]] \"a\" = 127.0.0.1:8118: [listen] address listens at 127.0.0.1:8118 already",
+                ),
+            ),
+            (
+                "the console where crawlers come",
+                "[admin]\naddress = '127.0.0.1:8118'\n",
+                Some(
+                    "[admin] address = 127.0.0.1:8118: [listen] address listens at 127.0.0.1:8118 already",
+                ),
+            ),
+            (
+                "one of all addresses",
+                "[[listener]]\nname = 'a'\naddress = '0.0.0.0:8118'\nopen = true\n",
+                Some(
+                    "[[listener]] \"a\" = 0.0.0.0:8118: [listen] address listens at 127.0.0.1:8118 already",
+                ),
+            ),
+            (
+                "other ports",
+                "[[listener]]\nname = 'a'\naddress = '127.0.0.1:8120'\n",
+                None,
+            ),
+        ];
+        for (name, more, wanted) in cases {
+            let text = format!("[listen]\naddress = '127.0.0.1:8118'\n{more}");
+            let config = Config::parse(&text, Path::new("shown.toml")).expect(name);
+            let told = faults(&config);
+            match wanted {
+                Some(wanted) => {
+                    let line = format!("shown.toml: {wanted}; give one of them another place\n");
+                    assert_eq!(told, line, "{name}");
+                }
+                None => assert_eq!(told, "", "{name}"),
+            }
+        }
     }
 
     #[test]

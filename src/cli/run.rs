@@ -200,11 +200,20 @@ fn crawl_as(name: Option<&str>, clients: &mut Vec<ClientConfig>) -> Result<(), S
         clients.clear();
         return Ok(());
     };
-    let names: Vec<_> = clients.iter().map(|client| Arc::clone(&client.name)).collect();
+    let names: Vec<_> = clients
+        .iter()
+        .map(|client| Arc::clone(&client.name))
+        .collect();
     clients.retain(|client| *client.name == *name);
     let [client] = clients.as_mut_slice() else {
-        let all = names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
-        return Err(format!("--client {name}: no [[client]] has this name; there are: {all}"));
+        let all = names
+            .iter()
+            .map(|name| &**name)
+            .collect::<Vec<_>>()
+            .join(", ");
+        return Err(format!(
+            "--client {name}: no [[client]] has this name; there are: {all}"
+        ));
     };
     client.conditions = Conditions::default();
     Ok(())

@@ -3,7 +3,6 @@
 mod listeners;
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,7 +22,6 @@ use crate::clock::Clock;
 use crate::config::{Config, Mode, TlsConfig};
 use crate::egress::Egress;
 use crate::proxy::Proxy;
-use crate::proxy::listener::Place;
 use crate::store::Store;
 use crate::telemetry::{LevelHandle, Telemetry};
 
@@ -103,12 +101,7 @@ async fn serve(
         info!("listening on {place}");
     }
     if let Some(site) = &site {
-        let address = |place: &Place| match place {
-            Place::Address(address) => Some(*address),
-            Place::Unix(_) => None,
-        };
-        let addresses: Vec<SocketAddr> = places.iter().filter_map(address).collect();
-        site.listens_on(&addresses);
+        site.listens_on(&places);
     }
     notify(&[sd_notify::NotifyState::Ready]);
     loop {
@@ -131,7 +124,10 @@ fn tell_authority(authority: &Authority, config: &TlsConfig) {
     }
     let signs_for = authority.name_constraints();
     if !signs_for.is_empty() {
-        info!(?signs_for, "hosts outside the CA's name constraints are not intercepted");
+        info!(
+            ?signs_for,
+            "hosts outside the CA's name constraints are not intercepted"
+        );
     }
     warn_of_authority(authority, config);
 }
@@ -194,10 +190,16 @@ pub(super) fn tell_mode(config: &Config) {
             "report mode for some: nothing is denied there ([policy] report_origins, report_clients)"
         );
     }
-    let reporting = config.clients.iter().filter(|client| client.mode == Some(Mode::Report));
+    let reporting = config
+        .clients
+        .iter()
+        .filter(|client| client.mode == Some(Mode::Report));
     let clients: Vec<&str> = reporting.map(|client| &*client.name).collect();
     if !clients.is_empty() {
-        warn!(?clients, "report mode for some: nothing is denied to them ([[client]] mode)");
+        warn!(
+            ?clients,
+            "report mode for some: nothing is denied to them ([[client]] mode)"
+        );
     }
 }
 

@@ -140,12 +140,11 @@ fn read_lines(mut input: impl BufRead, to_ask: &mpsc::Sender<Vec<u8>>) {
         {
             Ok(0) => return,
             Ok(_) if line.last() == Some(&b'\n') => {}
-            // Too long, or the end of the input: what is there of it is answered as what it is.
+            // Too long, or the end of the input in the midst of it: it has no whole question any more, though what is left
+            // may look like one. Its first word alone is none, and says whom to answer.
             Ok(_) => {
-                if line.len() as u64 >= LONGEST_LINE {
-                    line.truncate(line::CHANNEL_DIGITS + 1);
-                    line.push(b'\n');
-                }
+                let word = memchr::memchr(b' ', &line).unwrap_or(line.len());
+                line.truncate(word.min(line::CHANNEL_DIGITS));
                 if skip_line(&mut input).is_err() {
                     return;
                 }
@@ -209,18 +208,26 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_one_by_one_and_overlong_ones_are_cut_short() {
-        let long = [b"7 http://a.test/".to_vec(), vec![b'x'; 200_000]].concat();
-        let input = [b"1 a b\n".as_slice(), &long, b"\n2 c d\n3 half"].concat();
+    fn lines_are_read_one_by_one_and_of_half_ones_the_channel_alone() {
+        let long = [b"7 http://a.test/ Go".to_vec(), vec![b'x'; 200_000]].concat();
+        let endless = vec![b'9'; 200_000];
+        let input = [
+            b"1 a b\n".as_slice(),
+            &long,
+            b"\n2 c d\n",
+            &endless,
+            b"\n3 http://a.test/ half",
+        ]
+        .concat();
         let read = lines(&input);
-        assert_eq!(read.len(), 4);
-        assert_eq!(read[0], b"1 a b\n");
-        assert!(
-            read[1].starts_with(b"7 http://") && read[1].len() < 64,
-            "{read:?}"
-        );
-        assert_eq!(read[2], b"2 c d\n");
-        assert_eq!(read[3], b"3 half");
+        let expected = [b"1 a b\n".as_slice(), b"7", b"2 c d\n", &[b'9'; 20], b"3"];
+        assert_eq!(read, expected);
+        for line in [&read[1], &read[4]] {
+            let answered = Line::read(line, Channels::Numbered);
+            assert!(answered.channel.is_some() && answered.question.is_err());
+            let answered = Line::read(line, Channels::None);
+            assert!(answered.question.is_err(), "{answered:?}");
+        }
     }
 
     #[test]

@@ -3,10 +3,12 @@
 //! Two bounds. A rate (`requests_per_second`, `burst`) spreads what goes out: a request that comes too early is given a
 //! turn and held for it, in the order of arrival, and refused where its turn lies further away than the longest hold. A
 //! quota counts what goes out in each span and refuses the rest of the span. What is denied for another reason counts
-//! against neither; what is let through and then waits in vain for its origin's turn counts.
+//! against neither; what is let through and then waits in vain for its origin's turn counts. Whoever hangs up while it is
+//! held gives its turn back, and the next to come has it.
 //!
 //! Counted in memory, for as long as the process lives: a reload changes bounds, not what was had.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -29,7 +31,11 @@ impl PartialEq for Account {
 struct Had {
     /// When the next turn would come without a burst, in microseconds since the epoch.
     next_turn: u64,
-    /// Which span of the quota is counted, from the epoch.
+    /// Turns before it that were given back, likewise.
+    free: BTreeSet<u64>,
+    /// How long a span of the quota is, as it was last asked for; zero: it never was.
+    per: Duration,
+    /// Which span is counted, from the epoch.
     span: u64,
     requests: u64,
     bytes: u64,
@@ -38,6 +44,41 @@ struct Had {
 /// A client has had what it may have, and may come again at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent(pub Moment);
+
+/// What stands in an account for one request. Dropped, it is taken back: the request has not gone.
+#[derive(Debug)]
+#[must_use = "what was entered is taken back when this is dropped"]
+pub struct Entered<'a> {
+    account: &'a Account,
+    hold: Duration,
+    /// Its turn, and how long that keeps the next one waiting, in microseconds.
+    turn: Option<(u64, u64)>,
+    span: u64,
+    /// It is not taken back any more.
+    has_gone: bool,
+}
+
+impl Entered<'_> {
+    /// How long the request is to be held.
+    #[must_use]
+    pub fn hold(&self) -> Duration {
+        self.hold
+    }
+
+    /// The request goes: what was entered stands. Tells how long it was to be held.
+    pub fn goes(mut self) -> Duration {
+        self.has_gone = true;
+        self.hold
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        if !self.has_gone {
+            self.account.0.lock().take_back(self);
+        }
+    }
+}
 
 impl Account {
     /// Enters a request that would go out `now`; tells how long it is to be held first.
@@ -49,49 +90,90 @@ impl Account {
         client: &Client,
         now: Moment,
         max_hold: Duration,
-    ) -> Result<Duration, Spent> {
+    ) -> Result<Entered<'_>, Spent> {
         let mut had = self.0.lock();
         if let Some(quota) = &client.quota {
-            had.turn_page(quota, now);
+            had.settle_on(quota.per, now);
             let is_spent = quota.requests.is_some_and(|most| had.requests >= most)
                 || quota.bytes.is_some_and(|most| had.bytes >= most);
             if is_spent {
                 return Err(Spent(end_of_span(had.span, quota)));
             }
         }
-        let hold = match &client.rate {
-            Some(rate) => had.take_turn(rate, now, max_hold)?,
-            None => Duration::ZERO,
+        let (hold, turn) = match &client.rate {
+            Some(rate) => {
+                let (hold, turn) = had.take_turn(rate, now, max_hold)?;
+                (hold, Some((turn, interval(rate))))
+            }
+            None => (Duration::ZERO, None),
         };
         had.requests = had.requests.saturating_add(1);
-        Ok(hold)
+        Ok(Entered {
+            account: self,
+            hold,
+            turn,
+            span: had.span,
+            has_gone: false,
+        })
     }
 
-    /// Enters what a request took, once that is known.
-    pub fn took(&self, quota: &Quota, bytes: u64, now: Moment) {
+    /// Enters what a request took, once that is known. It counts by the quota in force, not by that which the request
+    /// began under.
+    pub fn took(&self, bytes: u64, now: Moment) {
         let mut had = self.0.lock();
-        had.turn_page(quota, now);
+        had.turn_page(now);
         had.bytes = had.bytes.saturating_add(bytes);
     }
 }
 
 impl Had {
-    fn turn_page(&mut self, quota: &Quota, now: Moment) {
-        let span = now.as_millis() / millis(quota.per);
+    /// Turns the page where a new span has begun.
+    fn turn_page(&mut self, now: Moment) {
+        if self.per.is_zero() {
+            return;
+        }
+        let span = now.as_millis() / millis(self.per);
         if span != self.span {
             self.span = span;
             (self.requests, self.bytes) = (0, 0);
         }
     }
 
-    /// The generic cell rate algorithm: a turn each interval, and as many ahead of their time as the burst allows.
+    /// The same where spans are so long from now on. What was had in the one that is cut short, or goes on, stands.
+    fn settle_on(&mut self, per: Duration, now: Moment) {
+        self.turn_page(now);
+        if self.per != per {
+            self.per = per;
+            self.span = now.as_millis() / millis(per);
+        }
+    }
+
+    fn take_back(&mut self, entered: &Entered<'_>) {
+        if entered.span == self.span {
+            self.requests = self.requests.saturating_sub(1);
+        }
+        let Some((turn, interval)) = entered.turn else {
+            return;
+        };
+        self.free.insert(turn);
+        // What nobody waits behind was never given.
+        while let Some(last) = self.free.last().copied()
+            && last.saturating_add(interval) == self.next_turn
+        {
+            self.free.pop_last();
+            self.next_turn = last;
+        }
+    }
+
+    /// The generic cell rate algorithm: a turn each interval, and as many ahead of their time as the burst allows. Tells
+    /// how long it is until the turn, and names it.
     fn take_turn(
         &mut self,
         rate: &Rate,
         now: Moment,
         max_hold: Duration,
-    ) -> Result<Duration, Spent> {
-        let interval = (1e6 / rate.requests_per_second).round().max(1.0) as u64;
+    ) -> Result<(Duration, u64), Spent> {
+        let interval = interval(rate);
         let ahead = interval.saturating_mul(u64::from(rate.burst.saturating_sub(1)));
         let max_hold = micros(max_hold);
         let time = now.as_millis().saturating_mul(1_000);
@@ -102,15 +184,28 @@ impl Had {
         if self.next_turn > furthest {
             // No turn is given that far ahead: the clock was set back, or the bounds are others now.
             self.next_turn = furthest;
+            self.free.clear();
         }
-        let turn = self.next_turn.max(time);
+        // One whose time has passed is nobody's any more.
+        self.free = self.free.split_off(&time.saturating_add(ahead));
+        let freed = self.free.first().copied();
+        let turn = freed.unwrap_or_else(|| self.next_turn.max(time));
         let hold = turn.saturating_sub(ahead).saturating_sub(time);
         if hold > max_hold {
             return Err(Spent(now + Duration::from_micros(hold)));
         }
-        self.next_turn = turn.saturating_add(interval);
-        Ok(Duration::from_micros(hold))
+        if freed.is_some() {
+            self.free.pop_first();
+        } else {
+            self.next_turn = turn.saturating_add(interval);
+        }
+        Ok((Duration::from_micros(hold), turn))
     }
+}
+
+/// From one turn to the next, in microseconds.
+fn interval(rate: &Rate) -> u64 {
+    (1e6 / rate.requests_per_second).round().max(1.0) as u64
 }
 
 fn end_of_span(span: u64, quota: &Quota) -> Moment {
@@ -155,7 +250,8 @@ mod tests {
     }
 
     fn enter(client: &Client, now: Moment, max_hold: Duration) -> Result<Duration, Spent> {
-        client.account.enter(client, now, max_hold)
+        let entered = client.account.enter(client, now, max_hold);
+        entered.map(Entered::goes)
     }
 
     #[test]
@@ -174,10 +270,9 @@ mod tests {
     #[test]
     fn octets_count_when_they_are_known() {
         let client = with_quota(None, Some(100));
-        let quota = client.quota.expect("has one");
         for (took, fits) in [(60, true), (60, true), (0, false)] {
             assert_eq!(enter(&client, MIDNIGHT, DAY).is_ok(), fits, "before {took}");
-            client.account.took(&quota, took, MIDNIGHT);
+            client.account.took(took, MIDNIGHT);
         }
         assert!(enter(&client, MIDNIGHT + DAY, DAY).is_ok(), "the next day");
     }
@@ -214,6 +309,67 @@ mod tests {
             enter(&client, MIDNIGHT + 2 * second, second),
             Ok(Duration::ZERO)
         );
+    }
+
+    #[test]
+    fn who_hangs_up_while_it_is_held_gives_its_turn_back() {
+        let ms = Duration::from_millis;
+        let client = with_rate(10.0, 1);
+        let take = || client.account.enter(&client, MIDNIGHT, ms(300));
+        assert_eq!(enter(&client, MIDNIGHT, ms(300)), Ok(ms(0)));
+        // However many come and go: the turn is there for whoever stays.
+        for _ in 0..100 {
+            assert_eq!(take().map(|entered| entered.hold()), Ok(ms(100)));
+        }
+        // One between two others is given to the next, and nobody goes at the same time as another.
+        let (first, second, third) = (take(), take(), take());
+        assert!(take().is_err(), "the next would be late");
+        drop(second);
+        assert_eq!(enter(&client, MIDNIGHT, ms(300)), Ok(ms(200)));
+        assert!(take().is_err());
+        // One whose time has passed is lost.
+        drop(first);
+        let later = MIDNIGHT + ms(150);
+        assert_eq!(enter(&client, later, ms(300)), Ok(ms(250)));
+        assert_eq!(third.map(Entered::goes), Ok(ms(300)));
+    }
+
+    #[test]
+    fn who_hangs_up_while_it_is_held_has_had_nothing_of_its_quota() {
+        let client = Client {
+            rate: with_rate(1.0, 1).rate,
+            ..with_quota(Some(2), None)
+        };
+        assert!(enter(&client, MIDNIGHT, DAY).is_ok());
+        for _ in 0..5 {
+            assert!(client.account.enter(&client, MIDNIGHT, DAY).is_ok());
+        }
+        assert!(enter(&client, MIDNIGHT, DAY).is_ok());
+        assert!(enter(&client, MIDNIGHT, DAY).is_err(), "two have gone");
+    }
+
+    #[test]
+    fn another_span_takes_nothing_off_what_was_had() {
+        let hours = |hours: u64| Duration::from_secs(hours * 3_600);
+        let per = |per| Client {
+            quota: Some(Quota {
+                requests: Some(2),
+                bytes: None,
+                per,
+            }),
+            ..Client::default()
+        };
+        let before = per(hours(1));
+        let mut after = per(hours(2));
+        after.account = std::sync::Arc::clone(&before.account);
+        assert!(enter(&before, MIDNIGHT, DAY).is_ok());
+        assert!(enter(&after, MIDNIGHT, DAY).is_ok(), "one is left");
+        assert!(enter(&after, MIDNIGHT, DAY).is_err(), "none is");
+        // What began under the old quota ends.
+        before.account.took(10, MIDNIGHT + hours(1));
+        let late = MIDNIGHT + hours(1);
+        assert_eq!(enter(&after, late, DAY), Err(Spent(MIDNIGHT + hours(2))));
+        assert!(enter(&after, MIDNIGHT + hours(2), DAY).is_ok());
     }
 
     #[test]

@@ -1,50 +1,43 @@
 //! Whether a password is right, without a hash for each request.
 //!
-//! An argon2 hash takes some 20 ms and 19 MiB, on purpose. So what was found right is remembered, in bounded room, under
-//! a keyed hash of user, password and stored hash: the memory holds no password, and one that is changed in the
-//! configuration is another key at once. Requests that bring the same credentials together wait for one hash. What is
-//! found wrong is not remembered; instead each address has a few attempts at each user, and one more every few seconds,
-//! and past them nothing is hashed. Few hashes run at once, on threads of their own, and few wait: a flood of wrong
-//! passwords takes neither the processor nor the memory from requests whose credentials are known.
+//! An argon2 hash takes some 20 ms and 19 MiB, on purpose. So what was found is remembered, in bounded room, under a
+//! keyed hash of user, password and stored hash: the memory holds no password, and one that is changed in the
+//! configuration is another key at once. Requests that bring the same credentials together wait for one hash. Past that,
+//! each address has a few [`attempts`] at each user, and one more every few seconds. Right passwords use none up, and one
+//! that is known to be wrong no second one: a program that insists on last year's password locks out nobody beside it.
+//! Few hashes run at once, on threads of their own, and few wait: a flood of wrong passwords takes neither the processor
+//! nor the memory from requests whose credentials are known.
 //!
-//! A user whom nobody knows costs the same as a wrong password.
+//! A user whom nobody knows is answered as a wrong password is, as late, and is put off as soon: who has a name here is
+//! not to be learned. Past a few of them from one address nothing is hashed for it.
+
+mod attempts;
 
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
 use aws_lc_rs::hmac;
-use governor::middleware::NoOpMiddleware;
-use governor::nanos::Nanos;
-use governor::state::keyed::HashMapStateStore;
-use governor::{Quota, RateLimiter};
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 
-use super::ClientKey;
+use self::attempts::Attempts;
 use crate::clock::{Clock, Moment};
 use crate::config::PasswordHash;
 
 /// Pairs of user and password that are remembered.
 const REMEMBERED: usize = 4_096;
 
+/// Pairs that are remembered to be wrong. Apart from the others: guesses drive out guesses only.
+const REMEMBERED_WRONG: usize = 1_024;
+
 /// Hashes that run at once: each takes a processor, and its memory.
 const AT_ONCE: usize = 2;
 
 /// Attempts that wait for their hash.
 const WAITING: usize = 64;
-
-/// Attempts at one user that an address has at once.
-const ATTEMPTS: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
-
-/// How long it takes until it has another one.
-const ANOTHER: Duration = Duration::from_secs(6);
-
-/// Addresses and users whose attempts are counted. Past it, all others are one.
-const COUNTED: usize = 65_536;
 
 /// What came of credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,25 +46,20 @@ pub enum Outcome {
     Right,
     /// They are wrong.
     Wrong,
-    /// There were too many attempts from this address; no other is looked at before this moment.
+    /// There were too many attempts at this user from this address; no other is looked at before this moment.
     TooMany(Moment),
     /// Too many attempts wait, from wherever.
     Busy,
 }
 
-/// Whose attempts are counted together: those at one user from one address (or IPv6 network of 64 bits).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Attempts(Option<(ClientKey, Option<Arc<str>>)>);
-
-type Limiter = RateLimiter<Attempts, HashMapStateStore<Attempts>, Ticks, NoOpMiddleware<Nanos>>;
-
 /// Checks passwords.
 pub struct Passwords {
     right: Cache<[u8; 32], ()>,
+    wrong: Cache<[u8; 32], ()>,
     key: hmac::Key,
-    attempts: Limiter,
-    /// When attempts were last forgotten that have no effect any more, in seconds.
-    swept: AtomicU64,
+    attempts: Attempts,
+    /// How long the last hash took, with the wait for it, in microseconds.
+    last_took: AtomicU64,
     slots: Arc<Semaphore>,
     waiting: AtomicUsize,
     hashed: AtomicU64,
@@ -101,15 +89,12 @@ impl Passwords {
         // Without randomness there is no TLS either, and nothing starts. A key that is known lets nobody in: whoever
         // reads this process's memory has the passwords as they come.
         let _ = aws_lc_rs::rand::fill(&mut key);
-        let quota = Quota::with_period(ANOTHER).unwrap_or(Quota::per_minute(ATTEMPTS));
         Passwords {
             right: Cache::new(REMEMBERED),
+            wrong: Cache::new(REMEMBERED_WRONG),
             key: hmac::Key::new(hmac::HMAC_SHA256, &key),
-            attempts: RateLimiter::hashmap_with_clock(
-                quota.allow_burst(ATTEMPTS),
-                Ticks(clock.clone()),
-            ),
-            swept: AtomicU64::new(0),
+            attempts: Attempts::default(),
+            last_took: AtomicU64::new(0),
             slots: Arc::new(Semaphore::new(AT_ONCE)),
             waiting: AtomicUsize::new(0),
             hashed: AtomicU64::new(0),
@@ -130,40 +115,47 @@ impl Passwords {
             Ok(()) => return Outcome::Right,
             Err(guard) => guard,
         };
-        if let Err(again) = self.attempt(claim) {
-            return Outcome::TooMany(again);
+        if self.wrong.get(&key).is_some() {
+            return Outcome::Wrong;
         }
-        match self.hash(claim).await {
+        let attempt = match self
+            .attempts
+            .at(claim.user, claim.address, self.clock.now())
+        {
+            Ok(attempt) => attempt,
+            Err(again) => return Outcome::TooMany(again),
+        };
+        let is_hashed = claim.stored.is_some()
+            || self
+                .attempts
+                .at_strangers(claim.address, self.clock.now())
+                .is_ok();
+        let outcome = match is_hashed {
+            true => self.hash(claim).await,
+            false => self.pretend().await,
+        };
+        match outcome {
             Outcome::Right => {
+                attempt.give_back();
                 // Refused only where it was removed meanwhile, which nothing does.
                 let _ = guard.insert(());
-                Outcome::Right
             }
-            other => other,
+            Outcome::Wrong => self.wrong.insert(key, ()),
+            Outcome::Busy => attempt.give_back(),
+            Outcome::TooMany(_) => {}
         }
+        outcome
     }
 
-    /// Counts an attempt.
-    fn attempt(&self, claim: &Claim<'_>) -> Result<(), Moment> {
-        let user = claim.stored.map(|(name, _)| Arc::clone(name));
-        let mut who = Attempts(Some((ClientKey::at(claim.address), user)));
-        if self.attempts.len() >= COUNTED {
-            let second = self.clock.now().as_millis() / 1_000;
-            if self.swept.swap(second, Ordering::Relaxed) != second {
-                self.attempts.retain_recent();
-            }
-            if self.attempts.len() >= COUNTED {
-                who = Attempts(None);
-            }
-        }
-        let Err(early) = self.attempts.check_key(&who) else {
-            return Ok(());
-        };
-        let now = self.clock.now();
-        Err(now + early.wait_time_from(Ticks::at(now)))
+    /// Takes as long as a hash does.
+    async fn pretend(&self) -> Outcome {
+        let took = Duration::from_micros(self.last_took.load(Ordering::Relaxed));
+        tokio::time::sleep(took).await;
+        Outcome::Wrong
     }
 
     async fn hash(&self, claim: &Claim<'_>) -> Outcome {
+        let began = self.clock.tick();
         let waiting = Waiting::among(&self.waiting);
         if waiting.place > WAITING {
             return Outcome::Busy;
@@ -182,7 +174,11 @@ impl Passwords {
             drop(slot);
             is_right
         });
-        match hashing.await {
+        let hashed = hashing.await;
+        let took = self.clock.tick().since(began).as_micros();
+        let took = u64::try_from(took).unwrap_or(u64::MAX);
+        self.last_took.store(took, Ordering::Relaxed);
+        match hashed {
             Ok(true) if is_client => Outcome::Right,
             Ok(_) => Outcome::Wrong,
             // The process ends, or the system has no more threads.
@@ -248,24 +244,6 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.all.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Our clock in governor's terms.
-#[derive(Debug, Clone)]
-struct Ticks(Clock);
-
-impl Ticks {
-    fn at(moment: Moment) -> Nanos {
-        Nanos::from(Duration::from_millis(moment.as_millis()))
-    }
-}
-
-impl governor::clock::Clock for Ticks {
-    type Instant = Nanos;
-
-    fn now(&self) -> Nanos {
-        Ticks::at(self.0.now())
     }
 }
 

@@ -19,7 +19,7 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 
-use super::account::Spent;
+use super::account::{Entered, Spent};
 use super::credentials::{self, Credentials, Given};
 use super::passwords::{Claim, Outcome, Passwords};
 use super::{Client, Peer};
@@ -194,11 +194,21 @@ impl Clients {
         Ok(client)
     }
 
+    /// Whose a connection from `peer` is, whatever its requests will say; nothing where they have a say.
+    #[must_use]
+    pub fn known(&self, peer: &Peer) -> Option<Arc<Client>> {
+        let table = self.table.load();
+        match table.asks(peer) {
+            true => None,
+            false => table.by_peer(peer).ok(),
+        }
+    }
+
     /// Enters a request of `client` that would go out `now`; tells how long it is to be held first.
     ///
     /// # Errors
     /// [`Spent`] when it has had what it may have.
-    pub fn enter(&self, client: &Client, now: Moment) -> Result<Duration, Spent> {
+    pub fn enter<'a>(&self, client: &'a Client, now: Moment) -> Result<Entered<'a>, Spent> {
         client
             .account
             .enter(client, now, self.table.load().max_hold)

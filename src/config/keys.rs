@@ -140,7 +140,7 @@ pub(super) fn apply<'t>(
     let listener_count = listener_tables.len();
     listen(listen_section, has_others, &mut config.listen);
     for table in listener_tables {
-        let section = reader.section("[listener]", Some(table));
+        let section = reader.entry("[listener]", table);
         let listener = listener(section, base, &config.listeners);
         config.listeners.extend(listener);
     }
@@ -157,7 +157,7 @@ pub(super) fn apply<'t>(
     let hosts_section = reader.section("upstream.hosts", hosts_table);
     hosts(hosts_section, &mut config.upstream.hosts);
     for table in proxy_tables {
-        let section = reader.section("[upstream.proxy]", Some(table));
+        let section = reader.entry("[upstream.proxy]", table);
         config.upstream.routes.extend(route(section, base));
     }
     log(reader.section("log", log_table), base, &mut config.log);
@@ -179,7 +179,7 @@ pub(super) fn apply<'t>(
     audit(reader.section("audit", audit_table), &mut config.audit);
     policy(reader.section("policy", policy_table), &mut config.policy);
     for (place, table) in (1..).zip(override_tables) {
-        let section = reader.section("[override]", Some(table));
+        let section = reader.entry("[override]", table);
         config.policy.overrides.extend(override_(section, place));
     }
     for table in client_tables {

@@ -11,6 +11,9 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
+/// Sections in which an unknown key may hold a secret. Its value is not repeated.
+const WITH_SECRETS: [&str; 4] = ["[client]", "[upstream.proxy]", "admin", "telemetry"];
+
 /// Something wrong in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -81,6 +84,14 @@ pub(super) struct Reader<'t> {
     known: Vec<(&'static str, &'static str)>,
 }
 
+/// One table of an array of tables, such as a `[[client]]`.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'t> {
+    table: &'t DeTable<'t>,
+    /// Where its header stands.
+    at: usize,
+}
+
 /// A key that no section asked for. Judged at the end, when it is known which section would have wanted it.
 struct Stranger {
     section: &'static str,
@@ -108,9 +119,18 @@ impl<'t> Reader<'t> {
         Section {
             name,
             table,
+            at: 0,
             reader: self,
             known: Vec::new(),
             refused: Vec::new(),
+        }
+    }
+
+    /// An entry of the array of tables `name`.
+    pub(super) fn entry<'r>(&'r mut self, name: &'static str, entry: Entry<'t>) -> Section<'r, 't> {
+        Section {
+            at: entry.at,
+            ..self.section(name, Some(entry.table))
         }
     }
 
@@ -159,6 +179,8 @@ impl<'t> Reader<'t> {
 pub(super) struct Section<'r, 't> {
     name: &'static str,
     table: Option<&'t DeTable<'t>>,
+    /// Where its header stands, in an array of tables.
+    at: usize,
     reader: &'r mut Reader<'t>,
     known: Vec<&'static str>,
     refused: Vec<&'static str>,
@@ -210,16 +232,20 @@ impl<'t> Section<'_, 't> {
         table
     }
 
-    /// The tables of an array of tables, each for [`Reader::section`]. A value of another type is a fault.
-    pub(super) fn subsections(&mut self, key: &'static str) -> Vec<&'t DeTable<'t>> {
+    /// The tables of an array of tables, each for [`Reader::entry`]. A value of another type is a fault.
+    pub(super) fn subsections(&mut self, key: &'static str) -> Vec<Entry<'t>> {
         self.known.push(key);
         let Some(value) = self.value(key) else {
             return Vec::new();
         };
+        let entry = |item: &'t Value<'t>| {
+            let (table, at) = (item.get_ref().as_table()?, item.span().start);
+            Some(Entry { table, at })
+        };
         let tables = value
             .get_ref()
             .as_array()
-            .and_then(|array| array.iter().map(|item| item.get_ref().as_table()).collect());
+            .and_then(|array| array.iter().map(entry).collect());
         tables.unwrap_or_else(|| {
             let line = self.reader.line(value.span().start);
             let name = match self.name {
@@ -232,14 +258,14 @@ impl<'t> Section<'_, 't> {
         })
     }
 
-    /// Faults the section where it does not name `key`, at the first key that it does name.
+    /// Faults the section where it does not name `key`, at the first key that it does name, or at its header.
     pub(super) fn demand(&mut self, key: &'static str) {
         if self.names(key) {
             return;
         }
         let named = self.table.into_iter().flat_map(|table| table.iter());
         let first = named.map(|(name, _)| name.span().start).min();
-        let line = first.map_or(1, |start| self.reader.line(start));
+        let line = self.reader.line(first.unwrap_or(self.at));
         let message = format!("{} is missing", self.label(key));
         self.reader.faults.push(Fault { line, message });
     }
@@ -298,6 +324,8 @@ impl<'t> Section<'_, 't> {
             }
             let shown = match value.get_ref() {
                 DeValue::Table(_) | DeValue::Array(_) => self.label(name),
+                // A misspelt `password`, or a token where its file belongs.
+                _ if WITH_SECRETS.contains(&self.name) => format!("{} = …", self.label(name)),
                 _ => format!("{} = {}", self.label(name), self.reader.shown(value.span())),
             };
             self.reader.strangers.push(Stranger {

@@ -24,7 +24,8 @@ use super::tunnel::{self, Login};
 use super::walls::{Prohibited, Walls, literal};
 use super::{EgressError, Failure};
 use crate::config::{
-    Config, Credentials, HostPattern, ProxyProtocol, Route, UpstreamProxy, Via, check_credentials,
+    Config, Credentials, HostPattern, ProxyProtocol, Route, UpstreamConfig, UpstreamProxy, Via,
+    check_credentials,
 };
 use crate::rep::Origin;
 
@@ -202,6 +203,18 @@ impl Dialler {
         let judge = |address| walls.judge_proxy(&proxy.host, address, is_local);
         connect(self.find_by(&proxy.host, proxy.port, judge).await?).await
     }
+}
+
+/// What is wrong with the files of credentials that are named: everything, where a start stops at the first fault.
+#[must_use]
+pub fn faults(config: &UpstreamConfig) -> Vec<EgressError> {
+    let proxies = config.routes.iter().filter_map(|route| match &route.via {
+        Via::Proxy(proxy) => Some(proxy),
+        Via::Direct => None,
+    });
+    proxies
+        .filter_map(|proxy| Proxy::new(proxy).err())
+        .collect()
 }
 
 impl Proxy {

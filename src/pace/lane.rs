@@ -40,6 +40,8 @@ pub(super) struct Lane {
     is_driven: AtomicBool,
     /// Something has changed for those who wait.
     news: Notify,
+    /// Whoever goes before all who wait goes in a row of its own: the first of them alone looks whether it is due.
+    pub(super) ahead: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -203,6 +205,13 @@ impl Lane {
         }
     }
 
+    /// How long it is until a robots.txt may be asked for; none, where it may be now.
+    pub(super) fn wait_for_robots(&self, shared: &Shared, regime: &Regime) -> Option<Duration> {
+        let (state, now) = self.lock(shared);
+        let due = state.track.due_for_robots(regime, now);
+        (due > now).then(|| due.since(now))
+    }
+
     /// Takes a turn for a robots.txt, before all who wait: when it is due or, where `at_once`, regardless.
     ///
     /// # Errors
@@ -233,8 +242,12 @@ impl Lane {
         {
             state.track.undo(undo);
         }
-        state.track.count(regime, None, now);
-        state.track.robots = now;
+        if before.is_some() {
+            state.track.count(regime, None, now);
+            state.track.robots = now;
+        } else {
+            state.track.count_aside(regime, now);
+        }
         // Nobody gives back what has gone.
         state.taken += 1;
         state.undo = None;
@@ -352,6 +365,7 @@ impl Lane {
         }
         let is_due = |waiter: &Waiter| due(waiter) <= now;
         if at_address.is_none()
+            && regime.is_per_address()
             && let Some((client, waiter)) = state.queue.next(is_due)
             && let Some(address) = waiter.address
         {
@@ -392,6 +406,10 @@ fn drive(shared: Arc<Shared>, lane: Arc<Lane>) -> Pin<Box<dyn Future<Output = ()
                 }
                 Step::Ask(address, client) => {
                     at_address = shared.turn_at(address, &client).await;
+                    if at_address.is_none() {
+                        // Settings have changed meanwhile, or the runtime ends: nothing was waited for, perhaps.
+                        tokio::task::yield_now().await;
+                    }
                 }
             }
         }

@@ -234,7 +234,7 @@ async fn without_a_pace_every_turn_is_now() {
     };
     let (pace, _clock) = impatient(off);
     assert!(pace.is_unlimited());
-    assert!(pace.turn_for_robots(&origin("a")).await.is_none());
+    assert!(pace.turn_for_robots(&origin("a"), None).await.is_none());
     let (pace, clock) = impatient(config());
     assert!(!pace.is_unlimited());
     let a = origin("a");
@@ -586,11 +586,11 @@ async fn a_robots_txt_goes_first_and_counts() {
     let clock = Clock::manual(START);
     let pace = Pace::new(&rate(1.0, 1), clock.clone());
     let (a, seen) = (origin("a"), Seen::default());
-    drop(pace.turn_for_robots(&a).await.expect("a turn"));
+    drop(pace.turn_for_robots(&a, None).await.expect("a turn"));
     crawl(&pace, &clock, "a", &a, None, &seen);
     pass(&clock, ms(990)).await;
     assert_eq!(seen.lock().len(), 0, "it has counted");
-    let mut robots = pin!(pace.turn_for_robots(&a));
+    let mut robots = pin!(pace.turn_for_robots(&a, None));
     pass(&clock, ms(500)).await;
     assert_eq!(seen.lock().len(), 1);
     assert!(once(&mut robots).await.is_pending(), "it waits as all do");
@@ -603,7 +603,7 @@ async fn a_robots_txt_goes_first_and_counts() {
     is_spaced(&moments(&seen), secs(1), 1, "pages");
     // One that goes later than its turn came counts from then on, and once.
     let c = origin("c");
-    let turn = pace.turn_for_robots(&c).await.expect("a turn");
+    let turn = pace.turn_for_robots(&c, None).await.expect("a turn");
     pass(&clock, ms(900)).await;
     pace.restart(&turn);
     pass(&clock, ms(900)).await;
@@ -613,6 +613,26 @@ async fn a_robots_txt_goes_first_and_counts() {
     // What waits for nothing counts, too.
     pace.count_robots(&origin("b"));
     assert!(pace.try_turn(ask(&origin("b")), clock.now()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn redirects_that_lead_to_an_origin_cannot_shut_it() {
+    let clock = Clock::manual(START);
+    let pace = Pace::new(&rate(1.0, 1), clock.clone());
+    let (a, seen) = (origin("a"), Seen::default());
+    for _ in 0..300 {
+        pace.count_robots(&a);
+    }
+    crawl(&pace, &clock, "a", &a, None, &seen);
+    pass(&clock, ms(1_010)).await;
+    assert_eq!(seen.lock().len(), 1, "one interval for all of them");
+    // Nor by coming again and again while somebody waits.
+    let before = seen.lock().len();
+    for _ in 0..50 {
+        pace.count_robots(&a);
+        pass(&clock, ms(100)).await;
+    }
+    assert!(seen.lock().len() >= before + 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -626,7 +646,7 @@ async fn a_robots_txt_waits_no_longer_than_a_request_may() {
     let a = origin("a");
     let turn = pace.try_turn(ask(&a), clock.now()).expect("a turn");
     pace.answered(&turn, 503, || Some(secs(240)), true);
-    let mut robots = pin!(pace.turn_for_robots(&a));
+    let mut robots = pin!(pace.turn_for_robots(&a, None));
     assert!(once(&mut robots).await.is_pending());
     pass(&clock, ms(4_900)).await;
     assert!(once(&mut robots).await.is_pending());
@@ -674,6 +694,105 @@ async fn origins_at_one_address_share_its_bounds_where_that_is_asked_for() {
         if per_address {
             is_spaced(&all, secs(1), 1, "the address");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_at_an_address_goes_on_when_addresses_bind_no_more() {
+    let address: IpAddr = [192, 0, 2, 1].into();
+    let before = PaceConfig {
+        per_address: true,
+        ..rate(0.2, 1)
+    };
+    let quiet = PaceConfig {
+        per_address: true,
+        ..config()
+    };
+    for (name, after) in [("not per address", rate(0.2, 1)), ("no bound", quiet)] {
+        let clock = Clock::manual(START);
+        let pace = Pace::new(&before, clock.clone());
+        let (a, of) = (origin("a"), client("a"));
+        let turn = || pace.turn(ask(&a), &of, Some(address));
+        drop(turn().await.expect("a turn"));
+        let mut held = pin!(turn());
+        assert!(once(&mut held).await.is_pending(), "{name}");
+        pace.reconfigure(&after);
+        pass(&clock, ms(5_010)).await;
+        assert!(
+            matches!(once(&mut held).await, Poll::Ready(Ok(_))),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fetches_of_robots_txt_keep_the_pace_of_their_address() {
+    let address: IpAddr = [192, 0, 2, 1].into();
+    for (name, per_address, fetched) in [("per address", true, 3), ("per origin", false, 8)] {
+        let clock = Clock::manual(START);
+        let config = PaceConfig {
+            per_address,
+            concurrency: Some(1),
+            max_hold: secs(2),
+            ..rate(1.0, 1)
+        };
+        let pace = Pace::new(&config, clock.clone());
+        let (page, of) = (origin("page"), client("a"));
+        let page = pace.turn(ask(&page), &of, Some(address));
+        // Under way all the time: whoever has a turn may be waiting for a robots.txt.
+        let (_page, _) = page.await.expect("a turn");
+        let seen = Seen::default();
+        for n in 0..8 {
+            let (pace, clock, seen) = (pace.clone(), clock.clone(), Arc::clone(&seen));
+            tokio::spawn(async move {
+                let to = origin(&format!("o{n}"));
+                let _turn = pace.turn_for_robots(&to, Some(address)).await;
+                seen.lock().push((clock.now(), String::new()));
+            });
+        }
+        pass(&clock, ms(3_020)).await;
+        assert_eq!(seen.lock().len(), fetched, "{name}");
+        if per_address {
+            is_spaced(&moments(&seen), secs(1), 1, name);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_again_takes_a_turn_again_or_is_not_sent() {
+    let (a, key) = (origin("a"), client("a"));
+    let impatient = |config| PaceConfig {
+        max_hold: ms(500),
+        ..config
+    };
+    let delay = wish("*", secs(2));
+    for (name, config, wish, wait) in [
+        ("no bound", config(), None, Some(0)),
+        ("the operator's", rate(1.0, 1), None, Some(1)),
+        ("a robots.txt's", config(), Some(&delay), Some(2)),
+        ("too far away", impatient(rate(1.0, 1)), None, None),
+    ] {
+        let clock = Clock::manual(START);
+        let pace = Pace::new(&config, clock.clone());
+        let asking = Ask { origin: &a, wish };
+        let (turn, _) = pace.turn(asking, &key, None).await.expect("a turn");
+        let mut again = pin!(pace.again(&turn));
+        let Some(wait) = wait else {
+            assert_eq!(once(&mut again).await, Poll::Ready(false), "{name}");
+            continue;
+        };
+        if wait > 0 {
+            assert!(once(&mut again).await.is_pending(), "{name}");
+            pass(&clock, secs(wait) - ms(5)).await;
+            assert!(once(&mut again).await.is_pending(), "{name}");
+            pass(&clock, ms(10)).await;
+        }
+        assert_eq!(once(&mut again).await, Poll::Ready(true), "{name}");
+        assert_eq!(
+            pace.try_turn(asking, clock.now()).is_none(),
+            wait > 0,
+            "{name}: it counts"
+        );
     }
 }
 

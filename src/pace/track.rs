@@ -161,6 +161,18 @@ impl Track {
         undo
     }
 
+    /// Counts a robots.txt that goes now and waited for nothing, as those do that a redirect of another origin leads to.
+    /// It keeps the next request waiting, but nobody who waits already: whoever sends many here would else shut the
+    /// origin for all others.
+    pub(super) fn count_aside(&mut self, regime: &Regime, now: Moment) {
+        if self.due_for_robots(regime, now) <= now {
+            self.count(regime, None, now);
+        }
+        if self.robots + regime.config.max_crawl_delay <= now {
+            self.robots = now;
+        }
+    }
+
     /// Takes back what the last request changed.
     pub(super) fn undo(&mut self, undo: Undo) {
         (self.last, self.meter) = (undo.last, undo.meter);

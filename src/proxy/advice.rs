@@ -4,6 +4,9 @@
 //! proxy acts on is a denial, and is kept as one (`via` is `decide`). Nothing is said before it is recorded as surely as
 //! the settings want it. What cannot be read or judged is never advised.
 //!
+//! A question under way is waited for like an exchange when the proxy stops, and one that comes later is not taken: an
+//! answer that nobody could record any more is not given.
+//!
 //! What crawlgate cannot see, it does not vouch for: that the other proxy asks about what it sends, octet for octet,
 //! and about all of it; and where it dials.
 
@@ -22,7 +25,7 @@ use super::respond::{self, Asked, Audience, Refusal};
 use super::target::{self, Scope, Unreadable};
 use crate::audit::json::Object;
 use crate::client::Client;
-use crate::gate::{Asker, Kind, Pacing};
+use crate::gate::{Asker, Kind, Meantime, Pacing};
 use crate::policy::{Decision, Reason, Target};
 use crate::rep::{Origin, Scheme};
 
@@ -37,7 +40,8 @@ pub struct Question<'a> {
     pub address: SocketAddr,
     /// For whom.
     pub client: Arc<Client>,
-    /// The method of the request that would go out; it decides nothing.
+    /// The method of the request that would go out. It decides nothing, but that CONNECT opens a tunnel, whatever its
+    /// target looks like.
     pub method: Method,
     /// What it would ask for.
     pub subject: Subject,
@@ -67,9 +71,32 @@ pub struct Manner {
     pub only_forbids: bool,
 }
 
+/// The proxy stops and answers no more questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopping;
+
 impl Proxy {
     /// Answers a question: 200 where it may go out, and else the status that the crawler would have been answered.
-    pub async fn advise(self: &Arc<Self>, question: Question<'_>) -> Response<Bytes> {
+    ///
+    /// # Errors
+    /// The proxy stops: nothing is decided any more, or what was decided is not told.
+    pub async fn advise(
+        self: &Arc<Self>,
+        question: Question<'_>,
+    ) -> Result<Response<Bytes>, Stopping> {
+        // Before looking: `drain` waits for everybody who has not seen it stop.
+        let _under_way = self.tasks.token();
+        if self.is_stopping() {
+            return Err(Stopping);
+        }
+        tokio::select! {
+            biased;
+            () = self.cut.cancelled() => Err(Stopping),
+            answer = self.answer(question) => Ok(answer),
+        }
+    }
+
+    async fn answer(self: &Arc<Self>, question: Question<'_>) -> Response<Bytes> {
         let Question {
             address,
             client,
@@ -79,6 +106,10 @@ impl Proxy {
             pacing,
             manner,
         } = question;
+        let subject = match subject {
+            Subject::Url(url) if method == Method::CONNECT => Subject::Tunnel(url),
+            subject => subject,
+        };
         let opening = Opening {
             address,
             client: &client,
@@ -121,12 +152,17 @@ impl Proxy {
             agent: &ledger.agent,
             user_agent: ledger.user_agent.as_ref(),
         };
+        ledger.hold = None;
+        let meantime = Meantime {
+            decision: &mut ledger.decision,
+            pace: &mut ledger.pace,
+        };
         let advised = self
             .gate
-            .advise(kind, target, &asker, ledger.time, pacing)
+            .advise(kind, target, &asker, ledger.time, pacing, meantime)
             .await;
         ledger.opaque = kind == Kind::Tunnel;
-        ledger.hold = advised.hold;
+        ledger.hold = Some(advised.hold);
         ledger.pace = advised.pace;
         ledger.decision = advised.decision;
         self.tell(&Refusal::Decided, ledger, asked).await
@@ -146,7 +182,9 @@ impl Proxy {
         };
         let must_be_kept = self.must_be_kept_first(&ledger.decision);
         ledger.settle(response.body().len() as u64);
-        if must_be_kept && self.log.flush().await.is_err() && self.denies_unrecorded() {
+        let is_lost = self.log.is_closed()
+            || must_be_kept && self.log.flush().await.is_err() && self.denies_unrecorded();
+        if is_lost {
             // What was decided is not known to be kept, so it is not told.
             ledger.decision = Decision::bare(Reason::LogFailed, now);
             response = respond::refuse(&Refusal::Decided, &mut ledger, asked, now);

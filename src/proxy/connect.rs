@@ -2,9 +2,9 @@
 //!
 //! By default crawlgate answers 200, ends the TLS session itself with a certificate minted for the host,
 //! and judges each request inside; plain HTTP inside is judged as `http`. Hosts that the operator exempts,
-//! and those outside the name constraints of the local CA, get an opaque tunnel, but only where their robots.txt disallows nothing to this crawler. When the settings or the
-//! overrides change, what is open is judged again, and ended where it would be denied now; a robots.txt that changes
-//! ends no tunnel.
+//! and those outside the name constraints of the local CA, get an opaque tunnel, but only where their robots.txt
+//! disallows nothing to this crawler. When the settings or the overrides change, what is open is judged again, and ended
+//! where it would be denied now; a robots.txt that changes ends no tunnel. The same holds for WebSockets.
 
 use std::io;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -42,6 +42,10 @@ use crate::rep::{Origin, Scheme};
 
 /// The content type of a TLS record that carries a handshake message.
 const TLS_HANDSHAKE: u8 = 0x16;
+
+/// How long one side of a WebSocket may take to close, too, when the other one has: nobody speaks half of it (RFC 6455
+/// 7.1.1), and it should not keep its place and its turn for whoever has gone.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Answers a CONNECT.
 ///
@@ -313,7 +317,8 @@ async fn open(
             Ok(downstream) => {
                 let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
                 let user_agent = ledger.user_agent.clone();
-                let denied = denied(&visitor, origin, client, agent, user_agent, changes);
+                let (kind, target) = (Kind::Tunnel, whole(origin));
+                let denied = denied(&visitor, kind, target, client, agent, user_agent, changes);
                 relay_unless(TokioIo::new(downstream), upstream, ledger, denied).await;
             }
             Err(_) => ledger.hung_up(),
@@ -323,10 +328,11 @@ async fn open(
     Ok(established())
 }
 
-/// Ends when a tunnel that was opened would be denied, because settings or overrides have changed.
+/// Ends when what was opened to `target` would be denied, because settings or overrides have changed, or is nobody's.
 async fn denied(
     visitor: &Visitor,
-    origin: Origin,
+    kind: Kind,
+    target: Target,
     client: Arc<Client>,
     agent: Arc<Agent>,
     user_agent: Option<HeaderValue>,
@@ -344,7 +350,7 @@ async fn denied(
             user_agent: user_agent.as_ref(),
         };
         // Boxed: it should not burden a tunnel for as long as it is open.
-        if Box::pin(gate.denies(whole(origin.clone()), &asker)).await {
+        if Box::pin(gate.denies(kind, target.clone(), &asker)).await {
             return;
         }
     }
@@ -357,49 +363,125 @@ fn still(proxy: &Proxy, client: &Arc<Client>, peer: &Peer) -> Option<Arc<Client>
     clients.again(client, peer, &Memo::default()).ok()
 }
 
-/// Passes octets both ways until both sides have finished, and then lets the ledger go.
-pub async fn relay(
+/// A protocol that a connection is about to switch to: what is needed to judge it again for as long as it is spoken.
+pub struct Switching {
+    target: Target,
+    changes: watch::Receiver<()>,
+}
+
+impl Switching {
+    /// Taken before `target` is judged: no change is missed.
+    pub fn to(target: &Target, changes: watch::Receiver<()>) -> Switching {
+        let target = target.clone();
+        Switching { target, changes }
+    }
+
+    /// Passes octets both ways until one side has finished, and then lets the ledger go. Breaks off when the request
+    /// that began it would be denied.
+    pub async fn relay(
+        self,
+        visitor: &Visitor,
+        downstream: impl AsyncRead + AsyncWrite + Unpin,
+        upstream: impl AsyncRead + AsyncWrite + Unpin,
+        ledger: Box<Ledger>,
+    ) {
+        let Switching { target, changes } = self;
+        let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
+        let user_agent = ledger.user_agent.clone();
+        let kind = Kind::Request;
+        let denied = denied(visitor, kind, target, client, agent, user_agent, changes);
+        relay_while(downstream, upstream, ledger, denied, Some(GOODBYE)).await;
+    }
+}
+
+/// Passes octets both ways until both sides have finished, and then lets the ledger go; breaks off when it is `denied`.
+async fn relay_unless(
     downstream: impl AsyncRead + AsyncWrite + Unpin,
     upstream: impl AsyncRead + AsyncWrite + Unpin,
     ledger: Box<Ledger>,
+    denied: impl Future<Output = ()>,
 ) {
-    relay_unless(downstream, upstream, ledger, std::future::pending()).await;
+    relay_while(downstream, upstream, ledger, denied, None).await;
 }
 
-/// The same, but breaks off when it is `denied`.
-async fn relay_unless(
+/// The same. When one side has finished, the other one has `goodbye` to do so, too; none: as long as it likes.
+async fn relay_while(
     mut downstream: impl AsyncRead + AsyncWrite + Unpin,
     mut upstream: impl AsyncRead + AsyncWrite + Unpin,
     mut ledger: Box<Ledger>,
     denied: impl Future<Output = ()>,
+    goodbye: Option<Duration>,
 ) {
     let _open = ledger.tunnels();
     ledger.asks_something();
     let bytes_in = Arc::clone(ledger.bytes_in.get_or_insert_default());
+    let (first, ended) = oneshot::channel();
     let mut counted = Counted {
         inner: &mut downstream,
         bytes_in: &bytes_in,
         ledger: &mut ledger,
+        first: Some(first),
+    };
+    let overdue = async {
+        let (Some(goodbye), Ok(side)) = (goodbye, ended.await) else {
+            return std::future::pending().await;
+        };
+        tokio::time::sleep(goodbye).await;
+        side
     };
     // Until both sides have finished, whoever drops this breaks off.
     counted.ledger.hung_up();
-    let copied = tokio::select! {
-        copied = copy_bidirectional(&mut counted, &mut upstream) => Some(copied),
-        () = denied => None,
+    let end = tokio::select! {
+        copied = copy_bidirectional(&mut counted, &mut upstream) => match copied {
+            Ok(_) => End::Finished,
+            Err(_) => End::Broken,
+        },
+        () = denied => End::Denied,
+        side = overdue => End::Of(side),
     };
-    match copied {
-        Some(Ok(_)) => ledger.finished(),
-        Some(Err(_)) => ledger.failed("connection_terminated"),
-        None => ledger.failed("http_request_denied"),
+    match end {
+        End::Finished | End::Of(Side::Origin) => ledger.finished(),
+        // As if it had hung up, which it most likely has.
+        End::Of(Side::Crawler) => {}
+        End::Broken => ledger.failed("connection_terminated"),
+        End::Denied => ledger.failed("http_request_denied"),
     }
     let _ = downstream.shutdown().await; // the peer may be gone
 }
 
-/// The crawler's side of a relay, counting.
+/// Why a relay is over.
+enum End {
+    /// Both sides have finished.
+    Finished,
+    /// A connection broke.
+    Broken,
+    /// It would be denied by now.
+    Denied,
+    /// This side has finished, and the other one did not follow.
+    Of(Side),
+}
+
+/// Who has finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Crawler,
+    Origin,
+}
+
+/// The crawler's side of a relay, counting. Tells who finishes first.
 struct Counted<'a, S> {
     inner: &'a mut S,
     bytes_in: &'a AtomicU64,
     ledger: &'a mut Ledger,
+    first: Option<oneshot::Sender<Side>>,
+}
+
+impl<S> Counted<'_, S> {
+    fn has_finished(&mut self, side: Side) {
+        if let Some(first) = self.first.take() {
+            let _ = first.send(side); // nobody may care
+        }
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Counted<'_, S> {
@@ -409,9 +491,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<'_, S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
+        let has_room = buf.remaining() > 0;
         let poll = Pin::new(&mut *self.inner).poll_read(cx, buf);
         let octets = (buf.filled().len() - before) as u64;
         self.bytes_in.fetch_add(octets, Ordering::Relaxed);
+        if has_room && octets == 0 && matches!(poll, Poll::Ready(Ok(()))) {
+            self.has_finished(Side::Crawler);
+        }
         poll
     }
 }
@@ -434,6 +520,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The origin has finished, and all that it said has been passed on.
+        self.has_finished(Side::Origin);
         Pin::new(&mut *self.inner).poll_shutdown(cx)
     }
 }

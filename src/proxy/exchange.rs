@@ -10,6 +10,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
 use super::body::Answer;
+use super::connect::Switching;
 use super::ledger::{Ledger, Opening};
 use super::limits::TooMuch;
 use super::link::{Link, Switch};
@@ -23,7 +24,7 @@ use crate::client::{Client, Memo, Stranger};
 use crate::clock::Moment;
 use crate::config::OnFailure;
 use crate::egress::{Failure, Inbound};
-use crate::gate::{Asker, Kind};
+use crate::gate::{Asker, Kind, Meantime};
 use crate::policy::{Decision, Permit, Reason, Ruling, Target};
 
 /// What all exchanges of a connection share.
@@ -96,11 +97,18 @@ impl Connection {
         let gate = &self.visitor.proxy.gate;
         let client = match gate.clients().recall(&self.memo, request.headers()) {
             Some(client) => Ok(client),
-            // Boxed: what a connection has shown once is remembered.
-            None => Box::pin(self.recognise(request.headers())).await,
+            None => {
+                // Until it is known whose it is, it is nobody's: should the crawler not wait for that.
+                ledger.decision = Decision::bare(Reason::Unauthenticated, ledger.time);
+                // Boxed: what a connection has shown once is remembered.
+                Box::pin(self.recognise(request.headers())).await
+            }
         };
         match client {
-            Ok(client) => ledger.client = client,
+            Ok(client) => {
+                ledger.client = client;
+                ledger.decision = Decision::bare(Reason::RobotsPending, ledger.time);
+            }
             Err(stranger) => {
                 let decision = turned_away(stranger, ledger.time);
                 return self.turn_away(decision, ledger, shape, may_switch).await;
@@ -194,14 +202,16 @@ impl Connection {
         if self_test::is_meant(&origin) {
             return Ok(self_test::answer(ledger, &origin, request.method()));
         }
+        // RFC 6455 4.1: the handshake is a GET.
+        let may_switch = may_switch && *request.method() == Method::GET;
+        let switching =
+            may_switch.then(|| Switching::to(&target, self.visitor.proxy.gate.changes()));
         let permit = match self.clear(Kind::Request, target, &mut ledger).await {
             Some(permit) => permit,
             None => return Err((Refusal::Decided, ledger)),
         };
         let downstream = request.extensions_mut().remove::<OnUpgrade>();
         let version = request.version();
-        // RFC 6455 4.1: the handshake is a GET.
-        let may_switch = may_switch && *request.method() == Method::GET;
         let wants_websocket = fields::to_origin(request.headers_mut(), &origin, may_switch);
         self.visitor.proxy.name.sign(request.headers_mut(), version);
         // Taken out first: the settings would stay borrowed for as long as the origin takes.
@@ -235,9 +245,11 @@ impl Connection {
         };
         ledger.upstream = Some(peer);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return match downstream {
-                Some(downstream) if wants_websocket && is_websocket(response.headers()) => {
-                    Ok(self.switch(response, downstream, ledger))
+            return match (downstream, switching) {
+                (Some(downstream), Some(switching))
+                    if wants_websocket && is_websocket(response.headers()) =>
+                {
+                    Ok(self.switch(response, downstream, ledger, switching))
                 }
                 _ => Err((Refusal::Upgrade, ledger)),
             };
@@ -257,11 +269,16 @@ impl Connection {
             agent: &ledger.agent,
             user_agent: ledger.user_agent.as_ref(),
         };
-        let clearing = gate.clear(kind, target, &asker, ledger.time);
+        ledger.hold = None;
+        let meantime = Meantime {
+            decision: &mut ledger.decision,
+            pace: &mut ledger.pace,
+        };
+        let clearing = gate.clear(kind, target, &asker, ledger.time, meantime);
         let proxy = &self.visitor.proxy;
         let (cleared, waited) = proxy.counts.holding(clearing, &proxy.clock).await;
         ledger.waited += waited;
-        ledger.hold = cleared.hold;
+        ledger.hold = Some(cleared.hold);
         (ledger.turn, ledger.pace) = (cleared.turn, cleared.pace);
         let (permit, decision) = match cleared.ruling {
             Ruling::Clear(permit, decision) => (Some(permit), decision),
@@ -297,11 +314,12 @@ impl Connection {
         mut response: Response<Inbound>,
         downstream: OnUpgrade,
         mut ledger: Box<Ledger>,
+        switching: Switching,
     ) -> Response<Answer> {
         let upstream = hyper::upgrade::on(&mut response);
         let mut answer = Response::new(());
         *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        *answer.headers_mut() = switching(response.headers());
+        *answer.headers_mut() = switching_fields(response.headers());
         self.visitor
             .proxy
             .name
@@ -313,7 +331,10 @@ impl Connection {
                 ledger.hung_up();
                 return;
             };
-            connect::relay(TokioIo::new(downstream), TokioIo::new(upstream), ledger).await;
+            let (downstream, upstream) = (TokioIo::new(downstream), TokioIo::new(upstream));
+            switching
+                .relay(&visitor, downstream, upstream, ledger)
+                .await;
             drop(visitor);
         });
         answer.map(|()| Answer::empty())
@@ -441,7 +462,7 @@ fn is_websocket(headers: &HeaderMap) -> bool {
 }
 
 /// The fields of a 101, which are all about this connection.
-fn switching(origins: &HeaderMap) -> HeaderMap {
+fn switching_fields(origins: &HeaderMap) -> HeaderMap {
     let mut headers = origins.clone();
     fields::to_crawler(&mut headers);
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));

@@ -59,8 +59,8 @@ pub struct Ledger {
     pub decision: Decision,
     /// Its place among the requests under way; none where it asks for nothing.
     pub place: Option<Place>,
-    /// How long the request was held.
-    pub hold: Duration,
+    /// How long the request was held; none while it is.
+    pub hold: Option<Duration>,
     /// Its turn at its origin, for as long as it is under way; none where it takes none.
     pub turn: Option<pace::Turn>,
     /// What held or refused it, or was shortened, of its origin's pace.
@@ -155,7 +155,7 @@ impl Ledger {
             user_agent: None,
             decision: Decision::bare(Reason::RobotsPending, time),
             place: None,
-            hold: Duration::ZERO,
+            hold: Some(Duration::ZERO),
             turn: None,
             pace: None,
             waited: Duration::ZERO,
@@ -219,6 +219,14 @@ impl Ledger {
             trace.left = Some(now);
         }
         moment
+    }
+
+    /// Waits for another turn of a request that is to be sent again; tells whether it may be.
+    pub async fn turn_again(&self) -> bool {
+        match &self.turn {
+            Some(turn) => self.proxy.gate.pace().again(turn).await,
+            None => true,
+        }
     }
 
     /// What it opened stays open for as long as this is held.
@@ -336,16 +344,19 @@ impl Ledger {
         });
     }
 
-    /// Enters what it took in its client's account, where octets are counted there.
+    /// Enters what it took in its client's account, where octets are counted there: what was sent to an origin, and what
+    /// came from one. Answers of our own cost nothing.
     fn charge(&self) {
-        let Some(quota) = self.client.quota.filter(|quota| quota.bytes.is_some()) else {
+        let counts = self.client.quota.is_some_and(|quota| quota.bytes.is_some());
+        if !counts {
             return;
-        };
+        }
         let octets_in = self.bytes_in.as_ref();
         let octets_in = octets_in.map_or(0, |octets| octets.load(Ordering::Relaxed));
-        let octets = octets_in.saturating_add(self.bytes_out);
+        let octets_out = self.upstream.map_or(0, |_| self.bytes_out);
+        let octets = octets_in.saturating_add(octets_out);
         let now = self.proxy.clock.now();
-        self.client.account.took(&quota, octets, now);
+        self.client.account.took(octets, now);
     }
 
     fn record(&self) {
@@ -365,6 +376,7 @@ impl Ledger {
             self.proxy.summary.count_forwarded();
             return;
         }
+        let now = self.proxy.clock.now();
         let url = self.url.text();
         let tokens = &self.agent.tokens;
         let chain: Vec<&str> = tokens.iter().map(|token| token.as_str()).collect();
@@ -412,7 +424,7 @@ impl Ledger {
             robots: decision.basis.as_deref().map(|state| {
                 audit::RobotsCopy::of(state, &robots_url, cause.as_deref().unwrap_or_default())
             }),
-            hold: self.hold,
+            hold: self.hold.unwrap_or_else(|| now.since(self.time)),
             pace: self.pace.map(|pace| audit::PaceLine {
                 interval: pace.interval,
                 source: pace.source.as_str(),
@@ -425,7 +437,7 @@ impl Ledger {
                 .as_ref()
                 .map_or(0, |octets| octets.load(Ordering::Relaxed)),
             bytes_out: self.bytes_out,
-            duration: self.proxy.clock.now().since(self.time),
+            duration: now.since(self.time),
             error,
         };
         // A log that fails would only be flooded with having failed.

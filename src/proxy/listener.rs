@@ -127,14 +127,15 @@ impl Listener {
 /// What is wrong with the files that listeners name: everything, where a start stops at the first fault.
 #[must_use]
 pub fn faults(listeners: &[Configured]) -> Vec<ListenError> {
-    let fault = |listener: &Configured| {
-        let error = tls::check(listener.tls.as_ref()?).err()?;
-        Some(ListenError::Tls {
-            listener: Arc::clone(&listener.name),
+    let faults = |listener: &Configured| {
+        let faults = listener.tls.as_ref().map(tls::faults).unwrap_or_default();
+        let listener = Arc::clone(&listener.name);
+        faults.into_iter().map(move |error| ListenError::Tls {
+            listener: Arc::clone(&listener),
             error,
         })
     };
-    listeners.iter().filter_map(fault).collect()
+    listeners.iter().flat_map(faults).collect()
 }
 
 /// A place where crawlers connect, ready to accept.

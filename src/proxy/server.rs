@@ -222,10 +222,12 @@ where
     if visitor.turned_away.is_none() {
         let settings = visitor.proxy.settings.load_full();
         let address = visitor.peer.address.ip();
-        let seated = visitor
-            .seat
-            .belongs_to(&visitor.client, address, &settings.limits);
+        // Its own bounds hold from here on, and not only from its first request.
+        let known = visitor.proxy.gate.clients().known(&visitor.peer);
+        let client = known.as_ref().unwrap_or(&visitor.client);
+        let seated = visitor.seat.belongs_to(client, address, &settings.limits);
         if let Err(reason) = seated {
+            visitor.client = Arc::clone(client);
             let Some(seat) = visitor.proxy.occupancy.spare_seat() else {
                 return;
             };

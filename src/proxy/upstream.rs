@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -27,6 +27,15 @@ use crate::policy::Permit;
 /// How long the origin may think about `Expect: 100-continue` before the body is sent regardless
 /// (RFC 9110 10.1.1: a client need not wait for ever).
 const INVITATION: Duration = Duration::from_secs(1);
+
+/// A request is on its way for the first time,
+const ONCE: u8 = 0;
+
+/// waits for its turn to be sent again, as its connection was lost,
+const WAITS: u8 = 1;
+
+/// or is on its way again.
+const AGAIN: u8 = 2;
 
 /// A response head, and what goes with its body.
 #[derive(Debug)]
@@ -101,10 +110,26 @@ pub async fn send(
         });
     }
     let now = ledger.leaves();
-    let sent = egress.send(Errand::Page(permit), request, now);
+    let again = AtomicU8::new(ONCE);
+    let ledger: &Ledger = ledger;
+    let take_another = || {
+        again.store(WAITS, Ordering::Relaxed);
+        let turn = ledger.turn_again();
+        let again = &again;
+        Box::pin(async move {
+            let may = turn.await;
+            again.store(AGAIN, Ordering::Relaxed);
+            may
+        }) as Pin<Box<dyn Future<Output = bool> + Send + '_>>
+    };
+    let sent = egress.send_or_again(Errand::Page(permit), request, now, take_another);
     let mut sent = std::pin::pin!(sent);
     let intake = intake.as_deref();
-    let progress = || intake.map_or(0, |intake| intake.octets.load(Ordering::Relaxed));
+    // What is sent a second time has the origin's time from then on.
+    let progress = || {
+        let octets = intake.map_or(0, |intake| intake.octets.load(Ordering::Relaxed));
+        (octets, again.load(Ordering::Relaxed))
+    };
     let is = |flow| intake.is_some_and(|intake| intake.flow() == flow);
     let mut seen = progress();
     let mut timer = Timer::new(if invitation.is_some() {
@@ -129,7 +154,7 @@ pub async fn send(
         }
         // A body under way, or waited for, keeps the origin's time from starting.
         let now = progress();
-        if std::mem::replace(&mut seen, now) == now && !is(Flow::Awaited) {
+        if std::mem::replace(&mut seen, now) == now && !is(Flow::Awaited) && now.1 != WAITS {
             return Err(Failure::ResponseTimeout);
         }
         timer.restart(origin);

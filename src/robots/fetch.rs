@@ -98,7 +98,8 @@ async fn walk(
     let mut visited: Vec<String> = Vec::new();
     loop {
         trace.asks(&url);
-        let Received { response, .. } = match request(egress, &url, user_agent, config, clock).await {
+        let Received { response, .. } = match request(egress, &url, user_agent, config, clock).await
+        {
             Ok(received) => received,
             // It is the hop that may not be asked, not the origin.
             Err(Cause::Prohibited) if !visited.is_empty() => {

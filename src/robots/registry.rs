@@ -188,7 +188,11 @@ impl Registry {
                 let (egress, clock) = (egress.clone(), clock.clone());
                 let (pace, fetches) = (pace.clone(), Arc::clone(&fetches));
                 Box::pin(async move {
-                    let turn = pace.turn_for_robots(&origin).await;
+                    let address = match pace.is_per_address() {
+                        true => egress.address_of(&origin).await,
+                        false => None,
+                    };
+                    let turn = pace.turn_for_robots(&origin, address).await;
                     let _begun = fetches.begin().await;
                     if let Some(turn) = &turn {
                         pace.restart(turn);

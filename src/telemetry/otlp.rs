@@ -182,7 +182,7 @@ impl Way<'_> {
 }
 
 /// Fields that each delivery carries: one `name: value` on a line.
-fn read_headers(path: &Path) -> Result<HashMap<String, String>, String> {
+pub(super) fn read_headers(path: &Path) -> Result<HashMap<String, String>, String> {
     let fault = |why: &str| format!("[telemetry] headers_file = {}: {why}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| fault(&error.to_string()))?;
     parse_headers(&text).map_err(|line| {

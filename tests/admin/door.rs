@@ -1,14 +1,14 @@
 //! Who is let in, and how the door stands up to those who are not.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
 use crate::desk::{Desk, problem};
-use crate::support::{Gate, Origin, Setup, Wire};
+use crate::support::{Gate, Latch, Origin, Reply, Setup, Wire};
 
 #[test]
 fn every_answer_forbids_what_its_page_does_not_need() {
@@ -187,27 +187,111 @@ fn a_question_is_bounded() {
 }
 
 #[test]
-fn who_holds_connections_holds_up_nobody_elses_requests() {
+fn who_holds_connections_holds_up_nobody() {
     let origin = Origin::with_rules("");
     let desk = Desk::with(|setup| {
         setup.set("admin", "connections", "3");
     });
     let mut held: Vec<TcpStream> = (0..3)
-        .map(|_| TcpStream::connect(desk.address).unwrap())
+        .map(|_| {
+            let mut stream = TcpStream::connect(desk.address).unwrap();
+            stream.write_all(b"GET /live HTTP/1.1\r\n").unwrap();
+            stream
+        })
         .collect();
-    let waiting = TcpStream::connect(desk.address).unwrap();
     // The proxy has connections of its own.
     desk.gate.get(&origin.url("/a")).is_origins(200, "page /a");
-    // Whoever goes makes room.
-    held.pop();
-    let mut waiting = waiting;
-    use std::io::Write as _;
-    waiting
-        .write_all(b"GET /live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        .unwrap();
+    // Who has said half a question for longest makes room.
+    assert_eq!(desk.get("/live").status, 200);
     let mut text = String::new();
-    waiting.read_to_string(&mut text).unwrap();
+    assert_eq!(held[0].read_to_string(&mut text).unwrap_or(0), 0, "{text}");
+    // The others are still heard.
+    let last = held.last_mut().unwrap();
+    last.write_all(b"Host: x\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    last.read_to_string(&mut text).unwrap();
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+}
+
+/// Questions about origins whose robots.txt does not come; they are under way when this returns.
+fn undecided(desk: &Desk, origin: &Origin, latch: &Latch, hosts: &[&str]) -> Vec<Wire> {
+    let ask = |host: &&str| {
+        let url = origin.url_as(host, "/page");
+        let mut wire = Wire::connect(desk.address);
+        let own = desk.address;
+        wire.send(format!(
+            "GET /decide?url={url} HTTP/1.1\r\nHost: {own}\r\n\r\n"
+        ));
+        wire
+    };
+    let wires = hosts.iter().map(ask).collect();
+    latch.arrivals(hosts.len());
+    wires
+}
+
+#[test]
+fn decisions_that_wait_leave_room_for_others() {
+    let latch = Latch::new();
+    let rules = "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n";
+    let slow = || Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(rules)]);
+
+    let (origin, desk) = (
+        slow(),
+        Desk::with(|setup| {
+            setup.set("admin", "connections", "4");
+        }),
+    );
+    let mut waiting = undecided(
+        &desk,
+        &origin,
+        &latch,
+        &["site.test", "other.test", "third.test"],
+    );
+    let url = origin.url("/page");
+    let one_more = desk.get(&format!("/decide?url={url}"));
+    let why = problem(&one_more, 503);
+    assert!(
+        why.contains("as many decisions are under way as may"),
+        "{why}"
+    );
+    assert!(one_more.field("retry-after").is_some(), "{one_more:?}");
+    // All but 401 and 403 are errors to who asks here.
+    problem(&desk.get("/auth"), 403);
+    for target in ["/live", "/ready", "/metrics", "/api/v1/status"] {
+        assert_eq!(desk.get(target).status, 200, "{target}");
+    }
+    latch.open();
+    for wire in &mut waiting {
+        assert_eq!(wire.response("GET").status, 200);
+    }
+    assert_eq!(desk.get(&format!("/decide?url={url}")).status, 200);
+}
+
+#[test]
+fn health_is_told_when_every_connection_is_busy() {
+    let latch = Latch::new();
+    let rules = "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n";
+    let origin = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(rules)]);
+    let desk = Desk::with(|setup| {
+        setup.set("admin", "connections", "2");
+    });
+    let mut waiting = undecided(&desk, &origin, &latch, &["site.test", "other.test"]);
+    for target in ["/live", "/ready", "/metrics"] {
+        let answer = desk.get(target);
+        assert_eq!(answer.status, 200, "{target}");
+        assert_eq!(
+            answer.field("connection").as_deref(),
+            Some("close"),
+            "{target}"
+        );
+    }
+    let why = problem(&desk.get("/api/v1/status"), 503);
+    assert!(why.contains("[admin] connections"), "{why}");
+    latch.open();
+    for wire in &mut waiting {
+        assert_eq!(wire.response("GET").status, 200);
+    }
+    assert_eq!(desk.get("/api/v1/status").status, 200);
 }
 
 #[test]

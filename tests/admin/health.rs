@@ -1,9 +1,13 @@
 //! Alive and ready.
 
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::process::{Child, Stdio};
+
 use serde_json::json;
 
 use crate::desk::{Desk, json};
-use crate::support::{Latch, Origin, Reply, Wire, eventually};
+use crate::support::{Latch, Origin, Reply, Setup, Wire, eventually};
 use rustix::process::Signal;
 
 #[test]
@@ -25,6 +29,47 @@ fn a_gate_that_listens_and_records_is_ready() {
         .map(|check| check["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["listeners", "draining", "store", "log", "ca"]);
+}
+
+#[test]
+fn a_gate_with_unix_sockets_alone_is_ready() {
+    struct Killed(Child);
+    impl Drop for Killed {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+    let mut setup = Setup::new();
+    setup.set("listen", "address", "[]");
+    setup.set("admin", "address", "\"127.0.0.1:0\"");
+    setup.tables("[[listener]]\nname = 'local'\nunix = 'gate.sock'\n");
+    let said = setup.dir().join("said");
+    let mut command = setup.command("serve");
+    let command = command
+        .stdout(Stdio::null())
+        .stderr(File::create(&said).unwrap());
+    let _gate = Killed(command.spawn().unwrap());
+    let address: SocketAddr = eventually("the gate to listen", || {
+        let said = fs::read_to_string(&said).unwrap();
+        said.contains("gate.sock\n").then_some(())?;
+        let (_, rest) = said.split_once("console: http://")?;
+        rest.split_once('/')?.0.parse().ok()
+    });
+    let get = |target: &str| {
+        let ask = format!("GET {target} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        Wire::connect(address).exchange(ask)
+    };
+    // It is said before it is told to the console.
+    eventually("it to be ready", || {
+        (get("/ready").status == 200).then_some(())
+    });
+    let listening = &json(&get("/api/v1/status"))["listening"];
+    let place = listening[0].as_str().unwrap_or_default();
+    assert!(place.ends_with("gate.sock"), "{listening}");
+    let setup = get("/setup").text();
+    assert!(setup.contains("gate.sock"), "{setup}");
+    assert!(!setup.contains("8118"), "nothing listens there: {setup}");
 }
 
 #[test]

@@ -25,10 +25,25 @@ impl Description {
             "{}",
             document["openapi"]
         );
-        Description {
+        let described = Description {
             document,
             met: Mutex::default(),
-        }
+        };
+        let ids = described.operation_ids();
+        let distinct: BTreeSet<&String> = ids.iter().collect();
+        assert_eq!(distinct.len(), ids.len(), "each must be unique: {ids:?}");
+        described
+    }
+
+    /// What generated clients call the operations.
+    fn operation_ids(&self) -> Vec<String> {
+        let paths = self.document["paths"].as_object().unwrap();
+        let operations = paths
+            .values()
+            .flat_map(|item| item.as_object().unwrap().values());
+        operations
+            .map(|operation| operation["operationId"].as_str().expect("an id").to_owned())
+            .collect()
     }
 
     /// Asserts that an answer is one that is described for this operation: its status, its type, its members.

@@ -2,10 +2,11 @@
 
 use std::{fs, thread};
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::desk::Desk;
-use crate::support::{Latch, Origin, RULES, Reply, Setup, Wire};
+use crate::support::{Latch, Origin, RULES, Reply, Setup, Wire, eventually};
 
 const AGENT: &str = "&agent=TestBot/1.0";
 
@@ -403,4 +404,103 @@ fn nothing_is_answered_that_cannot_be_recorded() {
             Some("defer")
         );
     }
+}
+
+#[test]
+fn what_is_told_while_the_process_ends_is_recorded() {
+    let mut desk = Desk::open();
+    let latch = Latch::new();
+    let known = Origin::with_rules(RULES);
+    let rules = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}",
+        RULES.len()
+    );
+    let slow = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(rules)]);
+    let (address, url) = (desk.address, slow.url("/private"));
+    let waits = thread::spawn(move || {
+        let request = format!("GET /decide?url={url} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        Wire::connect(address).exchange(request)
+    });
+    latch.arrivals(1);
+    let mut told = Vec::new();
+    desk.gate.signal(Signal::TERM);
+    let refused = eventually("the gate to take no more questions", || {
+        let answer = desk.decide(&known.url("/private"), AGENT);
+        match answer.field("x-crawlgate-decision") {
+            Some(id) => {
+                told.push(id);
+                None
+            }
+            None => Some(answer),
+        }
+    });
+    assert_eq!(refused.status, 503, "{refused:?}");
+    let forbidden = desk.say(&format!(
+        "GET /auth HTTP/1.1\r\nHost: localhost\r\nX-Original-URL: {}\r\n\r\n",
+        known.url("/open")
+    ));
+    assert_eq!(forbidden.status, 403, "{forbidden:?}");
+    assert!(desk.gate.is_running(), "it did not wait for the question");
+    latch.open();
+    let answer = waits.join().unwrap();
+    assert_eq!(answer.status, 403, "{answer:?}");
+    told.push(answer.field("x-crawlgate-decision").unwrap());
+    assert_eq!(desk.gate.wait().code(), Some(0), "{}", desk.gate.said());
+    let records = desk.gate.records();
+    for id in told {
+        let is_it = |record: &serde_json::Value| record["id"] == id.as_str();
+        assert!(records.iter().any(is_it), "{id} is told and not recorded");
+    }
+}
+
+#[test]
+fn a_connect_is_judged_as_a_tunnel_whoever_asks() {
+    let desk = Desk::open();
+    let bound = Origin::https().robots(RULES);
+    let url = bound.url("/open");
+    desk.decided(&desk.decide(&url, "&method=CONNECT"), 403, "opaque_tunnel");
+    let asked = desk.say(&format!(
+        "GET /auth HTTP/1.1\r\nHost: localhost\r\nX-Original-URL: {url}\r\nX-Original-Method: CONNECT\r\n\r\n"
+    ));
+    desk.decided(&asked, 403, "opaque_tunnel");
+}
+
+#[test]
+fn a_fragment_in_the_question_itself_is_not_read_over() {
+    let desk = Desk::open();
+    let origin = Origin::with_rules(RULES);
+    let host = origin.authority();
+    for target in [
+        format!("/decide?url={}#x&agent=TestBot", origin.url("/open")),
+        "/ext-authz/open#/../private".to_owned(),
+    ] {
+        let answer = desk.say(&format!(
+            "GET {target} HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-Proto: http\r\n\r\n"
+        ));
+        assert_eq!(answer.status, 400, "{target}: {answer:?}");
+    }
+    assert_eq!(desk.gate.records().len(), 0);
+}
+
+#[test]
+fn another_sites_page_cannot_ask_and_a_denial_is_no_page() {
+    let desk = Desk::open();
+    let origin = Origin::with_rules(RULES);
+    let url = origin.url("/private");
+    let ask = |fields: &str| {
+        desk.say(&format!(
+            "GET /decide?url={url}&pace=true HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n{fields}\r\n"
+        ))
+    };
+    let led =
+        ask("Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe\r\n");
+    assert_eq!(led.status, 403, "{led:?}");
+    assert_eq!(led.field("x-crawlgate-decision"), None, "{led:?}");
+    assert_eq!(desk.gate.records().len(), 0);
+    desk.decided(&ask(""), 403, "robots_disallow");
+    // What the crawler says of itself says nothing of who asks.
+    let auth = desk.say(&format!(
+        "GET /auth HTTP/1.1\r\nHost: localhost\r\nX-Original-URL: {url}\r\nSec-Fetch-Site: cross-site\r\n\r\n"
+    ));
+    desk.decided(&auth, 403, "robots_disallow");
 }

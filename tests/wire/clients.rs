@@ -8,7 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::listeners;
+use crate::opaque::{SWITCH, upgrade};
 use crate::overrides::proven;
+use crate::pace::held_and_broken_off;
 use crate::support::{Gate, Origin, RULES, Reply, Response, Setup, Wire, origin_ca_pem};
 
 /// The password of a test: it must be found nowhere.
@@ -218,6 +220,22 @@ fn wrong_credentials_are_recorded_and_after_a_few_no_more_looked_at() {
 }
 
 #[test]
+fn a_program_with_an_old_password_locks_out_nobody_beside_it() {
+    let gate = gate_with(&entry("news", ""));
+    let origin = Origin::with_rules(RULES);
+    let url = origin.url("/open");
+    let mut wire = gate.connect();
+    for _ in 0..50 {
+        let answer = ask(&mut wire, &url, &basic("news", "of last year"));
+        gate.refused(&answer, 407, "unauthenticated");
+    }
+    // From the same address, and not seen before.
+    let right = basic("news", PASSWORD);
+    ask(&mut gate.connect(), &url, &right).is_origins(200, "page /open");
+    assert_eq!(origin.seen_but_robots().len(), 1);
+}
+
+#[test]
 fn a_flood_of_wrong_passwords_stops_no_right_one() {
     let (one, other) = (entry("news", ""), entry("side", ""));
     let gate = gate_with(&(one + &other));
@@ -254,7 +272,7 @@ fn a_reload_ends_what_belongs_to_nobody_any_more() {
     };
     let news = entry("news", "") + &entry("other", "");
     let mut gate = Gate::with(|setup| tunnels(setup, &news));
-    let http = Origin::with_rules(RULES);
+    let http = Origin::with_rules(RULES).on("/socket", [Reply::raw(SWITCH).echo()]);
     let https = Origin::https().robots("User-agent: *\n");
     let right = basic("news", PASSWORD);
     let url = http.url("/open");
@@ -275,6 +293,11 @@ fn a_reload_ends_what_belongs_to_nobody_any_more() {
         .get_inside(&bank, "/open")
         .is_origins(200, "page /open");
 
+    let mut socket = gate.connect();
+    let shaking = upgrade(&http.url("/socket"), &http.authority());
+    let shaking = shaking.replacen("\r\n\r\n", &format!("\r\n{right}\r\n"), 1);
+    assert_eq!(socket.exchange(shaking).status, 101);
+
     // As it was, it goes on; another hash of the same password is other evidence.
     gate.reload(|_| (), RELOADED);
     ask(&mut plain, &url, &right).is_origins(200, "page /open");
@@ -284,14 +307,19 @@ fn a_reload_ends_what_belongs_to_nobody_any_more() {
     opaque
         .get_inside(&bank, "/open")
         .is_origins(200, "page /open");
+    socket.send(b"still");
+    assert_eq!(socket.read(5), b"still");
 
     let seen = (http.seen().len(), https.seen().len());
     gate.reload(|setup| tunnels(setup, &entry("other", "")), RELOADED);
     gate.refused(&ask(&mut plain, &url, &right), 407, "unauthenticated");
     gate.refused(&tunnel.get_inside(&inside, "/open"), 403, "unknown_client");
     opaque.drain();
+    socket.drain();
     assert_eq!((http.seen().len(), https.seen().len()), seen);
     let record = gate.record("the tunnel", |record| record["opaque"] == true);
+    assert_eq!(record["error"], "http_request_denied", "{record}");
+    let record = gate.record_of(&http.url("/socket"));
     assert_eq!(record["error"], "http_request_denied", "{record}");
 }
 
@@ -400,7 +428,8 @@ fn what_a_client_may_have_is_had_once() {
     gate.refused(&answer, 429, "quota_spent");
     assert!(answer.field("retry-after").is_some(), "{answer:?}");
     assert_eq!(origin.seen_but_robots(), ["GET /open/1", "GET /open/2"]);
-    assert_eq!(gate.get(&origin.url("/robots.txt")).text(), RULES);
+    // A robots.txt that a crawler asks for is a request like any other.
+    gate.refused(&gate.get(&origin.url("/robots.txt")), 429, "quota_spent");
     // More is allowed after a reload; what was had stays had.
     gate.reload(
         |setup| {
@@ -417,6 +446,10 @@ fn the_octets_of_a_quota_are_counted_when_a_request_ends() {
     let gate = gate_with("[[client]]\nname = 'rest'\nquota = { bytes = 8, per = '365d' }\n");
     let origin = Origin::with_rules(RULES);
     let url = |n: u32| origin.url(&format!("/{n}"));
+    // What is answered here costs nothing.
+    for _ in 0..2 {
+        gate.denied(&gate.get(&origin.url("/private")));
+    }
     // Seven octets, and then more than eight.
     for n in 1..=2 {
         gate.get(&url(n)).is_origins(200, &format!("page /{n}"));
@@ -424,6 +457,23 @@ fn the_octets_of_a_quota_are_counted_when_a_request_ends() {
     }
     gate.refused(&gate.get(&url(3)), 429, "quota_spent");
     assert_eq!(origin.seen_but_robots(), ["GET /1", "GET /2"]);
+}
+
+#[test]
+fn whoever_hangs_up_while_its_client_is_held_keeps_no_turn() {
+    let gate = Gate::with(|setup| {
+        setup
+            .set("pace", "max_hold", "\"150s\"")
+            .tables("[[client]]\nname = 'rest'\nrequests_per_second = 0.01\n");
+    });
+    let origin = Origin::with_rules(RULES);
+    gate.get(&origin.url("/a")).is_origins(200, "page /a");
+    for _ in 0..3 {
+        // It would have been let go after 100 seconds; were the turns before it kept, both would be refused.
+        let record = held_and_broken_off(&gate, &origin, "quota_spent");
+        assert_eq!(record["reason"], "robots_allow", "{record}");
+    }
+    assert_eq!(origin.seen_but_robots(), ["GET /a"]);
 }
 
 #[test]

@@ -310,6 +310,37 @@ fn a_client_of_its_own_has_numbers_of_its_own() {
 }
 
 #[test]
+fn the_connections_of_a_client_that_is_known_without_a_request_are_counted_at_once() {
+    let network = |connections: u32| {
+        format!("[[client]]\nname = 'news'\nnetworks = '127.0.0.1'\nconnections = {connections}\n")
+    };
+    let origin = Origin::http();
+    let fewer = Gate::with(|setup| {
+        setup.set("limits", "connections_per_client", "10");
+        setup.tables(&network(2));
+    });
+    let mut all = [fewer.connect(), fewer.connect()];
+    for wire in &mut all {
+        wire.get(&origin.url("/page")).is_origins(200, "page /page");
+    }
+    // It asks for nothing, and still is one too many.
+    let _third = fewer.connect();
+    all[0].drain();
+    all[1]
+        .get(&origin.url("/page"))
+        .is_origins(200, "page /page");
+
+    let more = Gate::with(|setup| {
+        setup.set("limits", "connections_per_client", "1");
+        setup.tables(&network(3));
+    });
+    let mut all = [more.connect(), more.connect(), more.connect()];
+    for wire in all.iter_mut().rev() {
+        wire.get(&origin.url("/page")).is_origins(200, "page /page");
+    }
+}
+
+#[test]
 fn fields_are_counted() {
     for most in [8, 100, 200] {
         let gate = Gate::with(|setup| {

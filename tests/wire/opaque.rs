@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Gate, Origin, RULES, Reply, Wire, origin_ca_pem};
+use crate::support::{Gate, Latch, Origin, RULES, Reply, Wire, origin_ca_pem};
 
 /// A gate that does not intercept `bank.test`.
 fn tunnelling() -> Gate {
@@ -191,6 +191,63 @@ fn a_websocket_is_judged_then_relayed() {
         assert!(record["bytes_out"].as_u64().unwrap() >= 100_000, "{record}");
         assert_eq!(origin.seen_but_robots(), ["GET /socket"]);
     }
+}
+
+#[test]
+fn an_open_websocket_ends_when_its_request_would_be_denied() {
+    let gate = Gate::start();
+    let origin = Origin::with_rules(RULES)
+        .on("/socket", [Reply::raw(SWITCH).echo()])
+        .on("/other", [Reply::raw(SWITCH).echo()]);
+    let host = origin.authority();
+    let open = |path: &str| {
+        let mut wire = gate.connect();
+        let answer = wire.exchange(upgrade(&origin.url(path), &host));
+        assert_eq!(answer.status, 101, "{answer:?}");
+        wire
+    };
+    let (mut wire, mut bystander) = (open("/socket"), open("/other"));
+    let origin_url = format!("http://{host}");
+    let words = ["add", &origin_url, "/socket", "deny"];
+    let why = ["--until", "1d", "--by", "Ada", "--reason", "a letter"];
+    let (code, _, error) = gate.beside("override", &[&words[..], &why].concat());
+    assert_eq!(code, Some(0), "{error}");
+    let record = gate.record_of(&origin.url("/socket"));
+    assert_eq!(
+        (&record["status"], &record["error"]),
+        (&json!(101), &json!("http_request_denied")),
+        "{record}"
+    );
+    wire.drain();
+    // Its path is not denied.
+    bystander.send(b"still");
+    assert_eq!(bystander.read(5), b"still");
+}
+
+#[test]
+fn a_websocket_that_one_side_has_left_gives_back_its_place_and_its_turn() {
+    let gate = Gate::with(|setup| {
+        setup.set("pace", "concurrency", "1");
+    });
+    let latch = Latch::new();
+    let origin = Origin::http().on("/socket", [Reply::raw(SWITCH).wait(&latch)]);
+    let mut wire = gate.connect();
+    let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));
+    assert_eq!(answer.status, 101, "{answer:?}");
+    // The origin does not even notice.
+    drop(wire);
+    gate.get(&origin.url("/page")).is_origins(200, "page /page");
+    let record = gate.record_of(&origin.url("/socket"));
+    assert_eq!(record["error"], "client_closed", "{record}");
+    latch.open();
+
+    // And the other way: the crawler does not close, though the origin has.
+    let origin = Origin::http().on("/socket", [Reply::raw(SWITCH).close()]);
+    let mut wire = gate.connect();
+    let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));
+    assert_eq!(answer.status, 101, "{answer:?}");
+    gate.get(&origin.url("/page")).is_origins(200, "page /page");
+    wire.drain();
 }
 
 #[test]

@@ -167,11 +167,11 @@ fn origins_at_one_address_are_paced_together_where_that_is_asked_for() {
         setup.set("pace", "max_hold", "\"0s\"");
         setup.set("pace", "per_address", "true");
     });
-    // A robots.txt is its origin's alone; the pages are the address's.
+    // A robots.txt and a page; the next robots.txt waits for nothing here, but its page would have to.
     let origins = [Origin::http(), Origin::http(), Origin::http()];
     for (number, origin) in origins.iter().enumerate() {
         let answer = gate.get(&origin.url("/page"));
-        if number < 2 {
+        if number < 1 {
             answer.is_origins(200, "page /page");
         } else {
             gate.refused(&answer, 429, "paced");
@@ -206,4 +206,74 @@ fn a_reload_changes_the_pace_and_lets_no_burst_through() {
     );
     gate.get(&origin.url("/4")).is_origins(200, "page /4");
     assert_eq!(origin.seen_but_robots(), ["GET /1", "GET /4"]);
+}
+
+/// Sends two requests of which one can be held, and the other is refused for this reason; hangs up once that is so. Gives
+/// the record of the one that was held.
+pub(crate) fn held_and_broken_off(gate: &Gate, origin: &Origin, reason: &str) -> Value {
+    let before = gate.records().len();
+    let is_new = |record: &Value| {
+        let records = gate.records();
+        records
+            .iter()
+            .skip(before)
+            .any(|new| new["id"] == record["id"])
+    };
+    let wires = ["/held/1", "/held/2"].map(|path| {
+        let (url, authority) = (origin.url(path), origin.authority());
+        let mut wire = gate.connect();
+        wire.send(format!("GET {url} HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
+        wire
+    });
+    // There was no room for it: the other one is held.
+    gate.record("one refused", |record| {
+        record["reason"] == reason && is_new(record)
+    });
+    drop(wires);
+    gate.record("one broken off", |record| {
+        record["error"] == "client_closed" && is_new(record)
+    })
+}
+
+#[test]
+fn what_is_broken_off_while_it_is_held_is_recorded_as_what_it_was() {
+    let gate = Gate::with(|setup| {
+        setup.set("pace", "requests_per_second", "0.01");
+        setup.set("pace", "burst", "2");
+        setup.set("pace", "max_hold", "\"150s\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    gate.get(&origin.url("/1")).is_origins(200, "page /1");
+    let record = held_and_broken_off(&gate, &origin, "paced");
+    assert_eq!(record["verdict"], "allow", "{record}");
+    assert_eq!(record["reason"], "robots_allow", "{record}");
+    assert_eq!(record["pace"], pace(100_000.0, "own", false), "{record}");
+    assert_eq!(record["error"], "client_closed", "{record}");
+    assert!(record["robots"].is_object(), "{record}");
+    assert!(
+        record["status"].is_null() && record["upstream"].is_null(),
+        "{record}"
+    );
+    assert_eq!(origin.seen_but_robots(), ["GET /1"]);
+    proven(&gate);
+}
+
+#[test]
+fn what_is_sent_again_waits_for_its_turn_again() {
+    let gate = Gate::with(|setup| {
+        setup.set("pace", "requests_per_second", "2");
+    });
+    let lost = Reply::silent().cut();
+    let origin = Origin::with_rules(RULES).on("/2", [lost, Reply::ok("page /2")]);
+    gate.get(&origin.url("/1")).is_origins(200, "page /1");
+    // By now the connection has been idle for long.
+    let began = Instant::now();
+    gate.get(&origin.url("/2")).is_origins(200, "page /2");
+    // Held for its first turn, and for the second.
+    assert!(
+        began.elapsed() >= Duration::from_millis(940),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(origin.seen_but_robots(), ["GET /1", "GET /2", "GET /2"]);
 }

@@ -12,6 +12,7 @@ mod origins;
 mod overrides;
 mod snapshots;
 mod status;
+mod walk;
 
 use std::convert::Infallible;
 

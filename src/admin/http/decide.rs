@@ -37,7 +37,7 @@ use super::Site;
 use super::problem::Problem;
 use crate::client::Client;
 use crate::gate::Pacing;
-use crate::proxy::advice::{Manner, Question, Subject};
+use crate::proxy::advice::{Manner, Question, Stopping, Subject};
 
 /// Where Envoy asks: `path_prefix` of its filter.
 const EXT_AUTHZ: &str = "/ext-authz";
@@ -60,6 +60,18 @@ pub fn routes() -> Router<Site> {
         .route("/auth", any(auth_request))
         .route("/ext-authz/", any(ext_authz))
         .route("/ext-authz/{*path}", any(ext_authz))
+}
+
+/// Whether this path is one to ask at: programs do, and no page.
+pub(super) fn is_asked_at(path: &str) -> bool {
+    matches!(path, "/decide" | "/auth") || path.starts_with("/ext-authz")
+}
+
+/// Whether a request for this path says in fields what it asks about: they are the crawler's, and say nothing of who asks.
+/// Another site's page can set none of them: `/ext-authz` wants X-Forwarded-Proto and `/auth` a field of its own, and a
+/// browser that is to send such asks first, by OPTIONS (CORS), and is not let.
+pub(super) fn is_told_in_fields(path: &str) -> bool {
+    path == "/auth" || borrows_head(path)
 }
 
 /// Whether a request for this path comes with the method, the Host and the fields of the one that it asks about: they say
@@ -101,7 +113,7 @@ async fn decide(State(site): State<Site>, request: Request) -> Response {
         pacing: asked.pacing,
         manner: manner(&request, false),
     };
-    site.proxy().advise(question).await.map(Body::from)
+    answer(&site, question).await
 }
 
 /// As nginx asks.
@@ -123,7 +135,7 @@ async fn auth_request(State(site): State<Site>, request: Request) -> Response {
         pacing: Pacing::AtOnce,
         manner: manner(&request, true),
     };
-    site.proxy().advise(question).await.map(Body::from)
+    answer(&site, question).await
 }
 
 /// As Envoy asks.
@@ -152,7 +164,23 @@ async fn ext_authz(State(site): State<Site>, request: Request) -> Response {
         pacing: Pacing::AtOnce,
         manner: manner(&request, false),
     };
-    site.proxy().advise(question).await.map(Body::from)
+    answer(&site, question).await
+}
+
+/// Answers a question, or says that it will not.
+async fn answer(site: &Site, question: Question<'_>) -> Response {
+    let only_forbids = question.manner.only_forbids;
+    match site.proxy().advise(question).await {
+        Ok(answer) => answer.map(Body::from),
+        Err(Stopping) => {
+            let why = "crawlgate stops and decides nothing any more; ask again when it is back";
+            match only_forbids {
+                true => Problem::new(StatusCode::FORBIDDEN, why),
+                false => Problem::busy(why),
+            }
+            .into_response()
+        }
+    }
 }
 
 /// What a request of nginx asks about.

@@ -107,10 +107,15 @@ fn refusal(site: &Site, request: &Request) -> Option<Response> {
     {
         return Some(unauthenticated());
     }
-    if is_borrowed {
+    let path = request.uri().path();
+    if decide::is_told_in_fields(path) {
         return None;
     }
-    crosses(request.method(), request.headers(), &authority)
+    let visits = match decide::is_asked_at(path) {
+        true => Visits::Refused,
+        false => Visits::Taken,
+    };
+    crosses(request.method(), request.headers(), &authority, visits)
         .map(|why| Problem::new(StatusCode::FORBIDDEN, why).into_response())
 }
 
@@ -158,15 +163,30 @@ fn is_ours(host: &str, hosts: &[String]) -> bool {
     name == "localhost" || name.ends_with(".localhost") || hosts.contains(&name)
 }
 
+/// What becomes of a browser that was led here by another site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Visits {
+    /// It sees the page that it asks for.
+    Taken,
+    /// What it asks for is no page, and has effects: a record, a client's quota, an origin's turn.
+    Refused,
+}
+
 /// Why a request is held to be made by somebody else's page, if it is. A program that is no browser says nothing of where
 /// it comes from, and is let through: no page can make it ask.
-fn crosses(method: &Method, headers: &HeaderMap, authority: &Authority) -> Option<&'static str> {
+fn crosses(
+    method: &Method,
+    headers: &HeaderMap,
+    authority: &Authority,
+    visits: Visits,
+) -> Option<&'static str> {
     const CROSSES: &str =
         "this comes from another site's page; only pages of this console may ask for it";
     let field = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let is_safe = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
     let from = field("sec-fetch-site");
-    let is_visit = is_safe && field("sec-fetch-mode") == Some("navigate");
+    let is_visit =
+        visits == Visits::Taken && is_safe && field("sec-fetch-mode") == Some("navigate");
     match from {
         None | Some("same-origin" | "none") => {}
         // A link from elsewhere may be followed; nothing is changed by that.
@@ -238,8 +258,17 @@ mod tests {
             for (name, value) in *fields {
                 headers.append(*name, HeaderValue::from_static(value));
             }
-            let refused = crosses(method, &headers, &ours);
+            let refused = crosses(method, &headers, &ours, Visits::Taken);
             assert_eq!(refused.is_none(), *expected, "{name}: {refused:?}");
+            let is_from_elsewhere = headers
+                .get("sec-fetch-site")
+                .is_some_and(|site| site != "same-origin" && site != "none");
+            let refused = crosses(method, &headers, &ours, Visits::Refused);
+            assert_eq!(
+                refused.is_none(),
+                *expected && !is_from_elsewhere,
+                "{name}, without visits: {refused:?}"
+            );
         }
     }
 

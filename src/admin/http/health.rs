@@ -78,8 +78,7 @@ fn check(name: &'static str, outcome: Result<String, String>) -> Check {
 }
 
 fn listeners(site: &Site) -> Check {
-    let addresses = site.addresses();
-    let outcome = match addresses {
+    let outcome = match site.places() {
         [] => Err("no crawler can connect yet".to_owned()),
         some => Ok(format!("{} open", some.len())),
     };

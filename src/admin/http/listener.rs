@@ -1,23 +1,27 @@
 //! The listener of the admin side: its own port, its own bounds, nothing shared with the proxy's.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use http::HeaderValue;
+use http::header::CONNECTION;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tower_service::Service as _;
-use tracing::debug;
+use tracing::{debug, warn};
+
+use super::fragment::Unfragmented;
+use super::room::{Kind, Room, Seat};
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 256;
@@ -78,26 +82,25 @@ impl Listener {
         self.address
     }
 
-    /// Answers whoever connects, at most `connections` at once, until this future is dropped: connections end with it.
+    /// Answers whoever connects, at most `connections` at once, until this future is dropped: connections end with it. At
+    /// the limit the longest idle makes room, see [`Room`].
     pub async fn serve(self, router: Router, connections: usize) {
-        let slots = Arc::new(Semaphore::new(connections.clamp(1, Semaphore::MAX_PERMITS)));
+        let room = Room::new(connections);
         let mut open = JoinSet::new();
         loop {
-            // The others wait in the system's queue.
-            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
-                return;
-            };
+            let accepted = self.listener.accept().await;
             while open.try_join_next().is_some() {}
-            match self.listener.accept().await {
-                Ok((stream, peer)) => {
-                    let router = router.clone();
-                    open.spawn(async move {
-                        attend(stream, peer, router).await;
-                        drop(slot);
-                    });
-                }
+            match accepted {
+                Ok((stream, peer)) => match room.seat() {
+                    Some(seat) => {
+                        open.spawn(attend(stream, peer, seat, router.clone()));
+                    }
+                    None => debug!(%peer, "a connection to the console is closed: all are busy"),
+                },
                 Err(error) => {
-                    debug!(%error, "a connection to the console cannot be accepted");
+                    warn!(%error, "a connection to the console cannot be accepted");
+                    // Where descriptors have run out, an idle one's is of more use to another.
+                    room.make_room();
                     sleep(BREATHER).await;
                 }
             }
@@ -105,7 +108,7 @@ impl Listener {
     }
 }
 
-async fn attend(stream: TcpStream, peer: SocketAddr, router: Router) {
+async fn attend(stream: TcpStream, peer: SocketAddr, seat: Seat, router: Router) {
     use rustix::net::sockopt::{set_socket_keepalive, set_tcp_user_timeout};
     let set = stream
         .set_nodelay(true)
@@ -114,18 +117,31 @@ async fn attend(stream: TcpStream, peer: SocketAddr, router: Router) {
     if let Err(error) = set {
         debug!(%peer, %error, "an option of a connection could not be set");
     }
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
+    let kind = seat.kind();
+    let service = service_fn(|request: hyper::Request<Incoming>| {
         let mut router = router.clone();
+        let question = seat.question();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(peer));
-        async move { router.call(request).await }
+        request.extensions_mut().insert(kind);
+        async move {
+            let mut response = router.call(request).await?;
+            if kind == Kind::Spare {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(CONNECTION, close);
+            }
+            Ok::<_, Infallible>(response.map(|body| question.ends_with(body)))
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .max_buf_size(HEAD)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
+        .serve_connection(TokioIo::new(Unfragmented::new(stream)), service);
+    let served = tokio::select! {
+        served = served => served,
+        () = seat.asked_to_leave() => return,
+    };
     if let Err(error) = served {
         debug!(%peer, %error, "a connection to the console ended early");
     }

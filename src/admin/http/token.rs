@@ -26,6 +26,14 @@ const SHORTEST: usize = 16;
 /// Octets of the longest.
 const LONGEST: u64 = 1024;
 
+/// What to do where no token can be made.
+const UNWRITTEN: &str =
+    "let this user write there, or name another file; `openssl rand -hex 32` makes a token";
+
+fn told(path: &Path, what: &dyn std::fmt::Display, advice: &str) -> String {
+    format!("[admin] token_file {}: {what}; {advice}", path.display())
+}
+
 /// What must be shown. Only its digest is kept: of equal length whatever is shown, so that comparing tells nothing.
 #[derive(Clone, Debug)]
 pub struct Token([u8; 32]);
@@ -37,20 +45,34 @@ impl Token {
     /// When it can neither be read nor made, others may read it, or it can be guessed. The message names the file and
     /// the way out.
     pub fn load_or_create(path: &Path) -> Result<Token, String> {
-        let told = |what: &dyn std::fmt::Display, advice: &str| {
-            format!("[admin] token_file {}: {what}; {advice}", path.display())
-        };
+        let told = |what: &dyn std::fmt::Display, advice: &str| told(path, what, advice);
         match fs::File::open(path) {
             Ok(file) => Token::read(file, &told),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Token::create(path).map_err(|error| {
-                    told(
-                        &error,
-                        "let this user write there, or name another file; `openssl rand -hex 32` makes a token",
-                    )
-                })
+                Token::create(path).map_err(|error| told(&error, UNWRITTEN))
             }
             Err(error) => Err(told(&error, "let this user read it")),
+        }
+    }
+
+    /// Whether [`load_or_create`](Self::load_or_create) would give a token, as far as that is seen without making one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check(path: &Path) -> Result<(), String> {
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+        match (path.try_exists(), above) {
+            (Ok(false), Some(above)) => match fs::metadata(above) {
+                Ok(above) if above.is_dir() => Ok(()),
+                Ok(_) => Err(told(
+                    path,
+                    &"it would lie in what is no directory",
+                    UNWRITTEN,
+                )),
+                Err(error) => Err(told(path, &error, UNWRITTEN)),
+            },
+            (Ok(false), None) => Ok(()),
+            (Ok(true) | Err(_), _) => Token::load_or_create(path).map(drop),
         }
     }
 

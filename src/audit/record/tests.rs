@@ -302,3 +302,30 @@ fn a_note_says_what_the_line_says() {
         }
     }
 }
+
+#[test]
+fn little_is_kept_of_what_strangers_write() {
+    let (url, agent) = ([b'u'; 15_000], [b'a'; 1_000]);
+    let length = |reason: &'static str| {
+        let record = Record {
+            reason,
+            url: &url,
+            user_agent: Some(&agent),
+            ..denial()
+        };
+        let mut line = Vec::new();
+        record.write_line(&mut line, false);
+        let read: Value = serde_json::from_slice(&line).unwrap();
+        let length = |key: &str| read[key].as_str().unwrap().len();
+        let is_cut = read["url"].as_str().unwrap().contains("…[+");
+        (length("url"), length("user_agent"), is_cut)
+    };
+    assert_eq!(length("robots_disallow"), (15_000, 1_000, false));
+    for reason in ["unauthenticated", "unknown_client"] {
+        let (url, agent, is_cut) = length(reason);
+        assert!(
+            url <= 540 && agent <= 540 && is_cut,
+            "{reason}: {url}, {agent}"
+        );
+    }
+}

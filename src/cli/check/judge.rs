@@ -14,6 +14,7 @@ use crate::cli::overrides;
 use crate::clock::Clock;
 use crate::config::{Config, Mode};
 use crate::explain::{self, Begun, Bench, Judgement, Unjudged};
+use crate::policy::identity::Required;
 use crate::policy::overrides::Overrides;
 use crate::policy::{self, Decision, Target};
 use crate::robots::registry::View;
@@ -61,6 +62,7 @@ impl Judge<'_> {
             runtime,
             bench: Bench {
                 agent: explain::agent(named, config)?,
+                required: Required::of(&config.agent),
                 overrides: Overrides::new(overrides),
                 settings: policy::Settings::of(&config.robots, Mode::Enforce),
             },

@@ -9,8 +9,8 @@ use http::HeaderValue;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::egress::Egress;
-use crate::pace::Pace;
 use crate::explain::{self, File};
+use crate::pace::Pace;
 use crate::rep::Origin;
 use crate::robots::registry::{Registry, View};
 

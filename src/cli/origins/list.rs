@@ -73,7 +73,9 @@ pub(super) async fn list(args: &ListArgs, store: &dyn Store, now: Moment) -> Res
         }
         for found in &page {
             if args.json {
-                text.push_str(&serde_json::to_string(&OriginEntry::of(found)).map_err(|e| e.to_string())?);
+                text.push_str(
+                    &serde_json::to_string(&OriginEntry::of(found)).map_err(|e| e.to_string())?,
+                );
                 text.push('\n');
             } else {
                 text.push_str(&row(found, now));

@@ -1,3 +1,4 @@
+use super::attempts::ANOTHER;
 use super::*;
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
@@ -68,12 +69,13 @@ async fn those_that_come_together_wait_for_one_hash() {
 #[tokio::test]
 async fn wrong_ones_are_hashed_a_few_times_and_then_put_off() {
     let lab = Lab::new();
-    for _ in 0..10 {
-        assert_eq!(lab.check("192.0.2.1", "wrong").await, Outcome::Wrong);
+    for n in 0..10 {
+        let wrong = format!("wrong {n}");
+        assert_eq!(lab.check("192.0.2.1", &wrong).await, Outcome::Wrong);
     }
     let again = NOON + ANOTHER;
-    for _ in 0..100 {
-        let outcome = lab.check("192.0.2.1", "wrong").await;
+    for n in 10..100 {
+        let outcome = lab.check("192.0.2.1", &format!("wrong {n}")).await;
         assert_eq!(outcome, Outcome::TooMany(again));
     }
     assert_eq!(lab.passwords.hashed(), 10);
@@ -82,7 +84,71 @@ async fn wrong_ones_are_hashed_a_few_times_and_then_put_off() {
     // What is known to be right needs no attempt.
     assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Right);
     lab.clock.advance(ANOTHER);
-    assert_eq!(lab.check("192.0.2.1", "wrong").await, Outcome::Wrong);
+    assert_eq!(lab.check("192.0.2.1", "wrong 100").await, Outcome::Wrong);
+}
+
+#[tokio::test]
+async fn whoever_insists_on_a_wrong_password_locks_out_nobody_beside_it() {
+    let lab = Lab::new();
+    for _ in 0..1_000 {
+        assert_eq!(lab.check("192.0.2.1", "of last year").await, Outcome::Wrong);
+    }
+    assert_eq!(lab.passwords.hashed(), 1);
+    assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Right);
+}
+
+#[tokio::test]
+async fn right_ones_use_no_attempt_up() {
+    let lab = Lab::new();
+    for n in 0..50 {
+        let password = format!("sesame {n}");
+        let stored = cheap(password.as_bytes());
+        let claim = Claim {
+            stored: Some((&lab.name, &stored)),
+            ..lab.claim("192.0.2.1", &password)
+        };
+        assert_eq!(lab.passwords.check(&claim).await, Outcome::Right, "{n}");
+    }
+    assert_eq!(lab.passwords.hashed(), 50);
+}
+
+#[tokio::test]
+async fn who_has_a_name_is_not_to_be_learned() {
+    let lab = Lab::new();
+    // Many others were asked for before, from the same address.
+    for n in 0..50 {
+        let user = format!("user {n}");
+        let claim = Claim {
+            user: user.as_bytes(),
+            stored: None,
+            ..lab.claim("192.0.2.1", "guess")
+        };
+        assert_eq!(lab.passwords.check(&claim).await, Outcome::Wrong, "{user}");
+    }
+    let hashed = lab.passwords.hashed();
+    assert!(
+        hashed <= u64::from(attempts::AT_ONCE),
+        "{hashed} hashes for nobody"
+    );
+    let mut told = Vec::new();
+    for stored in [Some((&lab.name, &lab.stored)), None] {
+        let user: &[u8] = match stored {
+            Some(_) => b"news",
+            None => b"nobody",
+        };
+        let mut outcomes = Vec::new();
+        for n in 0..20 {
+            let password = format!("guess {n}");
+            let claim = Claim {
+                user,
+                stored,
+                ..lab.claim("192.0.2.1", &password)
+            };
+            outcomes.push(lab.passwords.check(&claim).await);
+        }
+        told.push(outcomes);
+    }
+    assert_eq!(told[0], told[1]);
 }
 
 #[tokio::test]

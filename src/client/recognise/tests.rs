@@ -213,7 +213,9 @@ async fn an_account_outlives_a_reload() {
         let found = clients
             .recognise(&peer, &with(None), &Memo::default())
             .await;
-        clients.enter(&found.expect("fits"), NOON).is_ok()
+        let found = found.expect("fits");
+        let entered = clients.enter(&found, NOON);
+        entered.map(Entered::goes).is_ok()
     };
     assert!(enter(&clients).await);
     clients.reconfigure(&config(&entry(2)));

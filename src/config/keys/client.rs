@@ -9,7 +9,7 @@ use super::super::{
     ClientConfig, Listener, Quota, Rate,
     client::{CertificateMatch, Conditions, PasswordHash, client_name},
     days,
-    read::{Reader, Refusal, Section},
+    read::{Entry, Reader, Refusal, Section},
     secs,
     values::{bytes, choice, duration, integer, number, one_or_list, text},
 };
@@ -20,11 +20,11 @@ use crate::rep::ProductToken;
 /// One `[[client]]`, after those in `before`. It names `listeners`, where those are known.
 pub(super) fn client<'t>(
     reader: &mut Reader<'t>,
-    table: &'t DeTable<'t>,
+    entry: Entry<'t>,
     before: &[ClientConfig],
     listeners: Option<&[Listener]>,
 ) -> Option<ClientConfig> {
-    let mut section = reader.section("[client]", Some(table));
+    let mut section = reader.entry("[client]", entry);
     let mut name = None;
     section.set("name", &mut name, |value| {
         text(client_name)(value).map(Some)
@@ -54,7 +54,7 @@ pub(super) fn client<'t>(
         "another client has this name".to_owned()
     });
     let for_all = before.iter().find(|one| one.conditions.is_empty());
-    section.require(for_all.is_none(), &["name"], || {
+    section.require(for_all.is_none() || !section.names("name"), &["name"], || {
         let first = for_all.map_or("", |one| &*one.name);
         format!("never reached: {first:?}, before it, has no condition and fits everybody; put that one last")
     });

@@ -8,7 +8,7 @@ use super::super::{
     Credentials, Destination, EgressConfig, HostPattern, PortRange, Route, UpstreamConfig,
     UpstreamProxy, Via,
     host::canonical_host,
-    read::{Read, Refusal, Section, Value},
+    read::{Entry, Read, Refusal, Section, Value},
     values::{boolean, duration, integer, list, one_or_list, path, text},
 };
 use super::TIMEOUT;
@@ -77,7 +77,7 @@ pub(super) fn route(mut section: Section<'_, '_>, base: &Path) -> Option<Route> 
 pub(super) fn upstream<'t>(
     mut section: Section<'_, 't>,
     to: &mut UpstreamConfig,
-) -> (Option<&'t DeTable<'t>>, Vec<&'t DeTable<'t>>) {
+) -> (Option<&'t DeTable<'t>>, Vec<Entry<'t>>) {
     section.set(
         "connect_timeout",
         &mut to.connect_timeout,

@@ -6,7 +6,7 @@ use url::Url;
 
 use super::super::{
     TelemetryConfig,
-    read::Section,
+    read::{Refusal, Section},
     values::{boolean, number, path, text, unless},
 };
 
@@ -17,7 +17,15 @@ pub(super) fn telemetry(mut section: Section<'_, '_>, base: &Path, to: &mut Tele
     section.set(
         "otlp_endpoint",
         &mut to.otlp_endpoint,
-        unless("", text(endpoint)),
+        unless("", |value| {
+            let text = value.get_ref().as_str().ok_or("expected a text in quotes");
+            // It may hold a password, which is one of the things that it should not hold.
+            let url = text.and_then(endpoint);
+            url.map_err(|why| match value.get_ref().as_str() {
+                Some(text) if !text.contains('@') => Refusal::new(value, why),
+                _ => Refusal::secret(value, why),
+            })
+        }),
     );
     section.set("headers_file", &mut to.headers_file, unless("", path(base)));
     section.set("service_name", &mut to.service_name, text(service_name));

@@ -37,6 +37,16 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
             "config.toml:2: [[client]] name is missing",
         ),
         (
+            "a client without a name, after another one",
+            "[[client]]\nname = 'a'\n[[client]]\nnetworks = '10.0.0.0/8'",
+            "config.toml:4: [[client]] name is missing",
+        ),
+        (
+            "a client without anything, after another one",
+            "[[client]]\nname = 'a'\n[[client]]\n",
+            "config.toml:3: [[client]] name is missing",
+        ),
+        (
             "two clients of one name",
             "[[client]]\nname = 'a'\nnetworks = '10.0.0.0/8'\n[[client]]\nname = 'a'",
             "config.toml:5: [[client]] name = 'a': another client has this name",
@@ -367,7 +377,19 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
              UTC), or a time, \"2026-12-31T12:00:00Z\"",
         ),
         (
-            "a collector that is no URL",
+            "a collector with credentials",
+            "[telemetry]\notlp_endpoint = 'http://user:secret@collector'",
+            "config.toml:2: [telemetry] otlp_endpoint = …: expected the URL of an OpenTelemetry collector \
+             that takes OTLP over HTTP, without credentials (they belong into headers_file) and query: \
+             \"http://127.0.0.1:4318\", \"https://otlp.example\", or \"\"",
+        ),
+        (
+            "an unknown key that may hold a password",
+            "[[client]]\nname = 'a'\npasswrd = 'secret'",
+            "config.toml:3: [[client]] passwrd = …: unknown key; did you mean password?",
+        ),
+        (
+            "a collector without a scheme",
             "[telemetry]\notlp_endpoint = 'collector:4318'",
             "config.toml:2: [telemetry] otlp_endpoint = 'collector:4318': expected the URL of an OpenTelemetry collector \
              that takes OTLP over HTTP, without credentials (they belong into headers_file) and query: \

@@ -75,14 +75,19 @@ pub(super) fn config(
     Ok(Arc::new(config))
 }
 
-/// Whether the files that are named can be used.
-pub(super) fn check(tls: &ListenerTls) -> Result<(), TlsError> {
+/// All that is wrong with the files that are named.
+pub(super) fn faults(tls: &ListenerTls) -> Vec<TlsError> {
+    let mut faults = Vec::new();
     if let ListenerCertificate::Files { cert, key } = &tls.certificate {
-        certified(cert, key, &crypto::default_provider())?;
+        let each = [certificates("cert", cert).err(), private_key(key).err()];
+        faults.extend(each.into_iter().flatten());
+        if faults.is_empty() {
+            faults.extend(certified(cert, key, &crypto::default_provider()).err());
+        }
     }
-    tls.clients
-        .as_ref()
-        .map_or(Ok(()), |clients| roots(&clients.file).map(drop))
+    let clients = tls.clients.as_ref();
+    faults.extend(clients.and_then(|clients| roots(&clients.file).err()));
+    faults
 }
 
 /// What a crawler has shown in its handshake, verified; nothing where it has shown nothing.
@@ -157,12 +162,7 @@ fn certified(
     provider: &rustls::crypto::CryptoProvider,
 ) -> Result<CertifiedKey, TlsError> {
     let chain = certificates("cert", cert)?;
-    let pem = read("key", key)?;
-    let parsed = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| TlsError::File {
-        key: "key",
-        path: key.to_owned(),
-        why: format!("no private key in PEM form: {error}"),
-    })?;
+    let parsed = private_key(key)?;
     // Checks that the two belong together.
     CertifiedKey::from_der(chain, parsed, provider).map_err(|error| TlsError::File {
         key: "key",
@@ -171,6 +171,15 @@ fn certified(
             "it does not go with the certificate in {}: {error}",
             cert.display()
         ),
+    })
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let pem = read("key", path)?;
+    PrivateKeyDer::from_pem_slice(&pem).map_err(|error| TlsError::File {
+        key: "key",
+        path: path.to_owned(),
+        why: format!("no private key in PEM form: {error}"),
     })
 }
 

@@ -16,7 +16,9 @@ use crate::policy::overrides::Override;
 use crate::robots::memory::at_rest;
 use crate::robots::snapshot::Snapshot;
 use crate::store::filter::{Head, records_of};
-use crate::store::{Acknowledgement, Batch, FETCHES_KEPT, Landing, Note, OriginMemory, Sha256, chain};
+use crate::store::{
+    Acknowledgement, Batch, FETCHES_KEPT, Landing, Note, OriginMemory, Sha256, chain,
+};
 
 /// How well texts are compressed: zstd's own default.
 const LEVEL: i32 = 3;

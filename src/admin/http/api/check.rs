@@ -16,6 +16,7 @@ use crate::config::Mode;
 use crate::explain::document::Document;
 use crate::explain::{self, Begun, Bench, Judgement, document};
 use crate::policy;
+use crate::policy::identity::Required;
 use crate::policy::overrides::Overrides;
 
 pub(super) fn routes() -> Router<Site> {
@@ -86,6 +87,7 @@ impl Site {
         let configured = settings.policy.overrides.iter().cloned();
         let bench = Bench {
             agent,
+            required: Required::of(&settings.agent),
             overrides: Overrides::new(configured.chain(stored)),
             settings: policy::Settings::of(&settings.robots, Mode::Enforce),
         };

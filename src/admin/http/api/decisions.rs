@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Asked, MOST, Page, USUAL, unknown_decision};
+use super::walk::Walk;
+use super::{Asked, MOST, USUAL, unknown_decision};
 use crate::admin::http::Site;
 use crate::admin::http::problem::Problem;
 use crate::admin::query::params::{CONDITIONS, cursor};
@@ -92,9 +93,26 @@ fn mode() -> Object {
     words(&modes())
 }
 
+/// A page of decisions.
+///
+/// It may hold fewer than were asked for, or none, and not be the last: a page passes 20,000 records at most.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct DecisionPage {
+    /// What is on it.
+    items: Vec<Decision>,
+    /// What to ask for as `cursor`, with all else as it was, to have the next page; none after the last.
+    next: Option<String>,
+    /// Where the search stopped before the page was full and before the end: the place of the last record that it has
+    /// passed (see `seq`).
+    searched_to: Option<u64>,
+}
+
 /// List decisions, newest first unless asked otherwise
+///
+/// A page looks at 20,000 records at most, so that a condition that few of them fulfil holds nobody up: it may hold fewer
+/// than asked for, or none, while `next` leads on.
 #[utoipa::path(
-    get, path = "/decisions", tag = "decisions",
+    get, path = "/decisions", operation_id = "list_decisions", tag = "decisions",
     params(
         Described,
         ("order" = Option<String>, Query, description = "`newest` first, or `oldest`", pattern = "^(newest|oldest)$"),
@@ -102,7 +120,7 @@ fn mode() -> Object {
         ("cursor" = Option<String>, Query, description = "`next` of the page before", pattern = "^[A-Za-z0-9_-]+$"),
     ),
     responses(
-        (status = 200, description = "A page of them", body = Page<Decision>),
+        (status = 200, description = "A page of them", body = DecisionPage),
         (status = "4XX", description = "Not asked as it should be", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
@@ -110,7 +128,7 @@ fn mode() -> Object {
 pub(super) async fn list(
     State(site): State<Site>,
     Asked(mut params): Asked,
-) -> Result<Json<Page<Decision>>, Problem> {
+) -> Result<Json<DecisionPage>, Problem> {
     let conditions = params.conditions()?;
     let oldest = params.word("order", &["newest", "oldest"])?.as_deref() == Some("oldest");
     let kind = if oldest { "oldest" } else { "newest" };
@@ -129,11 +147,11 @@ pub(super) async fn list(
     };
     let store = site.kept()?;
     let _turn = site.turn().await?;
-    let page = store.decisions(query).await?;
-    let next = page.last().filter(|_| page.len() == limit);
-    Ok(Json(Page {
-        next: next.map(|last| cursor(kind, &last.seq.to_string())),
-        items: page.iter().map(Decision::of).collect(),
+    let found = Walk::of(&**store, query).await?;
+    Ok(Json(DecisionPage {
+        items: found.items.iter().map(Decision::of).collect(),
+        next: found.next.map(|last| cursor(kind, &last.to_string())),
+        searched_to: found.searched_to,
     }))
 }
 
@@ -145,7 +163,7 @@ async fn find(site: &Site, id: &str) -> Result<StoredDecision, Problem> {
 
 /// One decision
 #[utoipa::path(
-    get, path = "/decisions/{id}", tag = "decisions",
+    get, path = "/decisions/{id}", operation_id = "decision", tag = "decisions",
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2")),
     responses(
         (status = 200, description = "The decision", body = Decision),

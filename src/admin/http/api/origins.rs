@@ -27,7 +27,7 @@ pub(super) fn routes() -> Router<Site> {
 
 /// List origins, in the order of their names
 #[utoipa::path(
-    get, path = "/origins", tag = "origins",
+    get, path = "/origins", operation_id = "list_origins", tag = "origins",
     params(
         ("containing" = Option<String>, Query, description = "Those whose name holds this"),
         ("state" = Option<String>, Query, description = "Those in this state: `successful`, `unavailable` or `unreachable`", pattern = "^(successful|unavailable|unreachable)$"),
@@ -94,7 +94,7 @@ fn unknown(origin: &Origin) -> Problem {
 
 /// What is known of one origin
 #[utoipa::path(
-    get, path = "/origins/{origin}", tag = "origins",
+    get, path = "/origins/{origin}", operation_id = "origin", tag = "origins",
     params(("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example")),
     responses(
         (status = 200, description = "What is known", body = OriginReport),

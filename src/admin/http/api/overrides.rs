@@ -31,7 +31,7 @@ pub(super) struct OverrideList {
 
 /// List the overrides in force, those of the configuration included
 #[utoipa::path(
-    get, path = "/overrides", tag = "overrides",
+    get, path = "/overrides", operation_id = "list_overrides", tag = "overrides",
     params(("all" = Option<bool>, Query, description = "Those that have expired or were removed, too")),
     responses(
         (status = 200, description = "The overrides", body = OverrideList),

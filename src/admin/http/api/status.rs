@@ -21,7 +21,7 @@ pub(super) fn routes() -> Router<Site> {
 pub(super) struct StatusReport {
     #[serde(flatten)]
     status: Status,
-    /// Where crawlers connect.
+    /// Where crawlers connect: addresses of TCP ports, paths of Unix sockets.
     listening: Vec<String>,
     /// Whether requests would be answered.
     readiness: Readiness,
@@ -79,7 +79,7 @@ pub(super) async fn status(
     };
     Ok(Json(StatusReport {
         status,
-        listening: site.addresses().iter().map(ToString::to_string).collect(),
+        listening: site.places().iter().map(ToString::to_string).collect(),
         readiness: readiness(&site).await,
         store,
     }))

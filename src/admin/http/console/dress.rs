@@ -9,6 +9,7 @@ use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use serde::Deserialize;
 
 use super::super::Site;
+use super::super::decide;
 use super::super::problem::MEDIA_TYPE;
 use super::shell::{Page, Place, Shell};
 use super::words::line;
@@ -34,7 +35,8 @@ struct Told {
 /// Makes pages of the problems that a browser is shown. What programs ask for stays as it is.
 pub async fn dress(State(site): State<Site>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    let is_for_programs = path.starts_with("/api/") || path == "/metrics";
+    let is_for_programs =
+        path.starts_with("/api/") || path == "/metrics" || decide::is_asked_at(path);
     let takes_html = request
         .headers()
         .get(ACCEPT)

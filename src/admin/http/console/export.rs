@@ -7,7 +7,7 @@ use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tracing::debug;
+use tracing::warn;
 
 use super::super::Site;
 use super::super::problem::Problem;
@@ -17,10 +17,10 @@ use crate::audit::cells::{HEADING, cells, row};
 use crate::store::{DecisionQuery, StoreError, StoredDecision};
 
 /// Decisions that are read at once.
-const PAGE: usize = 500;
+const PAGE: usize = 100;
 
 /// Pages that wait to be taken: whoever takes them slowly makes nothing grow.
-const WAITING: usize = 2;
+const WAITING: usize = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
@@ -45,6 +45,7 @@ pub(super) async fn stream(
     };
     params.finish(&["format"]).map_err(wrong)?;
     let query = filter.query(&site)?;
+    let place = site.export()?;
     let last = {
         // What comes meanwhile is not in question.
         let newest = DecisionQuery {
@@ -52,16 +53,18 @@ pub(super) async fn stream(
             limit: 1,
             ..DecisionQuery::default()
         };
+        let _turn = site.turn().await?;
         let newest = site.kept()?.decisions(newest).await?;
         newest.first().map_or(0, |newest| newest.seq)
     };
     let (sender, receiver) = mpsc::channel(WAITING);
     tokio::spawn(async move {
         if let Err(error) = write(&site, query, format, last, &sender).await {
-            debug!(%error, "an export has ended early");
+            warn!(%error, "an export has ended early");
             // So that whoever reads it sees that it is not whole.
             let _ = sender.send(Err(std::io::Error::other(error))).await;
         }
+        drop(place);
     });
     let (media_type, name) = match format {
         Format::Csv => ("text/csv; charset=utf-8", "decisions.csv"),
@@ -109,7 +112,11 @@ async fn write(
                 limit: PAGE,
                 ..query.clone()
             };
-            let page = store.decisions(page).await.map_err(failed)?;
+            let page = {
+                // One step at a time, as everybody: an export is as long as the store.
+                let _turn = site.turn().await.map_err(|why| why.detail().to_owned())?;
+                store.decisions(page).await.map_err(failed)?
+            };
             let Some(end) = page.last() else { break };
             after = end.seq;
             if sender.send(Ok(written(&page, format)?)).await.is_err() {

@@ -1,5 +1,6 @@
 //! How clients come through here: the certificate that they trust, what to set in each, and how to see that it works.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use askama::Template;
@@ -12,13 +13,17 @@ use super::super::Site;
 use super::shell::{Page, Place, Shell};
 use crate::ca::{Authority, text};
 use crate::proxy::SELF_TEST;
+use crate::proxy::listener::Place as Listens;
 use crate::trust::recipes::{CLIENTS, Setup, proxy_url};
 
 #[derive(Template)]
 #[template(path = "setup.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct SetupPage {
     shell: Shell,
-    proxy: String,
+    /// None where crawlers connect at Unix sockets alone, which the lines below cannot name.
+    proxy: Option<String>,
+    /// Unix sockets that crawlers connect at.
+    sockets: Vec<String>,
     self_test: &'static str,
     subject: String,
     fingerprint: String,
@@ -40,9 +45,9 @@ struct Recipe {
 pub(super) async fn page(State(site): State<Site>) -> Page<SetupPage> {
     let authority = site.proxy().authority();
     let settings = site.proxy().settings();
-    let addresses = match site.addresses() {
-        [] => settings.listen.addresses.clone(),
-        open => open.to_vec(),
+    let (addresses, sockets) = match site.places() {
+        [] => (settings.listen.addresses.clone(), Vec::new()),
+        open => apart(open),
     };
     let certificate = settings.tls.ca_cert.as_path();
     let beside = |name: &str| absolute(&certificate.with_file_name(name));
@@ -70,7 +75,8 @@ pub(super) async fn page(State(site): State<Site>) -> Page<SetupPage> {
     Page(SetupPage {
         shell: Shell::new(&site, Place::Setup, "Set-up"),
         recipes: recipes.collect(),
-        proxy: setup.proxy.clone(),
+        proxy: (!addresses.is_empty() || sockets.is_empty()).then(|| setup.proxy.clone()),
+        sockets,
         self_test: SELF_TEST,
         subject: authority.subject().to_owned(),
         fingerprint: authority.fingerprint_sha256(),
@@ -81,6 +87,18 @@ pub(super) async fn page(State(site): State<Site>) -> Page<SetupPage> {
         ),
         missing,
     })
+}
+
+/// TCP ports, and the paths of Unix sockets.
+fn apart(places: &[Listens]) -> (Vec<SocketAddr>, Vec<String>) {
+    let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
+    for place in places {
+        match place {
+            Listens::Address(address) => addresses.push(*address),
+            Listens::Unix(path) => sockets.push(path.display().to_string()),
+        }
+    }
+    (addresses, sockets)
 }
 
 /// The key in force, and the next one while a rotation is under way.

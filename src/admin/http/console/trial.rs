@@ -18,6 +18,7 @@ use super::text::Text;
 use super::words::{line, octets};
 use crate::config::Mode;
 use crate::explain::{self, Aside, Begun, Bench, Judgement, meaning};
+use crate::policy::identity::Required;
 use crate::policy::overrides::{Override, Overrides};
 use crate::policy::{Settings, Verdict};
 use crate::rep::Note;
@@ -115,6 +116,7 @@ async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, St
     };
     let bench = Bench {
         agent,
+        required: Required::of(&settings.agent),
         overrides: Overrides::new(all(site).await?),
         settings: Settings::of(&settings.robots, Mode::Enforce),
     };

@@ -1,0 +1,163 @@
+//! How often who may guess.
+//!
+//! Attempts are counted for each address (or IPv6 network of 64 bits) and each user name, whether anybody has that name
+//! or not. Each has a few at once, and another one every few seconds. The room is bounded: where it is full, those that
+//! were counted longest ago are forgotten, so that nobody is put off for what others do; to be forgotten, a guesser has
+//! to guess at more names than it gains guesses.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::client::ClientKey;
+use crate::clock::Moment;
+
+/// Attempts at one user that an address has at once.
+pub(super) const AT_ONCE: u32 = 10;
+
+/// How long it takes until it has another one.
+pub(super) const ANOTHER: Duration = Duration::from_secs(6);
+
+/// Addresses and users whose attempts are counted, twice over.
+const COUNTED: usize = 32_768;
+
+/// Which attempts are counted together.
+type Key = (ClientKey, At);
+
+/// At whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum At {
+    /// A user, by a hash of the name as it was sent, which may be long.
+    User(u64),
+    /// All whom nobody knows.
+    Strangers,
+}
+
+/// When everything that was taken will have been made up for.
+type Debts = HashMap<Key, Moment, ahash::RandomState>;
+
+/// All attempts that still count.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    debts: Mutex<Generations>,
+    names: ahash::RandomState,
+}
+
+/// What was counted of late, and what was before that. When the younger one is full it becomes the older one.
+#[derive(Debug, Default)]
+struct Generations {
+    young: Debts,
+    old: Debts,
+}
+
+/// An attempt that was counted.
+#[derive(Debug)]
+pub(super) struct Attempt<'a> {
+    of: &'a Attempts,
+    key: Key,
+}
+
+impl Attempts {
+    /// Counts an attempt at `user`.
+    ///
+    /// # Errors
+    /// When there were too many: the moment of the next one.
+    pub(super) fn at(
+        &self,
+        user: &[u8],
+        address: IpAddr,
+        now: Moment,
+    ) -> Result<Attempt<'_>, Moment> {
+        let user = self.names.hash_one(user);
+        self.take((ClientKey::at(address), At::User(user)), now)
+    }
+
+    /// Counts an attempt at whomever nobody knows.
+    ///
+    /// # Errors
+    /// When there were too many: the moment of the next one.
+    pub(super) fn at_strangers(&self, address: IpAddr, now: Moment) -> Result<Attempt<'_>, Moment> {
+        self.take((ClientKey::at(address), At::Strangers), now)
+    }
+
+    fn take(&self, key: Key, now: Moment) -> Result<Attempt<'_>, Moment> {
+        let mut debts = self.debts.lock();
+        let Generations { young, old } = &mut *debts;
+        let known = young.get(&key).or_else(|| old.get(&key)).copied();
+        // A clock that was set back puts nobody off for longer than what was taken.
+        let most = now + ANOTHER * AT_ONCE;
+        let until = known.map_or(now, |until| until.clamp(now, most));
+        if until + ANOTHER > most {
+            let room = ANOTHER * (AT_ONCE - 1);
+            let wait = until.since(now).saturating_sub(room);
+            return Err(now + wait);
+        }
+        if young.len() >= COUNTED && !young.contains_key(&key) {
+            *old = std::mem::take(young);
+        }
+        young.insert(key.clone(), until + ANOTHER);
+        Ok(Attempt { of: self, key })
+    }
+}
+
+impl Attempt<'_> {
+    /// It does not count.
+    pub(super) fn give_back(self) {
+        let mut debts = self.of.debts.lock();
+        if let Some(until) = debts.young.get_mut(&self.key) {
+            *until = *until - ANOTHER;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: Moment = Moment::from_millis(1_795_176_000_000);
+
+    fn from(n: u32) -> IpAddr {
+        IpAddr::from(n.to_be_bytes())
+    }
+
+    #[test]
+    fn each_user_has_a_few_attempts_from_each_address_and_then_one_at_a_time() {
+        let attempts = Attempts::default();
+        for _ in 0..AT_ONCE {
+            assert!(attempts.at(b"news", from(1), NOON).is_ok());
+        }
+        let again = attempts.at(b"news", from(1), NOON).err();
+        assert_eq!(again, Some(NOON + ANOTHER));
+        assert!(attempts.at(b"news", from(2), NOON).is_ok(), "elsewhere");
+        assert!(attempts.at(b"side", from(1), NOON).is_ok(), "another user");
+        let later = NOON + ANOTHER;
+        assert!(attempts.at(b"news", from(1), later).is_ok());
+        assert!(attempts.at(b"news", from(1), later).is_err());
+        // The clock is set back by a day.
+        let before = NOON - Duration::from_secs(86_400);
+        let again = attempts.at(b"news", from(1), before).err();
+        assert_eq!(again, Some(before + ANOTHER));
+    }
+
+    #[test]
+    fn what_is_given_back_was_never_taken() {
+        let attempts = Attempts::default();
+        for _ in 0..100 {
+            let attempt = attempts.at(b"news", from(1), NOON).expect("free");
+            attempt.give_back();
+        }
+    }
+
+    #[test]
+    fn where_too_many_are_counted_the_oldest_are_forgotten_and_nobody_is_put_off() {
+        let attempts = Attempts::default();
+        for n in 0..100_000_u32 {
+            let counted = attempts.at(&n.to_be_bytes(), from(1), NOON);
+            assert!(counted.is_ok(), "{n}");
+        }
+        let debts = attempts.debts.lock();
+        assert!(debts.young.len() + debts.old.len() <= 2 * COUNTED);
+    }
+}

@@ -3,7 +3,7 @@
 //! An argon2 hash takes some 20 ms and 19 MiB, on purpose. So what was found is remembered, in bounded room, under a
 //! keyed hash of user, password and stored hash: the memory holds no password, and one that is changed in the
 //! configuration is another key at once. Requests that bring the same credentials together wait for one hash. Past that,
-//! each address has a few [`attempts`] at each user, and one more every few seconds. Right passwords use none up, and one
+//! each address has a few attempts (`attempts`) at each user, and one more every few seconds. Right passwords use none up, and one
 //! that is known to be wrong no second one: a program that insists on last year's password locks out nobody beside it.
 //! Few hashes run at once, on threads of their own, and few wait: a flood of wrong passwords takes neither the processor
 //! nor the memory from requests whose credentials are known.

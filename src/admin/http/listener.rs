@@ -83,7 +83,7 @@ impl Listener {
     }
 
     /// Answers whoever connects, at most `connections` at once, until this future is dropped: connections end with it. At
-    /// the limit the longest idle makes room, see [`Room`].
+    /// the limit the longest idle makes room, see `room`.
     pub async fn serve(self, router: Router, connections: usize) {
         let room = Room::new(connections);
         let mut open = JoinSet::new();

@@ -1,7 +1,7 @@
 //! What the proxy counts of its exchanges, and how long it keeps them.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -89,9 +89,12 @@ impl Counts {
     }
 
     /// Runs what may have to wait for something, and tells for how long it did. What need not wait reads no clock and is
-    /// counted nowhere.
-    pub async fn holding<F: Future>(&self, future: F, clock: &Clock) -> (F::Output, Duration) {
-        let mut future = pin!(future);
+    /// counted nowhere. Pinned by whoever has it: given away, a large future would be kept and moved twice.
+    pub async fn holding<F: Future>(
+        &self,
+        mut future: Pin<&mut F>,
+        clock: &Clock,
+    ) -> (F::Output, Duration) {
         let mut held = None;
         let mut waited = Duration::ZERO;
         let mut since: Option<Tick> = None;
@@ -166,6 +169,7 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::task::Poll;
 
     use super::*;
@@ -204,7 +208,7 @@ mod tests {
     async fn only_the_time_that_something_waits_counts_as_held() {
         let clock = Clock::manual(Moment::from_millis(1_000));
         let counts = Counts::default();
-        let (output, waited) = counts.holding(async { 1 }, &clock).await;
+        let (output, waited) = counts.holding(pin!(async { 1 }), &clock).await;
         assert_eq!((output, waited), (1, Duration::ZERO));
         assert_eq!(counts.holds.count(), 0, "it did not wait");
 
@@ -216,6 +220,7 @@ mod tests {
             clock.advance(Duration::from_millis(5));
             output
         };
+        let waits = pin!(waits);
         let mut held = Box::pin(counts.holding(waits, &clock));
         let polled = poll_fn(|cx| Poll::Ready(held.as_mut().poll(cx).is_pending())).await;
         assert!(polled);
@@ -230,7 +235,8 @@ mod tests {
     async fn what_hangs_up_while_it_is_held_is_not_held_any_more() {
         let clock = Clock::manual(Moment::from_millis(1_000));
         let counts = Counts::default();
-        let mut held = Box::pin(counts.holding(std::future::pending::<()>(), &clock));
+        let waits = pin!(std::future::pending::<()>());
+        let mut held = Box::pin(counts.holding(waits, &clock));
         poll_fn(|cx| Poll::Ready(held.as_mut().poll(cx).is_pending())).await;
         assert_eq!(counts.held.now(), 1);
         drop(held);

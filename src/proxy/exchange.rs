@@ -1,5 +1,6 @@
 //! One request, from its head to its answer. Plain requests and intercepted ones take the same way.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,14 +102,13 @@ impl Connection {
                 // Until it is known whose it is, it is nobody's: should the crawler not wait for that.
                 ledger.decision = Decision::bare(Reason::Unauthenticated, ledger.time);
                 // Boxed: what a connection has shown once is remembered.
-                Box::pin(self.recognise(request.headers())).await
+                let recognised = Box::pin(self.recognise(request.headers())).await;
+                ledger.decision = Decision::bare(Reason::RobotsPending, ledger.time);
+                recognised
             }
         };
         match client {
-            Ok(client) => {
-                ledger.client = client;
-                ledger.decision = Decision::bare(Reason::RobotsPending, ledger.time);
-            }
+            Ok(client) => ledger.client = client,
             Err(stranger) => {
                 let decision = turned_away(stranger, ledger.time);
                 return self.turn_away(decision, ledger, shape, may_switch).await;
@@ -270,13 +270,15 @@ impl Connection {
             user_agent: ledger.user_agent.as_ref(),
         };
         ledger.hold = None;
-        let meantime = Meantime {
-            decision: &mut ledger.decision,
-            pace: &mut ledger.pace,
+        let (cleared, waited) = {
+            let meantime = Meantime {
+                decision: &mut ledger.decision,
+                pace: &mut ledger.pace,
+            };
+            let clearing = pin!(gate.clear(kind, target, &asker, ledger.time, meantime));
+            let proxy = &self.visitor.proxy;
+            proxy.counts.holding(clearing, &proxy.clock).await
         };
-        let clearing = gate.clear(kind, target, &asker, ledger.time, meantime);
-        let proxy = &self.visitor.proxy;
-        let (cleared, waited) = proxy.counts.holding(clearing, &proxy.clock).await;
         ledger.waited += waited;
         ledger.hold = Some(cleared.hold);
         (ledger.turn, ledger.pace) = (cleared.turn, cleared.pace);

@@ -100,8 +100,8 @@ pub fn main() -> ExitCode {
     let explicit = cli.config.as_deref();
     match &cli.command {
         Some(Command::Config(args)) => return config::run(args, explicit),
-        // Squid starts it where it likes, as whom it likes: it reads no configuration.
-        Some(Command::SquidHelper(args)) => return squid_helper::run(args),
+        // Squid starts it where it likes, as whom it likes: it reads no configuration but one that it is told of.
+        Some(Command::SquidHelper(args)) => return squid_helper::run(args, explicit),
         _ => {}
     }
     let mut config = match Config::load(explicit) {
@@ -122,7 +122,7 @@ pub fn main() -> ExitCode {
         Command::Client(args) => client::run(&args, &config),
         Command::Ca(args) => ca::run(&args, &config),
         Command::Store(args) => store::run(&args, &config),
-        Command::SquidHelper(args) => squid_helper::run(&args),
+        Command::SquidHelper(args) => squid_helper::run(&args, explicit),
         Command::Config(args) => config::run(&args, explicit),
     }
 }

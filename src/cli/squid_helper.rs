@@ -11,7 +11,8 @@ mod line;
 mod service;
 
 use std::io::{self, BufRead, Read as _};
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -24,7 +25,10 @@ use tokio::task::JoinSet;
 use self::line::{Answer, Channels, Line};
 use self::service::Service;
 use super::{fail, small_runtime};
-use crate::config::parse_duration;
+use crate::config::{Config, parse_duration};
+
+/// Where an instance is asked that says nothing else.
+const USUAL: &str = "http://127.0.0.1:8119";
 
 /// Octets of a line. Squid takes URLs of 8 KiB, and each octet may be written as three.
 const LONGEST_LINE: u64 = 64 * 1024;
@@ -33,10 +37,10 @@ const LONGEST_LINE: u64 = 64 * 1024;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct SquidHelperArgs {
-    /// The [admin] address of the running instance
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8119")]
-    url: String,
-    /// File with the token of that instance, where it has an [admin] token_file
+    /// The [admin] address of the running instance [default: that of --config, else http://127.0.0.1:8119]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// File with the token of that instance, where it has an [admin] token_file [default: that of --config]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// The [[client]] of that instance that Squid's crawlers are judged as
@@ -67,9 +71,13 @@ fn span(text: &str) -> Result<Duration, String> {
 
 /// Answers Squid's questions until it asks no more.
 #[must_use]
-pub fn run(args: &SquidHelperArgs) -> ExitCode {
-    let (token_file, client) = (args.token_file.as_deref(), args.client.as_deref());
-    let service = match Service::new(&args.url, token_file, client, args.timeout) {
+pub fn run(args: &SquidHelperArgs, config: Option<&Path>) -> ExitCode {
+    let (url, token_file) = match instance(args, config) {
+        Ok(instance) => instance,
+        Err(error) => return fail(&error),
+    };
+    let client = args.client.as_deref();
+    let service = match Service::new(&url, token_file.as_deref(), client, args.timeout) {
         Ok(service) => Arc::new(service),
         Err(error) => return fail(&error),
     };
@@ -94,6 +102,45 @@ pub fn run(args: &SquidHelperArgs) -> ExitCode {
         Ok(Err(error)) => fail(&format!("Squid takes no answers: {error}")),
         Err(_) => fail(&"the answers cannot be written"),
     }
+}
+
+/// Finds out where the instance is, and which file has its token: the arguments say it, or else the configuration that they
+/// name. Squid starts the helper where it likes, so no other configuration is looked for.
+fn instance(
+    args: &SquidHelperArgs,
+    config: Option<&Path>,
+) -> Result<(String, Option<PathBuf>), String> {
+    let admin = match config {
+        Some(path) => {
+            let config = Config::load(Some(path)).map_err(|error| error.to_string())?;
+            Some((path, config.admin))
+        }
+        None => None,
+    };
+    let url = match (&args.url, &admin) {
+        (Some(url), _) => url.clone(),
+        (None, None) => USUAL.to_owned(),
+        (None, Some((path, admin))) => {
+            let address = admin.address.ok_or_else(|| {
+                let path = path.display();
+                format!("{path}: [admin] address is \"\", so the instance answers no questions")
+            })?;
+            format!("http://{}", reached_at(address))
+        }
+    };
+    let of_config = admin.and_then(|(_, admin)| admin.token_file);
+    Ok((url, args.token_file.clone().or(of_config)))
+}
+
+/// The address by which a listener is reached from its own machine.
+fn reached_at(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
 }
 
 /// Answers each line, at most `at_once` of them at a time.

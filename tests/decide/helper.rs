@@ -15,8 +15,14 @@ struct Helper {
 
 impl Helper {
     fn start(desk: &Desk, words: &[&str]) -> Helper {
+        let url = format!("http://{}", desk.address);
+        Helper::told(&[&["--url", &url], words].concat())
+    }
+
+    /// With these arguments and no others.
+    fn told(words: &[&str]) -> Helper {
         let mut child = Command::new(program())
-            .args(["squid-helper", "--url", &format!("http://{}", desk.address)])
+            .arg("squid-helper")
             .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -204,6 +210,34 @@ fn the_token_is_shown_and_asked_for() {
     let mut helper = Helper::start(&desk, &["--token-file", token.to_str().unwrap()]);
     assert!(helper.ask(&line).starts_with("0 OK "));
     assert_eq!(helper.end().0, Some(0));
+}
+
+#[test]
+fn a_configuration_says_where_the_instance_is_and_has_its_token() {
+    let desk = Desk::with(|setup| {
+        setup.set("admin", "token_file", "\"admin.token\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    let line = format!("0 {} TestBot/1.0 -", origin.url("/open"));
+    let file = desk.gate.setup.dir().join("helper.toml");
+    for (listens, is_asked) in [("127.0.0.1", true), ("0.0.0.0", true), ("", false)] {
+        let address = match listens {
+            "" => String::new(),
+            ip => format!("{ip}:{}", desk.address.port()),
+        };
+        let text = format!("[admin]\naddress = \"{address}\"\ntoken_file = \"admin.token\"\n");
+        fs::write(&file, text).unwrap();
+        let mut helper = Helper::told(&["-c", file.to_str().unwrap()]);
+        if is_asked {
+            let heard = helper.ask(&line);
+            assert!(heard.starts_with("0 OK "), "{listens}: {heard}");
+        }
+        let code = if is_asked { 0 } else { 2 };
+        assert_eq!(helper.end().0, Some(code), "{listens}");
+    }
+    // What is said in an argument counts.
+    let mut helper = Helper::start(&desk, &["-c", file.to_str().unwrap()]);
+    assert!(helper.ask(&line).starts_with("0 OK "));
 }
 
 #[test]

@@ -15,13 +15,17 @@
 //! Pure: no resolver, no sockets.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::config::{Destination, EgressConfig, PortRange};
 use crate::rep::Origin;
 
 pub use super::address::Class;
 use super::address::{Kind, kind};
+
+/// Where the names of this machine lead.
+const LOOPBACK_V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const LOOPBACK_V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
 /// The walls of a configuration.
 #[derive(Clone, Debug, Default)]
@@ -304,8 +308,9 @@ impl Walls {
         })
     }
 
-    /// Whether a CONNECT may ask for this origin's port: `connect_ports` names it, or an entry of `allow` does, for this
-    /// host.
+    /// Whether a CONNECT may ask for this origin's port: `connect_ports` names it, or an entry of `allow` opens it for this
+    /// host. An address that is allowed is allowed at every port, as it is for `http`, and so is a name of this machine where
+    /// its addresses are (RFC 6761 6.3). Where other names lead is not known yet: an entry has to name their port.
     ///
     /// # Errors
     /// That it may not.
@@ -314,13 +319,17 @@ impl Walls {
         if self.connect_ports.iter().any(|range| range.holds(port)) {
             return Ok(());
         }
-        let address = literal(host);
-        let is_named = |rule: &Destination| {
-            rule.names_port()
-                && (rule.holds_host(host, port)
-                    || address.is_some_and(|address| rule.holds_address(address, port)))
+        let is_local_name = host == "localhost" || host.ends_with(".localhost");
+        let addresses: &[IpAddr] = match literal(host) {
+            Some(address) => &[address],
+            None if is_local_name => &[LOOPBACK_V4, LOOPBACK_V6],
+            None => &[],
         };
-        if self.allow.iter().any(is_named) {
+        let is_open = |rule: &Destination| {
+            let holds = |address: &IpAddr| rule.holds_address(*address, port);
+            addresses.iter().any(holds) || (rule.names_port() && rule.holds_host(host, port))
+        };
+        if self.allow.iter().any(is_open) {
             return Ok(());
         }
         Err(Prohibited {

@@ -193,9 +193,15 @@ fn an_origin_is_judged_as_far_as_it_says_where_it_lies() {
 }
 
 #[test]
-fn a_connect_is_let_through_to_the_ports_of_the_web_and_those_that_are_named() {
+fn a_connect_is_let_through_to_the_ports_of_the_web_and_those_that_are_allowed() {
     let walls = walls(
-        &["127.0.0.1:8443", "*.site.example:8443", "10.0.0.0/8"],
+        &[
+            "127.0.0.1:8443",
+            "*.site.example:8443",
+            "10.0.0.0/8",
+            "::1",
+            "intra.example",
+        ],
         &[],
         &[],
     );
@@ -205,7 +211,10 @@ fn a_connect_is_let_through_to_the_ports_of_the_web_and_those_that_are_named() {
         ("site.example", 25, false), ("site.example", 22, false), ("site.example", 8443, false),
         ("www.site.example", 8443, true), ("www.site.example", 8444, false),
         ("127.0.0.1", 8443, true), ("0x7f.1", 8443, true), ("127.0.0.2", 8443, false),
-        ("10.0.0.1", 8443, false), // allowed, but at no port that is named
+        ("10.0.0.1", 8443, true), ("10.0.0.1", 25, true), ("[::1]", 8443, true),
+        ("11.0.0.1", 8443, false), // it is public, and nothing names its port
+        ("localhost", 8444, true), ("a.localhost", 8443, true), ("localhost.example", 8443, false),
+        ("intra.example", 8443, false), // whoever speaks for the name decides where it leads
     ];
     for (host, port, is_open) in cases {
         let origin = Origin::new(Scheme::Https, host, Some(port)).unwrap();

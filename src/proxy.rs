@@ -159,7 +159,9 @@ impl Proxy {
             }
         }
         for listener in &opened {
-            tokio::spawn(server::listen(Arc::clone(self), Arc::clone(listener)));
+            // Among what is waited for: a connection that it has just accepted is served, too.
+            self.tasks
+                .spawn(server::listen(Arc::clone(self), Arc::clone(listener)));
         }
         self.listeners.lock().extend(opened);
         Ok(places)
@@ -193,7 +195,8 @@ impl Proxy {
     }
 
     /// Takes no more connections and questions, and waits until those under way have ended: when this returns, all that
-    /// was told is recorded.
+    /// was told is recorded. What was accepted is answered: handshakes are finished, and a connection that has brought
+    /// nothing yet has a moment for its first request. The last answer of each says `Connection: close`.
     pub async fn drain(&self) {
         self.stop.cancel();
         // With them go the files of their sockets.

@@ -406,7 +406,7 @@ fn told_to_wait(too_much: TooMuch, now: Moment) -> Decision {
 }
 
 /// The last answer of its connection.
-fn last(mut response: Response<Answer>) -> Response<Answer> {
+pub fn last(mut response: Response<Answer>) -> Response<Answer> {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
     response

@@ -23,6 +23,8 @@ pub struct Link {
     is_stalled: AtomicBool,
     /// The connection has to make room: nobody lingers.
     is_leaving: AtomicBool,
+    /// The proxy stops: what has begun is answered, and the connection ends.
+    is_draining: AtomicBool,
     seat: Option<Arc<Seat>>,
     shared: Mutex<Shared>,
 }
@@ -114,6 +116,16 @@ impl Link {
     /// Whether it has to.
     pub fn is_leaving(&self) -> bool {
         self.is_leaving.load(Ordering::Relaxed)
+    }
+
+    /// Ends the connection as soon as nothing is under way on it, because the proxy stops.
+    pub fn drain(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells whether the connection ends because the proxy stops.
+    pub fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
     }
 
     /// The head of its final answer is about to be written.

@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
@@ -19,11 +19,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::Proxy;
 use super::body::Answer;
-use super::exchange::Connection;
+use super::exchange::{Connection, last};
 use super::framing::{Bounds, USUAL_FIELDS};
 use super::limits::Seat;
 use super::link::Link;
@@ -41,12 +42,23 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long whoever is turned away may take to ask, and so to be told.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// How long a handshake that has begun may take when the proxy stops.
+pub const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// Waits until the proxy stops, and for as long as this.
+pub async fn late(stop: &CancellationToken, patience: Duration) {
+    stop.cancelled().await;
+    tokio::time::sleep(patience).await;
+}
+
 /// Accepts connections until the proxy stops.
 pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            biased;
+            // First: what is not accepted waits for the next process, where the service manager holds the socket.
             () = proxy.stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, address)) => {
@@ -155,7 +167,7 @@ async fn prologue(
             Ok(None) | Err(_) => return,
         },
         () = seat.has_to_leave() => return,
-        () = stop.cancelled() => return,
+        () = late(&stop, HANDSHAKE) => return,
     };
     drop(seat);
     match stream {
@@ -289,8 +301,9 @@ where
         let result = tokio::select! {
             biased;
             result = &mut connection => result,
+            // Not hyper's way: it would close connections whose request has arrived and was not read yet.
             () = stop.cancelled() => {
-                connection.as_mut().graceful_shutdown();
+                link.drain();
                 connection.await
             }
             // What has begun in this very moment is still answered.
@@ -338,6 +351,16 @@ impl Service<Request<Incoming>> for Exchanges {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let connection = Arc::clone(&self.0);
-        Box::pin(async move { Ok(connection.exchange(request).await) })
+        Box::pin(async move {
+            let is_connect = *request.method() == Method::CONNECT;
+            let response = connection.exchange(request).await;
+            // What follows a CONNECT or another protocol has its own end.
+            let goes_on = is_connect && response.status().is_success()
+                || response.status() == StatusCode::SWITCHING_PROTOCOLS;
+            Ok(match connection.link.is_draining() && !goes_on {
+                true => last(response),
+                false => response,
+            })
+        })
     }
 }

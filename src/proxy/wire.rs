@@ -24,6 +24,10 @@ const MAX_EARLY: usize = 65_536;
 /// Quiet periods that make a connection idle.
 const QUIET_PERIODS: u8 = 4;
 
+/// How long a connection that has brought nothing yet has for the first octet of its request when the proxy stops: it was
+/// accepted, so its client takes it for open.
+pub const CHANCE: Duration = Duration::from_secs(1);
+
 /// How long, and for how many octets, a closed connection is read on, so that the last answer is not
 /// lost to a reset (RFC 9112 9.6).
 const LINGER: Duration = Duration::from_secs(1);
@@ -87,6 +91,8 @@ pub struct Wire<S> {
     /// Fit to pass, but not yet read by hyper.
     passing: Vec<u8>,
     interim: Vec<u8>,
+    /// Something was read.
+    has_read: bool,
     /// Everything written so far has left, so an interim response may follow.
     is_flushed: bool,
     phase: Phase,
@@ -115,6 +121,7 @@ enum Phase {
 enum Timed {
     Quiet,
     Head,
+    Chance,
     Linger,
 }
 
@@ -130,6 +137,7 @@ impl<S> Wire<S> {
             held: Vec::new(),
             passing: Vec::new(),
             interim: Vec::new(),
+            has_read: false,
             is_flushed: true,
             phase: Phase::Open,
             timer: None,
@@ -238,6 +246,7 @@ impl<S> Wire<S> {
         match (&self.timer, self.timed) {
             (Some(_), Timed::Head) if !in_head => self.timer = None,
             (Some(_), Timed::Quiet) if in_head => self.timer = None,
+            (Some(_), Timed::Chance) => self.timer = None,
             _ => {}
         }
         loop {
@@ -263,6 +272,30 @@ impl<S> Wire<S> {
                 return Poll::Ready(Timed::Quiet);
             }
             self.arm(Timed::Quiet, self.patience.idle / u32::from(QUIET_PERIODS));
+        }
+    }
+}
+
+impl<S> Wire<S> {
+    /// Tells whether nothing is under way, of which an octet was read or is still to be written.
+    fn is_resting(&self) -> bool {
+        self.framer.is_between_requests()
+            && self.held.is_empty()
+            && self.is_flushed
+            && self.link.stage() == Stage::Idle
+    }
+
+    /// Waits for the first octets of a connection that has brought none, and for nothing else.
+    fn poll_chance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.has_read {
+            return Poll::Ready(());
+        }
+        if self.timed != Timed::Chance {
+            self.arm(Timed::Chance, CHANCE);
+        }
+        match &mut self.timer {
+            Some(timer) => timer.as_mut().poll(cx),
+            None => Poll::Ready(()),
         }
     }
 }
@@ -311,18 +344,23 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending if this.framer.is_opaque() => return Poll::Pending,
+                // For hyper, the client has closed.
+                Poll::Pending if this.link.is_draining() && this.is_resting() => {
+                    return this.poll_chance(cx).map(Ok);
+                }
                 Poll::Pending => match ready!(this.poll_timer(cx)) {
                     Timed::Head => {
                         let held = std::mem::take(&mut this.held);
                         this.refuse(Violation::Slow, &held);
                         continue;
                     }
-                    Timed::Quiet | Timed::Linger => return Poll::Ready(Ok(())),
+                    Timed::Quiet | Timed::Linger | Timed::Chance => return Poll::Ready(Ok(())),
                 },
             }
             if buf.filled().len() == before {
                 return Poll::Ready(Ok(()));
             }
+            this.has_read = true;
             this.quiet = 0;
             if this.held.is_empty() {
                 this.admit(buf, before);
@@ -423,6 +461,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         let attempt = Pin::new(&mut this.inner).poll_flush(cx);
         ready!(this.sent(cx, attempt, |()| 0))?;
         this.is_flushed = true;
+        if this.link.is_draining() {
+            // Now it may rest, and a read finds that out.
+            cx.waker().wake_by_ref();
+        }
         Poll::Ready(Ok(()))
     }
 

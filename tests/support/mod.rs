@@ -23,7 +23,7 @@ pub(crate) use gate::{Gate, Setup, program};
 pub(crate) use http::{Head, Response};
 pub(crate) use latch::Latch;
 pub(crate) use origin::{FullQueue, Origin, Seen};
-pub(crate) use pki::{Certificate, origin_ca_pem};
+pub(crate) use pki::{Certificate, client_config, origin_ca_pem};
 pub(crate) use reply::Reply;
 pub(crate) use wire::Wire;
 

@@ -36,6 +36,7 @@ mod overrides;
 mod pace;
 mod proof;
 mod report;
+mod restart;
 mod requests;
 mod run;
 mod secrets;

@@ -3,7 +3,8 @@
 //! Everything that leaves carries an [`Errand`]: either a page with the [`Permit`] that cleared it, or
 //! the fetch of a robots.txt. The request's URI is built here from the errand, not from what a crawler
 //! wrote, so what was judged is what is fetched. How long a connection may take is the errand's, too.
-//! Connections are pooled across crawlers and per origin, TLS sessions are resumed, certificates are
+//! A permit is checked against all [`Changes`] when its connection is there, right before it is used: one that settings
+//! or a robots.txt have overtaken comes back, and so does one whose connection was lost. Connections are pooled across crawlers and per origin, TLS sessions are resumed, certificates are
 //! always verified.
 //!
 //! What is dialled is an address that [`walls`] let through, whoever named it: the crawler, a redirect of a
@@ -50,7 +51,8 @@ pub use self::walls::Prohibited;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::metrics::Registry;
-use crate::policy::Permit;
+use crate::policy::generation::Changes;
+use crate::policy::{Current, Permit, Target};
 use crate::rep::{Origin, Scheme};
 use crate::robots::fetch::RobotsErrand;
 use crate::trust::{self, TrustError};
@@ -58,16 +60,71 @@ use crate::trust::{self, TrustError};
 /// A connection that was idle for so long may have been closed by the origin without our having heard of it yet.
 const DOUBTFUL: Duration = Duration::from_millis(2);
 
+/// Fields of a response. Some origins send more than the hundred that are hyper's default.
+const RESPONSE_FIELDS: usize = 512;
+
 /// Origins whose TLS sessions can be resumed.
 const RESUMABLE: usize = 4096;
 
 /// What a request goes out for.
-#[derive(Debug)]
-pub enum Errand {
+#[derive(Debug, Clone, Copy)]
+enum Errand<'a> {
     /// A page that was cleared.
-    Page(Permit),
+    Page(&'a Permit),
     /// A robots.txt, which needs no clearance.
-    Robots(RobotsErrand),
+    Robots(&'a RobotsErrand),
+}
+
+/// What lets one request out, right now.
+#[derive(Debug, Clone, Copy)]
+enum Proof<'a> {
+    Page(#[allow(dead_code, reason = "held, not read")] Current<'a>),
+    Robots(#[allow(dead_code, reason = "held, not read")] &'a RobotsErrand),
+}
+
+impl<'a> Errand<'a> {
+    /// The proof that it may go out; nothing where what it rests on has changed.
+    fn proof(self, changes: &Changes) -> Option<Proof<'a>> {
+        match self {
+            Errand::Page(permit) => permit.current(changes).map(Proof::Page),
+            Errand::Robots(errand) => Some(Proof::Robots(errand)),
+        }
+    }
+}
+
+/// The connections that a request may go out on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reuse {
+    /// Any.
+    Allowed,
+    /// A new one only: the request was lost with one that had been used before.
+    Forbidden,
+}
+
+/// A page that got no answer.
+#[derive(Debug)]
+pub enum Unsent {
+    /// Something went wrong.
+    Failed(Failure),
+    /// Nothing of it was sent: what its permit rests on has changed. To be judged again, and sent then.
+    Overtaken(Box<Again>),
+    /// Its connection had been used before and was lost with the request, which is safe to be sent twice (RFC 9110
+    /// 9.2.2). To be judged again, and sent on a new connection then.
+    Lost(Box<Again>),
+}
+
+/// What is left of a page that may be sent again.
+pub struct Again {
+    /// What it asks for.
+    pub target: Target,
+    /// Its head, and its body if it has one.
+    pub request: Request<Outgoing>,
+}
+
+impl fmt::Debug for Again {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Again").field(&self.target).finish()
+    }
 }
 
 /// The connections to origins.
@@ -83,6 +140,7 @@ struct Shared {
     idle_timeout: Duration,
     sweeping: Once,
     counts: Counts,
+    changes: Arc<Changes>,
 }
 
 /// A response head, and where it came from.
@@ -122,6 +180,7 @@ impl Egress {
             idle_timeout: upstream.idle_timeout,
             sweeping: Once::new(),
             counts: Counts::default(),
+            changes: Arc::default(),
         })))
     }
 
@@ -178,39 +237,81 @@ impl Egress {
         self.0.dialler.walls().judge_connect(origin)
     }
 
-    /// Sends a request on its errand and waits for the response head. Method, fields and body are the
-    /// caller's; where it goes, what it asks for and how long a connection may take are the errand's. A page's
-    /// head may take as long as the caller waits, a robots.txt's as long as its errand says from the
-    /// moment that there is a connection. It is sent `now`.
+    /// The changes that a permit must not be older than.
+    pub fn changes(&self) -> Arc<Changes> {
+        Arc::clone(&self.0.changes)
+    }
+
+    /// Sends a page and waits for the response head. Method, fields and body are the caller's; where it goes and what it
+    /// asks for are the permit's. The head may take as long as the caller waits. It is sent `now`.
+    ///
+    /// # Errors
+    /// Why no response head came. The request goes out again by another permit only.
+    pub async fn send(
+        &self,
+        permit: Permit,
+        request: Request<Outgoing>,
+        now: Moment,
+        reuse: Reuse,
+    ) -> Result<Received, Unsent> {
+        let errand = Errand::Page(&permit);
+        let failed = match self.try_send(errand, request, Some(now), reuse).await {
+            Ok(received) => return Ok(received),
+            Err(failed) => failed,
+        };
+        let again = |request: Box<Request<Outgoing>>, permit: Permit| {
+            Box::new(Again {
+                target: permit.surrender(),
+                request: *request,
+            })
+        };
+        Err(match failed {
+            Halt::Failed(failure) => Unsent::Failed(failure),
+            Halt::Overtaken(request) => Unsent::Overtaken(again(request, permit)),
+            Halt::Lost(request) => Unsent::Lost(again(request, permit)),
+        })
+    }
+
+    /// Sends the request for a robots.txt and waits for the response head, as long as its errand says from the moment
+    /// that there is a connection. It is sent `now`.
     ///
     /// # Errors
     /// What went wrong, as [`Failure`] tells it; no response head came.
-    pub async fn send(
+    pub async fn fetch(
         &self,
-        errand: Errand,
+        errand: RobotsErrand,
         request: Request<Outgoing>,
         now: Moment,
     ) -> Result<Received, Failure> {
-        self.send_or_again(errand, request, now, || Box::pin(std::future::ready(true)))
+        let errand = Errand::Robots(&errand);
+        let sent = match self
+            .try_send(errand, request, Some(now), Reuse::Allowed)
             .await
+        {
+            Err(Halt::Lost(request)) => {
+                self.try_send(errand, *request, None, Reuse::Forbidden)
+                    .await
+            }
+            sent => sent,
+        };
+        sent.map_err(|halt| match halt {
+            Halt::Failed(failure) => failure,
+            Halt::Lost(_) | Halt::Overtaken(_) => Failure::Terminated,
+        })
     }
 
-    /// The same; `again` is asked before the origin may see the request a second time, and says whether it may.
-    ///
-    /// # Errors
-    /// As for [`send`](Egress::send).
-    pub async fn send_or_again<'a>(
+    async fn try_send(
         &self,
-        errand: Errand,
+        errand: Errand<'_>,
         mut request: Request<Outgoing>,
-        now: Moment,
-        again: impl FnOnce() -> Pin<Box<dyn Future<Output = bool> + Send + 'a>>,
-    ) -> Result<Received, Failure> {
-        let (origin, path) = match &errand {
+        mut now: Option<Moment>,
+        reuse: Reuse,
+    ) -> Result<Received, Halt> {
+        let (origin, path) = match errand {
             Errand::Page(permit) => (&permit.target().origin, &permit.target().path),
             Errand::Robots(errand) => errand.target(),
         };
-        let (to_connect, to_answer) = match &errand {
+        let (to_connect, to_answer) = match errand {
             Errand::Page(_) => (self.0.connect_timeout, None),
             Errand::Robots(errand) => {
                 let (to_connect, to_answer) = errand.patience();
@@ -219,45 +320,74 @@ impl Egress {
         };
         *request.uri_mut() = Uri::from(path.clone());
         *request.version_mut() = Version::HTTP_11;
-        let mut now = Some(now);
-        while let Some(lease) = self.0.pool.take(origin, now.take()) {
+        while reuse == Reuse::Allowed
+            && let Some(lease) = self.0.pool.take(origin, now.take())
+        {
             let is_doubtful = lease.idle_for >= DOUBTFUL || lease.past == Past::Once;
             let spare = is_doubtful.then(|| copy_if_safe(&request)).flatten();
-            match (answer(lease, request, to_answer).await, spare) {
+            let Some(proof) = errand.proof(&self.0.changes) else {
+                lease.give_back();
+                return Err(Halt::Overtaken(Box::new(request)));
+            };
+            match (answer(proof, lease, request, to_answer).await, spare) {
                 (Ok(received), _) => return Ok(received),
                 (Err(Lost::Unsent(unsent)), _) => request = unsent,
                 // The origin may have closed the connection while the request was on its way. Once more, then,
                 // on a connection that has no past.
                 (Err(Lost::Sent(Failure::Terminated)), Some(spare)) => {
-                    if !again().await {
-                        return Err(Failure::Terminated);
-                    }
-                    request = spare;
-                    break;
+                    return Err(Halt::Lost(Box::new(spare)));
                 }
-                (Err(Lost::Sent(failure)), _) => return Err(failure),
+                (Err(Lost::Sent(failure)), _) => return Err(Halt::Failed(failure)),
             }
         }
         // Boxed: what a rare connect needs should not burden every request's future.
-        let lease = Box::pin(self.0.dial(origin, to_connect)).await?;
-        answer(lease, request, to_answer)
+        let lease = Box::pin(self.0.dial(origin, to_connect))
+            .await
+            .map_err(Halt::Failed)?;
+        let Some(proof) = errand.proof(&self.0.changes) else {
+            lease.give_back();
+            return Err(Halt::Overtaken(Box::new(request)));
+        };
+        answer(proof, lease, request, to_answer)
             .await
             .map_err(|lost| match lost {
-                Lost::Sent(failure) => failure,
-                Lost::Unsent(_) => Failure::Terminated,
+                Lost::Sent(failure) => Halt::Failed(failure),
+                Lost::Unsent(_) => Halt::Failed(Failure::Terminated),
             })
     }
 
-    /// Connects to the origin of a tunnel that was cleared, without TLS of our own.
+    /// Connects to the origin of a tunnel that was cleared, without TLS of our own. Octets may follow while the permit is
+    /// current.
     ///
     /// # Errors
-    /// What went wrong.
-    pub async fn connect(&self, permit: Permit) -> Result<TcpStream, Failure> {
+    /// What went wrong; the target, where what the permit rests on has changed meanwhile.
+    pub async fn connect(&self, permit: Permit) -> Result<TcpStream, Unconnected> {
         let dialling = self.0.dialler.dial(&permit.target().origin);
-        timeout(self.0.connect_timeout, dialling)
+        let stream = timeout(self.0.connect_timeout, dialling)
             .await
-            .map_err(|_| Failure::ConnectTimeout)?
+            .map_err(|_| Unconnected::Failed(Failure::ConnectTimeout))?
+            .map_err(Unconnected::Failed)?;
+        match permit.current(&self.0.changes) {
+            Some(_) => Ok(stream),
+            None => Err(Unconnected::Overtaken(permit.surrender())),
+        }
     }
+}
+
+/// A tunnel that got no connection.
+#[derive(Debug)]
+pub enum Unconnected {
+    /// Something went wrong.
+    Failed(Failure),
+    /// What its permit rests on has changed: to be judged again.
+    Overtaken(Target),
+}
+
+/// A request that got no answer, whatever it went out for.
+enum Halt {
+    Failed(Failure),
+    Overtaken(Box<Request<Outgoing>>),
+    Lost(Box<Request<Outgoing>>),
 }
 
 impl Shared {
@@ -281,6 +411,10 @@ impl Shared {
             // A proxy mends these before it forwards (RFC 9112 5.1 and 5.2); hyper does.
             .allow_spaces_after_header_name_in_responses(true)
             .allow_obsolete_multiline_headers_in_responses(true)
+            // Clients take what follows from origins, so crawlers would lose pages that they get without a proxy. A line that
+            // is no field is left out; no crawler could be sent it in a well-formed answer.
+            .ignore_invalid_headers_in_responses(true)
+            .max_headers(RESPONSE_FIELDS)
             .handshake(io)
             .await
             .map_err(|error| Failure::of(&error))?;
@@ -312,20 +446,26 @@ enum Lost {
 
 /// An attempt whose response head may take `patience`; without one, any time.
 async fn answer(
+    proof: Proof<'_>,
     lease: Lease,
     request: Request<Outgoing>,
     patience: Option<Duration>,
 ) -> Result<Received, Lost> {
     match patience {
-        None => attempt(lease, request).await,
+        None => attempt(proof, lease, request).await,
         // Boxed, as a connect is: pages need no second attempt in their future.
-        Some(patience) => Box::pin(timeout(patience, attempt(lease, request)))
+        Some(patience) => Box::pin(timeout(patience, attempt(proof, lease, request)))
             .await
             .unwrap_or(Err(Lost::Sent(Failure::ResponseTimeout))),
     }
 }
 
-async fn attempt(mut lease: Lease, request: Request<Outgoing>) -> Result<Received, Lost> {
+/// The only place where a request leaves; without a proof that nothing has changed there is no way to call it.
+async fn attempt(
+    _: Proof<'_>,
+    mut lease: Lease,
+    request: Request<Outgoing>,
+) -> Result<Received, Lost> {
     match lease.sender.try_send_request(request).await {
         Ok(response) => {
             let peer = lease.peer;

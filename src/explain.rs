@@ -14,6 +14,7 @@ use crate::agent::{self, Agent, Agents};
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::config::{Config, RobotsConfig};
+use crate::policy::generation::Landings;
 use crate::policy::identity::{Required, decide_by_identity};
 use crate::policy::overrides::{Override, Overrides};
 use crate::policy::{self, Decision, Reason, Ruling, Target};
@@ -191,6 +192,7 @@ pub fn view(file: &File, config: &RobotsConfig, now: Moment) -> View {
         stance: Stance::Rules(Arc::clone(file)),
         now,
         by: Arc::new(InForce::of(config.clone())),
+        landings: Landings::default(),
     }
 }
 

@@ -10,26 +10,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::agent::{Agent, Agents};
 use crate::audit::Log;
-use crate::client::account::Spent;
+use crate::client::account::{Account, Spent};
 use crate::client::{Client, Clients};
 use crate::clock::{Clock, Moment};
 use crate::config::{AgentConfig, Config, Mode, PolicyConfig};
 use crate::egress::{Egress, Prohibited};
 use crate::pace::{self, Ask, InForce, Pace, TooEarly};
+use crate::policy::generation::{Changes, Generation};
 use crate::policy::identity::Required;
 use crate::policy::overrides::{Override, Overrides};
 use crate::policy::reporting::Reporting;
 use crate::policy::terms::Terms;
-use crate::policy::{self, Decision, Permit, Reason, Ruling, Target, Verdict};
+use crate::policy::{self, Decision, Permit, Reason, Ruling, Target, Under, Verdict};
 use crate::rep::Origin;
 use crate::robots::registry::{Memory, Registry, View};
-use crate::robots::state::{Stance, State};
+use crate::robots::state::{Due, Stance, State};
 use crate::robots::wish::Wish;
 
 /// Decides, after fetching and waiting for what a decision needs.
@@ -46,6 +48,8 @@ pub struct Gate {
     asserted: Mutex<Asserted>,
     /// Tells that settings or overrides are others now.
     changes: watch::Sender<()>,
+    /// Counts that, and landings of robots.txt files: permits are compared with it.
+    generations: Arc<Changes>,
 }
 
 /// What the operator says over robots.txt.
@@ -91,6 +95,30 @@ pub struct Asker<'a> {
     pub agent: &'a Agent,
     /// As what robots.txt is fetched.
     pub user_agent: Option<&'a HeaderValue>,
+    /// Read before client and agent were found: a permit is no newer than these are.
+    pub generation: Generation,
+}
+
+/// Who asks a question for a crawler.
+#[derive(Debug, Clone, Copy)]
+pub struct Questioner<'a> {
+    /// From where.
+    pub address: IpAddr,
+    /// For whom.
+    pub client: &'a Arc<Client>,
+    /// The crawler's identification.
+    pub headers: &'a HeaderMap,
+}
+
+/// What a request has had of its client and its origin when it is judged again.
+#[derive(Debug, Default)]
+pub struct Had {
+    /// Its turn at its origin.
+    pub turn: Option<pace::Turn>,
+    /// The request has gone out by this turn once: nothing gives the turn back.
+    pub is_used: bool,
+    /// The account that it was entered in.
+    pub charged: Option<Arc<Account>>,
 }
 
 /// What stands of a request that is held, for whoever has to tell of it should it be broken off.
@@ -113,16 +141,19 @@ pub struct Cleared {
     pub turn: Option<pace::Turn>,
     /// What held or refused it, or was shortened, of its origin's pace.
     pub pace: Option<InForce>,
+    /// The account that it was entered in, where its client's has bounds.
+    pub charged: Option<Arc<Account>>,
 }
 
 impl Cleared {
     /// What takes no turn.
-    fn at_once(ruling: Ruling, hold: Duration) -> Cleared {
+    fn at_once(ruling: Ruling, hold: Duration, charged: Option<Arc<Account>>) -> Cleared {
         Cleared {
             ruling,
             hold,
             turn: None,
             pace: None,
+            charged,
         }
     }
 }
@@ -132,6 +163,10 @@ impl Cleared {
 pub struct Advised {
     /// What was decided.
     pub decision: Decision,
+    /// For whom.
+    pub client: Arc<Client>,
+    /// As whom the crawler was judged.
+    pub agent: Arc<Agent>,
     /// How long that was held for robots.txt and, where a turn was taken, for politeness.
     pub hold: Duration,
     /// What held or refused it, or was shortened, of its origin's pace.
@@ -139,12 +174,24 @@ pub struct Advised {
 }
 
 impl Advised {
-    fn of(cleared: Cleared) -> Advised {
+    fn refused(decision: Decision, client: Arc<Client>, asked: Moment) -> Advised {
+        Advised {
+            hold: decision.at.since(asked),
+            decision,
+            client,
+            agent: Arc::default(),
+            pace: None,
+        }
+    }
+
+    fn of(cleared: Cleared, client: Arc<Client>, agent: Arc<Agent>) -> Advised {
         let decision = match cleared.ruling {
             Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
         };
         Advised {
             decision,
+            client,
+            agent,
             hold: cleared.hold,
             pace: cleared.pace,
         }
@@ -179,10 +226,9 @@ impl Gate {
         };
         let pace = Pace::new(&config.pace, clock.clone());
         let gate = Gate {
-            egress: egress.clone(),
             registry: Registry::with_memory(
                 config.robots.clone(),
-                egress,
+                egress.clone(),
                 Memory::of(&log),
                 pace.clone(),
                 clock.clone(),
@@ -195,6 +241,8 @@ impl Gate {
             operator: ArcSwap::from_pointee(asserted.operator()),
             asserted: Mutex::new(asserted),
             changes: watch::Sender::new(()),
+            generations: egress.changes(),
+            egress,
         };
         gate.register_terms(config);
         gate
@@ -213,7 +261,7 @@ impl Gate {
         asserted.config = config.policy.clone();
         asserted.agent = config.agent.clone();
         self.operator.store(Arc::new(asserted.operator()));
-        self.changes.send_replace(());
+        self.tell_changed();
     }
 
     /// Puts the overrides of the store in force beside those of the configuration, from the next request on. Replaces
@@ -223,7 +271,26 @@ impl Gate {
         if asserted.stored != stored {
             asserted.stored = stored;
             self.operator.store(Arc::new(asserted.operator()));
-            self.changes.send_replace(());
+            self.tell_changed();
+        }
+    }
+
+    /// Makes all permits stale, and has what is open judged again. Called when the change is in force.
+    fn tell_changed(&self) {
+        self.generations.settings_changed();
+        self.changes.send_replace(());
+    }
+
+    /// Returns the generation of settings, overrides and clients in force.
+    pub fn generation(&self) -> Generation {
+        self.generations.generation()
+    }
+
+    /// Tells whether `ruling`, on what was asked under `generation`, still follows from what is in force.
+    pub fn stands(&self, ruling: &Ruling, generation: Generation) -> bool {
+        match ruling {
+            Ruling::Clear(permit, _) => permit.current(&self.generations).is_some(),
+            Ruling::Refuse(_) => self.generations.is_current(generation),
         }
     }
 
@@ -271,81 +338,157 @@ impl Gate {
         &self.registry
     }
 
-    /// May `target`, asked for just now, at `asked`, go out? While that is waited for, what is known stands in `meantime`.
+    /// Decides whether `target`, asked for at `asked`, goes out. While the request waits, what is known stands in
+    /// `meantime`. It may have waited before, and keeps what it `had` then.
+    ///
+    /// What has changed while it waited is not taken into account: [`Gate::stands`] tells that, and the request is to be
+    /// judged again, as whoever its client and agent are then.
     pub async fn clear(
         &self,
         kind: Kind,
         target: Target,
         asker: &Asker<'_>,
         asked: Moment,
+        had: Had,
         mut meantime: Meantime<'_>,
     ) -> Cleared {
+        let Had {
+            turn,
+            is_used,
+            mut charged,
+        } = had;
         if self.log.ready().await.is_err() {
             let ruling = Ruling::Refuse(Decision::bare(Reason::LogFailed, asked));
-            return Cleared::at_once(ruling, Duration::ZERO);
+            return Cleared::at_once(ruling, Duration::ZERO, charged);
         }
-        let mut ruling = self.judge(kind, target, asker, asked).await;
-        if asker.client.is_bounded() {
+        let account = &asker.client.account;
+        let is_charged = charged
+            .as_ref()
+            .is_some_and(|had| Arc::ptr_eq(had, account));
+        let is_bounded = asker.client.is_bounded() && !is_charged;
+        let quota = match is_bounded {
+            true => account.has_left(asker.client, asked).err(),
+            false => None,
+        };
+        let mut ruling = self.judge_within(kind, target, asker, asked, quota).await;
+        if is_bounded {
             // Boxed: most clients are not.
             ruling = Box::pin(self.charge(kind, ruling, asker, &mut meantime)).await;
+            let goes = matches!(ruling, Ruling::Clear(..));
+            charged = goes.then(|| Arc::clone(account));
         }
         let hold = ruling.decision().at.since(asked);
         let (permit, decision) = match ruling {
             Ruling::Clear(permit, decision) if self.takes_turn(&decision) => (permit, decision),
-            ruling => return Cleared::at_once(ruling, hold),
+            ruling => {
+                if let Some(turn) = turn.filter(|_| !is_used) {
+                    turn.give_back();
+                }
+                return Cleared::at_once(ruling, hold, charged);
+            }
         };
         let wish = self.wish(&decision, asker);
         let ask = Ask {
             origin: &permit.target().origin,
             wish: wish.as_ref(),
         };
-        if let Some(turn) = self.pace.try_turn(ask, decision.at) {
+        if let Some(turn) = turn.or_else(|| self.pace.try_turn(ask, decision.at)) {
             let kept = wish.and_then(|wish| self.pace.kept_of(&wish));
             return Cleared {
                 ruling: Ruling::Clear(permit, decision),
                 hold,
                 turn: Some(turn),
                 pace: kept.filter(|pace| pace.clamped),
+                charged,
             };
         }
         // Boxed: a rare wait should not burden every request's future.
         *meantime.decision = decision.clone();
         let held = self.await_turn(kind, permit, decision, asker, hold, meantime.pace);
-        Box::pin(held).await
+        let cleared = Box::pin(held).await;
+        Cleared { charged, ..cleared }
     }
 
-    /// May `target` go out, now, by the hand of somebody else? As [`clear`](Gate::clear), but nobody may send anything
-    /// on it from here.
+    /// Decides whether `target` may go out, now, by the hand of another proxy. As [`clear`](Gate::clear), but nothing can be
+    /// sent on it from here. What changes meanwhile is judged again; the question is `asker`'s as it stands then.
     pub async fn advise(
+        &self,
+        kind: Kind,
+        target: Target,
+        asker: &Questioner<'_>,
+        asked: Moment,
+        pacing: Pacing,
+        meantime: Meantime<'_>,
+    ) -> Advised {
+        let Meantime { decision, pace } = meantime;
+        let mut client = Arc::clone(asker.client);
+        let mut had = Had::default();
+        for _ in 0..MOST_JUDGEMENTS {
+            let generation = self.generation();
+            let Some(standing) = self.clients.standing(&client) else {
+                let decision = Decision::bare(Reason::UnknownClient, self.clock.now());
+                return Advised::refused(decision, client, asked);
+            };
+            client = standing;
+            let agent = self.identify(&client, asker.headers);
+            let asker = Asker {
+                address: asker.address,
+                client: &client,
+                agent: &agent,
+                user_agent: asker.headers.get(USER_AGENT),
+                generation,
+            };
+            let meantime = Meantime {
+                decision: &mut *decision,
+                pace: &mut *pace,
+            };
+            let cleared = self
+                .clear_for(kind, target.clone(), &asker, asked, had, pacing, meantime)
+                .await;
+            if !self.stands(&cleared.ruling, generation) {
+                had = Had {
+                    turn: cleared.turn,
+                    is_used: false,
+                    charged: cleared.charged,
+                };
+                continue;
+            }
+            let mut advised = Advised::of(cleared, Arc::clone(&client), Arc::clone(&agent));
+            // Our own walls stand where we dial. What nobody has dialled for this decision is looked up for it.
+            if advised.decision.basis.is_none()
+                && advised.decision.lets_out()
+                && let Err(wall) = self.egress.examine(&target.origin).await
+            {
+                advised.decision = Decision::walled(wall, advised.decision.at);
+            }
+            return advised;
+        }
+        Advised::refused(unsettled(self.clock.now()), client, asked)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "those of `clear`, and one more")]
+    async fn clear_for(
         &self,
         kind: Kind,
         target: Target,
         asker: &Asker<'_>,
         asked: Moment,
+        had: Had,
         pacing: Pacing,
         meantime: Meantime<'_>,
-    ) -> Advised {
-        let origin = target.origin.clone();
-        let mut advised = match pacing {
-            Pacing::InTurn => Advised::of(self.clear(kind, target, asker, asked, meantime).await),
+    ) -> Cleared {
+        match pacing {
+            Pacing::InTurn => self.clear(kind, target, asker, asked, had, meantime).await,
             Pacing::AtOnce if self.log.ready().await.is_err() => {
                 let ruling = Ruling::Refuse(Decision::bare(Reason::LogFailed, asked));
-                Advised::of(Cleared::at_once(ruling, Duration::ZERO))
+                Cleared::at_once(ruling, Duration::ZERO, None)
             }
             Pacing::AtOnce => {
                 let ruling = self.judge(kind, target, asker, asked).await;
                 let hold = ruling.decision().at.since(asked);
-                Advised::of(Cleared::at_once(ruling, hold))
+                Cleared::at_once(ruling, hold, None)
             }
-        };
-        // Our own walls stand where we dial. What nobody has dialled for this decision is looked up for it.
-        if advised.decision.basis.is_none()
-            && advised.decision.lets_out()
-            && let Err(wall) = self.egress.examine(&origin).await
-        {
-            advised.decision = Decision::walled(wall, advised.decision.at);
         }
-        advised
     }
 
     /// Enters what would go out in its client's account; holds it until it is the client's turn, and judges it anew
@@ -378,10 +521,7 @@ impl Gate {
                 }
                 ruling
             }
-            Err(Spent(retry_at)) => Ruling::Refuse(Decision {
-                retry_at: Some(retry_at),
-                ..Decision::bare(Reason::QuotaSpent, now)
-            }),
+            Err(Spent(retry_at)) => Ruling::Refuse(spent(retry_at, now)),
         }
     }
 
@@ -421,6 +561,7 @@ impl Gate {
                     hold: hold + paced,
                     turn: Some(turn),
                     pace: pace.or(kept.filter(|pace| pace.clamped)),
+                    charged: None,
                 };
                 match cleared.pace {
                     _ if paced.is_zero() => cleared,
@@ -433,6 +574,7 @@ impl Gate {
                 hold: hold + self.clock.now().since(began),
                 turn: None,
                 pace: Some(pace),
+                charged: None,
             },
         }
     }
@@ -450,6 +592,7 @@ impl Gate {
             hold,
             turn,
             pace,
+            charged,
         } = held;
         let ruling = match ruling {
             Ruling::Clear(permit, _) => self.judge(kind, permit.surrender(), asker, now).await,
@@ -468,6 +611,7 @@ impl Gate {
             hold,
             turn,
             pace,
+            charged,
         }
     }
 
@@ -507,11 +651,24 @@ impl Gate {
     fn judge_opaque(&self, target: Target, asker: &Asker<'_>, now: Moment) -> Ruling {
         let operator = self.operator.load();
         let mode = operator.mode(&target.origin, asker);
-        policy::decide_opaque(target, mode, now)
+        let generation = asker.generation;
+        policy::decide_opaque(target, Under { mode, generation }, now)
     }
 
     /// Judges by what is known of the origin, once that is known, or by what needs no robots.txt.
     async fn judge(&self, kind: Kind, target: Target, asker: &Asker<'_>, now: Moment) -> Ruling {
+        self.judge_within(kind, target, asker, now, None).await
+    }
+
+    /// The same for a client whose `quota` may be spent.
+    async fn judge_within(
+        &self,
+        kind: Kind,
+        target: Target,
+        asker: &Asker<'_>,
+        now: Moment,
+        quota: Option<Spent>,
+    ) -> Ruling {
         if let Err(wall) = self.egress.judge(&target.origin) {
             return Ruling::Refuse(Decision::walled(wall, now));
         }
@@ -519,11 +676,19 @@ impl Gate {
             Ok(ruling) => return ruling,
             Err(open) => open,
         };
+        // A request that its client's quota refuses is no reason to fetch anything. Where nothing is to be fetched, robots.txt
+        // comes first.
+        if let Some(Spent(retry_at)) = quota
+            && self.would_fetch(&target.origin, now)
+        {
+            return Ruling::Refuse(spent(retry_at, now));
+        }
         let View {
             mut state,
             mut stance,
             mut now,
             mut by,
+            mut landings,
         } = self
             .registry
             .view_under(&target.origin, asker.user_agent, asker.client.profile)
@@ -538,6 +703,7 @@ impl Gate {
                         stance,
                         now,
                         by,
+                        landings,
                     } = open;
                 }
                 Err(wall) => return Ruling::Refuse(Decision::walled(wall, now)),
@@ -546,6 +712,7 @@ impl Gate {
         // Those that the stance was taken under, even if others are in force by now.
         let settings = policy::Settings {
             mode,
+            generation: asker.generation.with(landings),
             path_guard: by.config.path_guard,
             terms: by.terms,
         };
@@ -559,6 +726,12 @@ impl Gate {
             }
             Kind::Request => policy::decide(target, asker.agent, &state, &stance, settings, now),
         }
+    }
+
+    /// Tells whether a request to `origin` would wait for a fetch.
+    fn would_fetch(&self, origin: &Origin, now: Moment) -> bool {
+        let known = self.registry.known(origin);
+        known.is_none_or(|state| state.due(now) == Due::Now)
     }
 
     /// Asks the walls about an origin whose robots.txt they kept from being fetched: not what they said then, but what
@@ -589,18 +762,45 @@ impl Gate {
         let operator = self.operator.load();
         let mode = operator.mode(&target.origin, asker);
         let overrides = &operator.overrides;
+        let under = Under {
+            mode,
+            generation: asker.generation,
+        };
         let identify = |target| {
             let (agent, required) = (asker.agent, operator.required);
-            policy::identity::decide_by_identity(target, agent, required, mode, now)
+            policy::identity::decide_by_identity(target, agent, required, under, now)
         };
         let decided = match kind {
             Kind::Tunnel => identify(target)
-                .or_else(|target| policy::decide_tunnel_by_override(target, overrides, mode, now)),
-            Kind::Request => policy::clear_robots_txt(target, mode, now)
+                .or_else(|target| policy::decide_tunnel_by_override(target, overrides, under, now)),
+            Kind::Request => policy::clear_robots_txt(target, under, now)
                 .or_else(identify)
-                .or_else(|target| policy::decide_by_override(target, overrides, mode, now)),
+                .or_else(|target| policy::decide_by_override(target, overrides, under, now)),
         };
         decided.map_err(|target| (target, mode))
+    }
+}
+
+/// Judgements of one request. Each but the first is made because an operator has changed something, or a robots.txt has
+/// landed, while the request waited.
+pub const MOST_JUDGEMENTS: usize = 8;
+
+/// How long the crawler is asked to stay away whose request was overtaken by one change after another.
+const UNSETTLED: Duration = Duration::from_secs(1);
+
+/// The decision on what has changed at each of [`MOST_JUDGEMENTS`].
+pub fn unsettled(now: Moment) -> Decision {
+    Decision {
+        retry_at: Some(now + UNSETTLED),
+        ..Decision::bare(Reason::RobotsPending, now)
+    }
+}
+
+/// The decision on what a client has no quota left for.
+fn spent(retry_at: Moment, now: Moment) -> Decision {
+    Decision {
+        retry_at: Some(retry_at),
+        ..Decision::bare(Reason::QuotaSpent, now)
     }
 }
 

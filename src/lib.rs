@@ -7,8 +7,9 @@
 //!
 //! # What carries it
 //!
-//! 1. **No proof, no send.** [`egress::Egress`] takes an [`egress::Errand`], and a page's errand is a
-//!    [`policy::Permit`] that only [`policy`] makes. What was judged is what is fetched.
+//! 1. **No proof, no send; no stale proof either.** [`egress::Egress::send`] takes a [`policy::Permit`] that only [`policy`]
+//!    makes, and sends by it while it is [`policy::Current`]: what settings, overrides, clients or a robots.txt have
+//!    overtaken is judged again. What was judged is what is fetched.
 //! 2. **Pure core, IO around it.** [`rep`] (the protocol), [`robots::state`] (the error-state machine),
 //!    [`robots::access`] and [`policy`] know no sockets, clocks or logs.
 //! 3. **One path.** Plain requests, intercepted ones and tunnels ask the same [`gate`] and leave through the

@@ -18,8 +18,10 @@
 //! nothing else lets out what is denied.
 //!
 //! Pure: no clock, no IO. What is judged here is what leaves: a [`Permit`] owns the judged target and
-//! [`crate::egress`] builds the upstream request from it, so skipping the check does not compile.
+//! [`crate::egress`] builds the upstream request from it, so skipping the check does not compile. A permit carries the
+//! [`generation`] of settings and robots.txt that it was made under, and only a [`Current`] one sends.
 
+pub mod generation;
 pub mod identity;
 pub mod overrides;
 mod reason;
@@ -30,6 +32,7 @@ use std::sync::Arc;
 
 use http::uri::PathAndQuery;
 
+use self::generation::{Changes, Generation};
 use self::overrides::{Action, Override, Overrides};
 pub use self::reason::{Reason, Verdict};
 use self::terms::{Terms, TermsDigest};
@@ -63,7 +66,7 @@ pub struct Target {
 ///
 /// ```compile_fail,E0451
 /// fn forge(target: crawlgate::policy::Target) -> crawlgate::policy::Permit {
-///     crawlgate::policy::Permit { target }
+///     crawlgate::policy::Permit { target, generation: Default::default() }
 /// }
 /// ```
 ///
@@ -85,9 +88,27 @@ pub struct Target {
 #[derive(Debug)]
 pub struct Permit {
     target: Target,
+    generation: Generation,
 }
 
+/// Proof that a permit was checked against all changes right before it is used. Made by [`Permit::current`] only:
+///
+/// ```compile_fail,E0423
+/// fn forge(permit: &crawlgate::policy::Permit) -> crawlgate::policy::Current<'_> {
+///     crawlgate::policy::Current(permit)
+/// }
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Current<'a>(#[allow(dead_code, reason = "held, not read")] &'a Permit);
+
 impl Permit {
+    /// Proves that what the permit rests on has not changed; nothing where it has, or where the permit was made for no
+    /// request at all.
+    #[must_use]
+    pub fn current(&self, changes: &Changes) -> Option<Current<'_>> {
+        changes.is_current(self.generation).then_some(Current(self))
+    }
+
     /// Gives the permit up, to be judged again.
     pub fn surrender(self) -> Target {
         self.target
@@ -99,11 +120,32 @@ impl Permit {
     }
 }
 
+/// The mode that a decision is made in, and the changes that it takes into account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Under {
+    /// Whether what is denied is kept from its origin.
+    pub mode: Mode,
+    /// Of the permit, where one is made.
+    pub generation: Generation,
+}
+
+impl From<Mode> for Under {
+    /// What is judged only to be told: its permit sends nothing.
+    fn from(mode: Mode) -> Under {
+        Under {
+            mode,
+            generation: Generation::default(),
+        }
+    }
+}
+
 /// What of the configuration a decision is made under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Whether what is denied is kept from its origin.
     pub mode: Mode,
+    /// Of the permit, where one is made.
+    pub generation: Generation,
     /// Paths with dot segments or doubled slashes are judged resolved, too.
     pub path_guard: bool,
     /// Names all that a verdict follows from.
@@ -111,10 +153,11 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// As configured, in `mode`.
+    /// As configured, in `mode`. What is judged by them is only told: its permit sends nothing.
     pub fn of(config: &RobotsConfig, mode: Mode) -> Settings {
         Settings {
             mode,
+            generation: Generation::default(),
             path_guard: config.path_guard,
             terms: Terms::of(config).digest(),
         }
@@ -208,9 +251,9 @@ impl Ruling {
     }
 
     /// The only place where a permit is made.
-    fn of(target: Target, decision: Decision) -> Ruling {
+    fn of(target: Target, decision: Decision, generation: Generation) -> Ruling {
         if decision.lets_out() {
-            Ruling::Clear(Permit { target }, decision)
+            Ruling::Clear(Permit { target, generation }, decision)
         } else {
             Ruling::Refuse(decision)
         }
@@ -221,14 +264,19 @@ impl Ruling {
 ///
 /// # Errors
 /// The target, when it is not `/robots.txt`.
-pub fn clear_robots_txt(target: Target, mode: Mode, now: Moment) -> Result<Ruling, Target> {
+pub fn clear_robots_txt(
+    target: Target,
+    under: impl Into<Under>,
+    now: Moment,
+) -> Result<Ruling, Target> {
+    let Under { mode, generation } = under.into();
     let path = target.path.as_str().as_bytes();
     if ComparisonPath::new(path).is_robots_txt() {
         let decision = Decision {
             mode,
             ..Decision::bare(Reason::RobotsTxt, now)
         };
-        Ok(Ruling::of(target, decision))
+        Ok(Ruling::of(target, decision, generation))
     } else {
         Err(target)
     }
@@ -242,12 +290,12 @@ pub fn clear_robots_txt(target: Target, mode: Mode, now: Moment) -> Result<Rulin
 pub fn decide_by_override(
     target: Target,
     overrides: &Overrides,
-    mode: Mode,
+    under: impl Into<Under>,
     now: Moment,
 ) -> Result<Ruling, Target> {
     let path = target.path.as_str().as_bytes();
     match overrides.about(&target.origin, path, now) {
-        Some(asserted) => Ok(by_hand(target, asserted, mode, now)),
+        Some(asserted) => Ok(by_hand(target, asserted, under.into(), now)),
         None => Err(target),
     }
 }
@@ -259,16 +307,17 @@ pub fn decide_by_override(
 pub fn decide_tunnel_by_override(
     target: Target,
     overrides: &Overrides,
-    mode: Mode,
+    under: impl Into<Under>,
     now: Moment,
 ) -> Result<Ruling, Target> {
     match overrides.about_all(&target.origin, now) {
-        Some(asserted) => Ok(by_hand(target, asserted, mode, now)),
+        Some(asserted) => Ok(by_hand(target, asserted, under.into(), now)),
         None => Err(target),
     }
 }
 
-fn by_hand(target: Target, asserted: &Arc<Override>, mode: Mode, now: Moment) -> Ruling {
+fn by_hand(target: Target, asserted: &Arc<Override>, under: Under, now: Moment) -> Ruling {
+    let Under { mode, generation } = under;
     let reason = match asserted.action {
         Action::Allow => Reason::OperatorAllow,
         Action::Deny => Reason::OperatorDeny,
@@ -278,7 +327,7 @@ fn by_hand(target: Target, asserted: &Arc<Override>, mode: Mode, now: Moment) ->
         asserted: Some(Arc::clone(asserted)),
         ..Decision::bare(reason, now)
     };
-    Ruling::of(target, decision)
+    Ruling::of(target, decision, generation)
 }
 
 /// Judges one request by what is known of its origin. [`Stance::Unknown`] is never judged: it gives
@@ -353,7 +402,7 @@ pub fn await_robots(
         retry_at: Some(retry_at),
         ..Decision::bare(Reason::RobotsPending, now)
     };
-    Ruling::of(target, decision)
+    Ruling::of(target, decision, settings.generation)
 }
 
 /// Takes a permit back: the turn of its origin comes later than a request is held for.
@@ -364,16 +413,17 @@ pub fn await_turn(permit: Permit, allowed: Decision, retry_at: Moment) -> Ruling
         retry_at: Some(retry_at),
         ..allowed
     };
-    Ruling::of(permit.target, decision)
+    Ruling::of(permit.target, decision, permit.generation)
 }
 
 /// Judges what comes through a tunnel and is neither TLS nor HTTP: nobody can tell what it asks for.
-pub fn decide_opaque(target: Target, mode: Mode, now: Moment) -> Ruling {
+pub fn decide_opaque(target: Target, under: impl Into<Under>, now: Moment) -> Ruling {
+    let Under { mode, generation } = under.into();
     let decision = Decision {
         mode,
         ..Decision::bare(Reason::OpaqueTunnel, now)
     };
-    Ruling::of(target, decision)
+    Ruling::of(target, decision, generation)
 }
 
 fn without_rules(stance: &Stance) -> Reason {
@@ -417,7 +467,7 @@ fn conclude(
         },
         wall: None,
     };
-    Ruling::of(target, decision)
+    Ruling::of(target, decision, settings.generation)
 }
 
 #[cfg(test)]

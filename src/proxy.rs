@@ -2,7 +2,8 @@
 //!
 //! `server` accepts → `wire` and `framing` check where each request begins and ends → `exchange` takes it
 //! to its answer: `target` reads what is asked for, the gate decides, `fields` and `upstream` forward,
-//! `respond` refuses, `ledger` records. `connect` opens tunnels, whose inside comes back to `server`.
+//! `respond` refuses, `ledger` records. `connect` opens tunnels, whose inside comes back to `server`; what opens an opaque
+//! one is read by `hello`.
 
 pub mod advice;
 mod body;
@@ -11,6 +12,7 @@ mod counts;
 mod exchange;
 mod fields;
 mod framing;
+mod hello;
 mod ledger;
 mod limits;
 mod link;
@@ -52,6 +54,15 @@ use crate::telemetry::Tracer;
 /// Crawlers that are told apart when they are warned of.
 const MOST_TOLD: usize = 1024;
 
+/// What keeps a crawler from being looked into, and is told once for each address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Trouble {
+    /// It does not trust our CA.
+    Distrust,
+    /// It offers no HTTP/1.1.
+    Protocol,
+}
+
 /// A proxy, listening or about to.
 pub struct Proxy {
     gate: Gate,
@@ -66,7 +77,7 @@ pub struct Proxy {
     name: Pseudonym,
     mark: Mark,
     clock: Clock,
-    told: Mutex<HashSet<IpAddr>>,
+    told: Mutex<HashSet<(IpAddr, Trouble)>>,
     occupancy: Arc<Occupancy>,
     listeners: Mutex<Vec<Arc<Open>>>,
     tasks: TaskTracker,
@@ -239,11 +250,11 @@ impl Proxy {
         });
     }
 
-    /// Whether it is the first time that a crawler at this address does not trust us: a flood of the same
+    /// Whether it is the first time that a crawler at this address has this trouble: a flood of the same
     /// warning helps nobody.
-    fn is_news(&self, client: SocketAddr) -> bool {
+    fn is_news(&self, client: SocketAddr, trouble: Trouble) -> bool {
         let mut told = self.told.lock();
-        told.len() < MOST_TOLD && told.insert(client.ip())
+        told.len() < MOST_TOLD && told.insert((client.ip(), trouble))
     }
 
     /// What went through so far.

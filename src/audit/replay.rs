@@ -194,6 +194,7 @@ fn decide(
     let stance = state.stance(decided, &terms.profile());
     let settings = policy::Settings {
         mode,
+        generation: policy::generation::Generation::default(), // nothing is sent
         path_guard: terms.path_guard,
         terms: TermsDigest::of(digest), // never looked at
     };

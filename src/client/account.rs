@@ -93,12 +93,7 @@ impl Account {
     ) -> Result<Entered<'_>, Spent> {
         let mut had = self.0.lock();
         if let Some(quota) = &client.quota {
-            had.settle_on(quota.per, now);
-            let is_spent = quota.requests.is_some_and(|most| had.requests >= most)
-                || quota.bytes.is_some_and(|most| had.bytes >= most);
-            if is_spent {
-                return Err(Spent(end_of_span(had.span, quota)));
-            }
+            had.has_left(quota, now)?;
         }
         let (hold, turn) = match &client.rate {
             Some(rate) => {
@@ -117,6 +112,17 @@ impl Account {
         })
     }
 
+    /// Tells whether the quota of `client` leaves anything for a request that would go out `now`; enters nothing.
+    ///
+    /// # Errors
+    /// [`Spent`] when it does not.
+    pub fn has_left(&self, client: &Client, now: Moment) -> Result<(), Spent> {
+        match &client.quota {
+            Some(quota) => self.0.lock().has_left(quota, now),
+            None => Ok(()),
+        }
+    }
+
     /// Enters what a request took, once that is known. It counts by the quota in force, not by that which the request
     /// began under.
     pub fn took(&self, bytes: u64, now: Moment) {
@@ -127,6 +133,16 @@ impl Account {
 }
 
 impl Had {
+    fn has_left(&mut self, quota: &Quota, now: Moment) -> Result<(), Spent> {
+        self.settle_on(quota.per, now);
+        let is_spent = quota.requests.is_some_and(|most| self.requests >= most)
+            || quota.bytes.is_some_and(|most| self.bytes >= most);
+        match is_spent {
+            true => Err(Spent(end_of_span(self.span, quota))),
+            false => Ok(()),
+        }
+    }
+
     /// Turns the page where a new span has begun.
     fn turn_page(&mut self, now: Moment) {
         if self.per.is_zero() {

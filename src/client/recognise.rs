@@ -176,13 +176,8 @@ impl Clients {
         memo: &Memo,
     ) -> Result<Arc<Client>, Stranger> {
         let table = self.table.load_full();
-        let stands = table.entries.iter().find(|entry| {
-            entry.name.is_some()
-                && entry.name == client.name
-                && entry.conditions == client.conditions
-        });
-        let client = match stands {
-            Some(client) => Arc::clone(client),
+        let client = match table.standing(client) {
+            Some(client) => client,
             // What could ask for credentials is over.
             None => table.by_peer(peer).map_err(|_| Stranger::Unknown)?,
         };
@@ -192,6 +187,30 @@ impl Clients {
             client: Arc::clone(&client),
         });
         Ok(client)
+    }
+
+    /// Finds the client of a request that was held while clients may have changed: the same one as it is configured by
+    /// now; where it is no more, the one that `peer` belongs to without credentials.
+    ///
+    /// # Errors
+    /// When no client is left, or the request showed credentials that count no more.
+    pub fn reidentify(&self, client: &Arc<Client>, peer: &Peer) -> Result<Arc<Client>, Stranger> {
+        let table = self.table.load();
+        match table.standing(client) {
+            Some(client) => Ok(client),
+            None if client.conditions.password.is_none() => table.by_peer(peer),
+            None if table.asks(peer) => Err(Stranger::Unauthenticated),
+            None => Err(Stranger::Unknown),
+        }
+    }
+
+    /// Finds the client that a question was asked for, as it is configured by now.
+    #[must_use]
+    pub fn standing(&self, client: &Arc<Client>) -> Option<Arc<Client>> {
+        match client.name {
+            Some(_) => self.table.load().standing(client),
+            None => Some(Arc::clone(client)),
+        }
     }
 
     /// Whose a connection from `peer` is, whatever its requests will say; nothing where they have a say.
@@ -242,6 +261,17 @@ impl Table {
             generation: before.map_or(0, |before| before.generation + 1),
             max_hold: config.pace.max_hold,
         }
+    }
+
+    /// The entry of the same name that recognises by the same things.
+    fn standing(&self, client: &Client) -> Option<Arc<Client>> {
+        let mut entries = self.entries.iter();
+        let found = entries.find(|entry| {
+            entry.name.is_some()
+                && entry.name == client.name
+                && entry.conditions == client.conditions
+        });
+        found.map(Arc::clone)
     }
 
     /// Whose whoever comes from `peer` without credentials is.

@@ -186,7 +186,7 @@ impl Pool {
 
 impl Lease {
     /// Gives the connection back, as soon as it can take another request.
-    fn give_back(mut self) {
+    pub(super) fn give_back(mut self) {
         if self.sender.is_ready() {
             self.put();
         } else if !self.sender.is_closed() {

@@ -4,10 +4,10 @@
 //! an origin, not about who comes. `/robots.txt` itself stays allowed to everybody: whoever may read nothing else may
 //! still learn why. In report mode both are reported only.
 
-use super::{Decision, Reason, Ruling, Target};
+use super::{Decision, Reason, Ruling, Target, Under};
 use crate::agent::Agent;
 use crate::clock::Moment;
-use crate::config::{AgentConfig, Mismatch, Mode};
+use crate::config::{AgentConfig, Mismatch};
 
 /// What is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,22 +48,24 @@ pub fn decide_by_identity(
     target: Target,
     agent: &Agent,
     required: Required,
-    mode: Mode,
+    under: impl Into<Under>,
     now: Moment,
 ) -> Result<Ruling, Target> {
     let Some(reason) = required.refuses(agent) else {
         return Err(target);
     };
+    let Under { mode, generation } = under.into();
     let decision = Decision {
         mode,
         ..Decision::bare(reason, now)
     };
-    Ok(Ruling::of(target, decision))
+    Ok(Ruling::of(target, decision, generation))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Mode;
     use crate::rep::{Origin, ProductToken};
 
     #[test]

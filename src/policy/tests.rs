@@ -39,6 +39,7 @@ fn outage(next_attempt: Moment) -> Stance {
 fn settings(mode: Mode, path_guard: bool) -> Settings {
     Settings {
         mode,
+        generation: Generation::default(),
         path_guard,
         terms: TermsDigest([7; 16]),
     }
@@ -308,7 +309,7 @@ fn walls_hold_in_report_mode() {
             mode: Mode::Report,
             ..Decision::bare(reason, NOW)
         };
-        let goes_out = outcome(Ruling::of(target("/"), decision)).1;
+        let goes_out = outcome(Ruling::of(target("/"), decision, Generation::default())).1;
         assert_eq!(goes_out, !reason.is_wall(), "{reason:?}");
     }
 }
@@ -365,4 +366,30 @@ fn codes_are_read_back_and_told_apart() {
         assert_eq!(Reason::from_name(reason.as_str()), Some(reason));
     }
     assert_eq!(Reason::from_name("Robots_Allow"), None);
+}
+
+#[test]
+fn a_permit_is_current_under_the_generation_that_it_was_made_in() {
+    let changes = Changes::default();
+    let permit = |generation| {
+        let under = Under {
+            mode: Mode::Enforce,
+            generation,
+        };
+        match clear_robots_txt(target("/robots.txt"), under, NOW) {
+            Ok(Ruling::Clear(permit, _)) => permit,
+            other => panic!("{other:?}"),
+        }
+    };
+    let fresh = permit(changes.generation());
+    assert!(fresh.current(&changes).is_some());
+    changes.settings_changed();
+    assert!(fresh.current(&changes).is_none(), "overtaken");
+    let judged_again = permit(changes.generation());
+    assert!(judged_again.current(&changes).is_some());
+    let only_told = permit(Generation::default());
+    assert!(
+        only_told.current(&changes).is_none(),
+        "it was for no request"
+    );
 }

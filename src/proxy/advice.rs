@@ -25,7 +25,7 @@ use super::respond::{self, Asked, Audience, Refusal};
 use super::target::{self, Scope, Unreadable};
 use crate::audit::json::Object;
 use crate::client::Client;
-use crate::gate::{Asker, Kind, Meantime, Pacing};
+use crate::gate::{Kind, Meantime, Pacing, Questioner};
 use crate::policy::{Decision, Reason, Target};
 use crate::rep::{Origin, Scheme};
 
@@ -119,8 +119,8 @@ impl Proxy {
         };
         let mut ledger = Ledger::open(self, &Arc::default(), opening);
         ledger.enter_question(subject.octets());
-        ledger.user_agent = headers.get(http::header::USER_AGENT).cloned();
         ledger.agent = self.gate.identify(&ledger.client, headers);
+        ledger.enter_user_agent(headers);
         let settings = self.settings.load_full();
         let asked = Asked {
             is_head: manner.is_head,
@@ -140,17 +140,20 @@ impl Proxy {
             }
         };
         ledger.origin = Some(target.origin.clone());
+        if self.is_ambiguous(&ledger) {
+            ledger.decision = Decision::bare(Reason::BadRequest, ledger.time);
+            return self.tell(&Refusal::Agents, ledger, asked).await;
+        }
         if kind == Kind::Tunnel
             && let Err(wall) = self.egress.judge_connect(&target.origin)
         {
             ledger.decision = Decision::walled(wall, ledger.time);
             return self.tell(&Refusal::Decided, ledger, asked).await;
         }
-        let asker = Asker {
+        let asker = Questioner {
             address: address.ip(),
-            client: &ledger.client,
-            agent: &ledger.agent,
-            user_agent: ledger.user_agent.as_ref(),
+            client: &client,
+            headers,
         };
         ledger.hold = None;
         let meantime = Meantime {
@@ -164,6 +167,7 @@ impl Proxy {
         ledger.opaque = kind == Kind::Tunnel;
         ledger.hold = Some(advised.hold);
         ledger.pace = advised.pace;
+        (ledger.client, ledger.agent) = (advised.client, advised.agent);
         ledger.decision = advised.decision;
         self.tell(&Refusal::Decided, ledger, asked).await
     }

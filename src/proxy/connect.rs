@@ -3,45 +3,51 @@
 //! By default crawlgate answers 200, ends the TLS session itself with a certificate minted for the host,
 //! and judges each request inside; plain HTTP inside is judged as `http`. Hosts that the operator exempts,
 //! and those outside the name constraints of the local CA, get an opaque tunnel, but only where their robots.txt
-//! disallows nothing to this crawler. When the settings or the overrides change, what is open is judged again, and ended
+//! disallows nothing to this crawler, and only for a TLS session whose ClientHello names the host. When the settings or the overrides change, what is open is judged again, and ended
 //! where it would be denied now; a robots.txt that changes ends no tunnel. The same holds for WebSockets.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional};
+use tokio::net::TcpStream;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
-use super::Proxy;
 use super::body::Answer;
 use super::counts::Handshake;
-use super::exchange::{Connection, Refused, unread, unsent};
+use super::exchange::{Connection, Refused, turned_away, unread, unsent};
+use super::hello::{self, Hello, Replayed, TLS_HANDSHAKE};
 use super::ledger::Ledger;
 use super::respond::Refusal;
 use super::self_test;
 use super::server::{self, Visitor};
 use super::target::{self, Scope, Unreadable};
+use super::upstream::Unanswered;
+use super::wire::CHANCE;
+use super::{Proxy, Trouble};
 use crate::agent::Agent;
 use crate::client::{Client, Memo, Peer};
-use crate::egress::Failure;
-use crate::gate::{Asker, Kind};
-use crate::policy::{Ruling, Target};
+use crate::egress::{Failure, Unconnected};
+use crate::gate::{Asker, Kind, MOST_JUDGEMENTS};
+use crate::policy::{Decision, Reason, Ruling, Target};
 use crate::rep::{Origin, Scheme};
 
-/// The content type of a TLS record that carries a handshake message.
-const TLS_HANDSHAKE: u8 = 0x16;
+/// A TLS alert: fatal, unrecognized_name (RFC 6066 3).
+const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 
 /// How long one side of a WebSocket may take to close, too, when the other one has: nobody speaks half of it (RFC 6455
 /// 7.1.1), and it should not keep its place and its turn for whoever has gone.
@@ -63,10 +69,6 @@ pub async fn connect(
         (_, Err(unreadable)) => return Err(unread(unreadable, ledger)),
     };
     ledger.origin = Some(origin.clone());
-    let judged = connection.visitor.proxy.egress.judge_connect(&origin);
-    if let Err(wall) = judged {
-        return Err(unsent(Failure::Prohibited(wall), ledger));
-    }
     let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
         return Err(unread(Unreadable::Malformed, ledger));
     };
@@ -80,8 +82,14 @@ pub async fn connect(
     // A certificate that the CA may not sign would be refused by every crawler.
     let is_exempt = is_exempt && !self_test::is_meant(&origin);
     if is_exempt || !connection.visitor.proxy.authority.load().covers(host) {
+        let judged = connection.visitor.proxy.egress.judge_connect(&origin);
+        if let Err(wall) = judged {
+            return Err(unsent(Failure::Prohibited(wall), ledger));
+        }
         return open(connection, origin, upgrade, ledger).await;
     }
+    // What is asked inside is refused inside, also for a port that no CONNECT may ask for: clients show the reason there, and
+    // of a refused CONNECT the status at most.
     let patience = settings.limits.header_timeout;
     let mut inside = connection.clone();
     // What is inside is of whoever opened it.
@@ -119,13 +127,10 @@ async fn intercept(
             // Hung up, or silent.
             _ => return,
         },
-        () = connection.visitor.proxy.stop.cancelled() => return,
+        () = server::late(&connection.visitor.proxy.stop, CHANCE) => return,
         () = connection.visitor.seat.has_to_leave() => return,
     };
-    let io = Peeked {
-        first: Some(first),
-        inner: io,
-    };
+    let io = Replayed::new(Bytes::copy_from_slice(&[first]), io);
     match first {
         TLS_HANDSHAKE => {
             drop(ledger);
@@ -133,7 +138,7 @@ async fn intercept(
             let hands = Box::pin(handshake(&connection.visitor, &origin, io, patience));
             let shaken = tokio::select! {
                 shaken = hands => shaken,
-                () = connection.visitor.proxy.stop.cancelled() => return,
+                () = server::late(&connection.visitor.proxy.stop, server::HANDSHAKE) => return,
                 () = connection.visitor.seat.has_to_leave() => return,
             };
             let counts = &connection.visitor.proxy.counts;
@@ -171,55 +176,92 @@ async fn intercept(
 async fn pass_opaque(
     connection: &Connection,
     origin: Origin,
-    io: Peeked<TokioIo<Upgraded>>,
+    io: Replayed<TokioIo<Upgraded>>,
     mut ledger: Box<Ledger>,
 ) {
     let proxy = &connection.visitor.proxy;
-    let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
     let peer = &connection.visitor.peer;
-    let asker = Asker {
-        address: peer.address.ip(),
-        client: &client,
-        agent: &agent,
-        user_agent: None,
-    };
     let mut changes = proxy.gate.changes();
-    match proxy
-        .gate
-        .clear_opaque(whole(origin.clone()), &asker, ledger.time)
-        .await
-    {
-        Ruling::Refuse(decision) => {
-            ledger.decision = decision;
-            ledger.failed("http_protocol_error");
+    let upstream = match dial_opaque(connection, &origin, &mut ledger).await {
+        Ok(upstream) => upstream,
+        Err(Unanswered::Failed(failure)) => {
+            if let Failure::Prohibited(wall) = failure {
+                ledger.decision = Decision::walled(wall, proxy.clock.now());
+            }
+            return ledger.failed(failure.error_type());
         }
-        Ruling::Clear(permit, decision) => {
-            ledger.decision = decision;
-            ledger.opaque = true;
-            match proxy.egress.connect(permit).await {
-                Ok(upstream) => {
-                    ledger.upstream = upstream.peer_addr().ok();
-                    let denied = async {
-                        while changes.changed().await.is_ok() {
-                            let Some(client) = still(proxy, &client, peer) else {
-                                return;
-                            };
-                            let asker = Asker {
-                                client: &client,
-                                ..asker
-                            };
-                            if proxy.gate.denies_opaque(whole(origin.clone()), &asker) {
-                                return;
-                            }
-                        }
-                        std::future::pending::<()>().await;
-                    };
-                    relay_unless(io, upstream, ledger, denied).await;
-                }
-                Err(failure) => ledger.failed(failure.error_type()),
+        Err(Unanswered::Denied) => return ledger.failed("http_protocol_error"),
+    };
+    ledger.upstream = upstream.peer_addr().ok();
+    let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
+    let denied = async {
+        while changes.changed().await.is_ok() {
+            let generation = proxy.gate.generation();
+            let Some(client) = still(proxy, &client, peer) else {
+                return;
+            };
+            let asker = Asker {
+                address: peer.address.ip(),
+                client: &client,
+                agent: &agent,
+                user_agent: None,
+                generation,
+            };
+            if proxy.gate.denies_opaque(whole(origin.clone()), &asker) {
+                return;
             }
         }
+        std::future::pending::<()>().await;
+    };
+    relay_unless(io, upstream, ledger, denied).await;
+}
+
+/// Connects a tunnel in which neither TLS nor HTTP is spoken, if it may be opened. What changes while it is connected is
+/// judged again.
+async fn dial_opaque(
+    connection: &Connection,
+    origin: &Origin,
+    ledger: &mut Ledger,
+) -> Result<TcpStream, Unanswered> {
+    let proxy = &connection.visitor.proxy;
+    proxy
+        .egress
+        .judge_connect(origin)
+        .map_err(Failure::Prohibited)?;
+    for _ in 0..MOST_JUDGEMENTS {
+        // It may have been silent for long.
+        if let Err(stranger) = connection.keep_identified(ledger) {
+            ledger.decision = turned_away(stranger, proxy.clock.now());
+            return Err(Unanswered::Denied);
+        }
+        let asker = Asker {
+            address: connection.visitor.peer.address.ip(),
+            client: &ledger.client,
+            agent: &ledger.agent,
+            user_agent: None,
+            generation: ledger.generation,
+        };
+        let (target, now) = (whole(origin.clone()), ledger.time);
+        let ruling = proxy.gate.clear_opaque(target, &asker, now).await;
+        let permit = match ruling {
+            Ruling::Refuse(decision) => {
+                ledger.decision = decision;
+                return Err(Unanswered::Denied);
+            }
+            Ruling::Clear(permit, decision) => {
+                ledger.decision = decision;
+                permit
+            }
+        };
+        ledger.opaque = true;
+        match proxy.egress.connect(permit).await {
+            Ok(upstream) => return Ok(upstream),
+            Err(Unconnected::Failed(failure)) => return Err(failure.into()),
+            Err(Unconnected::Overtaken(_)) => {}
+        }
     }
+    connection.give_up(ledger);
+    Err(Unanswered::Denied)
 }
 
 /// All that a tunnel to `origin` may carry.
@@ -231,18 +273,30 @@ fn whole(origin: Origin) -> Target {
 }
 
 /// The stream inside a tunnel, once its TLS ends here.
-type Tls = TlsStream<Peeked<TokioIo<Upgraded>>>;
+type Tls = TlsStream<Replayed<TokioIo<Upgraded>>>;
 
 /// Ends TLS, and tells the server name that the client asked for where it is not the tunnel's.
 async fn handshake(
     visitor: &Visitor,
     origin: &Origin,
-    io: Peeked<TokioIo<Upgraded>>,
+    io: Replayed<TokioIo<Upgraded>>,
     patience: Duration,
 ) -> io::Result<(Tls, Option<Box<str>>)> {
     let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), io);
     let start = timeout(patience, hello).await??;
     let name = start.client_hello().server_name().map(Box::<str>::from);
+    let speaks_http_1 = start
+        .client_hello()
+        .alpn()
+        .is_none_or(|mut offered| offered.any(|protocol| protocol == b"http/1.1"));
+    let client = visitor.peer.address;
+    if !speaks_http_1 && visitor.proxy.is_news(client, Trouble::Protocol) {
+        warn!(
+            %origin,
+            %client,
+            "the crawler offers HTTP/2 only, which the gate does not speak: have it offer HTTP/1.1, too (ALPN http/1.1)"
+        );
+    }
     // A client verifies the certificate against the name it asked for; to tell it that the name is not what
     // the tunnel is for takes a certificate that it accepts.
     let stray_name = name.filter(|name| !names(origin, name));
@@ -255,10 +309,10 @@ async fn handshake(
     match timeout(patience, start.into_stream(config)).await? {
         Ok(tls) => Ok((tls, stray_name)),
         Err(error) => {
-            if is_distrust(&error) && visitor.proxy.is_news(visitor.peer.address) {
+            if is_distrust(&error) && visitor.proxy.is_news(client, Trouble::Distrust) {
                 warn!(
                     %origin,
-                    client = %visitor.peer.address,
+                    %client,
                     "the crawler does not trust the local CA: see `crawlgate ca setup`"
                 );
             }
@@ -298,34 +352,133 @@ async fn open(
     ledger.opaque = true;
     // From before it is judged: no change is missed.
     let changes = connection.visitor.proxy.gate.changes();
-    let permit = match connection
-        .clear(Kind::Tunnel, whole(origin.clone()), &mut ledger)
-        .await
-    {
-        Some(permit) => permit,
-        None => return Err((Refusal::Decided, ledger)),
-    };
-    let upstream = match connection.visitor.proxy.egress.connect(permit).await {
+    let upstream = match dial(connection, &origin, &mut ledger).await {
         Ok(upstream) => upstream,
-        Err(failure) => return Err(unsent(failure, ledger)),
+        Err(Unanswered::Failed(failure)) => return Err(unsent(failure, ledger)),
+        Err(Unanswered::Denied) => return Err((Refusal::Decided, ledger)),
     };
     ledger.upstream = upstream.peer_addr().ok();
     ledger.answered(StatusCode::OK.as_u16(), None);
-    let visitor = connection.visitor.clone();
-    connection.visitor.proxy.spawn(async move {
+    let connection = connection.clone();
+    let proxy = Arc::clone(&connection.visitor.proxy);
+    proxy.spawn(async move {
         match upgrade.await {
             Ok(downstream) => {
-                let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
-                let user_agent = ledger.user_agent.clone();
-                let (kind, target) = (Kind::Tunnel, whole(origin));
-                let denied = denied(&visitor, kind, target, client, agent, user_agent, changes);
-                relay_unless(TokioIo::new(downstream), upstream, ledger, denied).await;
+                let downstream = TokioIo::new(downstream);
+                pass(&connection, origin, downstream, upstream, ledger, changes).await;
             }
             Err(_) => ledger.hung_up(),
         }
-        drop(visitor);
+        drop(connection);
     });
     Ok(established())
+}
+
+/// Passes an opaque tunnel on, once its ClientHello names the host that the tunnel is for.
+async fn pass(
+    connection: &Connection,
+    origin: Origin,
+    mut downstream: TokioIo<Upgraded>,
+    upstream: TcpStream,
+    mut ledger: Box<Ledger>,
+    changes: watch::Receiver<()>,
+) {
+    let visitor = &connection.visitor;
+    let patience = visitor.proxy.settings.load().limits.header_timeout;
+    let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
+    let user_agent = ledger.user_agent.clone();
+    let (kind, target) = (Kind::Tunnel, whole(origin.clone()));
+    let denied = denied(visitor, kind, target, client, agent, user_agent, changes);
+    let mut denied = std::pin::pin!(denied);
+    let mut octets = BytesMut::new();
+    let hello = tokio::select! {
+        hello = timeout(patience, hello::read(&mut downstream, &mut octets)) => hello,
+        () = &mut denied => return ledger.failed("http_request_denied"),
+    };
+    let hello = match hello {
+        Ok(Ok(hello)) => hello,
+        Ok(Err(_)) => return ledger.failed("connection_terminated"),
+        Err(_) => return ledger.failed("connection_read_timeout"),
+    };
+    let may_pass = match hello {
+        Hello::Closed => return ledger.hung_up(),
+        Hello::Tls(name) if fits(&origin, name.as_deref()) => true,
+        Hello::Tls(name) => {
+            debug!(%origin, ?name, "the server name of an opaque tunnel is not its host");
+            if let Some(name) = name {
+                ledger.strayed(&name);
+            }
+            ledger.decision = Decision::bare(Reason::Misdirected, visitor.proxy.clock.now());
+            let _ = downstream.write_all(&UNRECOGNIZED_NAME).await; // the client may be gone
+            false
+        }
+        // What is not TLS may be anything; report mode lets it pass.
+        Hello::Unreadable => is_let_pass(connection, &origin, &mut ledger).await,
+    };
+    if !may_pass {
+        ledger.failed("tls_protocol_error");
+        let _ = downstream.shutdown().await; // the client may be gone
+        return;
+    }
+    let downstream = Replayed::new(octets.freeze(), downstream);
+    relay_unless(downstream, upstream, ledger, denied).await;
+}
+
+/// Judges a tunnel to which no TLS session is spoken.
+async fn is_let_pass(connection: &Connection, origin: &Origin, ledger: &mut Ledger) -> bool {
+    let proxy = &connection.visitor.proxy;
+    let asker = Asker {
+        address: connection.visitor.peer.address.ip(),
+        client: &ledger.client,
+        agent: &ledger.agent,
+        user_agent: None,
+        generation: ledger.generation,
+    };
+    let (target, now) = (whole(origin.clone()), proxy.clock.now());
+    let ruling = proxy.gate.clear_opaque(target, &asker, now).await;
+    let (passes, decision) = match ruling {
+        Ruling::Clear(_, decision) => (true, decision),
+        Ruling::Refuse(decision) => (false, decision),
+    };
+    ledger.decision = decision;
+    passes
+}
+
+/// Tells whether a ClientHello with this server name may go to `origin`: an address needs none (RFC 6066 3), a host must be
+/// named.
+fn fits(origin: &Origin, name: Option<&str>) -> bool {
+    match name {
+        Some(name) => names(origin, name),
+        None => is_address(origin.host()),
+    }
+}
+
+fn is_address(host: &str) -> bool {
+    host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok()
+}
+
+/// Connects a tunnel to its origin, if it may be opened. What changes while it is connected is judged again.
+async fn dial(
+    connection: &Connection,
+    origin: &Origin,
+    ledger: &mut Ledger,
+) -> Result<TcpStream, Unanswered> {
+    let proxy = &connection.visitor.proxy;
+    let mut target = whole(origin.clone());
+    for _ in 0..MOST_JUDGEMENTS {
+        let permit = connection.clear(Kind::Tunnel, target, ledger).await;
+        match proxy
+            .egress
+            .connect(permit.ok_or(Unanswered::Denied)?)
+            .await
+        {
+            Ok(upstream) => return Ok(upstream),
+            Err(Unconnected::Failed(failure)) => return Err(failure.into()),
+            Err(Unconnected::Overtaken(again)) => target = again,
+        }
+    }
+    connection.give_up(ledger);
+    Err(Unanswered::Denied)
 }
 
 /// Ends when what was opened to `target` would be denied, because settings or overrides have changed, or is nobody's.
@@ -348,6 +501,7 @@ async fn denied(
             client: &client,
             agent: &agent,
             user_agent: user_agent.as_ref(),
+            generation: gate.generation(),
         };
         // Boxed: it should not burden a tunnel for as long as it is open.
         if Box::pin(gate.denies(kind, target.clone(), &asker)).await {
@@ -523,57 +677,5 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
         // The origin has finished, and all that it said has been passed on.
         self.has_finished(Side::Origin);
         Pin::new(&mut *self.inner).poll_shutdown(cx)
-    }
-}
-
-/// A stream whose first octet was looked at.
-struct Peeked<S> {
-    first: Option<u8>,
-    inner: S,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Peeked<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if buf.remaining() > 0
-            && let Some(first) = self.first.take()
-        {
-            buf.put_slice(&[first]);
-            return Poll::Ready(Ok(()));
-        }
-        Pin::new(&mut self.inner).poll_read(cx, buf)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Peeked<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCEPT, CONNECTION, UPGRADE, USER_AGENT};
+use http::header::{ACCEPT, CONNECTION, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
@@ -18,14 +18,14 @@ use super::link::{Link, Switch};
 use super::respond::{self, Asked, Audience, Refusal};
 use super::server::Visitor;
 use super::target::{self, Scope, Unreadable};
-use super::upstream::{self, Invitation, Patience, Received, Timer};
+use super::upstream::{self, Invitation, Patience, Received, Timer, Unanswered};
 use super::waiting::Grant;
 use super::{Proxy, connect, fields, self_test};
 use crate::client::{Client, Memo, Stranger};
 use crate::clock::Moment;
-use crate::config::OnFailure;
+use crate::config::{Mismatch, OnFailure};
 use crate::egress::{Failure, Inbound};
-use crate::gate::{Asker, Kind, Meantime};
+use crate::gate::{self, Asker, Had, Kind, MOST_JUDGEMENTS, Meantime};
 use crate::policy::{Decision, Permit, Reason, Ruling, Target};
 
 /// What all exchanges of a connection share.
@@ -51,7 +51,7 @@ struct Shape {
 
 impl Connection {
     /// Answers one request.
-    pub async fn exchange(&self, request: Request<Incoming>) -> Response<Answer> {
+    pub async fn exchange(&self, mut request: Request<Incoming>) -> Response<Answer> {
         let method = request.method().clone();
         let opening = Opening {
             address: self.visitor.peer.address,
@@ -76,7 +76,8 @@ impl Connection {
                 .await;
         }
         ledger.trace(request.headers());
-        ledger.user_agent = request.headers().get(USER_AGENT).cloned();
+        fields::drop_nominated_agent(request.headers_mut());
+        ledger.enter_user_agent(request.headers());
         // `*/*`, which says nothing, is what most crawlers say.
         let says = |value: &&HeaderValue| value.as_bytes() != b"*/*";
         shape.accept = request
@@ -123,6 +124,15 @@ impl Connection {
             };
         }
         ledger.agent = gate.identify(&ledger.client, request.headers());
+        if self.visitor.proxy.is_ambiguous(&ledger) {
+            let (refusal, ledger) = bad(Refusal::Agents, ledger);
+            // Boxed: it should not burden the future of every request.
+            let response = Box::pin(self.refuse(&refusal, ledger, shape)).await;
+            if may_switch {
+                self.link.decide(Switch::Stayed);
+            }
+            return response;
+        }
         if shape.is_connect {
             return match Box::pin(connect::connect(self, request, ledger)).await {
                 Ok(response) => response,
@@ -199,6 +209,12 @@ impl Connection {
         };
         ledger.origin = Some(target.origin.clone());
         let origin = target.origin.clone();
+        // The CONNECT was not refused, so that this can be told where the client shows it.
+        if let Scope::Inside { .. } = self.scope
+            && let Err(wall) = self.visitor.proxy.egress.judge_connect(&origin)
+        {
+            return Err(unsent(Failure::Prohibited(wall), ledger));
+        }
         if self_test::is_meant(&origin) {
             return Ok(self_test::answer(ledger, &origin, request.method()));
         }
@@ -223,25 +239,22 @@ impl Connection {
             }
         };
         // Boxed, so that a denial does not pay for the room that forwarding needs.
-        let received = Box::pin(upstream::send(
-            &self.visitor.proxy.egress,
-            permit,
-            request,
-            &self.link,
-            &mut ledger,
-            patience,
-        ))
-        .await;
-        let answer = received.as_ref().map(|received| &received.response);
-        ledger.observe(answer.map_err(|failure| *failure));
+        let received = Box::pin(upstream::send(self, permit, request, &mut ledger, patience)).await;
         let Received {
             response,
             peer,
             invitation,
             timer,
         } = match received {
-            Ok(received) => received,
-            Err(failure) => return Err(unsent(failure, ledger)),
+            Ok(received) => {
+                ledger.observe(Ok(&received.response));
+                received
+            }
+            Err(Unanswered::Failed(failure)) => {
+                ledger.observe::<()>(Err(failure));
+                return Err(unsent(failure, ledger));
+            }
+            Err(Unanswered::Denied) => return Err((Refusal::Decided, ledger)),
         };
         ledger.upstream = Some(peer);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -260,34 +273,91 @@ impl Connection {
         Ok(self.pass(response, ledger, invitation, timer))
     }
 
-    /// Asks the gate, and enters what it decides.
+    /// Asks the gate, and enters what it decides. What settings, overrides, clients or a robots.txt have overtaken while the
+    /// request waited is judged again.
     pub async fn clear(&self, kind: Kind, target: Target, ledger: &mut Ledger) -> Option<Permit> {
+        for _ in 0..MOST_JUDGEMENTS {
+            if let Err(stranger) = self.keep_identified(ledger) {
+                ledger.turn = None;
+                ledger.decision = turned_away(stranger, self.visitor.proxy.clock.now());
+                return None;
+            }
+            let ruling = self.judge(kind, target.clone(), ledger).await;
+            if self.visitor.proxy.gate.stands(&ruling, ledger.generation) {
+                let (permit, decision) = match ruling {
+                    Ruling::Clear(permit, decision) => (Some(permit), decision),
+                    Ruling::Refuse(decision) => (None, decision),
+                };
+                ledger.decision = decision;
+                return permit;
+            }
+        }
+        self.give_up(ledger);
+        None
+    }
+
+    /// Refuses what has been overtaken by one change after another.
+    pub fn give_up(&self, ledger: &mut Ledger) {
+        ledger.turn = None;
+        ledger.decision = gate::unsettled(self.visitor.proxy.clock.now());
+    }
+
+    /// Finds the client and the agent of a request anew, where they may have changed.
+    ///
+    /// # Errors
+    /// When the request has no client any more.
+    pub fn keep_identified(&self, ledger: &mut Ledger) -> Result<(), Stranger> {
+        let gate = &self.visitor.proxy.gate;
+        let generation = gate.generation();
+        if generation == ledger.generation {
+            return Ok(());
+        }
+        ledger.generation = generation;
+        let client = gate
+            .clients()
+            .reidentify(&ledger.client, &self.visitor.peer);
+        ledger.client = client.map_err(|stranger| match self.scope {
+            Scope::Plain => stranger,
+            // What could ask for credentials is over.
+            Scope::Inside { .. } => Stranger::Unknown,
+        })?;
+        ledger.agent = gate.identify(&ledger.client, &ledger.user_agents());
+        Ok(())
+    }
+
+    /// Asks the gate once.
+    async fn judge(&self, kind: Kind, target: Target, ledger: &mut Ledger) -> Ruling {
         let gate = &self.visitor.proxy.gate;
         let asker = Asker {
             address: self.visitor.peer.address.ip(),
             client: &ledger.client,
             agent: &ledger.agent,
             user_agent: ledger.user_agent.as_ref(),
+            generation: ledger.generation,
+        };
+        let had = Had {
+            turn: ledger.turn.take(),
+            is_used: ledger.was_sent,
+            charged: ledger.charged.take(),
         };
         ledger.hold = None;
+        let held_by = ledger.pace;
         let (cleared, waited) = {
             let meantime = Meantime {
                 decision: &mut ledger.decision,
                 pace: &mut ledger.pace,
             };
-            let clearing = pin!(gate.clear(kind, target, &asker, ledger.time, meantime));
+            let clearing = pin!(gate.clear(kind, target, &asker, ledger.time, had, meantime));
             let proxy = &self.visitor.proxy;
             proxy.counts.holding(clearing, &proxy.clock).await
         };
         ledger.waited += waited;
         ledger.hold = Some(cleared.hold);
-        (ledger.turn, ledger.pace) = (cleared.turn, cleared.pace);
-        let (permit, decision) = match cleared.ruling {
-            Ruling::Clear(permit, decision) => (Some(permit), decision),
-            Ruling::Refuse(decision) => (None, decision),
-        };
-        ledger.decision = decision;
-        permit
+        ledger.turn = cleared.turn;
+        ledger.charged = cleared.charged;
+        // What held it the first time is told, where it needs no turn again.
+        ledger.pace = cleared.pace.or(held_by.filter(|_| ledger.turn.is_some()));
+        cleared.ruling
     }
 
     /// Passes the origin's answer on.
@@ -381,6 +451,12 @@ impl Proxy {
         self.settings.load().log.on_failure == OnFailure::Deny
     }
 
+    /// Whether a request names itself twice where its User-Agent must fit: which of the fields the origin takes is its own
+    /// choice.
+    pub(super) fn is_ambiguous(&self, ledger: &Ledger) -> bool {
+        !ledger.more_user_agents.is_empty() && self.settings.load().agent.mismatch == Mismatch::Deny
+    }
+
     /// Whether an answer may leave only after its record is on disk.
     pub(super) fn must_be_kept_first(&self, decision: &Decision) -> bool {
         !decision.lets_out()
@@ -413,7 +489,7 @@ pub fn last(mut response: Response<Answer>) -> Response<Answer> {
 }
 
 /// The decision on a request that nobody answers for.
-fn turned_away(stranger: Stranger, now: Moment) -> Decision {
+pub fn turned_away(stranger: Stranger, now: Moment) -> Decision {
     let (reason, retry_at) = match stranger {
         Stranger::Unknown => (Reason::UnknownClient, None),
         Stranger::Unauthenticated => (Reason::Unauthenticated, None),

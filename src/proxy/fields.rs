@@ -2,7 +2,7 @@
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, Entry, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
-    TE, TRANSFER_ENCODING, UPGRADE, VIA,
+    TE, TRANSFER_ENCODING, UPGRADE, USER_AGENT, VIA,
 };
 use http::{HeaderMap, HeaderValue, Version};
 
@@ -110,6 +110,14 @@ pub fn is_framed_plainly(headers: &HeaderMap) -> bool {
         (None, _) => true,
         (Some(value), None) => value.as_bytes().eq_ignore_ascii_case(b"chunked"),
         (Some(_), Some(_)) => false,
+    }
+}
+
+/// Removes a User-Agent that `Connection` makes one for this connection only (RFC 9110 7.6.1): the origin never sees it, so
+/// it identifies nobody.
+pub fn drop_nominated_agent(headers: &mut HeaderMap) {
+    if lists(headers, &CONNECTION, b"user-agent") {
+        headers.remove(USER_AGENT);
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue, Method, Response, Uri};
 
 use super::Proxy;
@@ -19,10 +20,12 @@ use super::target::Scope;
 use crate::agent::Agent;
 use crate::audit::{self, DecisionId, Record};
 use crate::client::Client;
+use crate::client::account::Account;
 use crate::clock::{Moment, Tick};
 use crate::egress::Failure;
 use crate::metrics::Raised;
 use crate::pace;
+use crate::policy::generation::Generation;
 use crate::policy::{Decision, Reason, Verdict};
 use crate::rep::Origin;
 use crate::robots::access::Cause;
@@ -42,6 +45,8 @@ pub struct Ledger {
     /// What it is part of, where exchanges are traced.
     trace: Option<Box<Trace>>,
     address: SocketAddr,
+    /// Read before its client was found: what it is judged by is no newer.
+    pub generation: Generation,
     /// Whose it is.
     pub client: Arc<Client>,
     via: &'static str,
@@ -55,6 +60,8 @@ pub struct Ledger {
     pub agent: Arc<Agent>,
     /// The request's User-Agent.
     pub user_agent: Option<HeaderValue>,
+    /// Its further User-Agent fields; most have none.
+    pub more_user_agents: Vec<HeaderValue>,
     /// The decision, once it was made.
     pub decision: Decision,
     /// Its place among the requests under way; none where it asks for nothing.
@@ -63,6 +70,10 @@ pub struct Ledger {
     pub hold: Option<Duration>,
     /// Its turn at its origin, for as long as it is under way; none where it takes none.
     pub turn: Option<pace::Turn>,
+    /// It has been sent by this turn once.
+    pub was_sent: bool,
+    /// The account that it was entered in, where its client's has bounds.
+    pub charged: Option<Arc<Account>>,
     /// What held or refused it, or was shortened, of its origin's pace.
     pub pace: Option<pace::InForce>,
     /// How long it was held, more finely, for whatever else.
@@ -142,6 +153,7 @@ impl Ledger {
             began,
             trace: None,
             address: opening.address,
+            generation: proxy.gate.generation(),
             client: Arc::clone(opening.client),
             via,
             opaque: false,
@@ -153,10 +165,13 @@ impl Ledger {
             },
             agent: Arc::default(),
             user_agent: None,
+            more_user_agents: Vec::new(),
             decision: Decision::bare(Reason::RobotsPending, time),
             place: None,
             hold: Some(Duration::ZERO),
             turn: None,
+            was_sent: false,
+            charged: None,
             pace: None,
             waited: Duration::ZERO,
             upstream: None,
@@ -219,6 +234,19 @@ impl Ledger {
             trace.left = Some(now);
         }
         moment
+    }
+
+    /// Enters as what the crawler identifies itself.
+    pub fn enter_user_agent(&mut self, headers: &HeaderMap) {
+        let mut values = headers.get_all(USER_AGENT).iter();
+        self.user_agent = values.next().cloned();
+        self.more_user_agents.extend(values.cloned());
+    }
+
+    /// The fields by which the crawler identifies itself.
+    pub fn user_agents(&self) -> HeaderMap {
+        let values = self.user_agent.iter().chain(&self.more_user_agents);
+        values.map(|value| (USER_AGENT, value.clone())).collect()
     }
 
     /// Waits for another turn of a request that is to be sent again; tells whether it may be.

@@ -41,6 +41,8 @@ pub enum Refusal {
     Form(Violation),
     /// The target cannot be judged.
     Target(Unreadable),
+    /// The request has two User-Agent fields where one must fit.
+    Agents,
     /// TRACE would show the crawler what we add.
     Trace,
     /// The request has passed here before.
@@ -326,6 +328,13 @@ fn tell(refusal: &Refusal, ledger: &Ledger, asked: Asked, now: Moment) -> Told {
                 )
             }
         }
+        Refusal::Agents => told(
+            StatusCode::BAD_REQUEST,
+            "http_request_error",
+            "The request cannot be forwarded",
+            "Send one User-Agent field: the operator lets out only what names the product token that it is judged as."
+                .to_owned(),
+        ),
         Refusal::Trace => told(
             StatusCode::METHOD_NOT_ALLOWED,
             "http_request_error",

@@ -18,10 +18,12 @@ use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
 use super::body::{Flow, Intake, Upload};
+use super::exchange::Connection;
 use super::ledger::Ledger;
-use super::link::Link;
 use super::waiting::Grant;
-use crate::egress::{Egress, Errand, Failure, Inbound, Outgoing};
+use crate::clock::Moment;
+use crate::egress::{self, Failure, Inbound, Outgoing, Reuse, Unsent};
+use crate::gate::{Kind, MOST_JUDGEMENTS};
 use crate::policy::Permit;
 
 /// How long the origin may think about `Expect: 100-continue` before the body is sent regardless
@@ -31,7 +33,7 @@ const INVITATION: Duration = Duration::from_secs(1);
 /// A request is on its way for the first time,
 const ONCE: u8 = 0;
 
-/// waits for its turn to be sent again, as its connection was lost,
+/// waits to be judged again, or for its turn to be sent again,
 const WAITS: u8 = 1;
 
 /// or is on its way again.
@@ -60,18 +62,32 @@ pub struct Patience {
     pub crawler: Grant,
 }
 
-/// Sends what was cleared and waits for the response head. Interim responses go to `link`.
+/// Why no response head came.
+#[derive(Debug)]
+pub enum Unanswered {
+    /// Something went wrong.
+    Failed(Failure),
+    /// The request was judged again and may not go out; the ledger has the decision.
+    Denied,
+}
+
+impl From<Failure> for Unanswered {
+    fn from(failure: Failure) -> Unanswered {
+        Unanswered::Failed(failure)
+    }
+}
+
+/// Sends what was cleared and waits for the response head. Interim responses go to the connection's link.
 ///
 /// # Errors
 /// What went wrong before a response head came.
 pub async fn send(
-    egress: &Egress,
+    connection: &Connection,
     permit: Permit,
     request: Request<Incoming>,
-    link: &Arc<Link>,
     ledger: &mut Ledger,
     Patience { origin, crawler }: Patience,
-) -> Result<Received, Failure> {
+) -> Result<Received, Unanswered> {
     let is_http_10 = request.version() == Version::HTTP_10;
     let (parts, incoming) = request.into_parts();
     let has_body = !incoming.is_end_stream();
@@ -98,7 +114,7 @@ pub async fn send(
     let mut request = Request::from_parts(parts, body);
     let invitation = invitation.map(Arc::new);
     if !is_http_10 {
-        let link = Arc::clone(link);
+        let link = Arc::clone(&connection.link);
         let invitation = invitation.clone();
         hyper::ext::on_informational(&mut request, move |interim| {
             match (interim.status(), &invitation) {
@@ -111,18 +127,7 @@ pub async fn send(
     }
     let now = ledger.leaves();
     let again = AtomicU8::new(ONCE);
-    let ledger: &Ledger = ledger;
-    let take_another = || {
-        again.store(WAITS, Ordering::Relaxed);
-        let turn = ledger.turn_again();
-        let again = &again;
-        Box::pin(async move {
-            let may = turn.await;
-            again.store(AGAIN, Ordering::Relaxed);
-            may
-        }) as Pin<Box<dyn Future<Output = bool> + Send + '_>>
-    };
-    let sent = egress.send_or_again(Errand::Page(permit), request, now, take_another);
+    let sent = deliver(connection, permit, request, now, ledger, &again);
     let mut sent = std::pin::pin!(sent);
     let intake = intake.as_deref();
     // What is sent a second time has the origin's time from then on.
@@ -141,7 +146,9 @@ pub async fn send(
         tokio::select! {
             biased;
             received = &mut sent => break match received {
-                Err(Failure::RequestBody) if is(Flow::Stalled) => return Err(Failure::RequestStalled),
+                Err(Unanswered::Failed(Failure::RequestBody)) if is(Flow::Stalled) => {
+                    return Err(Failure::RequestStalled.into());
+                }
                 received => received?,
             },
             () = timer.fire() => {}
@@ -155,7 +162,7 @@ pub async fn send(
         // A body under way, or waited for, keeps the origin's time from starting.
         let now = progress();
         if std::mem::replace(&mut seen, now) == now && !is(Flow::Awaited) && now.1 != WAITS {
-            return Err(Failure::ResponseTimeout);
+            return Err(Failure::ResponseTimeout.into());
         }
         timer.restart(origin);
     };
@@ -165,6 +172,46 @@ pub async fn send(
         invitation,
         timer,
     })
+}
+
+/// Sends a request until it is answered, denied or lost for good. `stage` tells whether it waits meanwhile.
+async fn deliver(
+    connection: &Connection,
+    mut permit: Permit,
+    mut request: Request<Outgoing>,
+    mut now: Moment,
+    ledger: &mut Ledger,
+    stage: &AtomicU8,
+) -> Result<egress::Received, Unanswered> {
+    let proxy = &connection.visitor.proxy;
+    let mut reuse = Reuse::Allowed;
+    for _ in 0..MOST_JUDGEMENTS {
+        let again = match proxy.egress.send(permit, request, now, reuse).await {
+            Ok(received) => return Ok(received),
+            Err(Unsent::Failed(failure)) => return Err(failure.into()),
+            Err(Unsent::Overtaken(again)) => {
+                stage.store(WAITS, Ordering::Relaxed);
+                again
+            }
+            Err(Unsent::Lost(again)) => {
+                stage.store(WAITS, Ordering::Relaxed);
+                ledger.was_sent = true;
+                reuse = Reuse::Forbidden;
+                if !ledger.turn_again().await {
+                    return Err(Failure::Terminated.into());
+                }
+                again
+            }
+        };
+        // Boxed: it is rare, and should not burden every request's future.
+        let cleared = Box::pin(connection.clear(Kind::Request, again.target, ledger));
+        permit = cleared.await.ok_or(Unanswered::Denied)?;
+        request = again.request;
+        stage.store(AGAIN, Ordering::Relaxed);
+        now = proxy.clock.now();
+    }
+    connection.give_up(ledger);
+    Err(Unanswered::Denied)
 }
 
 /// A timer that outlives what it was first set for: to set it anew costs less than another one.

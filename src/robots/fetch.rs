@@ -24,7 +24,7 @@ use super::access::{
 use super::snapshot::Snapshot;
 use crate::clock::Clock;
 use crate::config::RobotsConfig;
-use crate::egress::{Egress, Errand, Inbound, Outgoing, Received};
+use crate::egress::{Egress, Inbound, Outgoing, Received};
 use crate::pace::Pace;
 use crate::rep::{Origin, ParseOptions, Robots};
 use crate::store;
@@ -172,14 +172,14 @@ async fn request(
     headers.insert(USER_AGENT, user_agent.cloned().unwrap_or(FALLBACK_AGENT));
     headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.8"));
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED));
-    let errand = Errand::Robots(RobotsErrand {
+    let errand = RobotsErrand {
         origin,
         path,
         connect_timeout: config.connect_timeout,
         first_byte_timeout: config.first_byte_timeout,
-    });
+    };
     egress
-        .send(errand, request, clock.now())
+        .fetch(errand, request, clock.now())
         .await
         .map_err(|failure| failure.cause())
 }

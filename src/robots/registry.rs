@@ -41,6 +41,7 @@ use crate::clock::{Clock, Moment};
 use crate::config::{CacheConfig, ProfileName, RobotsConfig};
 use crate::egress::Egress;
 use crate::pace::{Fetches, Pace};
+use crate::policy::generation::{Changes, Group, Landings};
 use crate::policy::terms::{Terms, TermsDigest};
 use crate::rep::Origin;
 use crate::store::{self, StoreError};
@@ -62,6 +63,8 @@ pub struct View {
     pub now: Moment,
     /// Under which settings: the file was read by them, and the stance follows from them.
     pub by: Arc<InForce>,
+    /// The landings that the state takes into account.
+    pub landings: Landings,
 }
 
 /// Settings, and what records name them by. What is decided by a [`View`] is decided under its settings, whatever the
@@ -129,6 +132,8 @@ struct Shared {
     settings: ArcSwap<Settings>,
     fetch: Fetch,
     clock: Clock,
+    /// Told of each change of a state.
+    changes: Arc<Changes>,
     /// None where nothing outlives the process.
     memory: Option<Memory>,
     /// Only one task evicts at a time.
@@ -138,6 +143,8 @@ struct Shared {
 
 struct Entry {
     slot: Mutex<Slot>,
+    /// With which other origins' its landings are counted.
+    group: Group,
     used: AtomicU64,
     /// Requests that have asked for it.
     asked: AtomicU64,
@@ -181,6 +188,7 @@ impl Registry {
         pace: Pace,
         clock: Clock,
     ) -> Registry {
+        let changes = egress.changes();
         let fetch: Fetch = {
             let clock = clock.clone();
             let fetches = Arc::new(Fetches::new(&config, clock.clone()));
@@ -202,7 +210,7 @@ impl Registry {
                 })
             })
         };
-        Registry::fetching(config, clock, memory, fetch)
+        Registry::fetching(config, clock, memory, fetch, changes)
     }
 
     fn fetching(
@@ -210,6 +218,7 @@ impl Registry {
         clock: Clock,
         memory: Option<Memory>,
         fetch: Fetch,
+        changes: Arc<Changes>,
     ) -> Registry {
         Registry {
             shared: Arc::new(Shared {
@@ -219,6 +228,7 @@ impl Registry {
                 settings: ArcSwap::from_pointee(Settings::of(config)),
                 fetch,
                 clock,
+                changes,
                 memory,
                 evicting: Mutex::new(()),
                 counts: Counts::default(),
@@ -328,6 +338,7 @@ impl Registry {
             let before = std::mem::take(&mut slot.state);
             let recall = std::mem::replace(&mut slot.recall, Recall::Done);
             self.shared.weigh(&mut slot);
+            self.shared.changes.landed(entry.group);
             (before, recall)
         };
         let was_known = !matches!(*before, State::NeverFetched);
@@ -414,6 +425,7 @@ impl Shared {
                     bytes: ENTRY_BYTES,
                     known: Known::Nothing,
                 }),
+                group: self.changes.group(),
                 used: AtomicU64::new(self.clock.now().as_millis()),
                 asked: AtomicU64::new(0),
             })
@@ -434,6 +446,7 @@ impl Shared {
         let mut slot = entry.slot.lock();
         // Read under the lock: what has landed has landed before now.
         let now = self.clock.now();
+        let landings = self.changes.landings(entry.group);
         entry.used.store(now.as_millis(), Ordering::Relaxed);
         // Beside it, on the same cache line.
         entry.asked.fetch_add(1, Ordering::Relaxed);
@@ -463,6 +476,7 @@ impl Shared {
             stance,
             now,
             by,
+            landings,
         };
         (view, flight)
     }
@@ -479,6 +493,7 @@ impl Shared {
         let by = self.settings.load().under(profile);
         let mut slot = entry.slot.lock();
         let now = self.clock.now();
+        let landings = self.changes.landings(entry.group);
         let state = slot.settle(now, &by.config);
         self.weigh(&mut slot);
         drop(slot);
@@ -492,6 +507,7 @@ impl Shared {
             stance,
             now,
             by,
+            landings,
         }
     }
 
@@ -543,6 +559,8 @@ impl Shared {
                 .entries
                 .remove_if(&origin, |_, entry| Arc::strong_count(entry) == 1);
             if let Some((_, entry)) = gone {
+                // A permit that rests on it would not hear of a landing on the entry that follows it.
+                self.changes.landed(entry.group);
                 let slot = entry.slot.lock();
                 self.counts.went(slot.known);
                 self.bytes.fetch_sub(slot.bytes, Ordering::Relaxed);

@@ -7,6 +7,7 @@ use crawlgate::agent::{Agent, Source};
 use crawlgate::audit::{self, DecisionId, Record};
 use crawlgate::clock::Moment;
 use crawlgate::config::Mode;
+use crawlgate::policy::generation::Generation;
 use crawlgate::policy::overrides::{Override, Overrides};
 use crawlgate::policy::terms::Terms;
 use crawlgate::policy::{self, Decision, Ruling, Settings, Target};
@@ -71,6 +72,7 @@ impl Case {
     pub fn decide(&self) -> Decision {
         let settings = Settings {
             mode: self.mode,
+            generation: Generation::default(),
             path_guard: self.terms.path_guard,
             terms: self.terms.digest(),
         };

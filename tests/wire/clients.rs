@@ -358,6 +358,28 @@ fn a_crawler_that_is_judged_as_another_is_recorded_or_denied() {
 }
 
 #[test]
+fn what_the_origin_does_not_see_identifies_no_crawler() {
+    let gate = Gate::with(|setup| {
+        setup.set("agent", "product_tokens", "[\"TestBot\"]");
+        setup.set("agent", "mismatch", "\"deny\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    let url = origin.url("/open");
+    let nominated = gate.request("GET", &url, "Connection: keep-alive, User-agent\r\n");
+    let record = gate.refused(&nominated, 403, "agent_mismatch");
+    assert_eq!(record["user_agent"], Value::Null, "{record}");
+    let twice = gate.request("GET", &url, "User-Agent: OtherBot/1.0\r\n");
+    gate.refused(&twice, 400, "bad_request");
+    let inside = Origin::https().robots(RULES);
+    let twice = gate.request("GET", &inside.url("/open"), "User-Agent: OtherBot/1.0\r\n");
+    gate.refused(&twice, 400, "bad_request");
+    assert_eq!(origin.seen().len() + inside.seen().len(), 0);
+    gate.get(&url).is_origins(200, "page /open");
+    let seen = origin.last("/open").head;
+    assert_eq!(seen.field("user-agent").as_deref(), Some("TestBot/1.0"));
+}
+
+#[test]
 fn whoever_names_no_product_token_may_be_required_to() {
     let gate = Gate::with(|setup| {
         setup.set("agent", "require_identity", "true");

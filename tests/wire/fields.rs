@@ -383,3 +383,29 @@ fn an_http_1_0_origin_is_an_origin() {
     );
     assert_eq!(answer.field("x-old").as_deref(), Some("1"));
 }
+
+#[test]
+fn answers_that_clients_take_are_passed_on_though_they_are_odd() {
+    let gate = Gate::start();
+    let many: String = (0..400).map(|n| format!("X-{n}: {n}\r\n")).collect();
+    for (case, fields, kept) in [
+        (
+            "a name with a space",
+            "Bad Name: x\r\nX-Good: y\r\n".to_owned(),
+            "x-good",
+        ),
+        (
+            "a name with a letter beyond ASCII",
+            "X-\u{e9}: x\r\nX-Good: y\r\n".to_owned(),
+            "x-good",
+        ),
+        ("more than a hundred", many, "x-399"),
+    ] {
+        let origin = Origin::http().on("/odd", [Reply::with(200, &fields, "odd")]);
+        let url = origin.url("/odd");
+        let answer = gate.get(&url);
+        answer.is_origins(200, "odd");
+        assert!(answer.field(kept).is_some(), "{case}: {answer:?}");
+        assert_eq!(gate.record_of(&url)["status"], 200, "{case}");
+    }
+}

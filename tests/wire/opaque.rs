@@ -133,6 +133,82 @@ fn an_open_tunnel_ends_when_it_would_be_denied() {
     drop(wire);
 }
 
+#[test]
+fn an_opaque_tunnel_carries_tls_for_its_host_and_nothing_else() {
+    let gate = Gate::with(|setup| {
+        setup.set("tls", "tunnel", "[\"bank.test\", \"127.0.0.1\"]");
+        setup.set("limits", "header_timeout", "\"1s\"");
+    });
+    let plain = b"GET /inside HTTP/1.1\r\nHost: bank.test\r\n\r\n";
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("another host", "bank.test", Some("other.test"), "misdirected", "tls_protocol_error"),
+        ("no server name", "bank.test", Some("127.0.0.1"), "misdirected", "tls_protocol_error"),
+        ("a host where an address is", "127.0.0.1", Some("other.test"), "misdirected", "tls_protocol_error"),
+        ("plain HTTP", "bank.test", None, "opaque_tunnel", "tls_protocol_error"),
+    ];
+    for (case, host, name, reason, error) in cases {
+        let origin = Origin::https();
+        let authority = format!("{host}:{}", origin.port());
+        let mut wire = gate.connect();
+        assert_eq!(wire.tunnel(&authority).status, 200, "{case}");
+        match name {
+            Some(name) => assert!(wire.tls_as(name).is_err(), "{case}"),
+            None => assert!(wire.send(plain).is_closed(), "{case}"),
+        }
+        let port = origin.port();
+        let record = gate.record(case, |record| {
+            record["via"] == "tunnel" && record["port"] == port
+        });
+        assert_eq!(
+            (&record["verdict"], &record["reason"], &record["error"]),
+            (&json!("deny"), &json!(reason), &json!(error)),
+            "{case}: {record}"
+        );
+        assert_eq!(record["opaque"], true, "{case}: {record}");
+        assert_eq!(origin.seen_but_robots(), [""; 0], "{case}");
+        let of_it = gate.records();
+        let of_it = of_it.iter().filter(|record| record["port"] == port).count();
+        assert_eq!(of_it, 1, "{case}");
+    }
+    // An address has no name to be called by (RFC 6066 3).
+    let origin = Origin::https();
+    let authority = format!("127.0.0.1:{}", origin.port());
+    let mut wire = gate.connect();
+    assert_eq!(wire.tunnel(&authority).status, 200);
+    let mut wire = wire.tls_as("127.0.0.1").unwrap();
+    wire.get_inside(&authority, "/inside")
+        .is_origins(200, "page /inside");
+    // Silence ends, and so does half a hello.
+    for sent in [&b""[..], b"\x16\x03\x01\x02\x00\x01"] {
+        let origin = Origin::https();
+        let mut wire = gate.connect();
+        let authority = format!("bank.test:{}", origin.port());
+        assert_eq!(wire.tunnel(&authority).status, 200);
+        assert!(wire.send(sent).is_closed());
+        let port = origin.port();
+        let record = gate.record("the silence", |record| record["port"] == port);
+        assert_eq!(record["error"], "connection_read_timeout", "{record}");
+    }
+}
+
+#[test]
+fn report_mode_lets_pass_what_is_no_tls_and_says_so() {
+    let gate = Gate::with(|setup| {
+        setup.set("tls", "tunnel", "[\"bank.test\"]");
+        setup.set("policy", "mode", "\"report\"");
+    });
+    let origin = Origin::http();
+    let authority = format!("bank.test:{}", origin.port());
+    let mut wire = gate.connect();
+    assert_eq!(wire.tunnel(&authority).status, 200);
+    wire.get_inside(&authority, "/inside")
+        .is_origins(200, "page /inside");
+    drop(wire);
+    let record = gate.record("the tunnel", |record| record["reason"] == "opaque_tunnel");
+    assert_eq!(record["mode"], "report", "{record}");
+}
+
 pub(crate) const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n";
 
 /// A request to switch to the WebSocket protocol.

@@ -1,8 +1,10 @@
 //! CONNECT: intercepted, opaque, plain inside, and everything that does not agree with itself.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
-use crate::support::{Certificate, Gate, Origin, RULES, Reply, origin_ca_pem};
+use crate::support::{Certificate, Gate, Origin, RULES, Reply, client_config, origin_ca_pem};
 
 #[test]
 fn the_certificate_is_for_the_host_that_was_asked_and_chains_to_our_ca() {
@@ -68,6 +70,25 @@ fn a_crawler_that_does_not_trust_our_ca_is_told_of_on_stderr() {
         0,
         "nothing is sent for a crawler that has asked for nothing yet"
     );
+}
+
+#[test]
+fn a_crawler_that_offers_http_2_only_is_told_of_once() {
+    let (gate, origin) = (Gate::start(), Origin::https());
+    for offered in [&["h2"][..], &["h2"], &["h2", "http/1.1"]] {
+        let mut config = Arc::unwrap_or_clone(client_config(&gate.ca_pem()));
+        config.alpn_protocols = offered
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect();
+        let mut wire = gate.connect();
+        assert_eq!(wire.tunnel(&origin.authority()).status, 200);
+        let shaken = wire.handshake("site.test", Arc::new(config));
+        assert_eq!(shaken.is_ok(), offered.len() == 2, "{offered:?}");
+    }
+    gate.wait_said("offers HTTP/2 only");
+    assert_eq!(gate.said().matches("offers HTTP/2 only").count(), 1);
+    assert_eq!(origin.connections(), 0);
 }
 
 #[test]

@@ -172,21 +172,45 @@ fn connect_reaches_the_ports_that_are_named() {
     let gate = Gate::with(|setup| {
         let ports = format!("[443, {}]", origin.port());
         setup.set("egress", "connect_ports", &ports);
+        setup.set("tls", "tunnel", "[\"bank.test\"]");
     });
-    for authority in [
-        "site.test:25",
-        "site.test:22",
-        "127.0.0.1:6379",
-        "[::1]:8080",
-    ] {
-        let mut wire = gate.connect();
-        let answer = wire.tunnel(authority);
-        gate.refused(&answer, 403, "address_prohibited");
+    let refused = |answer: &Response| {
+        gate.refused(answer, 403, "address_prohibited");
         let detail = answer.problem()["detail"].to_string();
         assert!(detail.contains("[egress] connect_ports"), "{detail}");
-        assert!(wire.is_closed(), "{authority}: what follows is no request");
+    };
+    for (authority, host) in [
+        ("site.test:25", "site.test"),
+        ("192.0.2.1:6379", "192.0.2.1"),
+        ("[2001:db8::1]:8080", "[2001:db8::1]"),
+    ] {
+        // Inside, where a client shows it: over TLS and without.
+        let mut wire = gate.intercept(authority, host);
+        refused(&wire.get_inside(authority, "/"));
+        let mut wire = gate.connect();
+        assert_eq!(wire.tunnel(authority).status, 200);
+        refused(&wire.get_inside(authority, "/"));
+        let mut wire = gate.connect();
+        assert_eq!(wire.tunnel(authority).status, 200);
+        assert!(wire.send(b"\x00\x01\x02").is_closed(), "{authority}");
+        let record = gate.record(authority, |record| {
+            record["via"] == "tunnel" && record["host"] == host
+        });
+        assert_eq!(record["reason"], "address_prohibited", "{record}");
     }
+    assert_eq!(gate.wait_records(9).len(), 9, "one for each request");
+    // A host that is not looked into has no inside.
+    let mut wire = gate.connect();
+    let answer = wire.tunnel("bank.test:25");
+    refused(&answer);
+    assert!(wire.is_closed(), "what follows is no request");
     assert_eq!(gate.get(&origin.url("/open")).text(), "page /open");
+    // An address that is allowed is allowed at every port, as it is for http.
+    let url = origin.url_as("127.0.0.1", "/open");
+    let other = Origin::https().robots(RULES);
+    assert_eq!(gate.get(&url).text(), "page /open");
+    let url = other.url_as("127.0.0.1", "/open");
+    assert_eq!(gate.get(&url).text(), "page /open");
 }
 
 #[test]

@@ -136,6 +136,7 @@ impl Flight {
         let before = State::clone(&slot.settle(now, &config));
         let state = before.after(result, now, &config.timing, luck(&self.origin, now));
         slot.state = Arc::new(state);
+        self.shared.changes.landed(self.entry.group);
         self.shared.weigh(&mut slot);
         if let (Some(memory), Some(fetch)) = (&self.shared.memory, fetch) {
             // Under the lock: nobody decides by this state before the log has it, and records come after it.

@@ -75,7 +75,7 @@ impl Laboratory {
         let mut config = config();
         change(&mut config);
         Laboratory {
-            registry: Registry::fetching(config, clock.clone(), memory, fetch),
+            registry: Registry::fetching(config, clock.clone(), memory, fetch, Arc::default()),
             clock,
             fetches,
             ends,

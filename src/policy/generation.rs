@@ -1,0 +1,128 @@
+//! Tells whether a permit still follows from what is in force.
+//!
+//! Settings, overrides and clients change while requests wait: for a robots.txt, for their turn, for a connection. A
+//! robots.txt may land in the meantime, too. [`Changes`] counts both kinds of change, a decision carries the
+//! [`Generation`] that it was made under, and a permit of an older generation sends nothing.
+//!
+//! One counter stands for all settings; robots.txt files are counted in groups of origins. A landing of another origin in
+//! the same group has a request judged once more without need, which costs microseconds.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Counters of landings. More of them mean fewer judgements without need.
+const GROUPS: usize = 256;
+
+/// Counts what has changed that decisions depend on.
+#[derive(Debug)]
+pub struct Changes {
+    settings: AtomicU64,
+    robots: Box<[AtomicU64]>,
+    next_group: AtomicUsize,
+}
+
+/// A group of origins with one counter of landings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Group(usize);
+
+/// The landings of a group of origins so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Landings {
+    group: Group,
+    count: u64,
+}
+
+/// The changes up to which a decision takes everything into account. The default one is never current: what is only
+/// judged, and never sent, needs none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Generation {
+    settings: u64,
+    robots: Option<Landings>,
+}
+
+impl Default for Changes {
+    fn default() -> Changes {
+        Changes {
+            // Not zero, which the generation that is never current has.
+            settings: AtomicU64::new(1),
+            robots: (0..GROUPS).map(|_| AtomicU64::new(0)).collect(),
+            next_group: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Changes {
+    /// Returns the generation of a decision that rests on settings alone. To be read before the settings are.
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        Generation {
+            settings: self.settings.load(Ordering::Acquire),
+            robots: None,
+        }
+    }
+
+    /// Counts a change of settings, overrides or clients, once it is in force.
+    pub fn settings_changed(&self) {
+        self.settings.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Assigns an origin to a group.
+    pub fn group(&self) -> Group {
+        Group(self.next_group.fetch_add(1, Ordering::Relaxed) % GROUPS)
+    }
+
+    /// Returns the landings of a group. To be read before the state of its origin is, or under the same lock.
+    #[must_use]
+    pub fn landings(&self, group: Group) -> Landings {
+        let count = self.robots.get(group.0);
+        let count = count.map_or(0, |count| count.load(Ordering::Acquire));
+        Landings { group, count }
+    }
+
+    /// Counts a landing, once the state of its origin is another one.
+    pub fn landed(&self, group: Group) {
+        if let Some(count) = self.robots.get(group.0) {
+            count.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Tells whether nothing has changed since `generation`.
+    #[must_use]
+    pub fn is_current(&self, generation: Generation) -> bool {
+        let Generation { settings, robots } = generation;
+        settings == self.settings.load(Ordering::Acquire)
+            && robots.is_none_or(|landings| self.landings(landings.group) == landings)
+    }
+}
+
+impl Generation {
+    /// Returns the generation of a decision that rests on a robots.txt, too.
+    #[must_use]
+    pub fn with(self, landings: Landings) -> Generation {
+        Generation {
+            robots: Some(landings),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_is_current_until_what_it_rests_on_changes() {
+        let changes = Changes::default();
+        let (one, other) = (changes.group(), changes.group());
+        let by_settings = changes.generation();
+        let by_robots = by_settings.with(changes.landings(one));
+        assert!(changes.is_current(by_settings) && changes.is_current(by_robots));
+        changes.landed(other);
+        assert!(changes.is_current(by_robots), "another group's landing");
+        changes.landed(one);
+        assert!(changes.is_current(by_settings) && !changes.is_current(by_robots));
+        changes.settings_changed();
+        assert!(!changes.is_current(by_settings));
+        assert!(changes.is_current(changes.generation()));
+        assert!(!changes.is_current(Generation::default()), "never");
+    }
+}

@@ -1,0 +1,240 @@
+//! Reads the ClientHello of a tunnel that is not looked into, and answers nothing.
+//!
+//! rustls parses it, as it does for an interception: over several records and segments, and with its own bounds. The octets
+//! are kept and replayed to the origin.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use rustls::server::Acceptor;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+
+/// Octets that a ClientHello may take with its records. Those of browsers take two thousand.
+const MOST: usize = 65_536;
+
+/// Octets read at once.
+const CHUNK: usize = 4096;
+
+/// The content type of a TLS record that carries a handshake message.
+pub const TLS_HANDSHAKE: u8 = 0x16;
+
+/// What comes first in a tunnel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hello {
+    /// A TLS session begins, for this server name.
+    Tls(Option<Box<str>>),
+    /// It is no ClientHello that could be read.
+    Unreadable,
+    /// The client closed without one.
+    Closed,
+}
+
+/// Reads until it is known what comes first; `octets` takes all that was read.
+///
+/// # Errors
+/// When the connection breaks.
+pub async fn read(io: &mut (impl AsyncRead + Unpin), octets: &mut BytesMut) -> io::Result<Hello> {
+    let mut acceptor = Acceptor::default();
+    loop {
+        let before = octets.len();
+        octets.reserve(CHUNK);
+        if io.read_buf(octets).await? == 0 {
+            return Ok(Hello::Closed);
+        }
+        if octets.first() != Some(&TLS_HANDSHAKE) || octets.len() > MOST {
+            return Ok(Hello::Unreadable);
+        }
+        let mut fresh = octets.get(before..).unwrap_or_default();
+        while !fresh.is_empty() {
+            if !matches!(acceptor.read_tls(&mut fresh), Ok(1..)) {
+                return Ok(Hello::Unreadable);
+            }
+            match acceptor.accept() {
+                Ok(None) => {}
+                Ok(Some(accepted)) => {
+                    let name = accepted.client_hello().server_name().map(Box::from);
+                    return Ok(Hello::Tls(name));
+                }
+                Err(_) => return Ok(Hello::Unreadable),
+            }
+        }
+    }
+}
+
+/// A stream whose first octets were read already.
+pub struct Replayed<S> {
+    first: Bytes,
+    inner: S,
+}
+
+impl<S> Replayed<S> {
+    /// The stream with these octets before what comes on it.
+    pub fn new(first: Bytes, inner: S) -> Replayed<S> {
+        Replayed { first, inner }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Replayed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.first.is_empty() {
+            return Pin::new(&mut self.inner).poll_read(cx, buf);
+        }
+        let count = self.first.len().min(buf.remaining());
+        buf.put_slice(self.first.get(..count).unwrap_or_default());
+        self.first.advance(count);
+        if self.first.is_empty() {
+            self.first = Bytes::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Replayed<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Arc;
+
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+    use super::*;
+
+    /// Octets as they come, segment by segment.
+    struct Segments(VecDeque<Vec<u8>>);
+
+    impl AsyncRead for Segments {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let mut segment = self.0.pop_front().unwrap_or_default();
+            let rest = segment.split_off(segment.len().min(buf.remaining()));
+            buf.put_slice(&segment);
+            if !rest.is_empty() {
+                self.0.push_front(rest);
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// A ClientHello in one record, as rustls sends it.
+    fn hello(name: &str) -> Vec<u8> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let name = ServerName::try_from(name.to_owned()).expect("a name");
+        let mut client = ClientConnection::new(Arc::new(config), name).expect("a client");
+        let mut octets = Vec::new();
+        client.write_tls(&mut octets).expect("written");
+        octets
+    }
+
+    /// The same handshake message in records of `size` octets.
+    fn in_records(octets: &[u8], size: usize) -> Vec<u8> {
+        let message = &octets[5..];
+        let record = |part: &[u8]| {
+            let length = u16::try_from(part.len()).expect("small").to_be_bytes();
+            [&octets[..3], &length, part].concat()
+        };
+        message.chunks(size).flat_map(record).collect()
+    }
+
+    async fn read_in(octets: &[u8], segment: usize) -> (Hello, Vec<u8>) {
+        let segments = octets.chunks(segment).map(<[u8]>::to_vec);
+        let mut read_so_far = BytesMut::new();
+        let hello = read(&mut Segments(segments.collect()), &mut read_so_far).await;
+        (hello.expect("readable"), read_so_far.to_vec())
+    }
+
+    #[tokio::test]
+    async fn the_server_name_is_found_however_the_octets_come() {
+        let whole = hello("site.example");
+        let named = Hello::Tls(Some("site.example".into()));
+        for (octets, segment) in [
+            (whole.clone(), usize::MAX),
+            (whole.clone(), 1),
+            (in_records(&whole, 1), usize::MAX),
+            (in_records(&whole, 7), 3),
+            (in_records(&whole, 100), 11),
+        ] {
+            let (found, kept) = read_in(&octets, segment).await;
+            assert_eq!(found, named, "in segments of {segment}");
+            assert_eq!(kept, octets, "all is there to be replayed");
+        }
+        let by_address = hello("192.0.2.1");
+        assert_eq!(read_in(&by_address, 64).await.0, Hello::Tls(None));
+    }
+
+    #[tokio::test]
+    async fn what_is_no_hello_is_told_apart() {
+        let whole = hello("site.example");
+        let mut broken = whole.clone();
+        broken[5] = 2;
+        let endless = [0x16, 3, 1, 0, 1, 1].repeat(MOST);
+        for (octets, want) in [
+            (b"GET / HTTP/1.1\r\n".to_vec(), Hello::Unreadable),
+            (b"SSH-2.0-x\r\n".to_vec(), Hello::Unreadable),
+            (broken, Hello::Unreadable),
+            (endless, Hello::Unreadable),
+            (vec![0x16, 3, 1, 255, 255, 1], Hello::Unreadable),
+            (whole[..20].to_vec(), Hello::Closed),
+            (Vec::new(), Hello::Closed),
+        ] {
+            let mut io = io::Cursor::new(octets.clone());
+            let found = read(&mut io, &mut BytesMut::new()).await.expect("readable");
+            let shown = &octets[..octets.len().min(20)];
+            assert_eq!(found, want, "{shown:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_read_comes_first_again() {
+        let inner = io::Cursor::new(b" world".to_vec());
+        let mut io = Replayed::new(Bytes::from_static(b"hello"), inner);
+        let mut start = [0; 3];
+        io.read_exact(&mut start).await.expect("readable");
+        let mut all = start.to_vec();
+        io.read_to_end(&mut all).await.expect("readable");
+        assert_eq!(all, b"hello world");
+    }
+}

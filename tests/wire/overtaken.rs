@@ -1,0 +1,258 @@
+//! What changes while a request waits: it is judged again, before it goes out and before it goes out a second time.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use crate::overrides::proven;
+use crate::support::{Gate, Latch, Origin, RULES, Reply, Setup, Wire};
+
+const RELOADED: &str = "the configuration was read again";
+
+/// Rules that a file can be taken for when it comes after all.
+const OTHERS: &str = "User-agent: *\nDisallow: /private\n\nUser-agent: OtherBot\nDisallow: /\n";
+
+/// Sends a request for `url` and leaves its answer on the wire.
+fn ask(gate: &Gate, url: &str) -> Wire {
+    let mut wire = gate.connect();
+    wire.send(format!(
+        "GET {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n"
+    ));
+    wire
+}
+
+fn assert_by_hand(setup: &mut Setup, origin: &str, action: &str) {
+    let (origin, action) = (format!("{origin:?}"), format!("{action:?}"));
+    setup
+        .set("[override]", "origin", &origin)
+        .set("[override]", "action", &action)
+        .set("[override]", "by", "\"Ada Example\"")
+        .set("[override]", "reason", "\"a letter\"");
+}
+
+/// A change of the configuration, for this origin.
+type Change = fn(&mut Setup, &str);
+
+/// What forbids a page that was allowed before, and the answer then.
+const FORBIDS: [(&str, Change, u16, &str); 4] = [
+    (
+        "a deny by hand",
+        |setup, origin| assert_by_hand(setup, origin, "deny"),
+        403,
+        "operator_deny",
+    ),
+    (
+        "another identity",
+        |setup, _| {
+            setup.set("agent", "product_tokens", "[\"OtherBot\"]");
+        },
+        403,
+        "robots_disallow",
+    ),
+    (
+        "a wall",
+        |setup, _| {
+            setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
+        },
+        403,
+        "address_prohibited",
+    ),
+    (
+        "its client is removed",
+        |setup, _| {
+            setup.tables("[[client]]\nname = 'far'\nnetworks = '10.0.0.0/8'\n");
+        },
+        403,
+        "unknown_client",
+    ),
+];
+
+const NEAR: &str = "[[client]]\nname = 'near'\nnetworks = '127.0.0.0/8'\n";
+
+#[test]
+fn what_is_forbidden_while_robots_txt_is_fetched_does_not_go_out() {
+    for (case, change, status, reason) in FORBIDS {
+        let mut gate = Gate::with(|setup| {
+            setup.tables(NEAR);
+        });
+        let latch = Latch::new();
+        let origin = Origin::http().on(
+            "/robots.txt",
+            [Reply::silent().wait(&latch).send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{OTHERS}",
+                OTHERS.len()
+            ))],
+        );
+        let mut wire = ask(&gate, &origin.url("/open"));
+        latch.arrivals(1);
+        gate.reload(|setup| change(setup, &origin.url("")), RELOADED);
+        latch.open();
+        let answer = wire.response("GET");
+        assert_eq!(answer.status, status, "{case}: {answer:?}");
+        gate.refused(&answer, status, reason);
+        assert_eq!(origin.seen_but_robots(), [""; 0], "{case}");
+        assert_eq!(gate.records().len(), 1, "{case}");
+    }
+}
+
+#[test]
+fn what_is_allowed_by_hand_while_robots_txt_is_fetched_goes_out() {
+    let mut gate = Gate::start();
+    let latch = Latch::new();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", RULES.len());
+    let origin = Origin::http().on(
+        "/robots.txt",
+        [Reply::silent().wait(&latch).send(head).send(RULES)],
+    );
+    let url = origin.url("/private/x");
+    let mut wire = ask(&gate, &url);
+    latch.arrivals(1);
+    gate.reload(
+        |setup| assert_by_hand(setup, &origin.url(""), "allow"),
+        RELOADED,
+    );
+    latch.open();
+    wire.response("GET").is_origins(200, "page /private/x");
+    let record = gate.record_of(&url);
+    assert_eq!(record["reason"], "operator_allow", "{record}");
+    proven(&gate);
+}
+
+#[test]
+fn what_is_forbidden_while_it_waits_for_its_turn_does_not_go_out() {
+    for by_client in [false, true] {
+        for (case, change, status, reason) in FORBIDS {
+            let mut gate = Gate::with(|setup| match by_client {
+                true => {
+                    setup.tables(&format!("{NEAR}requests_per_second = 0.3\nburst = 1\n"));
+                }
+                false => {
+                    setup.tables(NEAR).set("pace", "requests_per_second", "0.3");
+                    setup.set("pace", "burst", "2");
+                }
+            });
+            let origin = Origin::http().robots(OTHERS);
+            gate.get(&origin.url("/1")).is_origins(200, "page /1");
+            let mut wire = ask(&gate, &origin.url("/2"));
+            gate.reload(|setup| change(setup, &origin.url("")), RELOADED);
+            let answer = wire.response("GET");
+            assert_eq!(answer.status, status, "{case}, {by_client}: {answer:?}");
+            gate.refused(&answer, status, reason);
+            assert_eq!(origin.seen_but_robots(), ["GET /1"], "{case}, {by_client}");
+        }
+    }
+}
+
+/// Runs a command, which takes longer than the time after which a connection is doubtful.
+fn rest(gate: &Gate) {
+    let (code, ..) = gate.beside("origins", &["list"]);
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn what_is_forbidden_after_its_connection_was_lost_is_not_sent_again() {
+    for (case, change, status, reason) in FORBIDS {
+        let mut gate = Gate::with(|setup| {
+            setup.tables(NEAR);
+        });
+        let latch = Latch::new();
+        let lost = Reply::silent().wait(&latch).cut();
+        let origin = Origin::http()
+            .robots(OTHERS)
+            .on("/2", [lost, Reply::ok("page /2")]);
+        gate.get(&origin.url("/1")).is_origins(200, "page /1");
+        rest(&gate);
+        let mut wire = ask(&gate, &origin.url("/2"));
+        latch.arrivals(1);
+        gate.reload(|setup| change(setup, &origin.url("")), RELOADED);
+        latch.open();
+        let answer = wire.response("GET");
+        assert_eq!(answer.status, status, "{case}: {answer:?}");
+        gate.refused(&answer, status, reason);
+        assert_eq!(origin.seen_but_robots(), ["GET /1", "GET /2"], "{case}");
+    }
+}
+
+#[test]
+fn a_robots_txt_that_lands_before_a_request_is_sent_again_counts() {
+    let gate = Gate::start();
+    let latch = Latch::new();
+    let lost = Reply::silent().wait(&latch).cut();
+    let origin = Origin::http()
+        .robots(RULES)
+        .on("/2", [lost, Reply::ok("page /2")]);
+    gate.get(&origin.url("/1")).is_origins(200, "page /1");
+    rest(&gate);
+    let mut wire = ask(&gate, &origin.url("/2"));
+    latch.arrivals(1);
+    origin.script("/robots.txt", [Reply::ok("User-agent: *\nDisallow: /\n")]);
+    let (code, said, error) = gate.beside("origins", &["refresh", &origin.url("")]);
+    assert_eq!(code, Some(0), "{said}{error}");
+    latch.open();
+    gate.denied(&wire.response("GET"));
+    assert_eq!(origin.seen_but_robots(), ["GET /1", "GET /2"]);
+}
+
+/// Passes connections on to `port`, each once the latch is open.
+fn relay(port: u16, latch: &Latch) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap().port();
+    let latch = latch.clone();
+    thread::spawn(move || {
+        for here in listener.incoming().flatten() {
+            let latch = latch.clone();
+            thread::spawn(move || {
+                latch.pass();
+                let there = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                let (mut from, mut to) = (here.try_clone().unwrap(), there.try_clone().unwrap());
+                thread::spawn(move || copy(&mut from, &mut to));
+                copy(&mut { there }, &mut { here });
+            });
+        }
+    });
+    own
+}
+
+fn copy(from: &mut TcpStream, to: &mut TcpStream) {
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if to.write_all(&buffer[..count]).is_err() {
+            return;
+        }
+    }
+    drop(to.shutdown(std::net::Shutdown::Write));
+}
+
+#[test]
+fn what_is_forbidden_while_its_origin_is_dialled_does_not_go_out() {
+    let latch = Latch::new();
+    let origin = Origin::https();
+    let port = relay(origin.port(), &latch);
+    let authority = format!("bank.test:{port}");
+    let named = format!("https://{authority}");
+    // Nothing is asked of robots.txt, which would have to be fetched on the same way.
+    let mut gate = Gate::with(|setup| assert_by_hand(setup, &named, "allow"));
+    let mut wire = gate.intercept(&authority, "bank.test");
+    wire.send(format!("GET /x HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
+    latch.arrivals(1);
+    gate.reload(|setup| assert_by_hand(setup, &named, "deny"), RELOADED);
+    latch.open();
+    gate.refused(&wire.response("GET"), 403, "operator_deny");
+    assert_eq!(origin.seen().len(), 0);
+}
+
+#[test]
+fn robots_txt_is_not_fetched_for_what_a_quota_refuses() {
+    let gate = Gate::with(|setup| {
+        setup.tables(&format!("{NEAR}quota = {{ requests = 1, per = '1d' }}\n"));
+    });
+    let known = Origin::with_rules(RULES);
+    let other = Origin::with_rules(RULES);
+    gate.get(&known.url("/1")).is_origins(200, "page /1");
+    gate.refused(&gate.get(&other.url("/open")), 429, "quota_spent");
+    assert_eq!(other.seen().len(), 0, "not even robots.txt");
+    // What is known still comes first.
+    gate.denied(&gate.get(&known.url("/private/x")));
+    gate.refused(&gate.get(&known.url("/2")), 429, "quota_spent");
+    assert_eq!(known.seen_but_robots(), ["GET /1"]);
+}

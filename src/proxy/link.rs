@@ -76,6 +76,11 @@ impl Link {
         }
     }
 
+    /// A request is whole, and its exchange is about to begin.
+    pub fn expect(&self) {
+        self.enter(Stage::Waiting);
+    }
+
     /// An exchange begins.
     pub fn begin(&self) {
         self.enter(Stage::Waiting);

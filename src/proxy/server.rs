@@ -351,6 +351,8 @@ impl Service<Request<Incoming>> for Exchanges {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let connection = Arc::clone(&self.0);
+        // hyper reads on before it polls the exchange for the first time.
+        connection.link.expect();
         Box::pin(async move {
             let is_connect = *request.method() == Method::CONNECT;
             let response = connection.exchange(request).await;

@@ -38,8 +38,11 @@ fn failures_of_an_origin_are_ours_to_name() {
             "http_protocol_error",
         ),
         (
-            "a bad field",
-            Reply::raw("HTTP/1.1 200 OK\r\nBad Field: x\r\n\r\n").close(),
+            "more fields than are read",
+            Reply::raw("HTTP/1.1 200 OK\r\n")
+                .repeat("X: y\r\n", 600)
+                .send("\r\n")
+                .close(),
             502,
             "http_protocol_error",
         ),

@@ -34,7 +34,7 @@ use crawlgate::client::Client;
 use crawlgate::clock::Clock;
 use crawlgate::config::Config;
 use crawlgate::egress::Egress;
-use crawlgate::gate::{Asker, Cleared, Gate, Kind, Meantime};
+use crawlgate::gate::{Asker, Cleared, Gate, Had, Kind, Meantime};
 use crawlgate::policy::{Decision, Reason, Ruling, Target};
 use crawlgate::rep::{ComparisonPath, Origin, ParseOptions, ProductToken, Robots, Rules};
 use divan::{Bencher, black_box};
@@ -148,9 +148,14 @@ impl Known {
             decision: &mut decision,
             pace: &mut pace,
         };
-        let first = known
-            .gate
-            .clear(Kind::Request, target, &asker, asked, meantime);
+        let first = known.gate.clear(
+            Kind::Request,
+            target,
+            &asker,
+            asked,
+            Had::default(),
+            meantime,
+        );
         let cleared = known.runtime.block_on(first);
         assert!(matches!(cleared.ruling, Ruling::Clear(..)));
         known
@@ -165,6 +170,7 @@ impl Known {
 
     fn asker<'a>(&'a self, agent: &'a Agent) -> Asker<'a> {
         Asker {
+            generation: self.gate.generation(),
             address: Ipv4Addr::LOCALHOST.into(),
             client: &self.client,
             agent,
@@ -181,9 +187,14 @@ impl Known {
             decision: &mut decision,
             pace: &mut pace,
         };
-        let clear = self
-            .gate
-            .clear(Kind::Request, target, &asker, asked, meantime);
+        let clear = self.gate.clear(
+            Kind::Request,
+            target,
+            &asker,
+            asked,
+            Had::default(),
+            meantime,
+        );
         let question = pin!(clear);
         match question.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(cleared) => cleared,

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 
-use crate::support::{Gate, Origin, PATIENCE, Response, Setup, Wire, client_config, program};
+use crate::support::{Gate, Origin, PATIENCE, Response, Setup, client_config, program};
 
 /// Restarts under load.
 const RESTARTS: usize = 8;

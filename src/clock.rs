@@ -4,6 +4,13 @@
 //! survive a restart. So the time that rules decide by is a [`Moment`], a point of wall-clock time that can be written
 //! down and compared, and everything that needs one is given it. This file alone reads the real clock (clippy refuses
 //! it elsewhere); a program owns one [`Clock`], a test owns one that it moves itself.
+//!
+//! A wall clock can be set. Where a wrong length of time would open what should be closed, time is measured by an
+//! [`Uptime`], which is never set; [`watch`] tells the operator when the wall clock was.
+
+mod watch;
+
+pub use self::watch::watch;
 
 use std::{
     ops::{Add, Sub},
@@ -92,6 +99,25 @@ impl Tick {
     }
 }
 
+/// A reading of the clock that is never set: the time since the machine has started, sleep included, in nanoseconds. It
+/// means nothing after a restart and is never written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Uptime(u64);
+
+impl Uptime {
+    /// Returns the time from `earlier` to `self`.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Microseconds since the machine has started.
+    #[must_use]
+    pub const fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+}
+
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -100,6 +126,13 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Counts the time that a machine sleeps, which the monotonic clock leaves out.
+#[cfg(target_os = "linux")]
+const UPTIME: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+
+#[cfg(not(target_os = "linux"))]
+const UPTIME: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+
 /// Where the time comes from: the system, or a test's hand. Clones tell the same time.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
@@ -107,7 +140,14 @@ pub struct Clock(Source);
 #[derive(Clone, Debug)]
 enum Source {
     System,
-    Manual(Arc<AtomicU64>),
+    Manual(Arc<Hands>),
+}
+
+/// What a manual clock shows, in milliseconds.
+#[derive(Debug)]
+struct Hands {
+    wall: AtomicU64,
+    uptime: AtomicU64,
 }
 
 impl Clock {
@@ -120,7 +160,10 @@ impl Clock {
     /// A clock that stands at `start` until [`advance`](Self::advance) or [`set`](Self::set) moves it.
     #[must_use]
     pub fn manual(start: Moment) -> Self {
-        Self(Source::Manual(Arc::new(AtomicU64::new(start.0))))
+        Self(Source::Manual(Arc::new(Hands {
+            wall: AtomicU64::new(start.0),
+            uptime: AtomicU64::new(0),
+        })))
     }
 
     /// The present moment.
@@ -132,7 +175,7 @@ impl Clock {
     pub fn now(&self) -> Moment {
         match &self.0 {
             Source::System => SystemTime::now().into(),
-            Source::Manual(millis) => Moment(millis.load(Ordering::Relaxed)),
+            Source::Manual(hands) => Moment(hands.wall.load(Ordering::Relaxed)),
         }
     }
 
@@ -162,21 +205,45 @@ impl Clock {
         self.read().1
     }
 
-    /// Moves a manual clock and all its clones forward. The system's clock is left alone.
-    pub fn advance(&self, by: Duration) {
-        if let Source::Manual(now) = &self.0 {
-            // `update` keeps two threads that advance at once from losing one of the steps.
-            let _ = now.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
-                Some(now.saturating_add(millis(by)))
-            });
+    /// Reads the clock that is never set.
+    #[must_use]
+    pub fn uptime(&self) -> Uptime {
+        match &self.0 {
+            Source::System => {
+                let time = rustix::time::clock_gettime(UPTIME);
+                let seconds = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or_default());
+                let rest = Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or_default());
+                Uptime(nanos(seconds + rest))
+            }
+            Source::Manual(hands) => {
+                let passed = Duration::from_millis(hands.uptime.load(Ordering::Relaxed));
+                Uptime(nanos(passed))
+            }
         }
     }
 
-    /// Sets a manual clock and all its clones, also backwards. The system's clock is left alone.
-    pub fn set(&self, to: Moment) {
-        if let Source::Manual(now) = &self.0 {
-            now.store(to.0, Ordering::Relaxed);
+    /// Lets time pass on a manual clock and all its clones. The system's clock is left alone.
+    pub fn advance(&self, by: Duration) {
+        if let Source::Manual(hands) = &self.0 {
+            for hand in [&hands.wall, &hands.uptime] {
+                // `update` keeps two threads that advance at once from losing one of the steps.
+                let _ = hand.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
+                    Some(now.saturating_add(millis(by)))
+                });
+            }
         }
+    }
+
+    /// Sets a manual clock and all its clones, also backwards, while no time passes. The system's clock is left alone.
+    pub fn set(&self, to: Moment) {
+        if let Source::Manual(hands) = &self.0 {
+            hands.wall.store(to.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets time pass on a manual clock until it shows `to`, and no time where it does already.
+    pub fn advance_to(&self, to: Moment) {
+        self.advance(to.since(self.now()));
     }
 }
 
@@ -254,6 +321,22 @@ mod tests {
         let clock = Clock::system();
         let (moment, _) = clock.read();
         assert!(clock.now().since(moment) < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn the_uptime_runs_on_whatever_the_wall_clock_is_set_to() {
+        let clock = Clock::manual(Moment(1_790_000_000_000));
+        let start = clock.uptime();
+        clock.set(Moment(7));
+        assert_eq!(clock.uptime(), start);
+        clock.advance(Duration::from_millis(5));
+        assert_eq!(clock.now(), Moment(12));
+        assert_eq!(clock.uptime().since(start), Duration::from_millis(5));
+        assert_eq!(start.since(clock.uptime()), Duration::ZERO);
+        let clock = Clock::system();
+        let start = clock.uptime();
+        assert!(clock.uptime() >= start);
+        assert!(start.as_micros() > 0);
     }
 
     #[test]

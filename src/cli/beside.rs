@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 use crate::admin::http::{Listener, Site, Token, router};
 use crate::admin::{Answer, Request, Service, Socket, Status};
 use crate::audit::time_text;
-use crate::clock::{Clock, Moment};
+use crate::clock::{self, Clock, Moment};
 use crate::config::Config;
 use crate::proxy::Proxy;
 use crate::rep::Origin;
@@ -65,6 +65,7 @@ impl Beside {
             started: clock.now(),
             clock,
         };
+        beside.tasks.spawn(clock::watch(beside.clock.clone()));
         if let Some(store) = proxy.log().store() {
             beside.care_for(proxy, store).await?;
         }

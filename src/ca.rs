@@ -47,7 +47,7 @@ use rustls::{
 };
 
 use self::{
-    cache::Cache,
+    cache::{Cache, Life},
     certificate::{Facts, Name},
     files::{Contents, Pair},
 };
@@ -195,12 +195,12 @@ impl Authority {
         if let Some(ready) = self.cache.get(host, now) {
             return Ok(ready);
         }
-        let (config, renew_at) = self.mint(host, now)?;
-        Ok(self.cache.insert(host, config, renew_at, now))
+        let (config, life) = self.mint(host, now)?;
+        Ok(self.cache.insert(host, config, life, now))
     }
 
-    /// A configuration with a new certificate, and the moment from which a newer one is wanted.
-    fn mint(&self, host: &str, now: Moment) -> Result<(Arc<ServerConfig>, Moment), CaError> {
+    /// A configuration with a new certificate, and when it may be used.
+    fn mint(&self, host: &str, now: Moment) -> Result<(Arc<ServerConfig>, Life), CaError> {
         let (leaf, expires) = self.leaf(host, now)?;
         self.minted.add(0, 1);
         let mut chain = Vec::with_capacity(1 + self.chain.len());
@@ -210,8 +210,11 @@ impl Authority {
         let mut config = self.base.clone();
         config.cert_resolver = Arc::new(SingleCertAndKey::from(certified));
         // A crawler may hold a connection for long, but it checks the certificate once, when it connects.
-        let renew_at = expires - expires.since(now) / 4;
-        Ok((Arc::new(config), renew_at))
+        let life = Life {
+            from: now - certificate::CLOCK_SKEW,
+            renew_at: expires - expires.since(now) / 4,
+        };
+        Ok((Arc::new(config), life))
     }
 
     /// A new certificate for `host`, and when it expires: never after the authority.

@@ -505,7 +505,7 @@ impl Gate {
             ruling => return ruling,
         };
         let now = self.clock.now();
-        match self.clients.enter(asker.client, now) {
+        match self.clients.enter(asker.client, now, &self.clock) {
             Ok(entered) if entered.hold().is_zero() => {
                 entered.goes();
                 Ruling::Clear(permit, decision)

@@ -27,8 +27,23 @@ pub(super) struct Cache {
 
 struct Ready {
     config: Arc<ServerConfig>,
-    renew_at: Moment,
+    life: Life,
     used: AtomicBool,
+}
+
+/// When a configuration may be used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Life {
+    /// The certificate is not valid before. The clock may have been ahead when it was made.
+    pub(super) from: Moment,
+    /// A newer one is wanted from here on.
+    pub(super) renew_at: Moment,
+}
+
+impl Life {
+    fn holds(self, now: Moment) -> bool {
+        self.from <= now && now < self.renew_at
+    }
 }
 
 impl Cache {
@@ -43,7 +58,7 @@ impl Cache {
     /// The configuration for `host`, if there is one that needs no renewal.
     pub(super) fn get(&self, host: &str, now: Moment) -> Option<Arc<ServerConfig>> {
         let ready = self.hosts.get(host)?;
-        if now >= ready.renew_at {
+        if !ready.life.holds(now) {
             return None;
         }
         // Read first: cores that serve the same host then share the line instead of passing it around.
@@ -59,17 +74,17 @@ impl Cache {
         &self,
         host: &str,
         config: Arc<ServerConfig>,
-        renew_at: Moment,
+        life: Life,
         now: Moment,
     ) -> Arc<ServerConfig> {
         let host: Arc<str> = host.into();
         let ready = Ready {
             config: Arc::clone(&config),
-            renew_at,
+            life,
             used: AtomicBool::new(false),
         };
         match self.hosts.entry(Arc::clone(&host)) {
-            Entry::Occupied(kept) if now < kept.get().renew_at => {
+            Entry::Occupied(kept) if kept.get().life.holds(now) => {
                 return Arc::clone(&kept.get().config);
             }
             Entry::Occupied(mut kept) => {

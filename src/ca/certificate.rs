@@ -24,7 +24,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(3652);
 
 /// How far a client's clock may be behind ours.
-const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
+pub(super) const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
 
 /// The longest common name (RFC 5280, appendix A.1: `ub-common-name`). The host is in the SAN in any case.
 const LONGEST_COMMON_NAME: usize = 64;

@@ -246,6 +246,26 @@ fn an_authority_is_refused_outside_its_validity() {
 }
 
 #[test]
+fn a_leaf_that_was_made_while_the_clock_was_ahead_is_made_anew() {
+    let (_directory, authority, clock) = authority();
+    let right = clock.now();
+    let leaf = |name| authority.server_config(name).unwrap();
+    clock.set(right + 40 * DAY);
+    let ahead = leaf("a.example");
+    assert!(Arc::ptr_eq(&ahead, &leaf("a.example")));
+    clock.set(right);
+    let anew = leaf("a.example");
+    assert!(!Arc::ptr_eq(&ahead, &anew), "not valid for another 40 days");
+    assert!(Arc::ptr_eq(&anew, &leaf("a.example")), "once");
+    // What is still valid by a clock that was set back a little is kept.
+    clock.set(right - Duration::from_secs(60));
+    assert!(Arc::ptr_eq(&anew, &leaf("a.example")));
+    // And one that a clock behind has made is expired when the clock is right.
+    clock.set(right + 40 * DAY);
+    assert!(!Arc::ptr_eq(&anew, &leaf("a.example")));
+}
+
+#[test]
 fn a_leaf_is_made_once_and_again_before_it_expires() {
     let (_directory, authority, clock) = authority();
     let first = authority.server_config("a.example").unwrap();
@@ -426,8 +446,8 @@ fn a_leaf_never_outlives_its_authority() {
 
     let (_directory, authority, clock) = authority();
     clock.set(authority.not_after() - DAY);
-    let (_, renew_at) = authority.mint("last.example", clock.now()).unwrap();
-    assert!(renew_at < authority.not_after());
+    let (_, life) = authority.mint("last.example", clock.now()).unwrap();
+    assert!(life.renew_at < authority.not_after());
     let (leaf, expires) = authority.leaf("last.example", clock.now()).unwrap();
     assert_eq!(expires, authority.not_after());
     let (_, leaf) = X509Certificate::from_der(&leaf).unwrap();

@@ -6,7 +6,9 @@
 //! against neither; what is let through and then waits in vain for its origin's turn counts. Whoever hangs up while it is
 //! held gives its turn back, and the next to come has it.
 //!
-//! Counted in memory, for as long as the process lives: a reload changes bounds, not what was had.
+//! Counted in memory, for as long as the process lives: a reload changes bounds, not what was had. Turns are counted by
+//! the clock that is never set: when the wall clock is set, a rate goes on as before. Spans are days and hours of the wall
+//! clock.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::Client;
-use crate::clock::Moment;
+use crate::clock::{Moment, Uptime};
 use crate::config::{Quota, Rate};
 
 /// What one client has had. Equal to any other: it is no part of what a client *is*.
@@ -29,7 +31,7 @@ impl PartialEq for Account {
 
 #[derive(Debug, Default)]
 struct Had {
-    /// When the next turn would come without a burst, in microseconds since the epoch.
+    /// When the next turn would come without a burst, in microseconds since the machine has started.
     next_turn: u64,
     /// Turns before it that were given back, likewise.
     free: BTreeSet<u64>,
@@ -81,7 +83,8 @@ impl Drop for Entered<'_> {
 }
 
 impl Account {
-    /// Enters a request that would go out `now`; tells how long it is to be held first.
+    /// Enters a request that would go out `now`, by both clocks; tells how long it is to be held first. The second clock
+    /// is read only where there is a rate.
     ///
     /// # Errors
     /// [`Spent`] when the quota is, or the turn would come after `max_hold`. Nothing is entered then.
@@ -89,6 +92,7 @@ impl Account {
         &self,
         client: &Client,
         now: Moment,
+        uptime: impl FnOnce() -> Uptime,
         max_hold: Duration,
     ) -> Result<Entered<'_>, Spent> {
         let mut had = self.0.lock();
@@ -97,7 +101,8 @@ impl Account {
         }
         let (hold, turn) = match &client.rate {
             Some(rate) => {
-                let (hold, turn) = had.take_turn(rate, now, max_hold)?;
+                let turn = had.take_turn(rate, uptime(), max_hold);
+                let (hold, turn) = turn.map_err(|hold| Spent(now + hold))?;
                 (hold, Some((turn, interval(rate))))
             }
             None => (Duration::ZERO, None),
@@ -182,23 +187,23 @@ impl Had {
     }
 
     /// The generic cell rate algorithm: a turn each interval, and as many ahead of their time as the burst allows. Tells
-    /// how long it is until the turn, and names it.
+    /// how long it is until the turn, and names it; or how long it would be, where that is too long.
     fn take_turn(
         &mut self,
         rate: &Rate,
-        now: Moment,
+        now: Uptime,
         max_hold: Duration,
-    ) -> Result<(Duration, u64), Spent> {
+    ) -> Result<(Duration, u64), Duration> {
         let interval = interval(rate);
         let ahead = interval.saturating_mul(u64::from(rate.burst.saturating_sub(1)));
         let max_hold = micros(max_hold);
-        let time = now.as_millis().saturating_mul(1_000);
+        let time = now.as_micros();
         let furthest = time
             .saturating_add(max_hold)
             .saturating_add(ahead)
             .saturating_add(interval);
         if self.next_turn > furthest {
-            // No turn is given that far ahead: the clock was set back, or the bounds are others now.
+            // No turn is given that far ahead: the bounds are others now.
             self.next_turn = furthest;
             self.free.clear();
         }
@@ -208,7 +213,7 @@ impl Had {
         let turn = freed.unwrap_or_else(|| self.next_turn.max(time));
         let hold = turn.saturating_sub(ahead).saturating_sub(time);
         if hold > max_hold {
-            return Err(Spent(now + Duration::from_micros(hold)));
+            return Err(Duration::from_micros(hold));
         }
         if freed.is_some() {
             self.free.pop_first();
@@ -241,6 +246,8 @@ fn micros(span: Duration) -> u64 {
 mod tests {
     use super::*;
 
+    use crate::clock::Clock;
+
     const DAY: Duration = Duration::from_secs(86_400);
     const MIDNIGHT: Moment = Moment::from_millis(20_000 * 86_400_000);
 
@@ -265,8 +272,15 @@ mod tests {
         }
     }
 
+    /// The uptime of a machine that started at the epoch and whose clock was never set.
+    fn uptime(now: Moment) -> impl FnOnce() -> Uptime {
+        let clock = Clock::manual(Moment::default());
+        clock.advance_to(now);
+        move || clock.uptime()
+    }
+
     fn enter(client: &Client, now: Moment, max_hold: Duration) -> Result<Duration, Spent> {
-        let entered = client.account.enter(client, now, max_hold);
+        let entered = client.account.enter(client, now, uptime(now), max_hold);
         entered.map(Entered::goes)
     }
 
@@ -314,24 +328,47 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_stops_nobody() {
-        let client = with_rate(1.0, 1);
+    fn a_clock_that_is_set_changes_no_rate() {
         let second = Duration::from_secs(1);
-        assert_eq!(enter(&client, MIDNIGHT + DAY, second), Ok(Duration::ZERO));
-        // A turn was just given: one is waited for, not a day.
-        let waits = enter(&client, MIDNIGHT, second);
-        assert!(waits.is_err_and(|Spent(at)| at <= MIDNIGHT + 2 * second));
-        assert_eq!(
-            enter(&client, MIDNIGHT + 2 * second, second),
-            Ok(Duration::ZERO)
-        );
+        for set in [MIDNIGHT - 300 * second, MIDNIGHT - DAY, MIDNIGHT + DAY] {
+            let client = with_rate(1.0, 1);
+            let clock = Clock::manual(MIDNIGHT);
+            let enter = || {
+                let (now, hold) = (clock.now(), 5 * second);
+                let entered = client.account.enter(&client, now, || clock.uptime(), hold);
+                entered.map(Entered::goes)
+            };
+            assert_eq!(enter(), Ok(Duration::ZERO));
+            clock.set(set);
+            assert_eq!(enter(), Ok(second), "one a second, and no more");
+            for _ in 0..10 {
+                clock.advance(second);
+                assert_eq!(enter(), Ok(second), "as before");
+            }
+            clock.advance(10 * second);
+            assert_eq!(enter(), Ok(Duration::ZERO), "nothing is left over");
+        }
+        // What is told is told by the wall clock.
+        let (client, clock) = (with_rate(0.1, 1), Clock::manual(MIDNIGHT));
+        let enter = |now| {
+            client
+                .account
+                .enter(&client, now, || clock.uptime(), second)
+        };
+        assert!(enter(MIDNIGHT).map(Entered::goes).is_ok());
+        let spent = enter(MIDNIGHT - DAY).map(Entered::goes);
+        assert_eq!(spent, Err(Spent(MIDNIGHT - DAY + 10 * second)));
     }
 
     #[test]
     fn who_hangs_up_while_it_is_held_gives_its_turn_back() {
         let ms = Duration::from_millis;
         let client = with_rate(10.0, 1);
-        let take = || client.account.enter(&client, MIDNIGHT, ms(300));
+        let take = || {
+            client
+                .account
+                .enter(&client, MIDNIGHT, uptime(MIDNIGHT), ms(300))
+        };
         assert_eq!(enter(&client, MIDNIGHT, ms(300)), Ok(ms(0)));
         // However many come and go: the turn is there for whoever stays.
         for _ in 0..100 {
@@ -358,7 +395,12 @@ mod tests {
         };
         assert!(enter(&client, MIDNIGHT, DAY).is_ok());
         for _ in 0..5 {
-            assert!(client.account.enter(&client, MIDNIGHT, DAY).is_ok());
+            assert!(
+                client
+                    .account
+                    .enter(&client, MIDNIGHT, uptime(MIDNIGHT), DAY)
+                    .is_ok()
+            );
         }
         assert!(enter(&client, MIDNIGHT, DAY).is_ok());
         assert!(enter(&client, MIDNIGHT, DAY).is_err(), "two have gone");

@@ -227,10 +227,16 @@ impl Clients {
     ///
     /// # Errors
     /// [`Spent`] when it has had what it may have.
-    pub fn enter<'a>(&self, client: &'a Client, now: Moment) -> Result<Entered<'a>, Spent> {
+    pub fn enter<'a>(
+        &self,
+        client: &'a Client,
+        now: Moment,
+        clock: &Clock,
+    ) -> Result<Entered<'a>, Spent> {
+        let max_hold = self.table.load().max_hold;
         client
             .account
-            .enter(client, now, self.table.load().max_hold)
+            .enter(client, now, || clock.uptime(), max_hold)
     }
 
     /// The named clients, in the order of the configuration.

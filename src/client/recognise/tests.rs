@@ -214,7 +214,7 @@ async fn an_account_outlives_a_reload() {
             .recognise(&peer, &with(None), &Memo::default())
             .await;
         let found = found.expect("fits");
-        let entered = clients.enter(&found, NOON);
+        let entered = clients.enter(&found, NOON, &Clock::manual(NOON));
         entered.map(Entered::goes).is_ok()
     };
     assert!(enter(&clients).await);

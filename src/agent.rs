@@ -1,7 +1,9 @@
 //! As whom a crawler is judged: its chain of product tokens (RFC 9309 section 2.2.1).
 //!
 //! The chain stands in the configuration, for one client or for all, or is read from each request's User-Agent. A crawler
-//! that names itself nowhere is judged by the `*` group.
+//! that names itself nowhere is judged by the `*` group. A chain that is read from a User-Agent is lengthened by the
+//! families of its tokens ([`crate::rep::family`]): `Googlebot-Image` obeys what is said to `Googlebot` where it is not
+//! named itself.
 //!
 //! A chain from the configuration should name what the crawler says of itself: "the product token SHOULD be a substring
 //! in the identification string that the crawler sends". Where no token of it is, compared without case, the identity
@@ -14,7 +16,7 @@ use http::HeaderMap;
 use http::header::USER_AGENT;
 
 use crate::client::Client;
-use crate::rep::{ProductToken, product_tokens};
+use crate::rep::{ProductToken, family, product_tokens};
 
 /// Distinct identification strings remembered. Past it, strings are read anew each time.
 const REMEMBERED: usize = 4096;
@@ -154,7 +156,7 @@ impl Agents {
         if let Some(agent) = self.known.get(user_agent) {
             return Arc::clone(&agent);
         }
-        let tokens = product_tokens(user_agent);
+        let tokens = with_families(product_tokens(user_agent));
         if tokens.is_empty() {
             return Arc::clone(&self.nobody);
         }
@@ -168,6 +170,19 @@ impl Agents {
         }
         agent
     }
+}
+
+/// The same tokens, each followed by its family where that is not among them.
+fn with_families(tokens: Vec<ProductToken>) -> Vec<ProductToken> {
+    let mut chain: Vec<ProductToken> = Vec::with_capacity(tokens.len());
+    for token in &tokens {
+        if !chain.contains(token) {
+            chain.push(token.clone());
+        }
+        let family = family(token.as_str()).and_then(|name| ProductToken::new(name).ok());
+        chain.extend(family.filter(|family| !tokens.contains(family) && !chain.contains(family)));
+    }
+    chain
 }
 
 #[cfg(test)]
@@ -189,14 +204,21 @@ mod tests {
     #[test]
     fn the_user_agent_names_the_chain() {
         let agents = Agents::new(&[]);
-        for (lines, tokens, source) in [
+        #[rustfmt::skip] // one row, one case
+        let cases = [
             (&["FooBot/1.2"][..], &["FooBot"][..], Source::UserAgent),
             (&["FooBot/1.2"], &["FooBot"], Source::UserAgent),
             (&["A/1", "B/2"], &["A", "B"], Source::UserAgent),
+            (&["Googlebot-Image/1.0"], &["Googlebot-Image", "Googlebot"], Source::UserAgent),
+            (&["googlebot-image/1.0 A/2"], &["googlebot-image", "Googlebot", "A"], Source::UserAgent),
+            (&["Googlebot-Video/1 Googlebot-News/1 Googlebot/2"], &["Googlebot-Video", "Googlebot-News", "Googlebot"], Source::UserAgent),
+            (&["Mozilla/5.0 (compatible; YandexBot/3.0)"], &["YandexBot", "Yandex"], Source::UserAgent),
+            (&["Googlebot/2.1"], &["Googlebot"], Source::UserAgent),
             (&["Mozilla/5.0"], &[], Source::Nothing),
             (&[""], &[], Source::Nothing),
             (&[], &[], Source::Nothing),
-        ] {
+        ];
+        for (lines, tokens, source) in cases {
             let expected = tokens.iter().map(|t| t.to_string()).collect();
             assert_eq!(chain(&agents, lines), (expected, source), "{lines:?}");
         }

@@ -15,7 +15,8 @@ use crate::audit::time_text;
 use crate::policy::Decision;
 use crate::policy::overrides::Override;
 use crate::rep::{
-    Field, Group, Judged, MatchedBy, Note, Other, Rule, Selection, Speaker, Standing,
+    Field, Group, Judged, MatchedBy, Note, Other, ProductToken, Rule, Selection, Speaker, Standing,
+    family,
 };
 
 /// A URL, judged.
@@ -68,6 +69,9 @@ struct Token<'a> {
     token: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     standing: Option<&'static str>,
+    /// The token before it whose family it names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    family_of: Option<&'a str>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -271,30 +275,30 @@ fn group<'a>(decision: &'a Decision, speaker: Option<&'a Speaker>) -> Option<&'a
 }
 
 fn chain(judged: &Judgement) -> Vec<Token<'_>> {
-    let Some(explanation) = &judged.explanation else {
-        let token = |token| Token {
-            token,
-            standing: None,
-        };
-        return judged
-            .agent
-            .tokens
-            .iter()
-            .map(|it| token(it.as_str()))
-            .collect();
+    let tokens = &judged.agent.tokens;
+    let of = |token, standing| Token {
+        token,
+        standing,
+        family_of: family_of(token, tokens),
     };
-    explanation
-        .chain
-        .iter()
-        .map(|(token, standing)| Token {
-            token: token.as_str(),
-            standing: Some(match standing {
-                Standing::Named => "named",
-                Standing::NotNamed => "not_named",
-                Standing::NotAsked => "not_asked",
-            }),
-        })
-        .collect()
+    let Some(explanation) = &judged.explanation else {
+        return tokens.iter().map(|it| of(it.as_str(), None)).collect();
+    };
+    let told = explanation.chain.iter().map(|(token, standing)| {
+        let standing = match standing {
+            Standing::Named => "named",
+            Standing::NotNamed => "not_named",
+            Standing::NotAsked => "not_asked",
+        };
+        of(token.as_str(), Some(standing))
+    });
+    told.collect()
+}
+
+/// The first of `tokens` whose family `token` names.
+pub fn family_of<'a>(token: &str, tokens: &'a [ProductToken]) -> Option<&'a str> {
+    let mut names = tokens.iter().map(ProductToken::as_str);
+    names.find(|name| family(name).is_some_and(|family| family.eq_ignore_ascii_case(token)))
 }
 
 fn robots(file: &File) -> RobotsTxt<'_> {

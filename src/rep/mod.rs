@@ -39,6 +39,7 @@
 
 mod agent;
 mod explain;
+mod family;
 mod field;
 mod filed;
 mod grams;
@@ -57,9 +58,11 @@ mod pattern;
 mod prefixes;
 mod rules;
 mod token;
+mod utf16;
 
 pub use agent::product_tokens;
 pub use explain::{Explanation, Judged, Match, MatchedBy, Speaker, Standing, Why};
+pub use family::family;
 pub use field::Field;
 pub use group::{Group, Other, Selection};
 pub use guard::{readings, resolved};
@@ -71,3 +74,4 @@ pub use path::ComparisonPath;
 pub use path_pattern::{PathPattern, PathPatternError};
 pub use rules::{Finding, Rule, RuleKind, Rules};
 pub use token::{ProductToken, TokenError};
+pub use utf16::decoded;

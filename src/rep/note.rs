@@ -69,6 +69,8 @@ pub enum NoteKind {
     Needless,
     /// The first line that the size limit leaves out.
     Truncated,
+    /// The file is UTF-16.
+    Utf16,
 }
 
 impl NoteKind {
@@ -93,6 +95,7 @@ impl NoteKind {
             Self::Outranked { .. } => "outranked",
             Self::Needless => "needless",
             Self::Truncated => "truncated",
+            Self::Utf16 => "utf_16",
         }
     }
 }
@@ -135,6 +138,7 @@ impl fmt::Display for NoteKind {
                 "changes nothing: no disallow that it could win against is for any of its paths"
             }
             Self::Truncated => "the file is too long: from here on nothing counts",
+            Self::Utf16 => "the file is UTF-16 and is decoded first: most crawlers read UTF-8 only, and find no rule",
         })
     }
 }
@@ -196,6 +200,11 @@ fn name<'a>(line: &Line<'a>, pair: &Pair<'_>) -> &'a [u8] {
 }
 
 impl Note {
+    /// The note on a file that was decoded.
+    pub(super) fn of_utf16() -> Self {
+        Self::new(1, NoteKind::Utf16, b"")
+    }
+
     fn new(line: u32, kind: NoteKind, content: &[u8]) -> Self {
         Self {
             line,

@@ -12,11 +12,13 @@
 //! Cost: one search for each line's end and one look at its first octets, so linear in the text,
 //! whatever it holds.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::field::Field;
 use super::line::{self, Line, MAX_LINE, is_space};
 use super::note::{Note, notes};
+use super::utf16::Utf16;
 
 /// How a robots.txt is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub struct Robots {
 #[derive(Debug, Default)]
 pub(super) struct File {
     text: Box<[u8]>,
+    /// What `text` was decoded from, where that is UTF-16.
+    utf16: Option<Box<[u8]>>,
     is_truncated: bool,
     lenient: bool,
     /// The user-agent lines, the rules of groups and the other known fields, in order.
@@ -114,12 +118,25 @@ impl Robots {
     /// To tell a file that ends at the limit from one that goes on, hand over one octet more where
     /// there is one.
     pub fn parse(text: &[u8], options: ParseOptions) -> Self {
-        let limit = options.limit.min(MOST);
-        let kept = within(text, limit);
-        let mut reader = Reader::new(kept);
+        // Three octets may come of two.
+        let most = if Utf16::new(text).is_some() {
+            MOST / 2
+        } else {
+            MOST
+        };
+        let limit = options.limit.min(most);
+        let (kept, utf16) = match Utf16::new(text) {
+            None => (Cow::Borrowed(within(text, limit)), None),
+            Some(utf16) => {
+                let kept = utf16.within(limit);
+                (Cow::Owned(kept.decoded()), Some(Box::from(kept.octets())))
+            }
+        };
+        let mut reader = Reader::new(&kept);
         reader.read(options.lenient);
         let file = File {
-            text: Box::from(kept),
+            text: Box::from(&*kept),
+            utf16,
             is_truncated: text.len() > limit,
             lenient: options.lenient,
             entries: reader.entries.into_boxed_slice(),
@@ -133,9 +150,10 @@ impl Robots {
         }
     }
 
-    /// The text that counts: all of it, or its whole lines within the limit.
+    /// The text that counts, octet for octet: all of it, or its whole lines within the limit. Its lines are those of
+    /// [`decoded`](super::decoded).
     pub fn text(&self) -> &[u8] {
-        &self.file.text
+        self.file.utf16.as_deref().unwrap_or(&self.file.text)
     }
 
     /// Whether it was read leniently: see [`ParseOptions::lenient`].
@@ -153,6 +171,7 @@ impl Robots {
         let file = &*self.file;
         size_of::<File>()
             + file.text.len()
+            + file.utf16.as_deref().map_or(0, <[u8]>::len)
             + size_of_val(&*file.entries)
             + size_of_val(&*file.groups)
             + size_of_val(&*file.marks)
@@ -160,7 +179,11 @@ impl Robots {
 
     /// What its author should know: lines that do not do what they seem to. Reads the text anew.
     pub fn notes(&self) -> Vec<Note> {
-        notes(&self.file.text, self.file.lenient, self.file.is_truncated)
+        let mut notes = notes(&self.file.text, self.file.lenient, self.file.is_truncated);
+        if self.file.utf16.is_some() {
+            notes.insert(0, Note::of_utf16());
+        }
+        notes
     }
 }
 
@@ -389,6 +412,30 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn ours_a_file_in_utf_16_is_read_as_its_text_and_kept_as_its_octets() {
+        let text = "User-agent: *\r\nDisallow: /\u{fc}\r\n";
+        let units = "\u{feff}".encode_utf16().chain(text.encode_utf16());
+        let octets: Vec<u8> = units.flat_map(u16::to_le_bytes).collect();
+        let file = Robots::parse(&octets, ParseOptions::default());
+        assert_eq!((file.text(), file.is_truncated()), (&*octets, false));
+        let rules = file.rules(file.selection(&[]));
+        let path = crate::rep::ComparisonPath::new("/\u{fc}".as_bytes());
+        let rule = rules.verdict(&path).expect("it is disallowed").into_rule();
+        assert_eq!((&*rule.text, rule.line), ("Disallow: /\u{fc}", 2));
+        let notes = file.notes();
+        assert_eq!(notes[0].kind.as_str(), "utf_16");
+        assert!(file.bytes() > octets.len() + text.len());
+        let short = Robots::parse(
+            &octets,
+            ParseOptions {
+                limit: octets.len() - 5,
+                lenient: true,
+            },
+        );
+        assert_eq!((short.text(), short.is_truncated()), (&octets[..32], true));
     }
 
     #[test]

@@ -7,9 +7,9 @@
 //! follows has the more room), so nothing is ever tried twice: no backtracking, and every search is
 //! linear, whatever the author wrote.
 //!
-//! A rule that writes `%2A` or `%24` means the characters themselves, however the path spells them.
-//! Such a rule is matched in the *literal form*, where both spellings of both characters are one
-//! octet.
+//! A rule that writes `%2A` or `%24`, or a `$` that is not its last octet, means the characters
+//! themselves, however the path spells them. Such a rule is matched in the *literal form*, where
+//! both spellings of both characters are one octet.
 
 use std::cell::OnceCell;
 
@@ -111,6 +111,8 @@ pub(super) struct Value<'a> {
     has_escape: bool,
     /// Whether it holds octets that are compared as their escapes.
     is_raw: bool,
+    /// Whether it holds a `$` that is itself.
+    has_dollar: bool,
 }
 
 impl<'a> Value<'a> {
@@ -137,6 +139,7 @@ impl<'a> Value<'a> {
             has_star: seen & STARRED != 0,
             has_escape: seen & ESCAPE != 0,
             is_raw: seen & RAW != 0 && octets.iter().any(|octet| is_encoded(*octet)),
+            has_dollar: seen & DOLLARS != 0 && memchr(b'$', without_end(octets)).is_some(),
         }
     }
 
@@ -145,7 +148,9 @@ impl<'a> Value<'a> {
     pub(super) fn is_comparison_form(&self) -> bool {
         let is_literal =
             || Units(self.octets).any(|unit| matches!(unit, Unit::Escaped(b'*' | b'$')));
-        !self.is_raw && (!self.has_escape || is_comparison_form(self.octets) && !is_literal())
+        !self.is_raw
+            && !self.has_dollar
+            && (!self.has_escape || is_comparison_form(self.octets) && !is_literal())
     }
 }
 
@@ -153,6 +158,7 @@ const END: u8 = 1;
 const STARRED: u8 = 2;
 const ESCAPE: u8 = 4;
 const RAW: u8 = 8;
+const DOLLARS: u8 = 16;
 
 /// What an octet means in a value.
 #[expect(
@@ -167,6 +173,7 @@ const CLASSES: [u8; 256] = {
             b'\n' | b'\r' | b'#' | 0 => END,
             b'*' => STARRED,
             b'%' => ESCAPE,
+            b'$' => DOLLARS,
             _ if is_encoded(octet) => RAW,
             _ => 0,
         };
@@ -176,6 +183,11 @@ const CLASSES: [u8; 256] = {
         octet += 1;
     }
 };
+
+/// A value without the `$` that is its end, if it has one.
+fn without_end(value: &[u8]) -> &[u8] {
+    value.strip_suffix(b"$").unwrap_or(value)
+}
 
 /// A path pattern that can match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -206,7 +218,8 @@ impl Pattern {
             Some(body) => (body, true),
             None => (value, false),
         };
-        let is_literal = Units(body).any(|unit| matches!(unit, Unit::Escaped(b'*' | b'$')));
+        let is_literal =
+            Units(body).any(|unit| matches!(unit, Unit::Escaped(b'*' | b'$') | Unit::Raw(b'$')));
         let mut length = usize::from(is_anchored);
         let mut text = Vec::with_capacity(body.len());
         for unit in Units(body) {
@@ -218,7 +231,7 @@ impl Pattern {
                 Unit::Raw(b'*') if text.last() == Some(&b'*') => {}
                 Unit::Escaped(b'*') => text.push(STAR),
                 Unit::Escaped(b'$') => text.push(DOLLAR),
-                Unit::Raw(b'$') if is_literal => text.push(DOLLAR),
+                Unit::Raw(b'$') => text.push(DOLLAR),
                 unit => unit.write(&mut text),
             }
         }
@@ -402,8 +415,10 @@ mod tests {
             ("pieces do not overlap", "/*aa*aa", &["/aaaa", "/aaxaa"], &["/aaa"]),
             ("the first place found is good enough", "/*ab*ab$", &["/abab", "/ababab"], &["/ab", "/aba"]),
             ("a final dollar is the end", "/a$", &["/a"], &["/a/", "/a?", "/a$", "/"]),
-            ("a dollar elsewhere is itself", "/a$b", &["/a$b", "/a$bc"], &["/a", "/ab"]),
-            ("two dollars: one of each", "/a$$", &["/a$"], &["/a", "/a$$"]),
+            ("a dollar elsewhere is itself", "/a$b", &["/a$b", "/a$bc", "/a%24b"], &["/a", "/ab"]),
+            ("two dollars: one of each", "/a$$", &["/a$", "/a%24"], &["/a", "/a$$", "/a%24$"]),
+            ("a dollar before a star is itself", "/a$*b", &["/a$b", "/a%24_b"], &["/ab", "/a$"]),
+            ("a dollar behind a star is itself", "/*$b$", &["/$b", "/a%24b"], &["/b", "/a%24b/"]),
             ("a star before the end", "/a*$", &["/a", "/abc"], &["/b"]),
             ("an end after a piece", "/*.gif$", &["/a.gif", "/.gif", "/a.gif.gif"], &["/a.gif?", "/a.gifs"]),
             ("a trailing star is redundant", "/a*", &["/a", "/ab"], &["/b"]),

@@ -3,7 +3,7 @@
 
 use crawlgate::rep::{
     ComparisonPath, Origin, Other, ParseOptions, ProductToken, Robots, RuleKind, Rules, Selection,
-    product_tokens, readings,
+    decoded, product_tokens, readings,
 };
 
 use super::naive::{self, Decision, Reading};
@@ -22,7 +22,8 @@ pub(crate) fn parse(data: &[u8]) {
         assert_eq!(robots.is_truncated(), data.len() > limit);
         assert!(robots.bytes() >= text.len());
 
-        let last = 1 + text.iter().filter(|octet| b"\r\n".contains(octet)).count() as u32;
+        let read = decoded(text);
+        let last = 1 + read.iter().filter(|octet| b"\r\n".contains(octet)).count() as u32;
         let mut lines = Vec::new();
         for group in robots.groups() {
             lines.extend(group.user_agents());
@@ -32,7 +33,7 @@ pub(crate) fn parse(data: &[u8]) {
         lines.extend(robots.others().map(|other| (other.value, other.line)));
         for (piece, line) in lines {
             assert!((1..=last).contains(&line), "line {line} of {last}");
-            assert!(piece.is_empty() || memchr::memmem::find(text, piece).is_some());
+            assert!(piece.is_empty() || memchr::memmem::find(&read, piece).is_some());
         }
         for note in robots.notes() {
             assert!((1..=last).contains(&note.line), "{note:?} of {last} lines");

@@ -184,10 +184,41 @@ pub(crate) fn parse(file: &[u8], reading: Reading) -> File {
     parsed
 }
 
+/// The text of a file that is UTF-16, as UTF-8, and its line that the limit cuts left out.
+fn utf_16(file: &[u8], limit: usize) -> Option<Vec<u8>> {
+    let unit: fn([u8; 2]) -> u16 = match file {
+        [0xFF, 0xFE, ..] => u16::from_le_bytes,
+        [0xFE, 0xFF, ..] => u16::from_be_bytes,
+        _ => return None,
+    };
+    let units = |octets: &[u8]| -> Vec<u16> {
+        octets
+            .chunks_exact(2)
+            .map(|two| unit([two[0], two[1]]))
+            .collect()
+    };
+    let is_end = |unit: Option<&u16>| unit.is_some_and(|unit| [10, 13].contains(unit));
+    let mut kept = units(&file[..file.len().min(limit)]);
+    let is_ended = match file.get(2 * kept.len()..) {
+        Some([octet]) => b"\r\n".contains(octet),
+        _ => is_end(units(file).get(kept.len())),
+    };
+    if file.len() > limit && !is_ended {
+        while !kept.is_empty() && !is_end(kept.last()) {
+            kept.pop();
+        }
+    }
+    let text = String::from_utf16_lossy(kept.get(1..).unwrap_or_default());
+    Some(text.into_bytes())
+}
+
 /// What counts of each line.
 fn lines(file: &[u8], limit: usize) -> Vec<Vec<u8>> {
+    let decoded = utf_16(file, limit);
     let mut file = file.to_vec();
-    if file.len() > limit {
+    if let Some(decoded) = decoded {
+        file = decoded;
+    } else if file.len() > limit {
         let next = file[limit];
         file.truncate(limit);
         while !b"\r\n".contains(&next) && file.last().is_some_and(|last| !b"\r\n".contains(last)) {
@@ -304,9 +335,11 @@ fn matched(value: &[u8], path: &[u8]) -> usize {
         return 0;
     }
     let units = units(value);
-    // A rule that escapes a star or dollar is about the characters: their spellings are made one,
-    // on both sides.
-    let is_literal = units.iter().any(|unit| unit == b"%2A" || unit == b"%24");
+    // A rule that escapes a star or dollar, or has a dollar within, is about the characters: their
+    // spellings are made one, on both sides.
+    let within = units.split_last().map_or(&[][..], |(_, within)| within);
+    let is_literal = units.iter().any(|unit| unit == b"%2A" || unit == b"%24")
+        || within.iter().any(|unit| unit == b"$");
     let path: Vec<u16> = if is_literal {
         let path = str::from_utf8(path).unwrap();
         let path = path.replace("%2A", "*").replace("%24", "$");

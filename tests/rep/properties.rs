@@ -57,6 +57,38 @@ proptest! {
     }
 
     #[test]
+    fn a_file_in_utf_16_says_what_it_says_in_utf_8(
+        file in syntax(),
+        options in options(),
+        is_big in any::<bool>(),
+        chain in chain(),
+        path in path(),
+    ) {
+        let text = String::from_utf8_lossy(&file).into_owned();
+        let units = "\u{feff}".encode_utf16().chain(text.encode_utf16());
+        let octets = |unit: u16| if is_big { unit.to_be_bytes() } else { unit.to_le_bytes() };
+        let encoded: Vec<u8> = units.flat_map(octets).collect();
+        checks::parse(&encoded);
+        checks::agree(&encoded, options, &chain, path.as_bytes());
+        let plain = decided(text.as_bytes(), &chain, path.as_bytes());
+        prop_assert_eq!(decided(&encoded, &chain, path.as_bytes()), plain);
+    }
+
+    #[test]
+    fn a_dollar_within_a_rule_is_its_escape(
+        start in value(),
+        end in value(),
+        path in path(),
+    ) {
+        // At its end, it would be the end.
+        prop_assume!(start.starts_with('/') && !end.trim().is_empty());
+        let rules = |dollar: &str| format!("user-agent: *\ndisallow: {start}{dollar}{end}");
+        let [plain, escaped] = ["$", "%24"].map(|dollar| rules(dollar));
+        let is_denied = |rules: &str| decided(rules.as_bytes(), &[], path.as_bytes()).is_some();
+        prop_assert_eq!(is_denied(&plain), is_denied(&escaped), "{:?}, {:?}", plain, path);
+    }
+
+    #[test]
     fn sensible_files_too(
         lines in lines(),
         options in options(),

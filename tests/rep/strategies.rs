@@ -87,6 +87,7 @@ const SYNTAX: &[&[u8]] = &[
     b".",
     b"-",
     b"%2A",
+    b"%24",
     b"%61",
     b"index.html",
 ];

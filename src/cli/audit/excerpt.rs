@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cli::screen::{Paint, Tone, printable};
-use crate::rep::{Robots, lines};
+use crate::rep::{Robots, decoded, lines};
 
 /// Lines shown before and after one that matters.
 const AROUND: u32 = 2;
@@ -43,7 +43,8 @@ pub(super) fn excerpt(
     };
     let mut text = String::new();
     let mut gap = false;
-    for (line, octets) in (1_u32..).zip(lines(robots.text())) {
+    let read = decoded(robots.text());
+    for (line, octets) in (1_u32..).zip(lines(&read)) {
         if extent == Extent::Around && !is_near(line) {
             gap = true;
             continue;

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use super::shown::Shown;
 use crate::cli::overrides::sentence;
 use crate::cli::screen::{Paint, Tone};
+use crate::explain::document::family_of;
 use crate::explain::{Aside, File, Judgement, meaning};
 use crate::policy::{Reason, Verdict};
 use crate::rep::{
@@ -130,7 +131,10 @@ fn chain(judged: &Judgement) -> String {
         .chain
         .iter()
         .map(|(token, standing)| match standing {
-            Standing::Named => format!("{token} (named)"),
+            Standing::Named => match family_of(token.as_str(), &judged.agent.tokens) {
+                Some(name) => format!("{token} (named: the family of {name}, which is not)"),
+                None => format!("{token} (named)"),
+            },
             Standing::NotNamed => format!("{token} (not named)"),
             Standing::NotAsked => format!("{token} (not asked for)"),
         })

@@ -11,6 +11,7 @@ use crate::admin::query::when::{Edge, moment};
 use crate::audit::time_text;
 use crate::cli::screen::say;
 use crate::clock::Moment;
+use crate::rep::decoded;
 use crate::robots::memory::hex;
 use crate::store::{Fetch, OriginMemory, Sha256, Store};
 
@@ -145,7 +146,7 @@ async fn text_of(version: Version, store: &dyn Store) -> Result<String, String> 
             hex(&version.sha256)
         )
     })?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    Ok(String::from_utf8_lossy(&decoded(&text)).into_owned())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use tokio::task::spawn_blocking;
 use super::Asked;
 use crate::admin::http::Site;
 use crate::admin::http::problem::Problem;
+use crate::rep::decoded;
 use crate::store::Sha256;
 
 /// Lines shown around a change.
@@ -84,6 +85,7 @@ pub(super) async fn diff(
     let _turn = site.turn().await?;
     let (old, new) = (find(&site, &from).await?, find(&site, &to).await?);
     let compared = spawn_blocking(move || {
+        let (old, new) = (decoded(&old), decoded(&new));
         let (old, new) = (String::from_utf8_lossy(&old), String::from_utf8_lossy(&new));
         TextDiff::configure()
             .timeout(PATIENCE)

@@ -14,6 +14,7 @@ use super::origin::named;
 use super::shell::{Page, Place, Shell, Shown};
 use super::words::line;
 use crate::audit::replay::evidence::digest;
+use crate::rep::decoded;
 use crate::store::Store;
 
 /// Lines shown around a change.
@@ -84,7 +85,7 @@ async fn text(store: &dyn Store, name: &str, named: &str) -> Result<String, Prob
             "{name} {named}: this robots.txt is not in the store (any more)"
         ))
     })?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    Ok(String::from_utf8_lossy(&decoded(&text)).into_owned())
 }
 
 /// The changes with the lines around them, and whether some are left out.

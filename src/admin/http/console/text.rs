@@ -12,7 +12,7 @@ use super::filter::{params, wrong};
 use super::shell::{Page, Place, Shell};
 use super::words::{number, octets};
 use crate::audit::replay::evidence::digest;
-use crate::rep::lines;
+use crate::rep::{decoded, lines};
 use crate::store::Sha256;
 
 /// Lines shown before and after one that matters, where not all are.
@@ -51,6 +51,7 @@ impl Text {
         deciding: Option<u32>,
         speakers: &[u32],
     ) -> Text {
+        let text = &*decoded(text);
         let count = lines(text).count();
         let is_long = count > SHOWN;
         let is_near = |line: u32| {

@@ -225,8 +225,10 @@ pub struct RobotsConfig {
     pub lenient: bool,
     /// Paths with dot segments or doubled slashes are judged resolved, too.
     pub path_guard: bool,
-    /// A 5xx whose body says "page not found" means that there is no file.
+    /// A 5xx of a site that answers missing pages so means that there is no file.
     pub soft_404: bool,
+    /// What the error page of such a site says.
+    pub soft_404_phrases: Vec<String>,
     /// 4xx statuses that mean complete disallow instead of no restrictions; never 429, which is always unreachable.
     pub deny_statuses: Vec<u16>,
     /// Status of the answer while a file is unreachable: 403 or 503.

@@ -14,6 +14,34 @@ use super::{
     UpstreamConfig, days, hours, secs,
 };
 
+/// What error pages of missing pages say, in the languages that most sites are written in. "File not found" is not among
+/// them: a broken script says so of its own files.
+const SOFT_404_PHRASES: [&str; 23] = [
+    "page not found",
+    "page could not be found",
+    "404 not found",
+    "seite nicht gefunden",
+    "seite wurde nicht gefunden",
+    "page non trouvée",
+    "page introuvable",
+    "página no encontrada",
+    "página não encontrada",
+    "pagina non trovata",
+    "pagina niet gevonden",
+    "strona nie została znaleziona",
+    "sidan hittades inte",
+    "stránka nenalezena",
+    "sayfa bulunamadı",
+    "страница не найдена",
+    "сторінку не знайдено",
+    "الصفحة غير موجودة",
+    "ページが見つかりません",
+    "页面不存在",
+    "找不到页面",
+    "找不到網頁",
+    "페이지를 찾을 수 없습니다",
+];
+
 impl Config {
     /// The defaults, with files in `places`.
     #[must_use]
@@ -58,6 +86,7 @@ impl Config {
                 lenient: true,
                 path_guard: true,
                 soft_404: true,
+                soft_404_phrases: SOFT_404_PHRASES.map(str::to_owned).to_vec(),
                 deny_statuses: Vec::new(),
                 unreachable_status: 403,
                 timing: Timing::default(),

@@ -261,6 +261,7 @@ impl Entries {
             lenient,
             path_guard,
             soft_404,
+            soft_404_phrases,
             deny_statuses,
             unreachable_status,
             timing,
@@ -285,6 +286,11 @@ impl Entries {
         self.add("robots.lenient", AtReload, lenient.to_string());
         self.add("robots.path_guard", AtReload, path_guard.to_string());
         self.add("robots.soft_404", AtReload, soft_404.to_string());
+        self.add(
+            "robots.soft_404_phrases",
+            AtReload,
+            quoted_list(soft_404_phrases),
+        );
         let statuses = array(deny_statuses.iter().map(u16::to_string));
         self.add("robots.deny_statuses", AtReload, statuses);
         self.add(

@@ -136,6 +136,7 @@ hold = "4s"
 lenient = false
 path_guard = false
 soft_404 = false
+soft_404_phrases = ["nothing  here", "nichts da"]
 deny_statuses = [401, 403]
 unreachable_status = 503
 cache = { origins = 10, bytes = "1MiB" }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::snapshot::Snapshot;
+use crate::clock::Moment;
 
 /// The outcome of one fetch, redirects followed.
 #[derive(Debug, Clone)]
@@ -42,7 +43,7 @@ pub enum AccessResult {
 pub enum Absence {
     /// A 4xx other than 429.
     Status(u16),
-    /// A 5xx whose body says "page not found" (Google's 2019 and RFC 9309 editions).
+    /// A 5xx of a site that answers missing pages so (Google's 2019 and RFC 9309 editions).
     NotFoundBehind(u16),
     /// More hops than the limit (RFC 9309 2.3.1.2).
     TooManyRedirects,
@@ -69,7 +70,7 @@ pub enum Cause {
     Incomplete,
     /// Not HTTP, bad chunking, a false Content-Length.
     Protocol,
-    /// A `Content-Encoding` that is unknown or does not decode.
+    /// A `Content-Encoding` that is unknown or does not decode, or a transfer coding but `chunked`.
     Encoding,
     /// 1xx, 304 or a 3xx without a `Location` that can be followed.
     Redirect(u16),
@@ -106,7 +107,7 @@ pub enum Reading {
     Absent,
     /// Complete disallow, for now.
     Unreachable,
-    /// Complete disallow, unless the body says "page not found".
+    /// Complete disallow, unless the site answers missing pages so.
     UnreachableUnlessNotFound,
     /// Not an answer to an unconditional GET.
     Nonsense,
@@ -118,7 +119,8 @@ pub fn read_status(status: u16, deny: &[u16], soft_404: bool) -> Reading {
         // Part of a file, which nobody asked for: what it leaves out may be the rule that matters.
         206 => Reading::Unreachable,
         200..=299 => Reading::Body,
-        301 | 302 | 303 | 307 | 308 => Reading::Follow,
+        // 300 has a Location where the server prefers one of its choices (RFC 9110 15.4.1).
+        300 | 301 | 302 | 303 | 307 | 308 => Reading::Follow,
         429 => Reading::Unreachable,
         400..=499 if deny.contains(&status) => Reading::Unreachable,
         400..=499 => Reading::Absent,
@@ -128,24 +130,68 @@ pub fn read_status(status: u16, deny: &[u16], soft_404: bool) -> Reading {
     }
 }
 
-/// Whether the body of a 5xx says that the page does not exist, in its first 8 KiB.
-pub fn says_not_found(body: &[u8]) -> bool {
-    const PHRASES: [&[u8]; 4] = [
-        b"page not found",
-        b"page could not be found",
-        b"404 not found",
-        b"file not found",
-    ];
-    let head = body.get(..8192).unwrap_or(body).to_ascii_lowercase();
-    PHRASES
-        .iter()
-        .any(|phrase| memchr::memmem::find(&head, phrase).is_some())
+/// Octets of an error page that are looked at.
+pub const ERROR_PAGE: usize = 8192;
+
+/// Returns which of `phrases` an error page says in its first octets, whatever their case and the white space in them. A
+/// page that is no UTF-8 is read as Latin-1, as most such pages are.
+pub fn phrases_in<'a>(page: &[u8], phrases: &'a [String]) -> Vec<&'a str> {
+    let page = page.get(..ERROR_PAGE).unwrap_or(page);
+    let text = match std::str::from_utf8(page) {
+        Ok(text) => text.to_lowercase(),
+        // A character that the end cuts is no reason to read it otherwise.
+        Err(error) if error.error_len().is_none() => {
+            let whole = page.get(..error.valid_up_to()).unwrap_or_default();
+            String::from_utf8_lossy(whole).to_lowercase()
+        }
+        Err(_) => page
+            .iter()
+            .map(|octet| char::from(*octet))
+            .collect::<String>()
+            .to_lowercase(),
+    };
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = words.join(" ");
+    let says = |phrase: &&String| text.contains(&phrase.to_lowercase());
+    phrases.iter().filter(says).map(String::as_str).collect()
+}
+
+/// What an answer says of its own age and life, each line of a field as it stands.
+#[derive(Debug, Clone, Default)]
+pub struct Validity<'a> {
+    /// `Cache-Control`.
+    pub cache_control: Vec<&'a str>,
+    /// `Expires`.
+    pub expires: Option<&'a str>,
+    /// `Date`.
+    pub date: Option<&'a str>,
+    /// `Age`.
+    pub age: Option<&'a str>,
 }
 
 impl Freshness {
-    /// Reads the values of all `Cache-Control` lines (RFC 9111 5.2.2). Of several `max-age`, the
-    /// first counts; one that cannot be read counts as stale (RFC 9111 4.2.1).
-    pub fn from_cache_control<'a>(values: impl Iterator<Item = &'a str>) -> Freshness {
+    /// Reads what an answer that came `now` says of its freshness (RFC 9111 4.2): `max-age` of `Cache-Control`, else
+    /// `Expires`; `Age` has passed of it already. Of several `max-age`, the first counts; what cannot be read counts as
+    /// stale (RFC 9111 4.2.1, 5.3).
+    pub fn of(said: &Validity<'_>, now: Moment) -> Freshness {
+        let life = match Freshness::from_cache_control(said.cache_control.iter().copied()) {
+            Freshness::Shortest => return Freshness::Shortest,
+            Freshness::MaxAge(life) => life,
+            Freshness::Unsaid => match said.expires {
+                None => return Freshness::Unsaid,
+                Some(expires) => {
+                    let date = said.date.and_then(http_date).unwrap_or(now);
+                    let expires = http_date(expires);
+                    expires.map_or(Duration::ZERO, |expires| expires.since(date))
+                }
+            },
+        };
+        let age = said.age.map_or(Duration::ZERO, seconds);
+        Freshness::MaxAge(life.saturating_sub(age))
+    }
+
+    /// Reads the values of all `Cache-Control` lines (RFC 9111 5.2.2).
+    fn from_cache_control<'a>(values: impl Iterator<Item = &'a str>) -> Freshness {
         let mut freshness = Freshness::Unsaid;
         for directive in values.flat_map(|value| value.split(',')) {
             let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
@@ -154,20 +200,29 @@ impl Freshness {
                 return Freshness::Shortest;
             }
             if name.eq_ignore_ascii_case("max-age") && freshness == Freshness::Unsaid {
-                let digits = value.trim().trim_matches('"');
-                let seconds = match digits.parse::<u64>() {
-                    Ok(seconds) => seconds,
-                    Err(_) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => {
-                        u64::from(u32::MAX)
-                    }
-                    Err(_) => 0,
-                };
-                freshness =
-                    Freshness::MaxAge(Duration::from_secs(seconds.min(u64::from(u32::MAX))));
+                freshness = Freshness::MaxAge(seconds(value.trim().trim_matches('"')));
             }
         }
         freshness
     }
+}
+
+/// A delta-seconds (RFC 9111 1.2.2): too many are as many as can be, and what is none counts as zero.
+fn seconds(digits: &str) -> Duration {
+    let digits = digits.trim();
+    let seconds = match digits.parse::<u64>() {
+        Ok(seconds) => seconds.min(u64::from(u32::MAX)),
+        Err(_) if !digits.is_empty() && digits.bytes().all(|octet| octet.is_ascii_digit()) => {
+            u64::from(u32::MAX)
+        }
+        Err(_) => 0,
+    };
+    Duration::from_secs(seconds)
+}
+
+fn http_date(text: &str) -> Option<Moment> {
+    let date = httpdate::parse_http_date(text.trim()).ok()?;
+    Some(Moment::from(date))
 }
 
 impl AccessResult {
@@ -215,7 +270,7 @@ impl fmt::Display for Absence {
             Absence::NotFoundBehind(status) => {
                 write!(
                     f,
-                    "it answered {status} with a page that says \"not found\""
+                    "it answered {status} as it answers pages that do not exist"
                 )
             }
             Absence::TooManyRedirects => f.write_str("it redirected too often"),
@@ -276,6 +331,27 @@ impl Cause {
         })
     }
 
+    /// Whether the failure lies on the way to the origin: nothing tells that anybody there was reached.
+    pub fn is_network(self) -> bool {
+        matches!(
+            self,
+            Cause::Dns
+                | Cause::Connect
+                | Cause::Certificate
+                | Cause::Tls
+                | Cause::Timeout
+                | Cause::Incomplete
+        )
+    }
+
+    /// Whether the origin was asked: what fails before is never its outage.
+    pub fn tells_of_origin(self) -> bool {
+        !matches!(
+            self,
+            Cause::Unaddressable | Cause::Prohibited | Cause::Internal
+        )
+    }
+
     /// Whether the origin's server answered at all, if not as it should.
     pub fn is_answer(self) -> bool {
         matches!(
@@ -298,7 +374,9 @@ impl fmt::Display for Cause {
             Cause::Timeout => f.write_str("it did not answer in time"),
             Cause::Incomplete => f.write_str("the connection broke before the answer was whole"),
             Cause::Protocol => f.write_str("the answer was not valid HTTP"),
-            Cause::Encoding => f.write_str("the Content-Encoding could not be decoded"),
+            Cause::Encoding => {
+                f.write_str("its Content-Encoding or Transfer-Encoding could not be decoded")
+            }
             Cause::Redirect(status) => write!(f, "it answered {status} without a usable Location"),
             Cause::Prohibited => f.write_str("it may not be reached from here ([egress] allow)"),
             Cause::ProhibitedHop => {
@@ -325,7 +403,8 @@ mod tests {
             (301, &[], true, Follow, "a redirect"),
             (308, &[], true, Follow, "a permanent redirect"),
             (304, &[], true, Nonsense, "304 to an unconditional GET"),
-            (300, &[], true, Nonsense, "300 is no redirect to follow"),
+            (300, &[], true, Follow, "300, where it has a Location"),
+            (305, &[], true, Nonsense, "a redirect that is none any more"),
             (404, &[], true, Absent, "no file"),
             (401, &[], true, Absent, "google: 401 as any 4xx"),
             (403, &[], true, Absent, "google: 403 as any 4xx"),
@@ -383,6 +462,51 @@ mod tests {
     }
 
     #[test]
+    fn age_and_expires_are_read() {
+        use Freshness::*;
+        let secs = |s| MaxAge(Duration::from_secs(s));
+        // Sun, 06 Nov 1994 08:49:37 GMT
+        let now = Moment::from_millis(784_111_777_000);
+        let (then, later) = (
+            "Sun, 06 Nov 1994 08:00:00 GMT",
+            "Sun, 06 Nov 1994 09:00:00 GMT",
+        );
+        type Case<'a> = (
+            &'a str,
+            Option<&'a str>,
+            Option<&'a str>,
+            Option<&'a str>,
+            Option<&'a str>,
+            Freshness,
+        );
+        #[rustfmt::skip] // one row, one case: Cache-Control, Expires, Date, Age
+        let cases: &[Case<'_>] = &[
+            ("nothing said", None, None, None, None, Unsaid),
+            ("an age alone tells no life", None, None, None, Some("900"), Unsaid),
+            ("an age is subtracted", Some("max-age=1000"), None, None, Some("900"), secs(100)),
+            ("older than it may be", Some("max-age=1000"), None, None, Some("1001"), secs(0)),
+            ("an age that is none", Some("max-age=1000"), None, None, Some("x"), secs(1000)),
+            ("expires, from its date", None, Some(later), Some(then), None, secs(3600)),
+            ("expires, from now", None, Some(later), None, None, secs(623)),
+            ("expires, less its age", None, Some(later), Some(then), Some("600"), secs(3000)),
+            ("expired", None, Some(then), None, None, secs(0)),
+            ("expires never said when: stale", None, Some("0"), None, None, secs(0)),
+            ("max-age comes before expires", Some("max-age=60"), Some(later), Some(then), None, secs(60)),
+            ("no-cache before all", Some("no-cache"), Some(later), Some(then), None, Shortest),
+            ("another directive is none", Some("public"), Some(later), Some(then), None, secs(3600)),
+        ];
+        for (name, cache_control, expires, date, age, expected) in cases {
+            let said = Validity {
+                cache_control: cache_control.iter().copied().collect(),
+                expires: *expires,
+                date: *date,
+                age: *age,
+            };
+            assert_eq!(Freshness::of(&said, now), *expected, "{name}");
+        }
+    }
+
+    #[test]
     fn codes_are_read_back() {
         let causes = [
             Cause::Status(503),
@@ -419,10 +543,39 @@ mod tests {
     }
 
     #[test]
-    fn a_soft_404_is_recognised() {
-        assert!(says_not_found(b"<h1>Page Not Found</h1>"));
-        assert!(!says_not_found(b"User-agent: *\nDisallow: /"));
-        let late = [vec![b' '; 9000], b"page not found".to_vec()].concat();
-        assert!(!says_not_found(&late));
+    fn an_error_page_says_that_there_is_no_such_page() {
+        let phrases = [
+            "page not found",
+            "Página no encontrada",
+            "страница не найдена",
+        ];
+        let phrases = phrases.map(str::to_owned);
+        let late = [vec![b' '; ERROR_PAGE], b"page not found".to_vec()].concat();
+        let cut = [
+            "page not found ".as_bytes(),
+            "ж".repeat(ERROR_PAGE).as_bytes(),
+        ]
+        .concat();
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &[u8], &[usize])] = &[
+            ("in other letters", b"<h1>Page Not Found</h1>", &[0]),
+            ("over the end of a line", b"<p>page\r\n\tnot  found", &[0]),
+            ("in another language", "PÁGINA NO ENCONTRADA".as_bytes(), &[1]),
+            ("in Latin-1", b"P\xe1gina no encontrada", &[1]),
+            ("in other script", "Страница не найдена".as_bytes(), &[2]),
+            ("two of them", "Page not found. Página no encontrada.".as_bytes(), &[0, 1]),
+            ("cut within a character", &cut, &[0]),
+            ("a failing include is no missing page", b"Warning: include(a.php): file not found", &[]),
+            ("a robots.txt", b"User-agent: *\nDisallow: /", &[]),
+            ("after what is looked at", &late, &[]),
+            ("nothing", b"", &[]),
+        ];
+        for (name, page, expected) in cases {
+            let expected: Vec<&str> = expected.iter().map(|at| &*phrases[*at]).collect();
+            assert_eq!(phrases_in(page, &phrases), expected, "{name}");
+        }
+        let ours = crate::config::Config::default().robots.soft_404_phrases;
+        let php = b"Fatal error: Uncaught Exception: File not found in /srv/index.php";
+        assert!(phrases_in(php, &ours).is_empty());
     }
 }

@@ -1,25 +1,32 @@
 //! The fetch of one robots.txt: an unconditional GET with the crawler's own identification string.
 //!
+//! A 5xx that says "page not found" is looked into: one probe of a path that cannot exist tells whether the site answers
+//! all missing pages so. A fetch that fails while the process stood still is begun anew.
+//!
 //! Up to five redirects are followed across authorities, and what comes back binds the origin that was
 //! asked first (RFC 9309 2.3.1.2). No more than the size limit is ever read or inflated, every wait
 //! has a deadline, and every failure becomes an [`AccessResult`]: this module never fails, it tells.
 
 mod content;
+mod pause;
 mod trace;
 
 use std::time::Duration;
 
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, HOST, LOCATION, RETRY_AFTER, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, AGE, CACHE_CONTROL, DATE, EXPIRES, HOST, HeaderName, LOCATION,
+    RETRY_AFTER, USER_AGENT,
 };
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use tokio::time::timeout;
+use tracing::info;
 
 use self::content::{ACCEPTED, read};
+use self::pause::{Course, driven};
 use self::trace::Trace;
 use super::access::{
-    Absence, AccessResult, Cause, Freshness, Reading, read_status, says_not_found,
+    Absence, AccessResult, Cause, ERROR_PAGE, Freshness, Reading, Validity, phrases_in, read_status,
 };
 use super::snapshot::Snapshot;
 use crate::clock::Clock;
@@ -33,8 +40,8 @@ use crate::store;
 const FALLBACK_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("crawlgate/", env!("CARGO_PKG_VERSION")));
 
-/// How much of a 5xx body is looked at for "page not found".
-const ERROR_PAGE: usize = 8192;
+/// How often a fetch is begun anew because the process stood still.
+const MOST_REPEATS: u32 = 3;
 
 /// Leave to fetch a robots.txt, without a clearance. Made by this module only.
 #[derive(Debug)]
@@ -70,12 +77,52 @@ pub async fn fetch(
 ) -> (AccessResult, store::Fetch) {
     // Out here, so that a fetch that is cut off leaves what it came to.
     let mut trace = Trace::start(clock.now());
-    let walk = walk(egress, pace, origin, user_agent, config, clock, &mut trace);
-    let result = timeout(config.fetch_timeout, walk)
-        .await
-        .unwrap_or_else(|_| unreachable(Cause::Timeout));
+    let mut probe = Probe::Due;
+    let mut repeats = 0;
+    let result = loop {
+        let walk = Walk {
+            egress,
+            pace,
+            user_agent,
+            config,
+            clock,
+            probe: &mut probe,
+            trace: &mut trace,
+        };
+        let walking = timeout(config.fetch_timeout, walk.from(origin));
+        let (result, course) = driven(clock, walking).await;
+        let result = result.unwrap_or_else(|_| unreachable(Cause::Timeout));
+        let is_of_the_network = matches!(
+            &result,
+            AccessResult::Unreachable { cause, .. } if cause.is_network()
+        );
+        if !is_of_the_network || course == Course::Ran || repeats >= MOST_REPEATS {
+            break result;
+        }
+        repeats += 1;
+        info!(%origin, "the fetch of robots.txt is begun anew: the process stood still");
+        trace.begins_anew();
+    };
     let fetch = trace.end(&result, clock.now());
     (result, fetch)
+}
+
+/// Whether a path that cannot exist may still be asked for: once for all that a fetch comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Probe {
+    Due,
+    Done,
+}
+
+/// The way from an origin to its robots.txt.
+struct Walk<'a> {
+    egress: &'a Egress,
+    pace: &'a Pace,
+    user_agent: Option<&'a HeaderValue>,
+    config: &'a RobotsConfig,
+    clock: &'a Clock,
+    probe: &'a mut Probe,
+    trace: &'a mut Trace,
 }
 
 fn unreachable(cause: Cause) -> AccessResult {
@@ -85,74 +132,122 @@ fn unreachable(cause: Cause) -> AccessResult {
     }
 }
 
-async fn walk(
-    egress: &Egress,
-    pace: &Pace,
-    origin: &Origin,
-    user_agent: Option<&HeaderValue>,
-    config: &RobotsConfig,
-    clock: &Clock,
-    trace: &mut Trace,
-) -> AccessResult {
-    let mut url = origin.robots_url();
-    let mut visited: Vec<String> = Vec::new();
-    loop {
-        trace.asks(&url);
-        let Received { response, .. } = match request(egress, &url, user_agent, config, clock).await
-        {
-            Ok(received) => received,
-            // It is the hop that may not be asked, not the origin.
-            Err(Cause::Prohibited) if !visited.is_empty() => {
-                return unreachable(Cause::ProhibitedHop);
-            }
-            Err(cause) => return unreachable(cause),
-        };
-        let status = response.status().as_u16();
-        trace.answered(status, response.headers());
-        match read_status(status, &config.deny_statuses, config.soft_404) {
-            Reading::Body => return successful(response, &url, config, clock).await,
-            Reading::Absent => {
-                return AccessResult::Unavailable {
-                    why: Absence::Status(status),
-                    freshness: freshness(response.headers()),
-                };
-            }
-            Reading::Unreachable => return refused(status, response.headers(), clock),
-            Reading::UnreachableUnlessNotFound => {
-                let result = refused(status, response.headers(), clock);
-                let freshness = freshness(response.headers());
-                let Ok(body) = read(response, ERROR_PAGE).await else {
-                    return result;
-                };
-                if says_not_found(&body) {
+impl Walk<'_> {
+    async fn from(mut self, origin: &Origin) -> AccessResult {
+        let (config, clock) = (self.config, self.clock);
+        let mut url = origin.robots_url();
+        let mut visited: Vec<String> = Vec::new();
+        loop {
+            self.trace.asks(&url);
+            let Received { response, .. } = match self.request(&url).await {
+                Ok(received) => received,
+                // It is the hop that may not be asked, not the origin.
+                Err(Cause::Prohibited) if !visited.is_empty() => {
+                    return unreachable(Cause::ProhibitedHop);
+                }
+                Err(cause) => return unreachable(cause),
+            };
+            let status = response.status().as_u16();
+            self.trace.answered(status, response.headers());
+            match read_status(status, &config.deny_statuses, config.soft_404) {
+                Reading::Body => return successful(response, &url, config, clock).await,
+                Reading::Absent => {
                     return AccessResult::Unavailable {
-                        why: Absence::NotFoundBehind(status),
-                        freshness,
+                        why: Absence::Status(status),
+                        freshness: freshness(response.headers(), clock),
                     };
                 }
-                return result;
-            }
-            Reading::Nonsense => return unreachable(Cause::Redirect(status)),
-            Reading::Follow => {
-                let Some(next) = location(&url, response.headers()) else {
-                    return unreachable(Cause::Redirect(status));
-                };
-                let freshness = freshness(response.headers());
-                visited.push(std::mem::replace(&mut url, next));
-                let why = if visited.contains(&url) {
-                    Absence::RedirectLoop
-                } else if visited.len() > config.max_redirects as usize {
-                    Absence::TooManyRedirects
-                } else {
-                    if let Ok((next, _)) = Origin::parse(&url) {
-                        pace.count_robots(&next);
+                Reading::Unreachable => return refused(status, response.headers(), clock),
+                Reading::UnreachableUnlessNotFound => {
+                    let result = refused(status, response.headers(), clock);
+                    let freshness = freshness(response.headers(), clock);
+                    // Another origin's missing pages tell nothing of this one's.
+                    let is_its_own = Origin::parse(&url).is_ok_and(|(asked, _)| asked == *origin);
+                    if is_its_own && self.answers_missing_pages_so(origin, response).await {
+                        return AccessResult::Unavailable {
+                            why: Absence::NotFoundBehind(status),
+                            freshness,
+                        };
                     }
-                    continue;
-                };
-                return AccessResult::Unavailable { why, freshness };
+                    return result;
+                }
+                Reading::Nonsense => return unreachable(Cause::Redirect(status)),
+                Reading::Follow => {
+                    let Some(next) = location(&url, response.headers()) else {
+                        return unreachable(Cause::Redirect(status));
+                    };
+                    let freshness = freshness(response.headers(), clock);
+                    visited.push(std::mem::replace(&mut url, next));
+                    let why = if visited.contains(&url) {
+                        Absence::RedirectLoop
+                    } else if visited.len() > config.max_redirects as usize {
+                        Absence::TooManyRedirects
+                    } else {
+                        if let Ok((next, _)) = Origin::parse(&url) {
+                            self.pace.count_robots(&next);
+                        }
+                        continue;
+                    };
+                    return AccessResult::Unavailable { why, freshness };
+                }
             }
         }
     }
+
+    /// Tells whether the site answers every missing page as it has answered robots.txt: the error page says that there is
+    /// no such page, and a path that cannot exist gets the same status and phrase.
+    async fn answers_missing_pages_so(
+        &mut self,
+        origin: &Origin,
+        response: Response<Inbound>,
+    ) -> bool {
+        let status = response.status();
+        let phrases = &self.config.soft_404_phrases;
+        let Ok(page) = read(response, ERROR_PAGE).await else {
+            return false;
+        };
+        let said = phrases_in(&page, phrases);
+        if said.is_empty() || std::mem::replace(self.probe, Probe::Done) == Probe::Done {
+            return false;
+        }
+        let Some(url) = missing_page(origin) else {
+            return false;
+        };
+        self.pace.count_robots(origin);
+        let (answered, agrees) = match self.request(&url).await {
+            Err(cause) => (cause.to_string(), false),
+            Ok(Received { response, .. }) => {
+                let same = response.status() == status;
+                let answered = format!("it answered {}", response.status().as_u16());
+                let agrees = same
+                    && read(response, ERROR_PAGE).await.is_ok_and(|page| {
+                        let probed = phrases_in(&page, phrases);
+                        said.iter().any(|phrase| probed.contains(phrase))
+                    });
+                (answered, agrees)
+            }
+        };
+        self.trace.probed(&url, &answered, agrees);
+        agrees
+    }
+
+    /// One GET.
+    async fn request(&self, url: &str) -> Result<Received, Cause> {
+        request(self.egress, url, self.user_agent, self.config, self.clock).await
+    }
+}
+
+/// A URL of `origin` that cannot exist, as nobody can guess it; none where there is no randomness. It ends as robots.txt
+/// does, so that the same part of the server answers it.
+fn missing_page(origin: &Origin) -> Option<String> {
+    let mut random = [0; 16];
+    aws_lc_rs::rand::fill(&mut random).ok()?;
+    let name: String = random.iter().map(|octet| format!("{octet:02x}")).collect();
+    let robots = origin.robots_url();
+    Some(format!(
+        "{}/{name}.txt",
+        robots.strip_suffix("/robots.txt")?
+    ))
 }
 
 /// One GET.
@@ -206,7 +301,7 @@ async fn successful(
     clock: &Clock,
 ) -> AccessResult {
     let status = response.status().as_u16();
-    let freshness = freshness(response.headers());
+    let freshness = freshness(response.headers(), clock);
     // One octet more than counts tells a file of exactly the limit from a longer one.
     let body = match read(response, config.size_limit.saturating_add(1)).await {
         Ok(body) => body,
@@ -243,9 +338,16 @@ pub(crate) fn retry_after(headers: &HeaderMap, clock: &Clock) -> Option<Duration
     Some(until.saturating_sub(Duration::from_millis(clock.now().as_millis())))
 }
 
-fn freshness(headers: &HeaderMap) -> Freshness {
+fn freshness(headers: &HeaderMap, clock: &Clock) -> Freshness {
+    let one = |name: HeaderName| headers.get(name)?.to_str().ok();
     let values = headers.get_all(CACHE_CONTROL).iter();
-    Freshness::from_cache_control(values.filter_map(|value| value.to_str().ok()))
+    let said = Validity {
+        cache_control: values.filter_map(|value| value.to_str().ok()).collect(),
+        expires: one(EXPIRES),
+        date: one(DATE),
+        age: one(AGE),
+    };
+    Freshness::of(&said, clock.now())
 }
 
 #[cfg(test)]
@@ -288,6 +390,20 @@ mod tests {
         for (name, values, expected) in cases {
             let found = location(base, &with(LOCATION, values));
             assert_eq!(found.as_deref(), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_missing_page_is_of_the_origin_and_cannot_be_guessed() {
+        let (origin, _) = Origin::parse("https://a.example:8443/x/y").expect("a URL");
+        let urls = [(); 2].map(|()| missing_page(&origin).expect("randomness"));
+        assert_ne!(urls[0], urls[1]);
+        for url in urls {
+            let name = url
+                .strip_prefix("https://a.example:8443/")
+                .expect("its own");
+            let name = name.strip_suffix(".txt").expect("a text");
+            assert!(name.len() == 32 && name.bytes().all(|octet| octet.is_ascii_hexdigit()));
         }
     }
 

@@ -13,6 +13,9 @@ use super::http::{Body, Head};
 use super::reply::{Reply, Step};
 use super::{Certificate, PATIENCE, eventually, pki};
 
+/// Where the reply for texts that are not scripted stands. No request-target is such.
+const MISSING: &str = "missing";
+
 /// One request as an origin received it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
@@ -105,6 +108,11 @@ impl Origin {
     pub(crate) fn on(self, target: &str, replies: impl IntoIterator<Item = Reply>) -> Self {
         self.script(target, replies);
         self
+    }
+
+    /// Answers every text that is not scripted so.
+    pub(crate) fn missing(self, reply: Reply) -> Self {
+        self.on(MISSING, [reply])
     }
 
     /// [`Origin::on`], later in a test.
@@ -329,8 +337,10 @@ impl Shared {
         let path = target.split('?').next().unwrap_or_default();
         let key = if routes.contains_key(target) {
             target
-        } else {
+        } else if routes.contains_key(path) || path == "/robots.txt" || !path.ends_with(".txt") {
             path
+        } else {
+            MISSING
         };
         match routes.get_mut(key) {
             Some(replies) if replies.len() > 1 => replies.pop_front().unwrap(),

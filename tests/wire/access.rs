@@ -6,7 +6,7 @@ use crate::support::{Certificate, Gate, Origin, RULES, Reply};
 
 /// What a robots.txt response leads to.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Access {
+pub(crate) enum Access {
     /// The rules of its body: `/private` denied, `/open` allowed.
     Rules,
     /// No restrictions.
@@ -18,7 +18,7 @@ use Access::{Free, Nothing, Rules};
 
 /// Asserts answers, records and what the origin saw.
 #[track_caller]
-fn check(case: &str, gate: &Gate, origin: &Origin, access: Access) {
+pub(crate) fn check(case: &str, gate: &Gate, origin: &Origin, access: Access) {
     let private = gate.get(&origin.url("/private"));
     let open = gate.get(&origin.url("/open"));
     match access {
@@ -104,9 +104,9 @@ fn each_status_of_robots_txt_has_its_meaning() {
         ("503", Reply::status(503, ""), Nothing),
         ("599", Reply::status(599, ""), Nothing),
         (
-            "500 that says page not found",
+            "500 that says page not found, of a site that finds pages",
             Reply::status(500, "<h1>Page not found</h1>"),
-            Free,
+            Nothing,
         ),
         (
             "304 to an unconditional request",
@@ -215,7 +215,7 @@ fn chain(hops: usize, status: u16) -> Origin {
 #[test]
 fn up_to_five_redirects_are_followed_and_no_sixth() {
     let gate = Gate::start();
-    for status in [301, 302, 303, 307, 308] {
+    for status in [300, 301, 302, 303, 307, 308] {
         check(&format!("one {status}"), &gate, &chain(1, status), Rules);
     }
     for hops in 2..=5 {
@@ -256,6 +256,8 @@ fn redirects_that_lead_nowhere_have_their_meanings() {
             access,
         );
     }
+    let choices = Origin::http().on("/robots.txt", [Reply::redirect(300, "")]);
+    check("choices without a preferred one", &gate, &choices, Nothing);
     let missing = Origin::http()
         .on("/robots.txt", [Reply::redirect(301, "/nowhere")])
         .on("/nowhere", [Reply::status(404, "")]);

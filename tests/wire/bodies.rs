@@ -62,6 +62,7 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
     let cases = [
         (
             "shorter than its Content-Length",
+            "incomplete",
             Reply::raw(format!(
                 "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{RULES}"
             ))
@@ -69,6 +70,7 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
         ),
         (
             "reset in the middle",
+            "incomplete",
             Reply::raw(format!(
                 "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{RULES}"
             ))
@@ -76,18 +78,22 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
         ),
         (
             "no last chunk",
+            "incomplete",
             Reply::raw(format!("{head}{:x}\r\n{RULES}\r\n", RULES.len())).close(),
         ),
         (
             "a chunk size that is no number",
+            "protocol",
             Reply::raw(format!("{head}zz\r\n{RULES}\r\n0\r\n\r\n")).close(),
         ),
         (
             "a chunk longer than it says",
+            "protocol",
             Reply::raw(format!("{head}5\r\n{RULES}\r\n0\r\n\r\n")).close(),
         ),
         (
             "two lengths that differ",
+            "protocol",
             Reply::raw(format!(
                 "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 9\r\n\r\n{RULES}"
             ))
@@ -95,26 +101,46 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
         ),
         (
             "a length that is no number",
+            "protocol",
             Reply::raw(format!(
                 "HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n{RULES}"
             ))
             .close(),
         ),
-        ("gzip cut short", coded("gzip", half)),
+        ("gzip cut short", "encoding", coded("gzip", half)),
         (
             "plain text that calls itself gzip",
+            "encoding",
             coded("gzip", RULES.as_bytes()),
         ),
         (
             "plain text that calls itself brotli",
+            "encoding",
             coded("br", RULES.as_bytes()),
         ),
         (
             "a coding that nobody asked for",
+            "encoding",
             coded("snappy", RULES.as_bytes()),
         ),
+        (
+            "compressed by a transfer coding",
+            "encoding",
+            Reply::raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n")
+                .send(format!("{:x}\r\n", gzip(RULES).len()))
+                .send(gzip(RULES))
+                .send("\r\n0\r\n\r\n"),
+        ),
+        (
+            "plain text that says it is",
+            "encoding",
+            Reply::raw(format!(
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n{:x}\r\n{RULES}\r\n0\r\n\r\n",
+                RULES.len()
+            )),
+        ),
     ];
-    for (case, reply) in cases {
+    for (case, cause, reply) in cases {
         let origin = Origin::http().on("/robots.txt", [reply]);
         for path in ["/open", "/private/open", "/private"] {
             let answer = gate.get(&origin.url(path));
@@ -123,7 +149,8 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
                 "robots_unreachable",
                 "{case} {path}: {answer:?}"
             );
-            gate.refused(&answer, 403, "robots_unreachable");
+            let record = gate.refused(&answer, 403, "robots_unreachable");
+            assert_eq!(record["robots"]["unreachable"]["cause"], cause, "{case}");
         }
         assert_eq!(origin.seen_but_robots(), [""; 0], "{case}");
     }

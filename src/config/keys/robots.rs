@@ -7,7 +7,7 @@ use toml::de::DeTable;
 use super::super::{
     CacheConfig, MIB, ProfileRules, RobotsConfig, Timing, days, format_duration,
     read::{Read, Refusal, Section, Value},
-    values::{boolean, bytes, choice, duration, integer, list, number, unless},
+    values::{boolean, bytes, choice, duration, integer, list, number, text, unless},
 };
 use super::{
     FINALLY, FOREVER, LEAST_REDIRECTS, LEAST_SIZE_LIMIT, MEMORY, ONE_MS, PROFILES, SPAN, TIMEOUT,
@@ -43,6 +43,11 @@ pub(super) fn robots<'t>(
     section.set("lenient", &mut to.lenient, boolean);
     section.set("path_guard", &mut to.path_guard, boolean);
     section.set("soft_404", &mut to.soft_404, boolean);
+    section.set(
+        "soft_404_phrases",
+        &mut to.soft_404_phrases,
+        list(text(phrase)),
+    );
     section.set("deny_statuses", &mut to.deny_statuses, list(deny_status));
     section.set(
         "unreachable_status",
@@ -54,6 +59,15 @@ pub(super) fn robots<'t>(
     let cache = section.subsection("cache");
     section.finish();
     cache
+}
+
+/// A phrase of an error page. One that is too short would be part of any page.
+fn phrase(text: &str) -> Result<String, &'static str> {
+    let phrase = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match phrase.chars().count() {
+        4..=200 => Ok(phrase),
+        _ => Err("expected a phrase of 4 to 200 characters"),
+    }
 }
 
 fn deny_status(value: &Value<'_>) -> Read<u16> {

@@ -12,7 +12,7 @@ use async_compression::tokio::bufread::{
 };
 use async_compression::zstd::DParameter;
 use futures_core::Stream;
-use http::header::CONTENT_ENCODING;
+use http::header::{CONTENT_ENCODING, TRANSFER_ENCODING};
 use http::{HeaderMap, Response};
 use http_body::Body as _;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncReadExt, BufReader};
@@ -37,6 +37,7 @@ type Reader = Box<dyn AsyncBufRead + Send + Unpin>;
 /// # Errors
 /// Why the body cannot be had whole, or not be read. Nothing of it counts then.
 pub(super) async fn read(response: Response<Inbound>, limit: usize) -> Result<Vec<u8>, Cause> {
+    transfer(response.headers())?;
     let codings = codings(response.headers())?;
     let body = Box::new(StreamReader::new(Frames(response.into_body())));
     decode(body, &codings, limit)
@@ -45,16 +46,48 @@ pub(super) async fn read(response: Response<Inbound>, limit: usize) -> Result<Ve
 }
 
 /// What a failure to read means: the connection's failures come through the decoders untouched, all
-/// others are the decoders' own.
+/// others are the decoders' own. A connection that ends or breaks before the body is whole is told from one that goes
+/// wrong in its framing.
 fn cause(error: &io::Error) -> Cause {
     let transport = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<hyper::Error>());
-    match transport {
-        None => Cause::Encoding,
-        Some(error) if error.is_incomplete_message() || error.is_closed() => Cause::Incomplete,
-        Some(_) => Cause::Protocol,
+    let Some(transport) = transport else {
+        return Cause::Encoding;
+    };
+    let below = std::error::Error::source(transport);
+    let below = below.and_then(|below| below.downcast_ref::<io::Error>());
+    let is_cut = below.is_some_and(|below| {
+        matches!(
+            below.kind(),
+            io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::TimedOut
+        )
+    });
+    if is_cut || transport.is_incomplete_message() || transport.is_closed() {
+        Cause::Incomplete
+    } else {
+        Cause::Protocol
     }
+}
+
+/// Refuses transfer codings but `chunked`, which is undone below us (RFC 9112 section 7): the octets would be another
+/// file than the origin's.
+fn transfer(headers: &HeaderMap) -> Result<(), Cause> {
+    for value in headers.get_all(TRANSFER_ENCODING) {
+        let value = value.to_str().map_err(|_| Cause::Encoding)?;
+        let mut names = value
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        if !names.all(|name| name.eq_ignore_ascii_case("chunked")) {
+            return Err(Cause::Encoding);
+        }
+    }
+    Ok(())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,6 +241,29 @@ mod tests {
                 .map(|value| (CONTENT_ENCODING, value))
                 .collect();
             assert_eq!(codings(&headers).as_deref(), expected.as_deref(), "{name}");
+        }
+    }
+
+    #[test]
+    fn chunked_is_the_only_transfer_coding() {
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &[&str], bool)] = &[
+            ("none", &[], true),
+            ("chunked", &["chunked"], true),
+            ("in other letters", &["Chunked"], true),
+            ("compressed first", &["gzip, chunked"], false),
+            ("on two lines", &["gzip", "chunked"], false),
+            ("compressed alone", &["gzip"], false),
+            ("a coding that is none", &["identity"], false),
+            ("no text", &["gz\u{e9}p"], false),
+        ];
+        for (name, values, expected) in cases {
+            let headers: HeaderMap = values
+                .iter()
+                .map(|text| HeaderValue::from_bytes(text.as_bytes()).expect("a field value"))
+                .map(|value| (TRANSFER_ENCODING, value))
+                .collect();
+            assert_eq!(transfer(&headers).is_ok(), *expected, "{name}");
         }
     }
 

@@ -35,7 +35,11 @@ pub(super) struct Trace {
     hops: Vec<String>,
     status: Option<u16>,
     fields: Vec<(String, String)>,
+    probe: Option<String>,
 }
+
+/// Where a probe stands among the fields: no field has such a name.
+const PROBE: &str = "(probe)";
 
 impl Trace {
     pub(super) fn start(now: Moment) -> Trace {
@@ -44,7 +48,22 @@ impl Trace {
             hops: Vec::new(),
             status: None,
             fields: Vec::new(),
+            probe: None,
         }
+    }
+
+    /// All is asked again, from the start.
+    pub(super) fn begins_anew(&mut self) {
+        self.hops.clear();
+    }
+
+    /// A page that cannot exist was asked for, and got this answer.
+    pub(super) fn probed(&mut self, url: &str, answered: &str, agrees: bool) {
+        let verdict = match agrees {
+            true => "as robots.txt",
+            false => "not as robots.txt",
+        };
+        self.probe = Some(bounded(&format!("{url}: {answered}, {verdict}")));
     }
 
     /// A URL is asked; whatever an earlier one answered was not the end.
@@ -85,9 +104,14 @@ impl Trace {
             status: self.status,
             hops: self.hops,
             sha256,
-            fields: self.fields,
+            fields: fields_and(self.fields, self.probe),
         }
     }
+}
+
+fn fields_and(mut fields: Vec<(String, String)>, probe: Option<String>) -> Vec<(String, String)> {
+    fields.extend(probe.map(|probe| (PROBE.to_owned(), probe)));
+    fields
 }
 
 /// All lines of a field as one value, as RFC 9110 section 5.3 joins them.
@@ -172,6 +196,26 @@ mod tests {
         );
         let fields = [("etag", "\"1\""), ("age", "3")].map(|(n, v)| (n.to_owned(), v.to_owned()));
         assert_eq!(fetch.fields, fields);
+    }
+
+    #[test]
+    fn a_probe_stands_beside_the_answer() {
+        let mut trace = Trace::start(START);
+        trace.asks("http://a.example/robots.txt");
+        trace.answered(500, &headers(&[("etag", "\"1\"")]));
+        trace.probed("http://a.example/5f.txt", "it answered 500", true);
+        let result = AccessResult::Unavailable {
+            why: Absence::NotFoundBehind(500),
+            freshness: Freshness::Unsaid,
+        };
+        let fetch = trace.end(&result, START);
+        assert_eq!((fetch.status, fetch.hops.len()), (Some(500), 1));
+        let probe = "http://a.example/5f.txt: it answered 500, as robots.txt";
+        let fields = [("etag", "\"1\""), ("(probe)", probe)];
+        assert_eq!(
+            fetch.fields,
+            fields.map(|(n, v)| (n.to_owned(), v.to_owned()))
+        );
     }
 
     #[test]

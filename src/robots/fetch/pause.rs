@@ -1,0 +1,78 @@
+//! Whether the process stood still while something was under way.
+//!
+//! A process that is stopped (SIGSTOP, a suspended laptop, a frozen container) finds all its deadlines past and its
+//! connections dead when it goes on. That says nothing of an origin, so what failed then is tried again.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::clock::Clock;
+
+/// How often a running process looks at the clock.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// A beat that comes later than this was kept from coming.
+const LATE: Duration = Duration::from_secs(5);
+
+/// Whether a process ran all the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Course {
+    /// It ran.
+    Ran,
+    /// It stood still for a while.
+    StoodStill,
+}
+
+/// Drives a future to its end, and tells whether the process stood still meanwhile.
+pub(super) async fn driven<F: Future>(clock: &Clock, future: F) -> (F::Output, Course) {
+    let mut future = pin!(future);
+    let mut course = Course::Ran;
+    let mut seen = clock.uptime();
+    loop {
+        let output = tokio::select! {
+            output = &mut future => Some(output),
+            () = sleep(BEAT) => None,
+        };
+        let now = clock.uptime();
+        if now.since(seen) > LATE {
+            course = Course::StoodStill;
+        }
+        seen = now;
+        if let Some(output) = output {
+            return (output, course);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Moment;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_stood_still_knows_it() {
+        let s = Duration::from_secs;
+        for (name, stop, expected) in [
+            ("it ran", s(0), Course::Ran),
+            ("it was slow", s(4), Course::Ran),
+            ("it was stopped", s(30), Course::StoodStill),
+            ("for a night", s(30_000), Course::StoodStill),
+        ] {
+            let clock = Clock::manual(Moment::from_millis(1_790_000_000_000));
+            let before = driven(&clock, async {
+                sleep(s(3)).await;
+                clock.advance(stop);
+                sleep(s(10)).await;
+            });
+            assert_eq!(before.await.1, expected, "{name}");
+            // Its deadline is found past before the next beat is.
+            let at_once = driven(&clock, async { clock.advance(stop) });
+            assert_eq!(at_once.await.1, expected, "{name}, and ends with it");
+            // A clock that is set is no pause.
+            let set = driven(&clock, async { clock.set(clock.now() + s(3_600)) });
+            assert_eq!(set.await.1, Course::Ran, "{name}");
+        }
+    }
+}

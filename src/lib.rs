@@ -16,7 +16,8 @@
 //!    same exit, which records each exchange once, also when it fails or the crawler hangs up.
 //! 4. **The answer names the rule that decided.** One [`policy::Decision`] feeds the response, the record and
 //!    the summary, so they cannot disagree; [`audit::replay`] comes to it again from the record, by the same code.
-//! 5. **Time is an argument.** [`clock`] alone reads it.
+//! 5. **Time is an argument.** [`clock`] alone reads it. What may not be wrong when the wall clock is set is measured by
+//!    a clock that is never set.
 //!
 //! # One request's way
 //!
@@ -37,7 +38,8 @@
 //!
 //! # Reading order
 //!
-//! [`clock`] · [`metrics`] · [`rep`] · [`config`] · [`robots::access`], [`robots::state`] · [`agent`] · [`client`] · [`policy`] · [`trust`],
+//! [`clock`] · [`metrics`] · [`rep`] · [`config`] · [`robots::access`], [`robots::reach`],
+//! [`robots::state`] · [`agent`] · [`client`] · [`policy`] · [`trust`],
 //! [`egress`] · [`store`], [`robots::memory`] · [`audit`] · [`robots::fetch`], [`robots::registry`] · [`pace`] ·
 //! [`gate`] · [`ca`] · [`proxy`] · [`admin`] · [`audit::replay`], [`audit::verify`] · [`explain`] ·
 //! [`telemetry`] · [`cli`]. Some arrows point back, on

@@ -4,6 +4,7 @@
 pub mod access;
 pub mod fetch;
 pub mod memory;
+pub mod reach;
 pub mod registry;
 pub mod snapshot;
 pub mod state;

@@ -17,8 +17,9 @@ use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::Config;
 use crawlgate::rep::{Origin, ParseOptions, Robots};
 use crawlgate::robots::access::{Absence, AccessResult, Cause, Freshness};
+use crawlgate::robots::reach::Reach;
 use crawlgate::robots::snapshot::Snapshot;
-use crawlgate::robots::state::State;
+use crawlgate::robots::state::{FetchEnd, State};
 use crawlgate::store::{self, Access, Batch, Fetch, Landing};
 use serde_json::Value;
 use support::Setup;
@@ -50,7 +51,7 @@ impl Shelf {
         for (hours, result) in fetches {
             let time = self.now - HOUR * *hours;
             let result = at(result, time);
-            state = state.after(result.clone(), time, timing, 0.0);
+            state = state.after(result.clone(), ended(time), timing, 0.0);
             let (status, cause, sha256) = match &result {
                 AccessResult::Successful { snapshot, .. } => {
                     (Some(200), None, Some(snapshot.sha256))
@@ -99,6 +100,15 @@ impl Shelf {
             line["origin"].as_str().unwrap().to_owned()
         };
         said.lines().map(origin).collect()
+    }
+}
+
+/// A fetch that ended at this time.
+fn ended(now: Moment) -> FetchEnd {
+    FetchEnd {
+        now,
+        since_failure: None,
+        reach: Reach::Some,
     }
 }
 
@@ -152,7 +162,7 @@ fn three() -> Shelf {
     shelf.learn("http://two.example", &[(2, missing())]);
     shelf.learn(
         "https://three.example",
-        &[(90, file(RULES)), (50, down()), (1, down())],
+        &[(90, file(RULES)), (50, down()), (27, down()), (4, down())],
     );
     shelf
 }
@@ -194,7 +204,7 @@ fn origins_are_listed_filtered_and_paged() {
     assert_eq!(lines[1][..4], [one, "successful", "3h", "in"], "{said}");
     assert_eq!(lines[3][..3], [three, "unreachable", "2d"], "{said}");
     assert!(
-        said.contains("failed 2 times: its name did not resolve; last good copy"),
+        said.contains("failed 3 times: its name did not resolve; last good copy"),
         "{said}"
     );
 }
@@ -203,7 +213,12 @@ fn origins_are_listed_filtered_and_paged() {
 fn more_origins_than_a_page_are_all_listed() {
     let shelf = Shelf::new();
     let store = store::open(&shelf.config, Access::Write).unwrap();
-    let state = State::NeverFetched.after(missing(), shelf.now, &shelf.config.robots.timing, 0.0);
+    let state = State::NeverFetched.after(
+        missing(),
+        ended(shelf.now),
+        &shelf.config.robots.timing,
+        0.0,
+    );
     let landing = |number: u32| Landing {
         origin: Origin::parse(&format!("http://h{number:05}.example"))
             .unwrap()
@@ -285,14 +300,14 @@ fn one_origin_is_shown_as_json() {
         ("/groups/0/user_agents/1", "b"),
         ("/others/0/field", "crawl-delay"),
         ("/history/0/cause", "dns"),
-        ("/history/2/fields/etag", "\"7\""),
-        ("/history/2/result", "successful"),
+        ("/history/3/fields/etag", "\"7\""),
+        ("/history/3/result", "successful"),
     ] {
         let found = shown.pointer(pointer).and_then(Value::as_str);
         assert_eq!(found, Some(expected), "{pointer}: {said}");
     }
-    assert_eq!(shown["outage"]["attempts"], 2);
-    assert_eq!(shown["robots"]["sha256"], shown["history"][2]["sha256"]);
+    assert_eq!(shown["outage"]["attempts"], 3);
+    assert_eq!(shown["robots"]["sha256"], shown["history"][3]["sha256"]);
 }
 
 #[test]

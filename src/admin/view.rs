@@ -125,6 +125,10 @@ pub struct CopyEntry {
 pub struct OutageEntry {
     /// The first failure, RFC 3339.
     pub since: String,
+    /// The last failure that is the origin's, RFC 3339; none where the gate reached no origin at all each time.
+    pub last_failure: Option<String>,
+    /// The last failure, RFC 3339.
+    pub last_attempt: String,
     /// The last one's cause.
     pub cause: String,
     /// How many there were.
@@ -156,6 +160,8 @@ impl OriginEntry {
             fresh_until: fresh.map(|fresh| time_text(fresh.until)),
             outage: outage.map(|outage| OutageEntry {
                 since: time_text(outage.since),
+                last_failure: outage.last_failure.map(time_text),
+                last_attempt: time_text(outage.last_attempt),
                 cause: outage.cause.code(),
                 attempts: outage.attempts,
                 next_attempt: time_text(outage.next_attempt),

@@ -48,6 +48,7 @@ pub const UNREACHABLE: &str = "unreachable";
 pub const SINCE: &str = "since";
 pub const CAUSE: &str = "cause";
 pub const ANSWERS: &str = "answers";
+pub const LAST_FAILURE: &str = "last_failure";
 pub const ATTEMPTS: &str = "attempts";
 pub const NEXT_ATTEMPT: &str = "next_attempt";
 pub const HOLD_MS: &str = "hold_ms";

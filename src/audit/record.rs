@@ -165,6 +165,8 @@ pub struct RobotsCopy<'a> {
 pub struct Outage<'a> {
     /// When the first one failed.
     pub since: Moment,
+    /// When the last one failed by the origin's doing; none where only the gate's own have failed.
+    pub last_failure: Option<Moment>,
     /// Why the last one did: a code such as `dns` or `status_503`.
     pub cause: &'a str,
     /// The origin's server answered at all, if not as it should.
@@ -323,6 +325,7 @@ impl Outage<'_> {
     fn write(&self, mut outage: Object<'_>) {
         use field as f;
         outage.plain(f::SINCE, &stamp::rfc3339(self.since));
+        moment_or_null(&mut outage, f::LAST_FAILURE, self.last_failure);
         outage.text(f::CAUSE, self.cause.as_bytes(), most::TOKEN);
         outage.truth(f::ANSWERS, self.answers);
         outage.number(f::ATTEMPTS, self.attempts.into());

@@ -272,6 +272,9 @@ impl Ledger {
 
     /// Tells the pace of the origin how it took the request: the next ones go by that.
     pub fn observe<B>(&self, received: Result<&Response<B>, Failure>) {
+        if received.is_ok() {
+            self.proxy.gate.registry().reached();
+        }
         let Some(turn) = &self.turn else { return };
         let pace = self.proxy.gate.pace();
         match received {

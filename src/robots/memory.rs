@@ -229,6 +229,8 @@ mod tests {
         Outage {
             cause: Cause::Status(503),
             since: THEN + Duration::from_secs(3),
+            last_failure: Some(THEN + Duration::from_secs(4)),
+            last_attempt: THEN + Duration::from_secs(4),
             attempts: 4,
             next_attempt: THEN + Duration::from_secs(5),
         }

@@ -36,8 +36,9 @@ use tracing::debug;
 use self::flight::Purpose;
 use super::access::AccessResult;
 use super::fetch;
+use super::reach::Tracker;
 use super::state::{Due, Stance, State};
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment, Uptime};
 use crate::config::{CacheConfig, ProfileName, RobotsConfig};
 use crate::egress::Egress;
 use crate::pace::{Fetches, Pace};
@@ -139,6 +140,8 @@ struct Shared {
     /// Only one task evicts at a time.
     evicting: Mutex<()>,
     counts: Counts,
+    /// Whether any origin is reached.
+    reach: Tracker,
 }
 
 struct Entry {
@@ -152,6 +155,8 @@ struct Entry {
 
 struct Slot {
     state: Arc<State>,
+    /// When the origin's latest failure was; none where that was before this process, or the state was not in memory.
+    failed: Option<Uptime>,
     recall: Recall,
     flight: Option<watch::Receiver<()>>,
     bytes: usize,
@@ -232,6 +237,7 @@ impl Registry {
                 memory,
                 evicting: Mutex::new(()),
                 counts: Counts::default(),
+                reach: Tracker::default(),
             }),
         }
     }
@@ -336,6 +342,7 @@ impl Registry {
         let (before, recall) = {
             let mut slot = entry.slot.lock();
             let before = std::mem::take(&mut slot.state);
+            slot.failed = None;
             let recall = std::mem::replace(&mut slot.recall, Recall::Done);
             self.shared.weigh(&mut slot);
             self.shared.changes.landed(entry.group);
@@ -385,6 +392,11 @@ impl Registry {
         busiest
     }
 
+    /// Takes in that an origin has answered: some origins are reached.
+    pub fn reached(&self) {
+        self.shared.reach.reached();
+    }
+
     /// Origins held.
     pub fn len(&self) -> usize {
         self.shared.entries.len()
@@ -417,6 +429,7 @@ impl Shared {
             Arc::new(Entry {
                 slot: Mutex::new(Slot {
                     state: Arc::default(),
+                    failed: None,
                     recall: match self.memory {
                         Some(_) => Recall::Due,
                         None => Recall::Done,
@@ -456,10 +469,12 @@ impl Shared {
         let due = match slot.recall {
             // The store has just failed: this request is not held for the next attempt.
             Recall::Failed { until, .. } if now < until => Due::No,
-            Recall::Failed { .. } | Recall::Due | Recall::Done => state.due(now),
+            Recall::Failed { .. } | Recall::Due | Recall::Done => {
+                state.due(now, &by.config.timing.profile)
+            }
         };
         if due != Due::No && slot.flight.is_none() {
-            slot.flight = Some(self.take_off(entry, origin, user_agent, Purpose::Learn));
+            slot.flight = Some(self.take_off(entry, origin, user_agent, Purpose::Learn(profile)));
         }
         // A flight that is up is worth waiting for only where nothing usable is known: a complete
         // disallow whose next attempt is not due yet has none.

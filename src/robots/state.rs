@@ -11,11 +11,17 @@
 //!       ▼ network      ▼
 //!        Unreachable { since the first failure, last good copy, next attempt }
 //! ```
+//!
+//! An outage is only as long as it was observed: from failure to failure, none of them more than [`OBSERVED`] after the
+//! one before. Its length is what lies between two of its own failures, never between a failure and now, so neither a
+//! pause nor a clock that is set can lengthen it. What happens while the gate reaches no origin at all ([`Reach`]) denies
+//! but is not part of it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::access::{Absence, AccessResult, Cause, Freshness};
+use super::reach::Reach;
 use super::snapshot::Snapshot;
 use crate::clock::Moment;
 use crate::config::{Finally, ProfileRules, Timing};
@@ -69,13 +75,39 @@ pub struct Fresh {
 pub struct Outage {
     /// The latest failure.
     pub cause: Cause,
-    /// The *first* failure.
+    /// The *first* failure of the outage as far as it was observed. Where the wall clock was set meanwhile, it is told by
+    /// the clock as it is now.
     pub since: Moment,
+    /// The latest failure that is the origin's; none where there were only the gate's own.
+    pub last_failure: Option<Moment>,
+    /// The latest failure, whatever its cause.
+    pub last_attempt: Moment,
     /// Failures so far, at least one.
     pub attempts: u32,
-    /// No fetch before this.
+    /// No fetch before this, unless the outage lets requests out.
     pub next_attempt: Moment,
 }
+
+/// When and how a fetch ended.
+#[derive(Debug, Clone, Copy)]
+pub struct FetchEnd {
+    /// By the wall clock.
+    pub now: Moment,
+    /// The time since the origin's latest failure by a clock that is never set; none where that is not known, as after
+    /// a restart.
+    pub since_failure: Option<Duration>,
+    /// Whether the gate reaches any origin.
+    pub reach: Reach,
+}
+
+/// Where more time lies between two failures, the second begins an outage of its own.
+pub const OBSERVED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// While an outage lets requests out, or the gate reaches no origin, robots.txt is asked for again after this time.
+const SOON: Duration = Duration::from_secs(60);
+
+/// Two clocks that differ by no more tell the same length of time.
+const TOLERANCE: Duration = Duration::from_secs(5);
 
 /// What a state tells a request.
 #[derive(Debug, Clone)]
@@ -121,9 +153,10 @@ pub enum Due {
 }
 
 impl State {
-    /// The state after a fetch that ended `now` with `result`. `luck` in `0.0..1.0` spreads retries.
+    /// Returns the state after a fetch that ended so, with `result`. `luck` in `0.0..1.0` spreads retries.
     #[must_use]
-    pub fn after(self, result: AccessResult, now: Moment, timing: &Timing, luck: f64) -> State {
+    pub fn after(self, result: AccessResult, end: FetchEnd, timing: &Timing, luck: f64) -> State {
+        let now = end.now;
         match result {
             AccessResult::Successful {
                 snapshot,
@@ -141,7 +174,7 @@ impl State {
             },
             AccessResult::Unreachable { cause, retry_after } => {
                 let next = |earlier: Option<Outage>| {
-                    Outage::extended(earlier, cause, retry_after, now, timing, luck)
+                    Outage::extended(earlier, cause, retry_after, end, timing, luck)
                 };
                 match self {
                     State::NeverFetched => State::Unreachable {
@@ -190,8 +223,9 @@ impl State {
     /// What of this state can be so at `now`, under `timing`; `None` where all of it can, as nearly always.
     ///
     /// A clock that was ahead leaves moments behind that have not come yet, and settings may have changed since. A copy
-    /// from the future, or one that would be good for longer than any may be, is stale; an outage began at the latest
-    /// now; a wait that is longer than any is over. The closed side in each case: what is stale is asked for again.
+    /// from the future, or one that would be good for longer than any may be, is stale; an outage that ends in the future
+    /// ends now, and is as long as it was; a wait that is longer than any is over. The closed side in each case: what is
+    /// stale is asked for again.
     pub fn corrected(&self, now: Moment, timing: &Timing) -> Option<State> {
         let fresh = match self {
             State::Successful {
@@ -260,25 +294,23 @@ impl State {
                 snapshot,
                 outage: Some(outage),
                 ..
-            } => outage.stance(Some(snapshot), now, profile),
+            } => outage.stance(Some(snapshot), profile),
             State::Unavailable {
                 outage: Some(outage),
                 ..
-            } => outage.stance(None, now, profile),
-            State::Unreachable { outage, last_good } => {
-                outage.stance(last_good.as_ref(), now, profile)
-            }
+            } => outage.stance(None, profile),
+            State::Unreachable { outage, last_good } => outage.stance(last_good.as_ref(), profile),
         }
     }
 
-    /// Whether a fetch should start at `now`.
+    /// Tells whether a fetch should start at `now`, for a request that goes by `profile`.
     ///
-    /// Only a fresh copy is refreshed behind a request's back. Whatever an outage permits in the end
-    /// rests on failures that may lie weeks back, so each request first gives the origin a chance.
-    pub fn due(&self, now: Moment) -> Due {
-        if self
-            .outage()
-            .is_some_and(|outage| now < outage.next_attempt)
+    /// Only a fresh copy is refreshed behind a request's back. What an outage permits in the end rests on failures, and
+    /// the origin may be back: it is asked again before a request goes, at least every minute that the origin is used.
+    pub fn due(&self, now: Moment, profile: &ProfileRules) -> Due {
+        if let Some(outage) = self.outage()
+            && now < outage.next_attempt
+            && (now < outage.last_attempt + SOON || !self.lets_out(now, profile))
         {
             return Due::No;
         }
@@ -297,6 +329,16 @@ impl State {
             | State::Unavailable { .. }
             | State::Unreachable { .. } => Due::Now,
         }
+    }
+
+    /// Tells whether requests go out by nothing but an outage that has lasted.
+    fn lets_out(&self, now: Moment, profile: &ProfileRules) -> bool {
+        let is_fresh = match self {
+            State::Successful { fresh, .. } | State::Unavailable { fresh, .. } => now < fresh.until,
+            State::NeverFetched | State::Unreachable { .. } => false,
+        };
+        let stance = || self.stance(now, profile);
+        !is_fresh && matches!(stance(), Stance::Rules(_) | Stance::AllowAll)
     }
 
     /// The failures since the last success, if any.
@@ -362,13 +404,29 @@ fn longest_wait(timing: &Timing) -> Duration {
 }
 
 impl Outage {
+    /// Returns how long the outage is, as far as it was observed.
+    pub fn length(&self) -> Duration {
+        self.last_failure
+            .map_or(Duration::ZERO, |last| last.since(self.since))
+    }
+
     /// Whether this can be so at `now`.
     fn is_possible(&self, now: Moment, timing: &Timing) -> bool {
-        self.since <= now && self.next_attempt <= now + longest_wait(timing)
+        self.latest() <= now && self.next_attempt <= now + longest_wait(timing)
+    }
+
+    /// The latest moment that is past, or should be.
+    fn latest(&self) -> Moment {
+        let failure = self.last_failure.unwrap_or(self.since);
+        self.last_attempt.max(failure).max(self.since)
     }
 
     fn correct(&mut self, now: Moment, timing: &Timing) {
-        self.since = self.since.min(now);
+        // All of it moves, so that it is as long as it was.
+        let ahead = self.latest().since(now);
+        self.since = self.since - ahead;
+        self.last_failure = self.last_failure.map(|last| last - ahead);
+        self.last_attempt = self.last_attempt - ahead;
         if self.next_attempt > now + longest_wait(timing) {
             self.next_attempt = now;
         }
@@ -378,14 +436,16 @@ impl Outage {
         earlier: Option<Outage>,
         cause: Cause,
         retry_after: Option<Duration>,
-        now: Moment,
+        end: FetchEnd,
         timing: &Timing,
         luck: f64,
     ) -> Outage {
+        let now = end.now;
         let attempts = earlier
             .map_or(0, |outage| outage.attempts)
             .saturating_add(1);
         let longest = match (retry_after, cause) {
+            _ if end.reach == Reach::Nothing => timing.retry_max.min(SOON),
             (None, Cause::Status(503)) => timing.retry_max.min(timing.retry_max_503),
             _ => timing.retry_max,
         }
@@ -397,25 +457,49 @@ impl Outage {
             .clamp(timing.retry_min, longest);
         // Spread later, never earlier: the origin's word and the lower bound hold, and the upper one.
         let spread = wait.mul_f64((timing.jitter * luck).clamp(0.0, 1.0));
+        let (since, last_failure) = Outage::observed(earlier, cause, end);
         Outage {
             cause,
-            since: earlier.map_or(now, |outage| outage.since.min(now)),
+            since,
+            last_failure,
+            last_attempt: now,
             attempts,
             next_attempt: now + (wait + spread).min(longest),
         }
     }
 
-    fn stance(
-        &self,
-        last_good: Option<&Arc<Snapshot>>,
-        now: Moment,
-        profile: &ProfileRules,
-    ) -> Stance {
+    /// Returns since when the outage is observed after another failure, and its latest failure that is the origin's.
+    fn observed(earlier: Option<Outage>, cause: Cause, end: FetchEnd) -> (Moment, Option<Moment>) {
+        let now = end.now;
+        let before = earlier.and_then(|outage| Some((outage, outage.last_failure?)));
+        let is_the_origins = end.reach == Reach::Some && cause.tells_of_origin();
+        match before {
+            // The gate's own failures neither start an outage nor lengthen it.
+            Some((outage, last)) if !is_the_origins => (outage.since, Some(last)),
+            None if !is_the_origins => (now, None),
+            None => (now, Some(now)),
+            Some((outage, last)) => {
+                let by_the_wall = now.since(last);
+                let gap = match end.since_failure {
+                    // The wall clock was set in between.
+                    Some(gap) if gap.abs_diff(by_the_wall) > TOLERANCE => gap,
+                    _ => by_the_wall,
+                };
+                if gap > OBSERVED {
+                    (now, Some(now))
+                } else {
+                    (now - (outage.length() + gap), Some(now))
+                }
+            }
+        }
+    }
+
+    fn stance(&self, last_good: Option<&Arc<Snapshot>>, profile: &ProfileRules) -> Stance {
         let disallow = Stance::DisallowAll {
             cause: self.cause,
             next_attempt: self.next_attempt,
         };
-        let length = now.since(self.since);
+        let length = self.length();
         if length < profile.disallow_for {
             return disallow;
         }

@@ -48,6 +48,8 @@ fn outage(since: Moment) -> Outage {
     Outage {
         cause: Cause::Status(503),
         since,
+        last_failure: Some(since + Duration::from_secs(7)),
+        last_attempt: since + Duration::from_secs(9),
         attempts: 3,
         next_attempt: since + Duration::from_secs(20),
     }
@@ -204,6 +206,7 @@ async fn states_come_back_as_they_were() {
             State::Unreachable {
                 outage: Outage {
                     cause: Cause::Certificate,
+                    last_failure: None,
                     ..outage(NOON)
                 },
                 last_good: None,

@@ -87,9 +87,12 @@ prop_compose! {
     fn an_outage()(
         cause in prop::sample::select(vec![Cause::Status(503), Cause::Dns, Cause::Redirect(304), Cause::Timeout, Cause::Encoding]),
         since in 0_u32..10,
+        length in prop::option::of(0_u32..10),
         next in 0_u32..10,
     ) -> Outage {
-        Outage { cause, since: NOON - MINUTE * since, attempts: since + 1, next_attempt: NOON + MINUTE * next - MINUTE * 5 }
+        let since = NOON - MINUTE * since;
+        let last_failure = length.map(|length| since + MINUTE * length);
+        Outage { cause, since, last_failure, last_attempt: last_failure.unwrap_or(since), attempts: 2, next_attempt: NOON + MINUTE * next - MINUTE * 5 }
     }
 }
 
@@ -284,6 +287,8 @@ fn an_outage_is_part_of_the_evidence() {
     let outage = Outage {
         cause: Cause::Dns,
         since: NOON - MINUTE,
+        last_failure: Some(NOON),
+        last_attempt: NOON,
         attempts: 2,
         next_attempt: NOON + MINUTE,
     };
@@ -297,6 +302,8 @@ fn an_outage_is_part_of_the_evidence() {
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, Change, &str)] = &[
         ("since when", |r| r["robots"]["unreachable"]["since"] = "2026-10-01T00:00:00.000Z".into(), "reason"),
+        ("the latest failure", |r| r["robots"]["unreachable"]["last_failure"] = "2026-12-31T00:00:00.000Z".into(), "reason"),
+        ("a time that is none", |r| r["robots"]["unreachable"]["last_failure"] = "soon".into(), "robots.unreachable.last_failure"),
         ("why", |r| r["robots"]["unreachable"]["cause"] = "status_503".into(), "robots.unreachable.answers"),
         ("a cause that is none", |r| r["robots"]["unreachable"]["cause"] = "luck".into(), "robots.unreachable.cause"),
         ("that it was", |r| r["robots"]["unreachable"] = Value::Null, "robots.unreachable"),

@@ -68,8 +68,8 @@ fn walk(store: &Path, from: (u64, [u8; 32])) -> ((u64, [u8; 32]), HashSet<String
 
 fn states(store: &Path) -> Vec<String> {
     let connection = Connection::open_with_flags(store, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-    let text = "SELECT json_array(origin, state, fetched, fresh_until, cause, since, attempts, next_attempt, \
-                hex(sha256), status, final_url) FROM origin ORDER BY origin";
+    let text = "SELECT json_array(origin, state, fetched, fresh_until, cause, since, last_failure, \
+                last_attempt, attempts, next_attempt, hex(sha256), status, final_url) FROM origin ORDER BY origin";
     let mut statement = connection.prepare(text).unwrap();
     let rows = statement.query_map([], |row| row.get(0)).unwrap();
     rows.map(|row| row.unwrap()).collect()

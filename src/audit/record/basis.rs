@@ -48,6 +48,7 @@ impl<'a> RobotsCopy<'a> {
         };
         let unreachable = state.outage().map(|outage| Outage {
             since: outage.since,
+            last_failure: outage.last_failure,
             cause,
             answers: outage.cause.is_answer(),
             attempts: outage.attempts,

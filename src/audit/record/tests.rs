@@ -60,6 +60,7 @@ pub(in crate::audit) fn denial() -> Record<'static> {
             fresh_until: Some(NOON + Duration::from_secs(60)),
             unreachable: Some(Outage {
                 since: NOON - Duration::from_secs(30),
+                last_failure: Some(NOON - Duration::from_secs(20)),
                 cause: "status_503",
                 answers: true,
                 attempts: 2,
@@ -137,6 +138,7 @@ fn a_record_is_one_line_with_all_its_fields() {
             "fresh_until": "2026-11-20T12:01:00.123Z",
             "unreachable": {
                 "since": "2026-11-20T11:59:30.123Z",
+                "last_failure": "2026-11-20T11:59:40.123Z",
                 "cause": "status_503",
                 "answers": true,
                 "attempts": 2,

@@ -112,6 +112,7 @@ pub struct Robots<'a> {
 #[expect(missing_docs, reason = "each is what its name says: see `Record`")]
 pub struct Unreachable {
     pub since: String,
+    pub last_failure: Option<String>,
     pub cause: String,
     pub answers: bool,
     pub attempts: u32,

@@ -147,9 +147,17 @@ fn outage_of(outage: &evidence::Unreachable) -> Result<Outage, Gap> {
             replayed,
         ));
     }
+    let since = time("robots.unreachable.since", &outage.since)?;
+    let last_failure = outage.last_failure.as_ref();
+    let last_failure = last_failure
+        .map(|last| time("robots.unreachable.last_failure", last))
+        .transpose()?;
     Ok(Outage {
         cause,
-        since: time("robots.unreachable.since", &outage.since)?,
+        since,
+        last_failure,
+        // A decision does not ask when the next fetch is due.
+        last_attempt: last_failure.unwrap_or(since),
         attempts: outage.attempts,
         next_attempt: time("robots.unreachable.next_attempt", &outage.next_attempt)?,
     })

@@ -315,6 +315,7 @@ fn sheet(
     }
     if let Some(outage) = outage {
         sheet.line("failing since", &when(outage.since));
+        sheet.line("last attempt", &when(outage.last_attempt));
         sheet.line("next attempt", &to_be(outage.next_attempt));
     }
     sheet.file(file);

@@ -8,16 +8,17 @@ use tracing::{debug, info};
 
 use super::{Entry, Recall, Shared};
 use crate::clock::Moment;
+use crate::config::{ProfileName, ProfileRules};
 use crate::rep::Origin;
 use crate::robots::access::{AccessResult, Cause};
-use crate::robots::state::{Due, State};
+use crate::robots::state::{Due, FetchEnd, State};
 use crate::store::{self, Landing};
 
 /// What a flight is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To know: what the store has is enough while it holds.
-    Learn,
+    /// To know: what the store has is enough while it holds, for a client with such a profile of its own.
+    Learn(Option<ProfileName>),
     /// To fetch, whatever is known.
     Refresh,
 }
@@ -79,7 +80,11 @@ impl Shared {
 impl Flight {
     async fn fly(mut self, user_agent: Option<HeaderValue>, purpose: Purpose) {
         let shared = Arc::clone(&self.shared);
-        let goes_on = match self.recall().await {
+        let profile = match purpose {
+            Purpose::Learn(profile) => profile,
+            Purpose::Refresh => None,
+        };
+        let goes_on = match self.recall(profile).await {
             Recalled::Before => true,
             // A copy that only wants to be refreshed ahead is good for those who wait; the next request sees to it.
             Recalled::Now(due) => due == Due::Now || purpose == Purpose::Refresh,
@@ -97,7 +102,7 @@ impl Flight {
     }
 
     /// Asks the store, where that was not done yet.
-    async fn recall(&mut self) -> Recalled {
+    async fn recall(&mut self, profile: Option<ProfileName>) -> Recalled {
         let is_done = self.entry.slot.lock().recall == Recall::Done;
         let Some(memory) = self.shared.memory.as_ref().filter(|_| !is_done) else {
             return Recalled::Before;
@@ -112,6 +117,7 @@ impl Flight {
             Ok(state) => {
                 slot.recall = Recall::Done;
                 slot.state = Arc::new(state.unwrap_or_default());
+                slot.failed = None;
                 self.shared.weigh(&mut slot);
             }
             Err(error) => {
@@ -120,7 +126,9 @@ impl Flight {
                 return Recalled::InVain;
             }
         }
-        Recalled::Now(slot.settle(now, &config).due(now))
+        let state = slot.settle(now, &config);
+        let profile = profile.map_or(config.timing.profile.clone(), ProfileRules::of);
+        Recalled::Now(state.due(now, &profile))
     }
 
     /// Ends with what a fetch meant. Without a `fetch`, none has ended, and nothing is kept of it.
@@ -133,8 +141,20 @@ impl Flight {
         let now = self.shared.clock.now();
         // First, so that whatever goes wrong below cannot leave a flight up that never lands.
         slot.flight = None;
+        let uptime = self.shared.clock.uptime();
+        let end = FetchEnd {
+            now,
+            since_failure: slot.failed.map(|failed| uptime.since(failed)),
+            reach: self.shared.reach.fetched(&self.origin, &result),
+        };
         let before = State::clone(&slot.settle(now, &config));
-        let state = before.after(result, now, &config.timing, luck(&self.origin, now));
+        let state = before.after(result, end, &config.timing, luck(&self.origin, now));
+        match state.outage().map(|outage| outage.last_failure) {
+            Some(Some(last)) if last == now => slot.failed = Some(uptime),
+            // The gate's own failure: the origin's is as long ago as before.
+            Some(_) => {}
+            None => slot.failed = None,
+        }
         slot.state = Arc::new(state);
         self.shared.changes.landed(self.entry.group);
         self.shared.weigh(&mut slot);

@@ -31,7 +31,12 @@ impl Meets {
 struct Script {
     state: State,
     timing: Timing,
+    /// What the wall clock shows.
     now: Moment,
+    /// How much time has passed.
+    passed: Duration,
+    /// When the origin's latest failure was, by that; none after a restart.
+    failed: Option<Duration>,
     luck: f64,
 }
 
@@ -51,22 +56,74 @@ impl Script {
                 ..Timing::default()
             },
             now: START,
+            passed: Duration::ZERO,
+            failed: None,
             luck: 0.0,
         }
     }
 
-    fn at(mut self, since_start: Duration) -> Script {
+    /// Time passes, and both clocks show it.
+    fn pass(mut self, time: Duration) -> Script {
+        self.now = self.now + time;
+        self.passed += time;
+        self
+    }
+
+    /// Time passes until the wall clock shows so much.
+    fn at(self, since_start: Duration) -> Script {
+        let time = (START + since_start).since(self.now);
+        self.pass(time)
+    }
+
+    /// The wall clock is set.
+    fn set(mut self, since_start: Duration) -> Script {
         self.now = START + since_start;
         self
     }
 
+    /// The process starts anew: the wall clock alone tells how long ago something was.
+    fn restart(mut self) -> Script {
+        self.failed = None;
+        self
+    }
+
     /// A fetch ends.
-    fn fetch(mut self, mut result: AccessResult) -> Script {
+    fn fetch(self, result: AccessResult) -> Script {
+        self.fetch_reaching(Reach::Some, result)
+    }
+
+    /// A fetch ends while the gate reaches no origin.
+    fn fetch_in_vain(self, result: AccessResult) -> Script {
+        self.fetch_reaching(Reach::Nothing, result)
+    }
+
+    fn fetch_reaching(mut self, reach: Reach, mut result: AccessResult) -> Script {
         if let AccessResult::Successful { snapshot, .. } = &mut result {
             let robots = snapshot.robots.clone();
             *snapshot = Snapshot::new(robots, self.now, snapshot.status, "").into();
         }
-        self.state = self.state.after(result, self.now, &self.timing, self.luck);
+        let end = FetchEnd {
+            now: self.now,
+            since_failure: self.failed.map(|failed| self.passed - failed),
+            reach,
+        };
+        self.state = self.state.after(result, end, &self.timing, self.luck);
+        match self.state.outage().map(|outage| outage.last_failure) {
+            Some(Some(last)) if last == self.now => self.failed = Some(self.passed),
+            Some(_) => {}
+            None => self.failed = None,
+        }
+        self
+    }
+
+    /// A fetch fails now, and again each day or sooner until the outage is so long.
+    fn fail_for(mut self, length: Duration, cause: Cause) -> Script {
+        self = self.fetch(down(cause));
+        let end = self.passed + length;
+        while self.passed < end {
+            let gap = OBSERVED.min(end - self.passed);
+            self = self.pass(gap).fetch(down(cause));
+        }
         self
     }
 
@@ -83,7 +140,7 @@ impl Script {
     #[track_caller]
     fn expect(self, meets: Meets, due: Due) -> Script {
         let stance = self.state.stance(self.now, &self.timing.profile);
-        let found = (Meets::of(&stance), self.state.due(self.now));
+        let found = (Meets::of(&stance), self.due());
         let after = self.now.since(START);
         assert_eq!(found, (meets, due), "after {after:?}: {:?}", self.state);
         self
@@ -91,8 +148,12 @@ impl Script {
 
     #[track_caller]
     fn expect_due_now(self) -> Script {
-        assert_eq!(self.state.due(self.now), Due::Now);
+        assert_eq!(self.due(), Due::Now);
         self
+    }
+
+    fn due(&self) -> Due {
+        self.state.due(self.now, &self.timing.profile)
     }
 
     #[track_caller]
@@ -272,7 +333,7 @@ fn retries_back_off() {
         (Cause::Dns, doubling),
         (Cause::Status(500), doubling),
         (Cause::Status(429), doubling),
-        (Cause::Internal, doubling),
+        (Cause::Certificate, doubling),
         (Cause::Status(503), doubling_to_5m),
     ] {
         let mut script = Script::new();
@@ -366,7 +427,7 @@ fn the_profile_decides_what_a_long_outage_means() {
         (Google, true, Cause::Redirect(304), d(30), NoRestrictions),
         (Google, true, Cause::Encoding, d(30), NoRestrictions),
         (Google, true, Cause::Tls, d(30), CompleteDisallow),
-        (Google, true, Cause::Internal, d(30), CompleteDisallow),
+        (Google, true, Cause::Internal, s(0), CompleteDisallow),
         (Google, false, DEAD, almost(h(12)), CompleteDisallow),
         (Google, false, DEAD, h(12), NoRestrictions),
         (Google, false, DEAD, d(30), CompleteDisallow),
@@ -379,7 +440,7 @@ fn the_profile_decides_what_a_long_outage_means() {
         if copy {
             script = script.fetch(file(1));
         }
-        let script = script.at(h(24)).fetch(down(cause)).at(h(24) + length);
+        let script = script.at(h(24)).fail_for(length, cause);
         let stance = script.state.stance(script.now, &script.timing.profile);
         let row = (profile, copy, cause, length);
         assert_eq!(Meets::of(&stance), meets, "{row:?}");
@@ -402,19 +463,174 @@ fn the_profile_has_no_say_while_a_copy_is_fresh() {
 }
 
 #[test]
-fn what_a_long_outage_permits_is_asked_about_first() {
-    // One failure, then nobody asks for a month: the origin may have been back for weeks.
-    Script::new()
+fn what_a_long_outage_permits_is_asked_about_first_and_each_minute() {
+    let open = || Script::new().fail_for(d(30), Cause::Dns);
+    open()
+        .expect(NoRestrictions, Due::No)
+        .pass(s(60) - ms(1))
+        .expect(NoRestrictions, Due::No)
+        .pass(ms(1))
+        .expect(NoRestrictions, Due::Now)
         .fetch(down(Cause::Dns))
-        .at(d(31))
+        .expect(NoRestrictions, Due::No)
+        .pass(m(10))
         .expect(NoRestrictions, Due::Now)
         .fetch(file(1))
         .expect(File(1), Due::No);
+    // The origin's own word is no reason to go on without asking.
+    open()
+        .pass(m(1))
+        .fetch(come_back_in(Cause::Status(503), h(1)))
+        .expect(NoRestrictions, Due::No)
+        .pass(m(1))
+        .expect(NoRestrictions, Due::Now);
+    Script::new()
+        .fetch(file(1))
+        .at(h(24))
+        .fail_for(d(30), Cause::Timeout)
+        .expect(File(1), Due::No)
+        .pass(m(1))
+        .expect(File(1), Due::Now);
+    // What is still disallowed backs off.
+    Script::new()
+        .fail_for(d(29), Cause::Dns)
+        .pass(m(1))
+        .expect(CompleteDisallow, Due::No);
     Script::by(ProfileName::Archive)
         .fetch(down(Cause::Dns))
         .expect(NoRestrictions, Due::No)
         .at(s(5))
+        .expect(NoRestrictions, Due::Now)
+        .fail_for(h(20), Cause::Dns)
+        .expect(NoRestrictions, Due::No)
+        .pass(m(1))
         .expect(NoRestrictions, Due::Now);
+}
+
+#[test]
+fn an_outage_is_only_as_long_as_it_was_observed() {
+    // One failure, then nobody asks for a month: the origin may have been back for weeks.
+    Script::new()
+        .fetch(down(Cause::Dns))
+        .at(d(31))
+        .expect(CompleteDisallow, Due::Now)
+        .fetch(down(Cause::Dns))
+        .expect(CompleteDisallow, Due::No)
+        .expect_outage(d(31), d(31) + s(10));
+    for (name, gap, since) in [
+        ("a day", d(1), d(29)),
+        ("longer than a day", d(1) + ms(1), d(30) + ms(1)),
+        ("a week", d(7), d(36)),
+    ] {
+        let script = Script::new().pass(d(29)).fetch(down(Cause::Dns)).pass(gap);
+        let script = script.fetch(down(Cause::Connect));
+        let outage = script.state.outage().expect(name);
+        assert_eq!(outage.since, START + since, "{name}");
+    }
+    // Twenty-nine days, two of pause, and they count from the start.
+    Script::new()
+        .fail_for(d(29), Cause::Dns)
+        .pass(d(2))
+        .fail_for(d(30) - ms(1), Cause::Dns)
+        .expect(CompleteDisallow, Due::No)
+        .pass(ms(1))
+        .fetch(down(Cause::Dns))
+        .expect(NoRestrictions, Due::No);
+}
+
+#[test]
+fn a_clock_that_is_set_lengthens_no_outage() {
+    // Forty days behind, and then right.
+    Script::new()
+        .fetch(down(Cause::Dns))
+        .set(d(40))
+        .look()
+        .expect(CompleteDisallow, Due::Now)
+        .pass(s(5))
+        .fetch(down(Cause::Dns))
+        .expect(CompleteDisallow, Due::No)
+        .expect_outage(d(40), d(40) + s(15));
+    // By hours, again and again: each less than would begin a new outage.
+    let mut script = Script::new();
+    for jump in 0..60 {
+        script = script
+            .fetch(down(Cause::Dns))
+            .set(h(20) * jump)
+            .look()
+            .pass(m(1));
+    }
+    let length = script.state.outage().expect("an outage").length();
+    assert!(length <= h(1), "{length:?}");
+    script.expect(CompleteDisallow, Due::Now);
+    // Back, by any time: what was observed stays.
+    Script::new()
+        .at(d(100))
+        .fail_for(d(29), Cause::Dns)
+        .set(s(0))
+        .look()
+        .expect(CompleteDisallow, Due::Now)
+        .fail_for(d(1), Cause::Dns)
+        .expect(NoRestrictions, Due::No);
+    // A restart with a clock that was set meanwhile, in either direction.
+    for wall in [d(40), s(0)] {
+        Script::new()
+            .at(d(20))
+            .fetch(down(Cause::Dns))
+            .restart()
+            .set(wall)
+            .look()
+            .fetch(down(Cause::Dns))
+            .expect(CompleteDisallow, Due::No)
+            .expect_outage(wall, wall + s(10));
+    }
+}
+
+#[test]
+fn the_gates_own_outage_is_no_origins() {
+    // It denies from the start, and is no start.
+    let mut script = Script::new();
+    for _ in 0..40 {
+        script = script
+            .fetch_in_vain(down(Cause::Dns))
+            .expect(CompleteDisallow, Due::No)
+            .pass(d(1))
+            .expect(CompleteDisallow, Due::Now);
+    }
+    let now = script.now.since(START);
+    script
+        .fetch(down(Cause::Dns))
+        .expect_outage(now, now + h(1))
+        .fail_for(d(30) - ms(1), Cause::Dns)
+        .expect(CompleteDisallow, Due::No);
+    // It lengthens none either.
+    Script::new()
+        .fail_for(d(29), Cause::Timeout)
+        .pass(h(20))
+        .fetch_in_vain(down(Cause::Dns))
+        .pass(h(20))
+        .fetch_in_vain(down(Cause::Dns))
+        .expect(CompleteDisallow, Due::No)
+        .pass(h(20))
+        .fetch(down(Cause::Timeout))
+        .expect(CompleteDisallow, Due::No)
+        .expect_outage(d(29) + h(60), d(29) + h(61));
+    // Once it is over, nobody waits for an hour.
+    let script = Script::new().fetch_in_vain(come_back_in(Cause::Timeout, h(1)));
+    script.pass(m(1)).expect(CompleteDisallow, Due::Now);
+    // What a copy says while it is fresh holds.
+    Script::new()
+        .fetch(file(1))
+        .at(h(20))
+        .fetch_in_vain(down(Cause::Dns))
+        .expect(File(1), Due::No)
+        .at(h(24))
+        .expect(CompleteDisallow, Due::Now);
+    // What asked nobody is nobody's.
+    for cause in [Cause::Internal, Cause::Prohibited, Cause::Unaddressable] {
+        Script::new()
+            .fail_for(d(40), cause)
+            .expect(CompleteDisallow, Due::No);
+    }
 }
 
 #[test]
@@ -448,10 +664,8 @@ fn a_404_after_an_outage_forgets_the_last_good_copy() {
         .fetch(gone())
         .at(h(50))
         .expect(Wait, Due::Now)
-        .fetch(down(Cause::Dns))
-        .expect(CompleteDisallow, Due::No)
-        .at(h(50) + d(30))
-        .expect(NoRestrictions, Due::Now);
+        .fail_for(d(30), Cause::Dns)
+        .expect(NoRestrictions, Due::No);
     assert!(script.state.snapshot().is_none());
 }
 
@@ -460,20 +674,20 @@ fn a_clock_that_is_set_back_opens_nothing() {
     Script::new()
         .at(d(40))
         .fetch(down(Cause::Dns))
-        .at(d(1))
+        .set(d(1))
         .expect(CompleteDisallow, Due::No);
 }
 
 #[test]
 fn what_a_clock_that_was_ahead_left_behind_is_not_believed() {
     for (result, meets) in [(file(1), File(1)), (gone(), NoRestrictions)] {
-        let ahead = || Script::new().at(d(60)).fetch(result.clone());
-        ahead().at(d(60) - ms(1)).look().expect(Wait, Due::Now);
+        let ahead = || Script::new().set(d(60)).fetch(result.clone());
+        ahead().set(d(60) - ms(1)).look().expect(Wait, Due::Now);
         for after in [s(1), d(3), d(30)] {
-            ahead().at(after).look().expect(Wait, Due::Now);
+            ahead().set(after).look().expect(Wait, Due::Now);
             ahead()
                 .fetch(down(Cause::Dns))
-                .at(after)
+                .set(after)
                 .look()
                 .expect(CompleteDisallow, Due::Now)
                 .expect_outage(after, after);
@@ -486,17 +700,17 @@ fn what_a_clock_that_was_ahead_left_behind_is_not_believed() {
     }
     let ahead = || {
         Script::new()
-            .at(d(60))
+            .set(d(60))
             .fetch(come_back_in(Cause::Status(503), h(1)))
     };
     ahead()
-        .at(s(1))
+        .set(s(1))
         .look()
         .expect(CompleteDisallow, Due::Now)
         .expect_outage(s(1), s(1));
     // A wait that is no longer than any is waited for, also when the clock went back a little.
     ahead()
-        .at(d(60) - ms(1))
+        .set(d(60) - ms(1))
         .look()
         .expect(CompleteDisallow, Due::Now);
     ahead()
@@ -528,7 +742,12 @@ fn a_file_is_read_anew_where_it_was_read_otherwise() {
     for state in [
         held.clone(),
         State::Unreachable {
-            outage: Outage::extended(None, Cause::Dns, None, START, &Timing::default(), 0.0),
+            outage: Script::new()
+                .fetch(down(Cause::Dns))
+                .state
+                .outage()
+                .copied()
+                .expect("an outage"),
             last_good: held.snapshot().cloned(),
         },
     ] {
@@ -578,51 +797,109 @@ fn step() -> impl Strategy<Value = (Duration, AccessResult)> {
     (gap, prop_oneof![3 => failed, 1 => ended])
 }
 
-/// What the outside remembers of a life: the first failure since the last result, and that result's end.
+/// What befalls the clocks before a step, beside the time that passes.
+#[derive(Debug, Clone, Copy)]
+enum Befalls {
+    Nothing,
+    /// The wall clock is set to so much after the start.
+    Set(Duration),
+    /// The process starts anew.
+    Restart,
+}
+
+fn befalls() -> impl Strategy<Value = Befalls> {
+    prop_oneof![
+        3 => Just(Befalls::Nothing),
+        1 => (0..3_000_u64).prop_map(|hours| Befalls::Set(h(hours))),
+        1 => Just(Befalls::Restart),
+    ]
+}
+
+/// What the outside remembers of a life, by true time alone: how long the origin was seen failing, when it was last, and
+/// how often the wall clock had to be believed.
 #[derive(Default)]
 struct Memory {
-    first_failure: Option<Moment>,
+    failing: Option<Failing>,
     fresh_until: Option<Moment>,
+}
+
+struct Failing {
+    /// The length of the outage, and when the origin failed last; none where only the gate has failed.
+    observed: Option<(Duration, Duration)>,
+    /// Restarts since the origin failed last: the wall clock alone tells the gap.
+    is_blind: bool,
+    /// Gaps that the wall clock alone told while it was set: at most a day each.
+    blind: u32,
+}
+
+impl Memory {
+    /// A fetch failed at `passed`.
+    fn failed(&mut self, passed: Duration, is_the_origins: bool) {
+        let failing = self.failing.get_or_insert(Failing {
+            observed: None,
+            is_blind: false,
+            blind: 0,
+        });
+        if !is_the_origins {
+            return;
+        }
+        failing.blind += u32::from(failing.is_blind);
+        failing.is_blind = false;
+        failing.observed = Some(match failing.observed {
+            Some((length, last)) if passed - last <= d(1) => (length + (passed - last), passed),
+            _ => (Duration::ZERO, passed),
+        });
+    }
+
+    /// The longest that the outage can be taken for.
+    fn longest(&self) -> Duration {
+        self.failing.as_ref().map_or(Duration::ZERO, |failing| {
+            let (length, _) = failing.observed.unwrap_or_default();
+            length + d(1) * failing.blind
+        })
+    }
 }
 
 proptest! {
     #[test]
     fn no_life_opens_what_should_be_closed(
-        steps in prop::collection::vec(step(), 1..40),
+        steps in prop::collection::vec((step(), prop::bool::weighted(0.2)), 1..40),
         luck in 0.0..1.0,
         pause in (0..800_u64).prop_map(h),
     ) {
         let mut script = Script::new();
         script.luck = luck;
         let mut memory = Memory::default();
-        for (gap, result) in steps {
-            script.now = script.now + gap;
+        for ((gap, result), in_vain) in steps {
+            script = script.pass(gap);
             check(&script, &memory)?;
             let failure = match &result {
                 AccessResult::Unreachable { cause, retry_after } => Some((*cause, *retry_after)),
                 AccessResult::Successful { freshness, .. }
                 | AccessResult::Unavailable { freshness, .. } => {
                     let fresh = Fresh::starting(script.now, *freshness, &script.timing);
-                    memory = Memory { first_failure: None, fresh_until: Some(fresh.until) };
+                    memory = Memory { failing: None, fresh_until: Some(fresh.until) };
                     None
                 }
             };
-            let now = script.now;
-            script = script.fetch(result);
+            let (now, passed) = (script.now, script.passed);
+            let reach = if in_vain { Reach::Nothing } else { Reach::Some };
+            script = script.fetch_reaching(reach, result);
             if let Some((cause, retry_after)) = failure {
-                memory.first_failure.get_or_insert(now);
+                memory.failed(passed, !in_vain && cause != Cause::Internal);
                 let outage = script.state.outage().expect("a failure is remembered");
                 let wait = outage.next_attempt.since(now);
                 let longest = match (cause, retry_after) {
+                    _ if in_vain => m(1),
                     (Cause::Status(503), None) => m(5),
                     _ => h(1),
                 };
                 prop_assert!(s(5) <= wait && wait <= longest, "{wait:?}");
-                prop_assert_eq!(script.state.due(now), Due::No);
+                prop_assert_eq!(script.due(), Due::No);
             }
             check(&script, &memory)?;
         }
-        script.now = script.now + pause;
+        script = script.pass(pause);
         check(&script, &memory)?;
     }
 }
@@ -630,15 +907,32 @@ proptest! {
 proptest! {
     #[test]
     fn a_clock_that_jumps_holds_nothing_open_or_shut_for_longer_than_a_life(
-        steps in prop::collection::vec((step(), 0..100_u64), 1..20),
+        steps in prop::collection::vec((step(), befalls(), prop::bool::weighted(0.2)), 1..40),
         fresh_max in (1..24_u64).prop_map(h),
     ) {
         let mut script = Script::new();
-        for ((gap, result), jump) in steps {
-            script.now = script.now + gap;
-            script = script.look().fetch(result);
-            // Some time between the start and far ahead: forth as often as back.
-            script.now = START + d(jump);
+        let mut memory = Memory::default();
+        for ((gap, result), befalls, in_vain) in steps {
+            script = script.pass(gap).look();
+            let passed = script.passed;
+            match &result {
+                AccessResult::Unreachable { cause, .. } => {
+                    memory.failed(passed, !in_vain && *cause != Cause::Internal);
+                }
+                _ => memory.failing = None,
+            }
+            let reach = if in_vain { Reach::Nothing } else { Reach::Some };
+            script = script.fetch_reaching(reach, result);
+            match befalls {
+                Befalls::Nothing => {}
+                Befalls::Set(to) => script = script.set(to),
+                Befalls::Restart => {
+                    script = script.restart();
+                    if let Some(failing) = &mut memory.failing {
+                        failing.is_blind = true;
+                    }
+                }
+            }
             script = script.look();
             script.timing.fresh_max = fresh_max;
             script = script.look();
@@ -653,16 +947,21 @@ proptest! {
                 }
                 State::NeverFetched | State::Unreachable { .. } => false,
             };
-            let is_long = outage.is_some_and(|outage| d(30) <= now.since(outage.since));
+            let length = outage.map_or(Duration::ZERO, |outage| outage.length());
+            prop_assert!(length <= memory.longest() + s(5) * 40, "{length:?}, {:?}", memory.longest());
             let meets = Meets::of(&state.stance(now, &script.timing.profile));
             if let File(_) | NoRestrictions = meets {
-                prop_assert!(is_fresh || is_long, "{state:?} at {now:?}");
+                prop_assert!(is_fresh || d(30) <= length, "{state:?} at {now:?}");
             }
-            prop_assert!(outage.is_none_or(|outage| outage.since <= now));
+            prop_assert!(outage.is_none_or(|outage| outage.since <= now && outage.last_attempt <= now));
             // Nobody is kept out without asking for longer than the longest wait.
-            let later = now + h(1);
-            prop_assert!(is_fresh || state.due(later) == Due::Now, "{state:?} at {now:?}");
-            prop_assert!(meets != Wait || state.due(now) == Due::Now);
+            let profile = &script.timing.profile;
+            prop_assert!(is_fresh || state.due(now + h(1), profile) == Due::Now, "{state:?} at {now:?}");
+            prop_assert!(meets != Wait || script.due() == Due::Now);
+            // What goes out by an outage was asked for within the last minute, or is asked for now.
+            if !is_fresh && matches!(meets, File(_) | NoRestrictions) {
+                prop_assert_eq!(state.due(now + m(1), profile), Due::Now);
+            }
         }
     }
 }
@@ -671,16 +970,23 @@ fn check(script: &Script, memory: &Memory) -> Result<(), TestCaseError> {
     let now = script.now;
     let stance = script.state.stance(now, &script.timing.profile);
     let meets = Meets::of(&stance);
-    let since = script.state.outage().map(|outage| outage.since);
-    prop_assert_eq!(since, memory.first_failure);
+    let outage = script.state.outage();
+    prop_assert_eq!(outage.is_some(), memory.failing.is_some());
+    let length = outage.map_or(Duration::ZERO, Outage::length);
+    prop_assert_eq!(length, memory.longest());
     let is_fresh = memory.fresh_until.is_some_and(|until| now < until);
-    match memory.first_failure {
+    match memory.failing {
         _ if is_fresh => prop_assert!(matches!(meets, File(_) | NoRestrictions), "{meets:?}"),
         None => prop_assert_eq!(meets, Wait),
-        Some(first) if now.since(first) < d(30) => prop_assert_eq!(meets, CompleteDisallow),
-        Some(_) => prop_assert!(matches!(meets, File(_) | NoRestrictions), "{meets:?}"),
+        Some(_) if length < d(30) => prop_assert_eq!(meets, CompleteDisallow),
+        Some(_) => {
+            prop_assert!(matches!(meets, File(_) | NoRestrictions), "{meets:?}");
+            let latest = outage.map(|outage| outage.last_attempt);
+            let is_recent = latest.is_some_and(|latest| now < latest + m(1));
+            prop_assert!(is_recent || script.due() == Due::Now);
+        }
     }
     // Whoever would wait for nothing is not told to wait.
-    prop_assert!(meets != Wait || script.state.due(now) == Due::Now);
+    prop_assert!(meets != Wait || script.due() == Due::Now);
     Ok(())
 }

@@ -81,10 +81,11 @@ pub(super) fn write_origin(
     };
     let mut statement = connection.prepare_cached(
         "INSERT INTO origin VALUES (:origin, :state, :updated, :fetched, :refresh_from, :fresh_until, :absence, :cause, \
-         :since, :attempts, :next_attempt, :sha256, :status, :final_url, :bytes, :truncated) \
+         :since, :last_failure, :last_attempt, :attempts, :next_attempt, :sha256, :status, :final_url, :bytes, \
+         :truncated) \
          ON CONFLICT (origin) DO UPDATE SET state = :state, updated = :updated, fetched = :fetched, \
          refresh_from = :refresh_from, fresh_until = :fresh_until, absence = :absence, cause = :cause, since = :since, \
-         attempts = :attempts, next_attempt = :next_attempt, sha256 = :sha256, status = :status, \
+         last_failure = :last_failure, last_attempt = :last_attempt, attempts = :attempts, next_attempt = :next_attempt, sha256 = :sha256, status = :status, \
          final_url = :final_url, bytes = :bytes, truncated = :truncated",
     )?;
     statement.execute(named_params! {
@@ -97,6 +98,8 @@ pub(super) fn write_origin(
         ":absence": absence,
         ":cause": outage.map(|outage| outage.cause.code()),
         ":since": outage.map(|outage| time(outage.since)),
+        ":last_failure": outage.and_then(|outage| outage.last_failure).map(time),
+        ":last_attempt": outage.map(|outage| time(outage.last_attempt)),
         ":attempts": outage.map(|outage| outage.attempts),
         ":next_attempt": outage.map(|outage| time(outage.next_attempt)),
         ":sha256": copy.map(|copy| copy.sha256),
@@ -159,6 +162,8 @@ fn outage(row: &Row<'_>) -> Result<Option<Outage>, Failure> {
     Ok(Some(Outage {
         cause: Cause::from_code(&cause).ok_or_else(|| nonsense("cause"))?,
         since: moment_at(row, "since")?,
+        last_failure: row.get::<_, Option<i64>>("last_failure")?.map(moment),
+        last_attempt: moment_at(row, "last_attempt")?,
         attempts: row.get("attempts")?,
         next_attempt: moment_at(row, "next_attempt")?,
     }))

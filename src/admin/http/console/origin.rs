@@ -184,6 +184,7 @@ async fn known(site: &Site, found: &OriginMemory) -> Result<Known, Problem> {
     }
     if let Some(outage) = outage {
         when("Failing since", outage.since);
+        when("Last attempt", outage.last_attempt);
         when("Next attempt", outage.next_attempt);
     }
     if let Some(copy) = found.state.copy() {

@@ -110,11 +110,13 @@ async fn what_is_fresh_is_not_fetched_again() {
     let a = origin("a");
     assert_eq!(world.once(&a, file(200)).await.1, 1);
     for hours in [0, 1, 10, 20] {
-        world.clock.set(START + Duration::from_secs(hours * 3600));
+        world
+            .clock
+            .advance_to(START + Duration::from_secs(hours * 3600));
         let (stance, fetches) = world.once(&a, file(203)).await;
         assert_eq!((file_of(&stance), fetches), (Some(200), 0), "{hours} h");
     }
-    world.clock.set(START + DAY);
+    world.clock.advance_to(START + DAY);
     let (stance, fetches) = world.once(&a, file(203)).await;
     assert_eq!((file_of(&stance), fetches), (Some(203), 1), "stale");
 }
@@ -214,7 +216,7 @@ async fn thirty_days_are_counted_from_the_first_failure_however_often_the_proces
         }
         let start = world.clock.now();
         for day in 0..40 {
-            world.clock.set(start + days(day));
+            world.clock.advance_to(start + days(day));
             let (stance, fetches) = world.once(&a, down()).await;
             assert_eq!(fetches, 1, "{name}: day {day}, each day it is tried again");
             assert_eq!(world.outage(&a).await.since, start, "{name}: day {day}");
@@ -252,11 +254,11 @@ async fn a_restart_in_an_outage_neither_asks_early_nor_forgets_to_back_off() {
             waits.push(outage.next_attempt.since(world.clock.now()).as_secs());
             world
                 .clock
-                .set(outage.next_attempt - Duration::from_millis(1));
+                .advance_to(outage.next_attempt - Duration::from_millis(1));
             let (stance, fetches) = world.once(&a, file(200)).await;
             assert!(is_disallowed(&stance), "{stance:?}");
             assert_eq!(fetches, 0, "attempt {attempts} is not due yet");
-            world.clock.set(outage.next_attempt);
+            world.clock.advance_to(outage.next_attempt);
             assert_eq!(world.once(&a, down()).await.1, 1);
         }
         assert_eq!(waits, [5, 10, 20, 40, 80, 160, 320, 640]);
@@ -269,7 +271,7 @@ async fn a_failed_refresh_of_a_fresh_copy_is_remembered_beside_it() {
     let a = origin("a");
     world.once(&a, file(200)).await;
     let due = START + DAY.mul_f64(0.9);
-    world.clock.set(due);
+    world.clock.advance_to(due);
     let life = world.life();
     life.lab.end(down());
     for _ in 0..2 {
@@ -278,7 +280,7 @@ async fn a_failed_refresh_of_a_fresh_copy_is_remembered_beside_it() {
     let failed = |lab: &Laboratory| lab.registry.known(&a).is_some_and(|s| s.outage().is_some());
     life.lab.until(failed).await;
     life.end();
-    world.clock.set(START + DAY);
+    world.clock.advance_to(START + DAY);
     world.once(&a, down()).await;
     assert_eq!(world.outage(&a).await.since, due);
 }
@@ -343,7 +345,7 @@ async fn a_store_that_cannot_be_read_is_nothing_to_judge_by() {
     let world = World::new();
     let a = origin("a");
     world.once(&a, down()).await;
-    world.clock.advance(days(3));
+    world.clock.advance(Duration::from_secs(20 * 3600));
     world.store.fails_reads.store(true, Ordering::Relaxed);
     let life = world.life();
     for _ in 0..3 {

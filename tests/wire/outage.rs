@@ -1,0 +1,84 @@
+//! What is no origin's outage: a process that stood still, a way out that is cut.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::support::{Gate, Latch, Origin, RULES, Reply};
+
+#[test]
+fn a_fetch_that_failed_while_the_process_was_stopped_is_begun_anew() {
+    let gate = Gate::with(|setup| {
+        setup.set("robots", "first_byte_timeout", "\"2s\"");
+    });
+    let latch = Latch::new();
+    let origin = Origin::http().on(
+        "/robots.txt",
+        [Reply::silent().wait(&latch), Reply::ok(RULES)],
+    );
+    let mut wire = gate.connect();
+    wire.send(format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
+        origin.url("/private")
+    ));
+    latch.arrivals(1);
+    gate.signal(Signal::STOP);
+    // What is tested: so long nothing runs there.
+    std::thread::sleep(Duration::from_secs(7));
+    gate.signal(Signal::CONT);
+    gate.denied(&wire.response("GET"));
+    assert_eq!(origin.robots_fetches(), 2, "asked again at once");
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+    assert!(
+        gate.said().contains("the process stood still"),
+        "{}",
+        gate.said()
+    );
+    let (_, said, _) = gate.beside("origins", &["show", &origin.url("/"), "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(shown["history"].as_array().map(Vec::len), Some(1), "{said}");
+    assert_eq!(shown["outage"], serde_json::Value::Null, "{said}");
+}
+
+#[test]
+fn failures_while_no_origin_is_reached_are_no_origins() {
+    let gate = Gate::with(|setup| {
+        setup.set("robots", "retry_min", "\"100ms\"");
+        setup.set("robots", "jitter", "0");
+    });
+    let dead: Vec<Origin> = (0..4).map(|_| Origin::http()).collect();
+    dead.iter().for_each(Origin::stop);
+    let last_failure = |origin: &Origin, path: &str| {
+        let answer = gate.get(&origin.url(path));
+        let record = gate.refused(&answer, 403, "robots_unreachable");
+        let outage = &record["robots"]["unreachable"];
+        assert_eq!(outage["cause"], "connect", "{record}");
+        outage["last_failure"].is_string()
+    };
+    let counted: Vec<bool> = dead
+        .iter()
+        .map(|origin| last_failure(origin, "/a"))
+        .collect();
+    assert_eq!(
+        counted,
+        [true, true, false, false],
+        "three that fail are the gate's own outage"
+    );
+    let alive = Origin::with_rules(RULES);
+    gate.denied(&gate.get(&alive.url("/private")));
+    let fifth = Origin::http();
+    fifth.stop();
+    assert!(
+        last_failure(&fifth, "/b"),
+        "one is reached: this one's failure is its own"
+    );
+    // A page that is answered tells as much: no robots.txt is asked for here.
+    for origin in &dead {
+        let other = origin.url_as("other.test", "/c");
+        gate.refused(&gate.get(&other), 403, "robots_unreachable");
+    }
+    assert_eq!(gate.get(&alive.url("/open")).status, 200);
+    let sixth = Origin::http();
+    sixth.stop();
+    assert!(last_failure(&sixth, "/d"));
+}

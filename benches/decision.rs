@@ -379,7 +379,12 @@ mod identity {
                     quota = { requests = 9007199254740992, per = '1d' }\n";
         let asked = Asked::new(toml, None);
         let (client, clock) = (asked.anew(), Clock::system());
-        bencher.bench_local(|| asked.clients.enter(black_box(&client), clock.now(), &clock).is_ok());
+        bencher.bench_local(|| {
+            asked
+                .clients
+                .enter(black_box(&client), clock.now(), &clock)
+                .is_ok()
+        });
     }
 }
 

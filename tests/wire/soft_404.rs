@@ -17,6 +17,8 @@ fn probes(origin: &Origin) -> Vec<String> {
     let is_page = |line: &String| line.ends_with("/private") || line.ends_with("/open");
     let mut seen = origin.seen_but_robots();
     seen.retain(|line| !is_page(line));
+    // A request that is lost with a connection that was used before is sent once more.
+    seen.dedup();
     seen
 }
 

@@ -31,7 +31,7 @@ use crate::policy::terms::Terms;
 use crate::policy::{self, Decision, Permit, Reason, Ruling, Target, Under, Verdict};
 use crate::rep::Origin;
 use crate::robots::registry::{Memory, Registry, View};
-use crate::robots::state::{Due, Stance, State};
+use crate::robots::state::{Stance, State};
 use crate::robots::wish::Wish;
 
 /// Decides, after fetching and waiting for what a decision needs.
@@ -679,7 +679,9 @@ impl Gate {
         // A request that its client's quota refuses is no reason to fetch anything. Where nothing is to be fetched, robots.txt
         // comes first.
         if let Some(Spent(retry_at)) = quota
-            && self.would_fetch(&target.origin, now)
+            && self
+                .registry
+                .would_fetch(&target.origin, asker.client.profile, now)
         {
             return Ruling::Refuse(spent(retry_at, now));
         }
@@ -726,12 +728,6 @@ impl Gate {
             }
             Kind::Request => policy::decide(target, asker.agent, &state, &stance, settings, now),
         }
-    }
-
-    /// Tells whether a request to `origin` would wait for a fetch.
-    fn would_fetch(&self, origin: &Origin, now: Moment) -> bool {
-        let known = self.registry.known(origin);
-        known.is_none_or(|state| state.due(now) == Due::Now)
     }
 
     /// Asks the walls about an origin whose robots.txt they kept from being fetched: not what they said then, but what

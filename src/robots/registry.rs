@@ -373,6 +373,14 @@ impl Registry {
         Some(state)
     }
 
+    /// Tells whether a request to `origin` of a client with this `profile` would wait for a fetch.
+    pub fn would_fetch(&self, origin: &Origin, profile: Option<ProfileName>, now: Moment) -> bool {
+        let by = self.shared.settings.load().under(profile);
+        let profile = &by.config.timing.profile;
+        let known = self.known(origin);
+        known.is_none_or(|state| state.due(now, profile) == Due::Now)
+    }
+
     /// The origins in memory that most requests have asked for, and how many did since each came into memory.
     pub fn busiest(&self, limit: usize) -> Vec<(Origin, u64)> {
         let mut busiest: Vec<(Origin, u64)> = Vec::with_capacity(limit.saturating_add(1));

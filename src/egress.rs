@@ -1,6 +1,6 @@
 //! The only way out: connections to origin servers.
 //!
-//! Everything that leaves carries an [`Errand`]: either a page with the [`Permit`] that cleared it, or
+//! Everything that leaves carries an errand: either a page with the [`Permit`] that cleared it, or
 //! the fetch of a robots.txt. The request's URI is built here from the errand, not from what a crawler
 //! wrote, so what was judged is what is fetched. How long a connection may take is the errand's, too.
 //! A permit is checked against all [`Changes`] when its connection is there, right before it is used: one that settings

@@ -394,6 +394,9 @@ async fn pass(
     let hello = tokio::select! {
         hello = timeout(patience, hello::read(&mut downstream, &mut octets)) => hello,
         () = &mut denied => return ledger.failed("http_request_denied"),
+        () = server::late(&visitor.proxy.stop, server::HANDSHAKE) => {
+            return ledger.failed("proxy_stopped");
+        }
     };
     let hello = match hello {
         Ok(Ok(hello)) => hello,

@@ -203,6 +203,44 @@ async fn what_is_open_stays_its_clients_while_that_is_recognised_alike() {
 }
 
 #[tokio::test]
+async fn a_request_that_was_held_goes_out_as_its_own_client_or_not_at_all() {
+    let peer = peer("127.0.0.1", None, None, true);
+    let secret = |word: &str| format!("[[client]]\nname = 'news'\n{}\n", password(word));
+    let near = "[[client]]\nname = 'near'\nnetworks = '127.0.0.0/8'\n";
+    let far = "[[client]]\nname = 'far'\nnetworks = '10.0.0.0/8'\n";
+    let rest = "[[client]]\nname = 'rest'\n";
+    let both = |one: &str, other: &str| [one, other].concat();
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("as it was", near.into(), None, near.into(), Ok("near")),
+        ("removed", near.into(), None, far.into(), Err(Stranger::Unknown)),
+        ("taken over by another", near.into(), None, rest.into(), Ok("rest")),
+        ("its password stands", secret("a"), Some("news:a"), both(&secret("a"), rest), Ok("news")),
+        ("its password is another", secret("a"), Some("news:a"), both(&secret("b"), rest), Err(Stranger::Unauthenticated)),
+        ("nobody has a password", secret("a"), Some("news:a"), rest.into(), Err(Stranger::Unknown)),
+        ("no clients at first", String::new(), None, far.into(), Err(Stranger::Unknown)),
+    ];
+    for (name, before, given, after, want) in cases {
+        let before: String = before;
+        let clients = clients(&before);
+        let headers = with(given);
+        let found = clients.recognise(&peer, &headers, &Memo::default()).await;
+        let held = found.unwrap_or_else(|why| panic!("{name}: {why:?}"));
+        // The same password has another hash each time it is stored.
+        let after: String = match name {
+            "its password stands" => both(&before, rest),
+            _ => after,
+        };
+        clients.reconfigure(&config(&after));
+        let now = clients.reidentify(&held, &peer);
+        let now = now
+            .as_ref()
+            .map(|client| client.name.as_deref().unwrap_or("-"));
+        assert_eq!(now.map_err(|stranger| *stranger), want, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn an_account_outlives_a_reload() {
     let entry = |requests: u32| {
         format!("[[client]]\nname = 'news'\nquota = {{ requests = {requests}, per = '1d' }}\n")

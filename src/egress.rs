@@ -4,8 +4,8 @@
 //! the fetch of a robots.txt. The request's URI is built here from the errand, not from what a crawler
 //! wrote, so what was judged is what is fetched. How long a connection may take is the errand's, too.
 //! A permit is checked against all [`Changes`] when its connection is there, right before it is used: one that settings
-//! or a robots.txt have overtaken comes back, and so does one whose connection was lost. Connections are pooled across crawlers and per origin, TLS sessions are resumed, certificates are
-//! always verified.
+//! or a robots.txt have overtaken comes back, and so does one whose connection was lost.
+//! Connections are pooled across crawlers and per origin, TLS sessions are resumed, certificates are always verified.
 //!
 //! What is dialled is an address that [`walls`] let through, whoever named it: the crawler, a redirect of a
 //! robots.txt, or a name that leads elsewhere today.

@@ -181,8 +181,8 @@ fn connect_reaches_the_ports_that_are_named() {
     };
     for (authority, host) in [
         ("site.test:25", "site.test"),
-        ("192.0.2.1:6379", "192.0.2.1"),
-        ("[2001:db8::1]:8080", "[2001:db8::1]"),
+        ("8.8.8.8:6379", "8.8.8.8"),
+        ("[2606:4700::1]:8080", "[2606:4700::1]"),
     ] {
         // Inside, where a client shows it: over TLS and without.
         let mut wire = gate.intercept(authority, host);
@@ -199,6 +199,12 @@ fn connect_reaches_the_ports_that_are_named() {
         assert_eq!(record["reason"], "address_prohibited", "{record}");
     }
     assert_eq!(gate.wait_records(9).len(), 9, "one for each request");
+    // What is behind a wall is told as that: it opens every port.
+    let mut wire = gate.intercept("10.0.0.1:8443", "10.0.0.1");
+    let answer = wire.get_inside("10.0.0.1:8443", "/");
+    gate.refused(&answer, 403, "address_prohibited");
+    let detail = answer.problem()["detail"].to_string();
+    assert!(detail.contains("--allow 10.0.0.1"), "{detail}");
     // A host that is not looked into has no inside.
     let mut wire = gate.connect();
     let answer = wire.tunnel("bank.test:25");

@@ -342,7 +342,7 @@ impl Connection {
             is_used: ledger.was_sent,
             charged: ledger.charged.take(),
         };
-        ledger.hold = None;
+        let held = ledger.hold.take();
         let held_by = ledger.pace;
         let (cleared, waited) = {
             let meantime = Meantime {
@@ -354,7 +354,8 @@ impl Connection {
             proxy.counts.holding(clearing, &proxy.clock).await
         };
         ledger.waited += waited;
-        ledger.hold = Some(cleared.hold);
+        // The time of what was sent once is the origin's from then on.
+        ledger.hold = held.filter(|_| ledger.was_sent).or(Some(cleared.hold));
         ledger.turn = cleared.turn;
         ledger.charged = cleared.charged;
         // What held it the first time is told, where it needs no turn again.

@@ -26,7 +26,7 @@ const QUIET_PERIODS: u8 = 4;
 
 /// How long a connection that has brought nothing yet has for the first octet of its request when the proxy stops: it was
 /// accepted, so its client takes it for open.
-pub const CHANCE: Duration = Duration::from_secs(1);
+pub const CHANCE: Duration = Duration::from_secs(2);
 
 /// How long, and for how many octets, a closed connection is read on, so that the last answer is not
 /// lost to a reset (RFC 9112 9.6).

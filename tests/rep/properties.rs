@@ -83,7 +83,7 @@ proptest! {
         // At its end, it would be the end.
         prop_assume!(start.starts_with('/') && !end.trim().is_empty());
         let rules = |dollar: &str| format!("user-agent: *\ndisallow: {start}{dollar}{end}");
-        let [plain, escaped] = ["$", "%24"].map(|dollar| rules(dollar));
+        let [plain, escaped] = ["$", "%24"].map(rules);
         let is_denied = |rules: &str| decided(rules.as_bytes(), &[], path.as_bytes()).is_some();
         prop_assert_eq!(is_denied(&plain), is_denied(&escaped), "{:?}, {:?}", plain, path);
     }

@@ -475,8 +475,13 @@ impl Shared {
         let grown = self.weigh(&mut slot);
         let stance = state.stance(now, &by.config.timing.profile);
         let due = match slot.recall {
-            // The store has just failed: this request is not held for the next attempt.
-            Recall::Failed { until, .. } if now < until => Due::No,
+            // The store has just failed: this request is not held for the next attempt. One that lies further away was
+            // set by a clock that was ahead.
+            Recall::Failed { until, .. }
+                if now < until && until <= now + by.config.timing.retry_min =>
+            {
+                Due::No
+            }
             Recall::Failed { .. } | Recall::Due | Recall::Done => {
                 state.due(now, &by.config.timing.profile)
             }

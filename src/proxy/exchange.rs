@@ -53,6 +53,9 @@ impl Connection {
     /// Answers one request.
     pub async fn exchange(&self, mut request: Request<Incoming>) -> Response<Answer> {
         let method = request.method().clone();
+        if let Some(uri) = target::of_handshake(request.uri()) {
+            *request.uri_mut() = uri;
+        }
         let opening = Opening {
             address: self.visitor.peer.address,
             client: &self.visitor.client,

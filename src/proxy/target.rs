@@ -94,6 +94,21 @@ pub fn read(uri: &Uri, headers: &HeaderMap, scope: &Scope) -> Result<Target, Unr
     }
 }
 
+/// Returns the target of a WebSocket handshake as the `http` or `https` URL that it is a request for (RFC 6455, section
+/// 4.1): some clients (aiohttp) send a proxy the `ws` or `wss` URL as it stands. None for any other target.
+pub fn of_handshake(uri: &Uri) -> Option<Uri> {
+    let scheme = uri.scheme_str()?;
+    let scheme = match scheme {
+        "http" | "https" => return None,
+        _ if scheme.eq_ignore_ascii_case("ws") => http::uri::Scheme::HTTP,
+        _ if scheme.eq_ignore_ascii_case("wss") => http::uri::Scheme::HTTPS,
+        _ => return None,
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.scheme = Some(scheme);
+    Uri::from_parts(parts).ok()
+}
+
 /// Reads the target of a CONNECT: authority-form, `host:port` (RFC 9110 9.3.6).
 ///
 /// # Errors
@@ -225,6 +240,7 @@ mod tests {
             ),
             ("http://[::1]:8080/", "", plain, "http://[::1]:8080/"),
             ("https://a.test/x", "", plain, "https://a.test/x"),
+            ("ws://a.test/x", "", plain, "Scheme"),
             ("ftp://a.test/x", "", plain, "Scheme"),
             ("/x", "a.test", plain, "NotAbsolute"),
             ("*", "a.test", plain, "Malformed"),
@@ -248,6 +264,22 @@ mod tests {
                 expected,
                 "{uri} with Host {host:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_websocket_url_is_the_http_url_of_its_handshake() {
+        for (uri, expected) in [
+            ("ws://a.test/x?y", Some("http://a.test/x?y")),
+            ("WSS://a.test:8443/x", Some("https://a.test:8443/x")),
+            ("ws://a.test:443", Some("http://a.test:443/")),
+            ("http://a.test/x", None),
+            ("wsx://a.test/x", None),
+            ("a.test:80", None),
+            ("/ws", None),
+        ] {
+            let found = of_handshake(&uri.parse().unwrap()).map(|uri| uri.to_string());
+            assert_eq!(found.as_deref(), expected, "{uri}");
         }
     }
 

@@ -1,4 +1,7 @@
-//! What to set up in each client, as lines to paste.
+//! What to set up in each client, as lines for a shell.
+//!
+//! `eval "$(crawlgate ca setup)"` sets variables and does nothing else: a line exports a variable or is a comment. What is
+//! set up by options, code or another program is such a comment, to be pasted.
 //!
 //! Each recipe does two things: it points the client to the proxy, and it makes the client trust the authority. Where
 //! a client can be told of one more authority it is told of ours alone; where what it is told replaces all others it
@@ -7,9 +10,28 @@
 use std::{fmt::Write as _, net::SocketAddr};
 
 /// The clients that there is a recipe for.
-pub(crate) const CLIENTS: [&str; 14] = [
-    "curl", "wget", "requests", "httpx", "aiohttp", "scrapy", "node", "go", "java", "git", "cargo",
-    "chromium", "firefox", "system",
+pub(crate) const CLIENTS: [&str; 21] = [
+    "curl",
+    "wget",
+    "aria2",
+    "requests",
+    "httpx",
+    "aiohttp",
+    "scrapy",
+    "pycurl",
+    "pip",
+    "node",
+    "npm",
+    "php",
+    "go",
+    "java",
+    "git",
+    "cargo",
+    "playwright",
+    "selenium",
+    "chromium",
+    "firefox",
+    "system",
 ];
 
 /// What the recipes are filled with. Paths are absolute.
@@ -51,7 +73,8 @@ impl Setup {
     #[must_use]
     pub(crate) fn all(&self) -> String {
         let mut text = String::from(
-            "# `crawlgate run COMMAND` sets all of this for one command.\n\
+            "# `crawlgate run COMMAND` sets all of this for one command. Evaluated by a shell, these lines set variables\n\
+             # and do nothing else; what other clients need stands in comments.\n\
              # The bundle and the truststore named here were written along with these lines.\n",
         );
         for recipe in CLIENTS.into_iter().filter_map(|client| self.one(client)) {
@@ -64,90 +87,92 @@ impl Setup {
     fn lines(&self, client: &str) -> Option<(&'static str, Vec<String>)> {
         let Self {
             proxy,
-            ca,
-            next,
             authorities,
             bundle,
-            truststore,
-            spki,
+            ..
         } = self;
-        let export = |name: &str, value: &str| format!("export {name}={}", quoted(value));
-        let proxies = || {
-            vec![
+        let proxies_and = |more: &[String]| {
+            let proxies = [
                 export("http_proxy", proxy),
                 export("https_proxy", proxy),
                 export("no_proxy", ""),
-            ]
-        };
-        let with = |mut lines: Vec<String>, more: Vec<String>| {
-            lines.extend(more);
-            lines
-        };
-        // A line for each authority, by the name that it is to have.
-        let each = |line: &dyn Fn(&str, &str) -> String| {
-            let next = next
-                .as_ref()
-                .map(|next| line(&quoted(next), "crawlgate-next"));
-            let mut lines = vec![line(&quoted(ca), "crawlgate")];
-            lines.extend(next);
-            lines
+            ];
+            [&proxies, more].concat()
         };
         Some(match client {
-            "curl" => (
-                "curl",
-                with(proxies(), vec![export("CURL_CA_BUNDLE", bundle)]),
-            ),
+            "curl" => ("curl", proxies_and(&[export("CURL_CA_BUNDLE", bundle)])),
             "wget" => (
                 "GNU Wget",
-                vec![format!(
-                    "wget -e http_proxy={proxy} -e https_proxy={proxy} --ca-certificate={} URL",
+                proxies_and(&[comment(&format!(
+                    "wget --ca-certificate={} URL",
                     quoted(bundle)
-                )],
+                ))]),
+            ),
+            "aria2" => (
+                "aria2",
+                proxies_and(&[comment(&format!(
+                    "aria2c --ca-certificate={} URL",
+                    quoted(bundle)
+                ))]),
             ),
             "requests" => (
                 "Python requests",
-                with(proxies(), vec![export("REQUESTS_CA_BUNDLE", bundle)]),
+                proxies_and(&[export("REQUESTS_CA_BUNDLE", bundle)]),
             ),
             "httpx" => (
                 "Python httpx",
-                with(proxies(), vec![export("SSL_CERT_FILE", bundle)]),
+                proxies_and(&[export("SSL_CERT_FILE", bundle)]),
             ),
             "aiohttp" => (
                 "Python aiohttp: the session must be told to read the variables",
-                with(
-                    proxies(),
-                    vec![
-                        export("SSL_CERT_FILE", bundle),
-                        "# aiohttp.ClientSession(trust_env=True)".to_owned(),
-                    ],
-                ),
+                proxies_and(&[
+                    export("ws_proxy", proxy),
+                    export("wss_proxy", proxy),
+                    export("SSL_CERT_FILE", bundle),
+                    comment("aiohttp.ClientSession(trust_env=True)"),
+                ]),
             ),
             "scrapy" => (
                 "Scrapy: HttpProxyMiddleware, on by default, reads the variables",
-                with(proxies(), vec![export("SSL_CERT_FILE", bundle)]),
+                proxies_and(&[export("SSL_CERT_FILE", bundle)]),
+            ),
+            "pycurl" => (
+                "PycURL: libcurl reads the variables, and is told of the bundle by each handle",
+                proxies_and(&[comment(&format!(
+                    "handle.setopt(pycurl.CAINFO, {})",
+                    literal(bundle)
+                ))]),
+            ),
+            "pip" => (
+                "pip, in which the second one overrules the first where it is set",
+                proxies_and(&[
+                    export("PIP_CERT", bundle),
+                    export("REQUESTS_CA_BUNDLE", bundle),
+                ]),
             ),
             "node" => (
                 "Node.js: fetch reads the variables from version 24 (22.21 in its line) on",
-                with(
-                    proxies(),
-                    vec![
-                        export("NODE_USE_ENV_PROXY", "1"),
-                        export("NODE_EXTRA_CA_CERTS", authorities),
-                    ],
-                ),
+                proxies_and(&[
+                    export("NODE_USE_ENV_PROXY", "1"),
+                    export("NODE_EXTRA_CA_CERTS", authorities),
+                ]),
             ),
-            "go" => (
-                "Go, net/http: loopback hosts are always excepted",
-                with(proxies(), vec![export("SSL_CERT_FILE", bundle)]),
-            ),
-            "java" => ("Java", self.java(truststore)),
-            "git" => (
-                "git",
+            "npm" => (
+                "npm",
                 vec![
-                    format!("git config --global http.proxy {proxy}"),
-                    format!("git config --global http.sslCAInfo {}", quoted(bundle)),
+                    export("npm_config_proxy", proxy),
+                    export("npm_config_https_proxy", proxy),
+                    export("npm_config_noproxy", ""),
+                    export("npm_config_cafile", bundle),
                 ],
             ),
+            "php" => ("PHP: its curl extension reads the variables", self.php()),
+            "go" => (
+                "Go, net/http: loopback hosts are always excepted",
+                proxies_and(&[export("SSL_CERT_FILE", bundle)]),
+            ),
+            "java" => ("Java", self.java()),
+            "git" => ("git", proxies_and(&[export("GIT_SSL_CAINFO", bundle)])),
             "cargo" => (
                 "cargo",
                 vec![
@@ -155,55 +180,130 @@ impl Setup {
                     export("CARGO_HTTP_CAINFO", bundle),
                 ],
             ),
-            "chromium" => (
-                "Chromium, also under Playwright, Puppeteer or Selenium",
-                with(
-                    vec![
-                        // The list of keys counts only together with a profile directory.
-                        format!(
-                            "chromium --proxy-server={proxy} '--proxy-bypass-list=<-loopback>' \
-                             --user-data-dir=\"$(mktemp -d)\" --ignore-certificate-errors-spki-list={spki}"
-                        ),
-                        "# or for good, for this user:".to_owned(),
-                    ],
-                    each(&|ca, name| {
-                        format!("certutil -d \"sql:$HOME/.pki/nssdb\" -A -t C,, -n {name} -i {ca}")
-                    }),
-                ),
+            "playwright" => (
+                "Playwright, Chromium",
+                vec![comment(&format!(
+                    "chromium.launch({{ proxy: {{ server: '{proxy}' }}, args: {:?} }})",
+                    [self.spki_option()]
+                ))],
             ),
+            "selenium" => ("Selenium, Chromium", self.selenium()),
+            "chromium" => ("Chromium", self.chromium()),
             "firefox" => (
                 "Firefox: the proxy in its settings, the authority in its profile",
-                each(&|ca, name| {
+                self.each_authority(|ca, name| {
                     format!("certutil -d \"sql:$PROFILE\" -A -t C,, -n {name} -i {ca}")
                 }),
             ),
             "system" => (
                 "The system's store (Debian and its kin; `trust anchor FILE` on Fedora and Arch)",
-                with(
-                    each(&|ca, name| {
-                        format!(
-                            "sudo install -m 644 {ca} /usr/local/share/ca-certificates/{name}.crt"
-                        )
-                    }),
-                    vec!["sudo update-ca-certificates".to_owned()],
-                ),
+                self.system(),
             ),
             _ => return None,
         })
     }
 
-    fn java(&self, truststore: &str) -> Vec<String> {
+    fn php(&self) -> Vec<String> {
+        let bundle = quoted(&self.bundle);
+        let address = self.proxy.trim_start_matches("http://");
+        vec![
+            export("http_proxy", &self.proxy),
+            export("https_proxy", &self.proxy),
+            export("no_proxy", ""),
+            comment(&format!(
+                "php -d curl.cainfo={bundle} -d openssl.cafile={bundle} FILE"
+            )),
+            comment("and for file_get_contents and other streams, which read no variable:"),
+            comment(&format!(
+                "stream_context_set_default(['http' => ['proxy' => 'tcp://{address}', 'request_fulluri' => true]]);"
+            )),
+        ]
+    }
+
+    fn java(&self) -> Vec<String> {
         let authority = self.proxy.trim_start_matches("http://");
         let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "80"));
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        vec![format!(
-            "java -Dhttp.proxyHost={host} -Dhttp.proxyPort={port} -Dhttps.proxyHost={host} -Dhttps.proxyPort={port} \
-             -Dhttp.nonProxyHosts= {} -Djavax.net.ssl.trustStoreType={} -Djavax.net.ssl.trustStorePassword={} …",
-            quoted(&format!("-Djavax.net.ssl.trustStore={truststore}")),
+        // The JVM splits its options at white space, but not inside quotes.
+        let options = format!(
+            "-Dhttp.proxyHost={host} -Dhttp.proxyPort={port} -Dhttps.proxyHost={host} -Dhttps.proxyPort={port} \
+             -Dhttp.nonProxyHosts= \"-Djavax.net.ssl.trustStore={}\" -Djavax.net.ssl.trustStoreType={} \
+             -Djavax.net.ssl.trustStorePassword={}",
+            self.truststore,
             super::TRUSTSTORE_TYPE,
             super::TRUSTSTORE_PASSWORD,
-        )]
+        );
+        vec![export("JAVA_TOOL_OPTIONS", &options)]
     }
+
+    fn selenium(&self) -> Vec<String> {
+        // The list of keys counts only together with a profile directory, which the driver makes.
+        let options = [
+            format!("--proxy-server={}", self.proxy),
+            "--proxy-bypass-list=<-loopback>".to_owned(),
+            self.spki_option(),
+        ];
+        let argument = |option: &String| comment(&format!("options.add_argument({option:?})"));
+        let mut lines: Vec<String> = options.iter().map(argument).collect();
+        lines.push(comment(
+            "The driver is on this machine: where proxy variables are set, let no_proxy name localhost and 127.0.0.1.",
+        ));
+        lines
+    }
+
+    fn chromium(&self) -> Vec<String> {
+        let Self { proxy, .. } = self;
+        let mut lines = vec![
+            // The list of keys counts only together with a profile directory.
+            comment(&format!(
+                "chromium --proxy-server={proxy} '--proxy-bypass-list=<-loopback>' --user-data-dir=\"$(mktemp -d)\" {}",
+                self.spki_option()
+            )),
+            comment("or for good, for this user:"),
+        ];
+        lines.extend(self.each_authority(|ca, name| {
+            format!("certutil -d \"sql:$HOME/.pki/nssdb\" -A -t C,, -n {name} -i {ca}")
+        }));
+        lines
+    }
+
+    fn system(&self) -> Vec<String> {
+        let mut lines = self.each_authority(|ca, name| {
+            format!("sudo install -m 644 {ca} /usr/local/share/ca-certificates/{name}.crt")
+        });
+        lines.push(comment("sudo update-ca-certificates"));
+        lines
+    }
+
+    fn spki_option(&self) -> String {
+        format!("--ignore-certificate-errors-spki-list={}", self.spki)
+    }
+
+    /// A command for each authority, by its file and the name that it is to have.
+    fn each_authority(&self, command: impl Fn(&str, &str) -> String) -> Vec<String> {
+        let next = self.next.as_ref().map(|next| (next, "crawlgate-next"));
+        [(&self.ca, "crawlgate")]
+            .into_iter()
+            .chain(next)
+            .map(|(ca, name)| comment(&command(&quoted(ca), name)))
+            .collect()
+    }
+}
+
+/// The one kind of line that does something.
+fn export(name: &str, value: &str) -> String {
+    format!("export {name}={}", quoted(value))
+}
+
+/// A text that a shell passes over; a path may hold an end of line.
+fn comment(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(|line| format!("# {line}")).collect();
+    lines.join("\n")
+}
+
+/// A text as Python reads it.
+fn literal(text: &str) -> String {
+    format!("{text:?}")
 }
 
 /// The URL at which clients on this machine find a proxy that listens on `addresses`.
@@ -237,63 +337,4 @@ fn quoted(word: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn setup() -> Setup {
-        Setup {
-            proxy: "http://127.0.0.1:8118".into(),
-            ca: "/srv/gate keeper/ca.crt".into(),
-            next: None,
-            authorities: "/srv/gate keeper/authorities.pem".into(),
-            bundle: "/srv/bundle.pem".into(),
-            truststore: "/srv/truststore.jks".into(),
-            spki: "AbC/+=".into(),
-        }
-    }
-
-    #[test]
-    fn every_client_has_a_recipe_that_names_the_proxy_or_the_authority() {
-        let setup = setup();
-        let all = setup.all();
-        for client in CLIENTS {
-            let recipe = setup.one(client).unwrap();
-            assert!(
-                recipe.starts_with("# ") && recipe.lines().count() > 1,
-                "{client}: {recipe}"
-            );
-            assert!(
-                recipe.contains("127.0.0.1") || recipe.contains("'/srv/gate keeper/ca.crt'"),
-                "{client}: {recipe}"
-            );
-            assert!(all.contains(&recipe), "{client}");
-        }
-        assert_eq!(setup.one("gopher"), None);
-    }
-
-    #[test]
-    fn the_proxy_is_named_by_an_address_that_can_be_connected_to() {
-        for (listens, url) in [
-            ("127.0.0.1:8118", "http://127.0.0.1:8118"),
-            ("0.0.0.0:3128", "http://127.0.0.1:3128"),
-            ("[::]:3128", "http://[::1]:3128"),
-            ("192.0.2.7:80", "http://192.0.2.7:80"),
-        ] {
-            assert_eq!(proxy_url(&[listens.parse().unwrap()]), url);
-        }
-        assert_eq!(proxy_url(&[]), "http://127.0.0.1:8118");
-    }
-
-    #[test]
-    fn words_reach_the_shell_as_they_are() {
-        for (word, shell) in [
-            ("/a/b.pem", "/a/b.pem"),
-            ("/a b", "'/a b'"),
-            ("it's", r"'it'\''s'"),
-            ("$HOME", "'$HOME'"),
-            ("", "''"),
-        ] {
-            assert_eq!(quoted(word), shell);
-        }
-    }
-}
+mod tests;

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{Config, Destination};
+use crate::config::{Config, Destination, Source};
 
 /// Exit code when crawlgate itself fails: a wrong configuration, a port in use, no store.
 pub const FAILED: u8 = 2;
@@ -33,7 +33,8 @@ pub const FAILED: u8 = 2;
 #[derive(Debug, Parser)]
 #[command(name = "crawlgate", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub struct Cli {
-    /// Configuration file [default: $CRAWLGATE_CONFIG, else ./config.toml if there is one]
+    /// Configuration file [default: $CRAWLGATE_CONFIG, else the first that exists of ./crawlgate.toml,
+    /// $XDG_CONFIG_HOME/crawlgate/config.toml (~/.config) and /etc/crawlgate/config.toml]
     #[arg(long, short, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// What to do; `serve` when nothing is said
@@ -108,7 +109,16 @@ pub fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => return fail(&error),
     };
-    match cli.command.unwrap_or(Command::Serve(serve::ServeArgs {})) {
+    let command = cli.command.unwrap_or(Command::Serve(serve::ServeArgs {}));
+    // It may have come with what somebody else wrote, a checkout for example. `serve` logs it.
+    if let (Source::Nearby(file), false) = (&config.source, matches!(command, Command::Serve(_))) {
+        let _ = writeln!(
+            io::stderr(),
+            "crawlgate: the configuration is {}, found in the working directory",
+            file.display()
+        );
+    }
+    match command {
         Command::Serve(args) => serve::run(&args, config, explicit),
         Command::Run(args) => run::run(&args, config),
         Command::Check(args) => {

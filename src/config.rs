@@ -12,6 +12,7 @@
 //! - `values`: what a single value may be
 //! - `keys`: each key, what it allows, and the rules between keys
 //! - `load`: which file is read
+//! - `search`: files that nothing names, and which of them are believed
 //! - `entries`: the way back, values as text, which `config show` prints and a reload compares
 //! - `units`: durations, sizes and days as people write them
 //! - `host`: host names and patterns of them
@@ -33,6 +34,7 @@ mod load;
 mod places;
 mod read;
 mod route;
+mod search;
 mod subtree;
 mod units;
 mod values;
@@ -41,7 +43,7 @@ use std::{
     collections::HashMap,
     fmt,
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -57,6 +59,7 @@ pub use self::{
     places::Places,
     read::Fault,
     route::{Credentials, ProxyProtocol, Route, Secret, UpstreamProxy, Via},
+    search::Distrust,
     subtree::{Subtree, SubtreeError},
     units::{
         format_bytes, format_duration, format_moment, parse_bytes, parse_duration, parse_moment,
@@ -112,15 +115,28 @@ pub struct Config {
 pub enum Source {
     /// No file was named and none was found: the defaults.
     BuiltIn,
-    /// This file.
+    /// This file, which was named or stands in a place of the program's own.
     File(PathBuf),
+    /// This file, which nothing names: it stands in the working directory, and may have come there with something else.
+    Nearby(PathBuf),
+}
+
+impl Source {
+    /// The file, if it is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::BuiltIn => None,
+            Self::File(path) | Self::Nearby(path) => Some(path),
+        }
+    }
 }
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BuiltIn => f.write_str("built-in defaults"),
-            Self::File(path) => write!(f, "{}", path.display()),
+            Self::File(path) | Self::Nearby(path) => write!(f, "{}", path.display()),
         }
     }
 }

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 
 use super::{fail, screen};
 use crate::client::passwords;
-use crate::config::{ClientConfig, Conditions, Config, IpNet, PasswordHash, Source, client_name};
+use crate::config::{ClientConfig, Conditions, Config, IpNet, PasswordHash, client_name};
 use crate::policy::overrides::words;
 use crate::rep::ProductToken;
 
@@ -163,7 +163,7 @@ fn entry(args: &AddArgs, hash: &PasswordHash) -> String {
 /// Adds an entry to the configuration file, if what comes of it is right. Whoever reads the file meanwhile has the old
 /// one or the new one.
 fn append(entry: &str, config: &Config) -> Result<(), String> {
-    let Source::File(named) = &config.source else {
+    let Some(named) = config.source.file() else {
         return Err(
             "there is no configuration file to add it to; name one with --config FILE".to_owned(),
         );

@@ -8,13 +8,14 @@ use std::{
 
 use toml::de::DeTable;
 
-use super::{Config, Fault, Places, Source, keys, read::Reader};
+use super::{
+    Config, Fault, Places, Source, keys,
+    read::Reader,
+    search::{self, Distrust, SearchError},
+};
 
 /// Names the file where no option does.
 const VARIABLE: &str = "CRAWLGATE_CONFIG";
-
-/// The file that is read where nothing names one, if it exists in the working directory.
-const FILE: &str = "config.toml";
 
 /// Why there is no configuration.
 #[derive(Debug)]
@@ -37,6 +38,13 @@ pub enum ConfigError {
         /// All that is wrong, in the order of the file; never empty.
         faults: Vec<Fault>,
     },
+    /// The file was named by nothing, and another user may have written it.
+    Distrusted {
+        /// The file.
+        file: PathBuf,
+        /// Who may have written it, and how.
+        why: Distrust,
+    },
 }
 
 /// Who named a configuration file.
@@ -46,8 +54,8 @@ pub enum NamedBy {
     Caller,
     /// The environment: `$CRAWLGATE_CONFIG`.
     Environment,
-    /// Nobody: it was found in the working directory.
-    Nobody,
+    /// Nothing: it stands where a configuration is looked for.
+    Search,
 }
 
 impl fmt::Display for ConfigError {
@@ -74,13 +82,18 @@ impl fmt::Display for ConfigError {
                 }
                 (file, named_by)
             }
+            Self::Distrusted { file, why } => {
+                write!(f, "{}: not read: {why}", file.display())?;
+                (file, &NamedBy::Search)
+            }
         };
         match named_by {
             NamedBy::Caller => Ok(()),
             NamedBy::Environment => write!(f, "\n({VARIABLE} names {})", file.display()),
-            NamedBy::Nobody => write!(
+            NamedBy::Search => write!(
                 f,
-                "\n({FILE} was found in the working directory; --config FILE or {VARIABLE} name another)"
+                "\n(nothing names {0}, it was found; --config {0} or {VARIABLE} name it, or another)",
+                file.display()
             ),
         }
     }
@@ -91,20 +104,23 @@ impl std::error::Error for ConfigError {
         match self {
             Self::Unreadable { cause, .. } => Some(cause),
             Self::Invalid { .. } => None,
+            Self::Distrusted { why, .. } => Some(why),
         }
     }
 }
 
 impl Config {
-    /// The configuration in force: of the file `explicit` (`--config`), of the file that `$CRAWLGATE_CONFIG` names, of
-    /// `./config.toml` if there is one, else the defaults.
+    /// Reads the configuration in force: of the file `explicit` (`--config`), of the file that `$CRAWLGATE_CONFIG` names,
+    /// of the first that exists of `./crawlgate.toml`, `$XDG_CONFIG_HOME/crawlgate/config.toml` and
+    /// `/etc/crawlgate/config.toml`, else the defaults.
     ///
     /// # Errors
-    /// When a file that was named cannot be read, or the file says something that is not allowed. A file that was named
-    /// and is missing is an error; only `./config.toml` may be missing.
+    /// When a file that was named is missing; when a file cannot be read or says something that is not allowed; when a
+    /// file that nothing names may have been written by another user.
     pub fn load(explicit: Option<&Path>) -> Result<Self, ConfigError> {
         let variable = std::env::var_os(VARIABLE);
-        Self::find(explicit, variable, Path::new(FILE), &Places::from_env())
+        let places = Places::from_env();
+        Self::find(explicit, variable, &places.configurations(), &places)
     }
 
     /// The configuration that `text` describes, the contents of `file`. The file itself is not read; relative paths
@@ -123,24 +139,26 @@ impl Config {
     pub(super) fn find(
         explicit: Option<&Path>,
         variable: Option<OsString>,
-        nearby: &Path,
+        candidates: &[PathBuf],
         places: &Places,
     ) -> Result<Self, ConfigError> {
         let variable = variable
             .filter(|value| !value.is_empty())
             .map(PathBuf::from);
-        let (file, named_by) = match (explicit, variable) {
-            (Some(file), _) => (file.to_owned(), NamedBy::Caller),
-            (None, Some(file)) => (file, NamedBy::Environment),
-            (None, None) => (nearby.to_owned(), NamedBy::Nobody),
+        let named = match (explicit, variable) {
+            (Some(file), _) => Some((file.to_owned(), NamedBy::Caller)),
+            (None, Some(file)) => Some((file, NamedBy::Environment)),
+            (None, None) => None,
         };
-        let octets = match fs::read(&file) {
+        let found = match named {
+            Some((file, named_by)) => Some((fs::read(&file), file, named_by)),
+            None => first_that_exists(candidates)?,
+        };
+        let Some((octets, file, named_by)) = found else {
+            return Ok(Self::builtin(places));
+        };
+        let octets = match octets {
             Ok(octets) => octets,
-            Err(cause)
-                if named_by == NamedBy::Nobody && cause.kind() == io::ErrorKind::NotFound =>
-            {
-                return Ok(Self::builtin(places));
-            }
             Err(cause) => {
                 return Err(ConfigError::Unreadable {
                     file,
@@ -150,7 +168,12 @@ impl Config {
             }
         };
         match decode(&octets).and_then(|text| parse(text, &file, places)) {
-            Ok(config) => Ok(config),
+            Ok(mut config) => {
+                if named_by == NamedBy::Search && file.is_relative() {
+                    config.source = Source::Nearby(file);
+                }
+                Ok(config)
+            }
             Err(faults) => Err(ConfigError::Invalid {
                 file,
                 named_by,
@@ -158,6 +181,25 @@ impl Config {
             }),
         }
     }
+}
+
+/// What was read of a file, the file, and what names it.
+type Found = (io::Result<Vec<u8>>, PathBuf, NamedBy);
+
+fn first_that_exists(candidates: &[PathBuf]) -> Result<Option<Found>, ConfigError> {
+    for file in candidates {
+        let octets = match search::read(file) {
+            Ok(Some(octets)) => Ok(octets),
+            Ok(None) => continue,
+            Err(SearchError::Unreadable(cause)) => Err(cause),
+            Err(SearchError::Distrusted(why)) => {
+                let file = file.clone();
+                return Err(ConfigError::Distrusted { file, why });
+            }
+        };
+        return Ok(Some((octets, file.clone(), NamedBy::Search)));
+    }
+    Ok(None)
 }
 
 fn decode(octets: &[u8]) -> Result<&str, Vec<Fault>> {

@@ -18,6 +18,7 @@ use std::{
 pub struct Places {
     state_directory: Option<PathBuf>,
     certs: Option<PathBuf>,
+    config_home: Option<PathBuf>,
     data_home: Option<PathBuf>,
     state_home: Option<PathBuf>,
 }
@@ -53,9 +54,23 @@ impl Places {
         Self {
             state_directory: variable("STATE_DIRECTORY").and_then(first_of_list),
             certs,
+            config_home: directory("XDG_CONFIG_HOME").or_else(|| below_home(".config")),
             data_home: directory("XDG_DATA_HOME").or_else(|| below_home(".local/share")),
             state_home: directory("XDG_STATE_HOME").or_else(|| below_home(".local/state")),
         }
+    }
+
+    /// The configuration files that are looked for, in this order. The first one stands in the working directory, and
+    /// has the program's name: other programs have a `config.toml` there.
+    #[must_use]
+    pub fn configurations(&self) -> Vec<PathBuf> {
+        let of_the_user = self.config_home.as_ref();
+        let of_the_user = of_the_user.map(|home| home.join("crawlgate/config.toml"));
+        [PathBuf::from("crawlgate.toml")]
+            .into_iter()
+            .chain(of_the_user)
+            .chain([PathBuf::from("/etc/crawlgate/config.toml")])
+            .collect()
     }
 
     /// The local CA's certificate and key.
@@ -131,6 +146,42 @@ mod tests {
             },
             certs.map(PathBuf::from),
         )
+    }
+
+    #[test]
+    fn the_configuration_is_looked_for_nearby_then_at_home_then_in_etc() {
+        type Case<'a> = (&'a [(&'a str, &'a str)], Option<&'a str>);
+        let cases: [Case<'_>; 4] = [
+            (
+                &[("XDG_CONFIG_HOME", "/c"), ("HOME", "/home/a")],
+                Some("/c/crawlgate/config.toml"),
+            ),
+            (
+                &[("HOME", "/home/a")],
+                Some("/home/a/.config/crawlgate/config.toml"),
+            ),
+            (
+                &[("XDG_CONFIG_HOME", "c"), ("HOME", "/home/a")],
+                Some("/home/a/.config/crawlgate/config.toml"),
+            ),
+            (&[], None),
+        ];
+        for (variables, at_home) in cases {
+            let want: Vec<&Path> = [
+                Some("crawlgate.toml"),
+                at_home,
+                Some("/etc/crawlgate/config.toml"),
+            ]
+            .into_iter()
+            .flatten()
+            .map(Path::new)
+            .collect();
+            assert_eq!(
+                places(variables, None).configurations(),
+                want,
+                "{variables:?}"
+            );
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The file against the reader, the reader against the writer, and what is said about mistakes.
 
-use std::{collections::BTreeSet, fs, net::IpAddr, path::Path};
+use std::{collections::BTreeSet, fs, net::IpAddr, os::unix::fs::PermissionsExt as _, path::Path};
 
 use super::*;
 use crate::policy::overrides::Action;
@@ -464,7 +464,9 @@ fn the_file_is_the_first_that_is_named() {
     let places = Places::default();
     let find = |option: Option<&Path>, variable: Option<&Path>, nearby: &Path| {
         let variable = variable.map(|path| path.as_os_str().to_owned());
-        Config::find(option, variable, nearby, &places)
+        // What is missing is passed over.
+        let candidates = [missing.clone(), nearby.to_owned()];
+        Config::find(option, variable, &candidates, &places)
     };
     let drain = |found: Result<Config, ConfigError>| found.unwrap().limits.drain;
 
@@ -492,9 +494,22 @@ fn the_file_is_the_first_that_is_named() {
     fs::write(&nearby, [b'#', b'\n', 0xFF]).unwrap();
     let error = find(None, None, &nearby).unwrap_err().to_string();
     assert!(error.contains(":2: not TOML: not UTF-8"), "{error}");
+    let way_out = format!("--config {} or", nearby.display());
+    assert!(error.contains(&way_out), "how to name another: {error}");
+
+    let mode = |mode| fs::set_permissions(&nearby, fs::Permissions::from_mode(mode)).unwrap();
+    fs::write(&nearby, "[limits]\ndrain = '4s'").unwrap();
+    mode(0o666);
+    let error = find(None, None, &nearby).unwrap_err().to_string();
     assert!(
-        error.contains("--config FILE"),
-        "says how to name another: {error}"
+        error.contains("not read: others may write it (mode 0666)") && error.contains(&way_out),
+        "{error}"
+    );
+    assert_eq!(drain(find(Some(&nearby), None, &option)), secs(4), "named");
+    mode(0o644);
+    assert_eq!(
+        find(None, None, &nearby).unwrap().source,
+        Source::File(nearby)
     );
 }
 

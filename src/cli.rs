@@ -45,14 +45,15 @@ pub struct Cli {
 const AFTER_HELP: &str = "\
 Examples:
   crawlgate                                    listen on 127.0.0.1:8118
-  crawlgate run -- scrapy crawl news           one crawl, held to robots.txt
+  crawlgate run --confine -- scrapy crawl news one crawl, held to robots.txt
   crawlgate check https://example.com/private --agent MyBot
   crawlgate log --since 24h --verdict deny     what was denied since yesterday
   crawlgate audit verify --all                 prove them; nothing was altered
   crawlgate ca setup                           how clients trust the local CA
 
 Exit codes: 0 done (check: allowed), 1 denied (check), something is wrong with what is kept (audit, \
-store), a wrong password (client check) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code.";
+store), a wrong password (client check) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code, \
+or 3 where no request came through (--require-traffic).";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -84,6 +85,9 @@ pub enum Command {
     SquidHelper(squid_helper::SquidHelperArgs),
     /// The configuration
     Config(config::ConfigArgs),
+    /// Become a command in a network of its own: what `run --confine=net` starts itself as
+    #[command(hide = true)]
+    Confined(run::ConfinedArgs),
 }
 
 /// Runs the command line.
@@ -103,6 +107,8 @@ pub fn main() -> ExitCode {
         Some(Command::Config(args)) => return config::run(args, explicit),
         // Squid starts it where it likes, as whom it likes: it reads no configuration but one that it is told of.
         Some(Command::SquidHelper(args)) => return squid_helper::run(args, explicit),
+        // Its process must have one thread and shares nothing with the one that started it but a socket.
+        Some(Command::Confined(args)) => return run::run_confined(args),
         _ => {}
     }
     let mut config = match Config::load(explicit) {
@@ -134,6 +140,7 @@ pub fn main() -> ExitCode {
         Command::Store(args) => store::run(&args, &config),
         Command::SquidHelper(args) => squid_helper::run(&args, explicit),
         Command::Config(args) => config::run(&args, explicit),
+        Command::Confined(args) => run::run_confined(&args),
     }
 }
 

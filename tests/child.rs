@@ -3,13 +3,13 @@
 // Test code: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
 
-use crawlgate::cli::run::{Ended, supervise};
+use crawlgate::cli::run::{Ended, Reachable, start};
 
 async fn sh(script: &str) -> Ended {
     let environment = [("GATE".to_owned(), "open".to_owned())];
-    supervise("sh".as_ref(), &["-c".into(), script.into()], &environment)
-        .await
-        .unwrap()
+    let arguments = ["-c".into(), script.into()];
+    let running = start("sh".as_ref(), &arguments, &environment, Reachable::Anywhere);
+    running.unwrap().end().await.unwrap()
 }
 
 // One test for all: signals go to the whole process, so two of these at once would reach each other's commands.
@@ -71,7 +71,7 @@ async fn what_cannot_be_started_has_the_shells_codes() {
         ("not executable", plain, 126, "not executable"),
     ];
     for (name, program, code, says) in cases {
-        let error = supervise(program.as_os_str(), &[], &[]).await.unwrap_err();
+        let error = start(program.as_os_str(), &[], &[], Reachable::Anywhere).unwrap_err();
         assert_eq!(error.exit_code(), code, "{name}");
         let said = error.to_string();
         assert!(

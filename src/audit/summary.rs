@@ -90,6 +90,16 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// Whether anything was counted at all.
+    #[must_use]
+    pub fn has_requests(&self) -> bool {
+        let rest = self.rest.lock();
+        let kept_or_lost = rest.denied.sum() + rest.deferred.sum() + rest.failed.sum();
+        kept_or_lost > 0 || self.forwarded.load(Ordering::Relaxed) > 0
+    }
+}
+
 /// Everything that was counted so far. What goes by code is most frequent first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {

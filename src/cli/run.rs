@@ -6,74 +6,48 @@
 //! 1. [`PrivateFiles::create`] writes what clients read from files (the authority, a bundle, a truststore, …)
 //! 2. [`child_environment`] names the variables that point to the proxy and to those files
 //! 3. [`fill_placeholders`] serves programs that read no variables
-//! 4. [`supervise`] runs the command, passes signals on, and tells how it ended
+//! 4. [`start`] starts the command, and [`Running::end`] passes signals on and tells how it ended
+//!
+//! Variables are a request, which a program may ignore. With `--confine` the kernel lets the command connect to the
+//! proxy alone (`confine`, `namespace`).
 
+mod args;
 mod child;
+mod confine;
 mod environment;
+mod inherited;
+mod namespace;
 
 pub use self::{
-    child::{Ended, SpawnError, supervise},
+    args::RunArgs,
+    child::{Ended, Reachable, Running, SpawnError, start},
+    confine::Refusal,
     environment::{Files, PrivateFiles, child_environment, fill_placeholders},
+    namespace::{ConfinedArgs, run as run_confined},
 };
 
-use std::ffi::OsString;
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
-
+use self::args::Confine;
+use self::namespace::Handover;
 use super::beside::Beside;
-use super::{FAILED, Reach, fail, serve};
+use super::{FAILED, fail, serve};
 use crate::audit::Log;
 use crate::clock::Clock;
-use crate::config::{ClientConfig, Conditions, Config, Mode};
+use crate::config::{ClientConfig, Conditions, Config, Mode, PortRange};
+use crate::proxy::Proxy;
 use crate::telemetry::{Telemetry, Tracer};
 
 /// How long exchanges may go on once the command has ended.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Arguments of `crawlgate run`.
-#[derive(Args, Clone, Debug)]
-pub struct RunArgs {
-    /// No summary at the end
-    #[arg(long, short)]
-    quiet: bool,
-    #[command(flatten)]
-    reach: Reach,
-    /// Deny nothing: record and sum up what would have been denied
-    #[arg(long)]
-    report: bool,
-    /// Crawl as this [[client]] of the configuration, whatever it is recognised by: its product tokens, mode, profile,
-    /// pace and quota. Without, as nobody of them
-    #[arg(long, value_name = "NAME")]
-    client: Option<String>,
-    /// The command and its arguments; `{proxy}`, `{ca}` and `{spki}` in them are replaced
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        value_name = "COMMAND",
-        long_help = COMMAND_HELP
-    )]
-    command: Vec<OsString>,
-}
-
-const COMMAND_HELP: &str = "\
-The command and its arguments; `{proxy}`, `{ca}` and `{spki}` in them are replaced
-
-The variables that make common clients use the proxy and trust its CA are set for it. Programs that read none \
-take placeholders: {proxy} is the proxy's URL, {ca} the file of the CA's certificate, {spki} the hash of its \
-key. For example:
-
-  crawlgate run -- chromium --headless --user-data-dir=/tmp/crawl
-    --proxy-server={proxy}
-    --ignore-certificate-errors-spki-list={spki} --dump-dom URL
-
-Denials are kept in the store, which a proxy that stays may share, and in the decision log if there is one; \
-beside another process that holds that, in one of their own. Where is said at the end.";
+/// Exit code of a run that saw no request, with `--require-traffic`, where the command itself reported success.
+const NO_TRAFFIC: u8 = 3;
 
 /// Runs the command; the exit code is its own.
 #[must_use]
@@ -85,13 +59,17 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
         level => level,
     };
     let level = level.to_owned();
-    let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, 0)) {
-        Ok(listener) => listener,
-        Err(error) => return fail(&format!("no free port on the loopback interface: {error}")),
-    };
     if let Err(error) = crawl_as(args.client.as_deref(), &mut config.clients) {
         return fail(&error);
     }
+    match inherited::adopt(&mut config.upstream.routes, |name| std::env::var(name).ok()) {
+        Ok(None) => {}
+        Ok(Some(said)) => {
+            let _ = writeln!(io::stderr(), "crawlgate: {said}");
+        }
+        Err(error) => return fail(&error),
+    }
+    open_connect_ports(&mut config);
     if args.report {
         config.policy.mode = Mode::Report;
         for client in &mut config.clients {
@@ -113,7 +91,7 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
         Ok(telemetry) => telemetry,
         Err(error) => return fail(&error),
     };
-    let outcome = runtime.block_on(supervised(args, config, listener, telemetry.tracer()));
+    let outcome = runtime.block_on(supervised(args, config, telemetry.tracer()));
     telemetry.end();
     runtime.shutdown_timeout(Duration::from_millis(100));
     match outcome {
@@ -122,12 +100,7 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
     }
 }
 
-async fn supervised(
-    args: &RunArgs,
-    config: Config,
-    listener: TcpListener,
-    tracer: Option<Tracer>,
-) -> Result<u8, String> {
+async fn supervised(args: &RunArgs, config: Config, tracer: Option<Tracer>) -> Result<u8, String> {
     let tls = config.tls.clone();
     let mut log_file = None;
     let proxy = serve::build(config, |config, store, clock| {
@@ -150,19 +123,12 @@ async fn supervised(
     }
     serve::warn_of_authority(&proxy.authority(), &tls);
     let beside = Beside::start(&proxy).await?;
-    let files = PrivateFiles::create(&proxy.authority(), &tls, Clock::system().now())
+    let entrance = Entrance::open(args.confine)?;
+    let url = format!("http://{}", entrance.address);
+    let now = Clock::system().now();
+    let files = PrivateFiles::create(&proxy.authority(), &tls, &url, now)
         .map_err(|error| format!("the files for the command cannot be written: {error}"))?;
-    let addresses = proxy
-        .serve(vec![listener])
-        .map_err(|error| format!("listening failed: {error}"))?;
-    let address = addresses.first().ok_or("nothing listens")?;
-    let url = format!("http://{address}");
-    let mut command = args.command.clone();
-    let spki = proxy.authority().spki_sha256_base64();
-    fill_placeholders(&mut command, &url, &files.files().ca, &spki);
-    let (program, arguments) = command.split_first().ok_or("no command")?;
-    let environment = child_environment(&url, files.files(), |name| std::env::var(name).ok());
-    let ended = supervise(program, arguments, &environment).await;
+    let ended = command(args, &proxy, &url, entrance, &files).await;
     // Exchanges that the command left behind are of no use to anybody.
     if tokio::time::timeout(GRACE, proxy.drain()).await.is_err() {
         let _ = tokio::time::timeout(GRACE, proxy.cut_off()).await;
@@ -174,7 +140,7 @@ async fn supervised(
     if let Err(error) = files.remove() {
         let _ = writeln!(io::stderr(), "crawlgate: {error}");
     }
-    match ended {
+    match ended? {
         Ok(ended) => {
             if !args.quiet {
                 let _ = writeln!(io::stderr(), "{}", proxy.summary());
@@ -182,7 +148,15 @@ async fn supervised(
                     tell_where_denials_stand(log_file.as_deref(), &proxy.settings());
                 }
             }
-            Ok(ended.exit_code())
+            let code = ended.exit_code();
+            if proxy.summary().has_requests() {
+                return Ok(code);
+            }
+            tell_of_no_traffic(args.confine);
+            Ok(match code {
+                0 if args.require_traffic => NO_TRAFFIC,
+                code => code,
+            })
         }
         Err(error) => {
             let _ = writeln!(io::stderr(), "crawlgate: {error}");
@@ -192,6 +166,112 @@ async fn supervised(
             })
         }
     }
+}
+
+/// Where the command finds the proxy.
+struct Entrance {
+    address: SocketAddr,
+    /// None where the command's own network has yet to be made.
+    listener: Option<TcpListener>,
+    /// What else the command reaches.
+    reachable: Reachable,
+}
+
+impl Entrance {
+    fn open(confine: Option<Confine>) -> Result<Self, String> {
+        if confine == Some(Confine::Net) {
+            return Ok(Self {
+                address: namespace::INSIDE,
+                listener: None,
+                reachable: Reachable::Anywhere, // in its own network
+            });
+        }
+        let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (address, listener) =
+            bound.map_err(|error| format!("no free port on the loopback interface: {error}"))?;
+        Ok(Self {
+            address,
+            listener: Some(listener),
+            reachable: match confine {
+                None => Reachable::Anywhere,
+                Some(_) => Reachable::Port(address.port()),
+            },
+        })
+    }
+}
+
+/// Runs the command with the proxy at its side. The outer error is ours, the inner one says why the command did not
+/// start.
+async fn command(
+    args: &RunArgs,
+    proxy: &Arc<Proxy>,
+    url: &str,
+    entrance: Entrance,
+    files: &PrivateFiles,
+) -> Result<Result<Ended, SpawnError>, String> {
+    let mut words = args.command.clone();
+    let spki = proxy.authority().spki_sha256_base64();
+    fill_placeholders(&mut words, url, &files.files().ca, &spki);
+    let environment = child_environment(url, files.files(), |name| std::env::var(name).ok());
+    let serve = |listener| {
+        let served = proxy.serve(vec![listener]);
+        served.map_err(|error| format!("listening failed: {error}"))
+    };
+    let handover = match entrance.listener {
+        Some(listener) => {
+            serve(listener)?;
+            None
+        }
+        None => {
+            let handover = Handover::listen(files.directory())
+                .map_err(|error| format!("no socket for --confine=net: {error}"))?;
+            words = handover.wrap(words);
+            Some(handover)
+        }
+    };
+    let (program, arguments) = words.split_first().ok_or("no command")?;
+    let mut running = match start(program, arguments, &environment, entrance.reachable) {
+        Ok(running) => running,
+        Err(error) => return Ok(Err(error)),
+    };
+    if let Some(handover) = handover {
+        tokio::select! {
+            listener = handover.receive() => {
+                serve(listener.map_err(|error| format!("--confine=net: {error}"))?)?;
+            }
+            // It has said why.
+            ended = running.end() => return Ok(ended),
+        }
+    }
+    Ok(running.end().await)
+}
+
+/// Lets CONNECT lead to any port unless the configuration names other ones than the defaults. A plain request leads to
+/// any port; some clients make it in a tunnel (`node.cjs`), where it is judged the same.
+fn open_connect_ports(config: &mut Config) {
+    let ports = &mut config.egress.connect_ports;
+    if *ports == Config::default().egress.connect_ports {
+        *ports = vec![PortRange::EVERY];
+    }
+}
+
+/// Says that the command sent nothing through the proxy: it may have gone past it, and the summary alone looks as if
+/// all were well.
+fn tell_of_no_traffic(confine: Option<Confine>) {
+    let hint = match confine {
+        None => {
+            "a program that reads no proxy variables goes past it: `crawlgate run --confine` lets nothing past"
+        }
+        Some(_) => {
+            "if it tried, it reads no proxy variables, and the kernel kept it from going past"
+        }
+    };
+    let _ = writeln!(
+        io::stderr(),
+        "crawlgate: WARNING: NO REQUEST CAME THROUGH THE PROXY, so robots.txt was applied to nothing that the command \
+         did; {hint}"
+    );
 }
 
 /// Leaves the one client that the command crawls as: nobody else reaches its proxy, so nothing needs to be shown.
@@ -231,5 +311,20 @@ fn tell_where_denials_stand(log_file: Option<&Path>, config: &Config) {
             "the denials stand in {}: `crawlgate log` lists them",
             store.display()
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connect_leads_to_any_port_unless_the_configuration_names_some() {
+        let mut config = Config::default();
+        open_connect_ports(&mut config);
+        assert_eq!(config.egress.connect_ports, [PortRange::EVERY]);
+        config.egress.connect_ports = vec![PortRange::one(443)];
+        open_connect_ports(&mut config);
+        assert_eq!(config.egress.connect_ports, [PortRange::one(443)]);
     }
 }

@@ -121,6 +121,12 @@ pub struct PortRange {
 }
 
 impl PortRange {
+    /// All ports.
+    pub const EVERY: Self = Self {
+        first: 1,
+        last: u16::MAX,
+    };
+
     /// A range of one port.
     #[must_use]
     pub const fn one(port: u16) -> Self {

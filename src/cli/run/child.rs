@@ -14,9 +14,12 @@ use std::{
 
 use rustix::process::{Pid, Signal};
 use tokio::{
-    process::Command,
+    process::{Child, Command},
     signal::unix::{self, SignalKind},
 };
+
+use super::confine::{self, Refusal};
+use crate::cli::FAILED;
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,20 +52,47 @@ impl From<ExitStatus> for Ended {
     }
 }
 
+/// Where the command may open TCP connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reachable {
+    /// Anywhere, as far as the command's own user may.
+    Anywhere,
+    /// This port alone: the proxy's.
+    Port(u16),
+}
+
 /// The command could not be started.
 #[derive(Debug)]
 pub struct SpawnError {
     program: OsString,
-    source: io::Error,
+    cause: Cause,
+}
+
+#[derive(Debug)]
+enum Cause {
+    /// The system does not run the program.
+    Program(io::Error),
+    /// The kernel does not confine it.
+    Confinement(Refusal),
 }
 
 impl SpawnError {
-    /// The code to exit with, as shells do: 127 if there is no such program, 126 if it cannot be run.
+    /// An error of the program itself.
+    pub(super) fn of_program(program: &OsStr, source: io::Error) -> Self {
+        Self {
+            program: program.to_owned(),
+            cause: Cause::Program(source),
+        }
+    }
+
+    /// The code to exit with, as shells do: 127 if there is no such program, 126 if it cannot be run; our own where the
+    /// kernel refuses to confine it.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        match self.source.kind() {
-            io::ErrorKind::NotFound => 127,
-            _ => 126,
+        match &self.cause {
+            Cause::Confinement(_) => FAILED,
+            Cause::Program(error) if error.kind() == io::ErrorKind::NotFound => 127,
+            Cause::Program(_) => 126,
         }
     }
 }
@@ -70,17 +100,23 @@ impl SpawnError {
 impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = self.program.display();
-        match self.source.kind() {
-            io::ErrorKind::NotFound => write!(f, "{program}: no such program"),
-            io::ErrorKind::PermissionDenied => write!(f, "{program}: not executable"),
-            _ => write!(f, "{program}: cannot be run: {}", self.source),
+        match &self.cause {
+            Cause::Confinement(refusal) => write!(f, "{program} was not started: {refusal}"),
+            Cause::Program(error) => match error.kind() {
+                io::ErrorKind::NotFound => write!(f, "{program}: no such program"),
+                io::ErrorKind::PermissionDenied => write!(f, "{program}: not executable"),
+                _ => write!(f, "{program}: cannot be run: {error}"),
+            },
         }
     }
 }
 
 impl Error for SpawnError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.source)
+        match &self.cause {
+            Cause::Program(error) => Some(error),
+            Cause::Confinement(refusal) => Some(refusal),
+        }
     }
 }
 
@@ -94,43 +130,75 @@ const SIGNALS: [Signal; 6] = [
     Signal::USR2,
 ];
 
-/// Runs `program` with `arguments` and, beside what it inherits, the variables `environment`, until it ends. It has our
-/// standard input, output and error. While it runs, signals that would end us go to it instead; it decides.
-///
-/// If the future is dropped, the command is killed.
+/// A command that was started. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    program: OsString,
+    child: Child,
+    signals: Signals,
+}
+
+/// Starts `program` with `arguments` and, beside what it inherits, the variables `environment`. It has our standard
+/// input, output and error, and so have the programs that it starts; they all reach what is `reachable`.
 ///
 /// # Errors
 ///
-/// If the command cannot be started.
-pub async fn supervise(
+/// If the command cannot be started, or the kernel does not confine it: then nothing was started.
+pub fn start(
     program: &OsStr,
     arguments: &[OsString],
     environment: &[(String, String)],
-) -> Result<Ended, SpawnError> {
-    let failed = |source| SpawnError {
-        program: program.to_owned(),
-        source,
-    };
-    // Before the start: a signal that comes right after it must find someone listening.
-    let mut signals = Signals::listen().map_err(failed)?;
-    let mut child = Command::new(program)
+    reachable: Reachable,
+) -> Result<Running, SpawnError> {
+    let failed = |source| SpawnError::of_program(program, source);
+    // Before the start: a signal that comes right after it must be caught already.
+    let signals = Signals::listen().map_err(failed)?;
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         .envs(environment.iter().map(|(name, value)| (name, value)))
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(failed)?;
-    // Gone only once it has been waited for.
-    let pid = child
-        .id()
-        .and_then(|id| i32::try_from(id).ok())
-        .and_then(Pid::from_raw);
-    loop {
-        tokio::select! {
-            status = child.wait() => return status.map(Ended::from).map_err(failed),
-            signal = signals.next() => {
-                if let Some(pid) = pid && !terminal_sends_it_too(signal) {
-                    // It may have ended this very moment, which `wait` will tell.
-                    let _ = rustix::process::kill_process(pid, signal);
+        .kill_on_drop(true);
+    let child = match reachable {
+        Reachable::Anywhere => command.spawn().map_err(failed)?,
+        Reachable::Port(port) => confine::spawn(&mut command, port)
+            .map_err(|refusal| SpawnError {
+                program: program.to_owned(),
+                cause: Cause::Confinement(refusal),
+            })?
+            .map_err(failed)?,
+    };
+    Ok(Running {
+        program: program.to_owned(),
+        child,
+        signals,
+    })
+}
+
+impl Running {
+    /// Waits for the end of the command. Meanwhile, signals that would end us go to it instead; it decides. May be
+    /// dropped and called again.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not tell how it ended.
+    pub async fn end(&mut self) -> Result<Ended, SpawnError> {
+        // Gone only once it has been waited for.
+        let pid = self
+            .child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(Pid::from_raw);
+        loop {
+            tokio::select! {
+                status = self.child.wait() => {
+                    let status = status.map_err(|error| SpawnError::of_program(&self.program, error))?;
+                    return Ok(status.into());
+                }
+                signal = self.signals.next() => {
+                    if let Some(pid) = pid && !terminal_sends_it_too(signal) {
+                        // It may have ended this very moment, which `wait` will tell.
+                        let _ = rustix::process::kill_process(pid, signal);
+                    }
                 }
             }
         }
@@ -148,6 +216,7 @@ fn terminal_sends_it_too(signal: Signal) -> bool {
 }
 
 /// [`SIGNALS`], caught.
+#[derive(Debug)]
 struct Signals([unix::Signal; SIGNALS.len()]);
 
 impl Signals {

@@ -32,10 +32,11 @@ pub struct Files {
     pub truststore: PathBuf,
     /// A start-up file for GNU Wget, which where it is built with GnuTLS learns of a bundle in no other way.
     pub wgetrc: PathBuf,
-    /// A module that makes a Node.js that is too old to read the proxy variables use the proxy.
+    /// A module that leads every TCP connection of a Node.js through the proxy.
     pub node: PathBuf,
 }
 
+/// The module for Node.js, in which the proxy's URL is to be filled in.
 const NODE: &str = include_str!("node.cjs");
 
 /// [`Files`] in a directory that only this user may enter, removed when this is dropped.
@@ -46,12 +47,17 @@ pub struct PrivateFiles {
 }
 
 impl PrivateFiles {
-    /// Writes the files for `authority`.
+    /// Writes the files for `authority` and for the proxy at `url`.
     ///
     /// # Errors
     ///
     /// If there is no temporary directory, if it cannot be written, or if an extra root cannot be read.
-    pub fn create(authority: &Authority, tls: &TlsConfig, now: Moment) -> io::Result<Self> {
+    pub fn create(
+        authority: &Authority,
+        tls: &TlsConfig,
+        url: &str,
+        now: Moment,
+    ) -> io::Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("crawlgate-")
             .permissions(fs::Permissions::from_mode(0o700))
@@ -74,7 +80,7 @@ impl PrivateFiles {
             .and_then(|()| roots.write_truststore(&files.truststore, &authority.trusted_der(), now))
             .map_err(io::Error::other)?;
         fs::write(&files.wgetrc, wgetrc(users_wgetrc(), &files.bundle))?;
-        fs::write(&files.node, NODE)?;
+        fs::write(&files.node, NODE.replace("{proxy}", url))?;
         Ok(Self { directory, files })
     }
 
@@ -82,6 +88,12 @@ impl PrivateFiles {
     #[must_use]
     pub const fn files(&self) -> &Files {
         &self.files
+    }
+
+    /// The directory, which no other user may enter.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// Removes the files; dropping does the same and keeps the error to itself.
@@ -139,6 +151,11 @@ pub fn child_environment(
             "HTTPS_PROXY",
             "ftp_proxy",
             "FTP_PROXY",
+            // WebSockets of aiohttp, which looks for the variable of each scheme.
+            "ws_proxy",
+            "WS_PROXY",
+            "wss_proxy",
+            "WSS_PROXY",
             "all_proxy",
             "ALL_PROXY",
         ],
@@ -146,8 +163,9 @@ pub fn child_environment(
     );
     // A host that is excepted is a host that is not held to its robots.txt.
     set(&["no_proxy", "NO_PROXY"], "");
-    // Node's `fetch` and `http` read the variables above only when told to, and old ones never: see `node.cjs`.
-    set(&["NODE_USE_ENV_PROXY"], "1");
+    // `node.cjs` leads all of Node's connections through the proxy. What Node does itself where this is 1 covers less, and
+    // breaks clients that know of the proxy already (axios and Crawlee on Node 24).
+    set(&["NODE_USE_ENV_PROXY"], "0");
 
     // Replaces what is trusted.
     set(
@@ -234,196 +252,4 @@ pub fn fill_placeholders(arguments: &mut [OsString], proxy: &str, ca: &Path, spk
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-
-    use super::*;
-    use crate::{
-        clock::Clock,
-        config::{Config, Places},
-    };
-
-    fn files() -> Files {
-        Files {
-            ca: "/t/ca.pem".into(),
-            bundle: "/t/bundle.pem".into(),
-            truststore: "/t dir/store.jks".into(),
-            wgetrc: "/t/wgetrc".into(),
-            node: "/t dir/node.cjs".into(),
-        }
-    }
-
-    #[test]
-    fn each_variable_is_set_once_to_what_its_reader_understands() {
-        let variables = child_environment("http://127.0.0.1:4711", &files(), |_| None);
-        let count = variables.len();
-        let variables: HashMap<String, String> = variables.into_iter().collect();
-        assert_eq!(variables.len(), count, "a variable is set twice");
-        let cases = [
-            (
-                "curl reads the lower-case one",
-                "http_proxy",
-                "http://127.0.0.1:4711",
-            ),
-            (
-                "HTTPS goes through it",
-                "HTTPS_PROXY",
-                "http://127.0.0.1:4711",
-            ),
-            (
-                "any scheme goes through it",
-                "all_proxy",
-                "http://127.0.0.1:4711",
-            ),
-            ("no host is excepted", "NO_PROXY", ""),
-            ("nor in lower case", "no_proxy", ""),
-            (
-                "what replaces gets the bundle",
-                "SSL_CERT_FILE",
-                "/t/bundle.pem",
-            ),
-            (
-                "requests gets the bundle",
-                "REQUESTS_CA_BUNDLE",
-                "/t/bundle.pem",
-            ),
-            (
-                "httplib2 gets the bundle",
-                "HTTPLIB2_CA_CERTS",
-                "/t/bundle.pem",
-            ),
-            (
-                "gRPC gets the bundle",
-                "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
-                "/t/bundle.pem",
-            ),
-            (
-                "what Nix built gets the bundle",
-                "NIX_SSL_CERT_FILE",
-                "/t/bundle.pem",
-            ),
-            (
-                "what adds gets the authority alone",
-                "NODE_EXTRA_CA_CERTS",
-                "/t/ca.pem",
-            ),
-            ("Node is told to look", "NODE_USE_ENV_PROXY", "1"),
-            ("Wget gets a start-up file", "WGETRC", "/t/wgetrc"),
-        ];
-        for (name, variable, value) in cases {
-            assert_eq!(
-                variables.get(variable).map(String::as_str),
-                Some(value),
-                "{name}"
-            );
-        }
-    }
-
-    #[test]
-    fn node_options_are_added_to_those_that_stand_there() {
-        let variables = child_environment("http://127.0.0.1:4711", &files(), |name| {
-            (name == "NODE_OPTIONS").then(|| "--no-warnings".to_owned())
-        });
-        let options = variables.iter().find(|(name, _)| name == "NODE_OPTIONS");
-        let wanted = "--no-warnings --require \"/t dir/node.cjs\"";
-        assert_eq!(options.map(|(_, value)| value.as_str()), Some(wanted));
-    }
-
-    #[test]
-    fn java_options_are_added_to_those_that_stand_there() {
-        let options = |proxy, before: Option<&str>| {
-            let before = before.map(str::to_owned);
-            child_environment(proxy, &files(), |name| {
-                before.clone().filter(|_| name == "JAVA_TOOL_OPTIONS")
-            })
-            .into_iter()
-            .find(|(name, _)| name == "JAVA_TOOL_OPTIONS")
-            .unwrap()
-            .1
-        };
-        let v4 = "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=4711 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=4711 \
-                  -Dhttp.nonProxyHosts= '-Djavax.net.ssl.trustStore=/t dir/store.jks' \
-                  -Djavax.net.ssl.trustStoreType=JKS -Djavax.net.ssl.trustStorePassword=changeit";
-        assert_eq!(options("http://127.0.0.1:4711", None), v4);
-        assert_eq!(options("http://127.0.0.1:4711", Some(" ")), v4);
-        assert_eq!(
-            options("http://127.0.0.1:4711", Some("-Xmx1g")),
-            format!("-Xmx1g {v4}")
-        );
-        assert!(
-            options("http://[::1]:4711", None)
-                .starts_with("-Dhttp.proxyHost=::1 -Dhttp.proxyPort=4711 ")
-        );
-    }
-
-    #[test]
-    fn placeholders_are_filled_wherever_they_stand() {
-        let mut arguments: Vec<OsString> = [
-            "chromium",
-            "--proxy-server={proxy}",
-            "--ignore-certificate-errors-spki-list={spki}",
-            "{ca}{ca}",
-            "{other}",
-        ]
-        .map(OsString::from)
-        .to_vec();
-        fill_placeholders(
-            &mut arguments,
-            "http://127.0.0.1:1",
-            Path::new("/c.pem"),
-            "AbC=",
-        );
-        assert_eq!(
-            arguments,
-            [
-                "chromium",
-                "--proxy-server=http://127.0.0.1:1",
-                "--ignore-certificate-errors-spki-list=AbC=",
-                "/c.pem/c.pem",
-                "{other}",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_users_wgetrc_is_kept_and_ours_comes_last() {
-        let bundle = Path::new("/t/b.pem");
-        assert_eq!(
-            wgetrc(b"tries = 1".to_vec(), bundle),
-            b"tries = 1\nca_certificate = /t/b.pem\n"
-        );
-        assert_eq!(wgetrc(Vec::new(), bundle), b"\nca_certificate = /t/b.pem\n");
-    }
-
-    #[test]
-    fn the_files_are_private_and_leave_with_their_owner() {
-        let directory = tempfile::tempdir().unwrap();
-        let tls = TlsConfig {
-            ca_cert: directory.path().join("ca.crt"),
-            ca_key: directory.path().join("ca.key"),
-            ..Config::builtin(&Places::default()).tls
-        };
-        let clock = Clock::system();
-        let authority = Authority::create(&tls, clock.clone(), false).unwrap();
-        let private = PrivateFiles::create(&authority, &tls, clock.now()).unwrap();
-        let Files {
-            ca,
-            bundle,
-            truststore,
-            wgetrc,
-            node,
-        } = private.files().clone();
-        let place = ca.parent().unwrap().to_owned();
-        let mode = fs::metadata(&place).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode, 0o700);
-        for file in [&ca, &bundle, &truststore, &wgetrc, &node] {
-            assert!(fs::metadata(file).unwrap().len() > 0, "{}", file.display());
-        }
-        assert_eq!(
-            fs::read_to_string(&ca).unwrap(),
-            authority.certificate_pem()
-        );
-        drop(private);
-        assert!(!place.exists());
-    }
-}
+mod tests;

@@ -1,0 +1,79 @@
+//! What `crawlgate run` is told.
+
+use std::ffi::OsString;
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::Reach;
+
+/// Arguments of `crawlgate run`.
+#[derive(Args, Clone, Debug)]
+pub struct RunArgs {
+    /// No summary at the end
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+    #[command(flatten)]
+    pub(super) reach: Reach,
+    /// Deny nothing: record and sum up what would have been denied
+    #[arg(long)]
+    pub(super) report: bool,
+    /// Crawl as this [[client]] of the configuration, whatever it is recognised by: its product tokens, mode, profile,
+    /// pace and quota. Without, as nobody of them
+    #[arg(long, value_name = "NAME")]
+    pub(super) client: Option<String>,
+    /// Let the command connect to the proxy and nowhere else; =net gives it a network of its own (browsers)
+    #[arg(
+        long,
+        value_enum,
+        value_name = "HOW",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "tcp",
+        long_help = CONFINE_HELP
+    )]
+    pub(super) confine: Option<Confine>,
+    /// Exit 3 if the command succeeds but sent no request through the proxy
+    #[arg(long)]
+    pub(super) require_traffic: bool,
+    /// The command and its arguments; `{proxy}`, `{ca}` and `{spki}` in them are replaced
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        value_name = "COMMAND",
+        long_help = COMMAND_HELP
+    )]
+    pub(super) command: Vec<OsString>,
+}
+
+/// How the kernel keeps the command from going past the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Confine {
+    /// TCP connections lead to the proxy's port alone (Landlock)
+    Tcp,
+    /// A network of its own, with the proxy inside and nothing else (user and network namespace)
+    Net,
+}
+
+const CONFINE_HELP: &str = "\
+Let the command, and all that it starts, connect to the proxy and nowhere else. The kernel sees to it, without \
+privileges; where it refuses, nothing is started.
+
+--confine (=tcp) allows TCP connections to the proxy's port alone: Linux 6.7 or newer with Landlock. UDP, and with it \
+DNS and QUIC, stays open. Local servers of the command's own cannot be connected to either.
+
+--confine=net gives the command a network of its own, with the proxy inside and nothing else: UDP is closed, too, and \
+local servers that the command starts work, as browsers and their drivers need it. It takes user namespaces.";
+
+const COMMAND_HELP: &str = "\
+The command and its arguments; `{proxy}`, `{ca}` and `{spki}` in them are replaced
+
+The variables that make common clients use the proxy and trust its CA are set for it. Programs that read none \
+take placeholders: {proxy} is the proxy's URL, {ca} the file of the CA's certificate, {spki} the hash of its \
+key. For example:
+
+  crawlgate run -- chromium --headless --user-data-dir=/tmp/crawl
+    --proxy-server={proxy}
+    --ignore-certificate-errors-spki-list={spki} --dump-dom URL
+
+Denials are kept in the store, which a proxy that stays may share, and in the decision log if there is one; \
+beside another process that holds that, in one of their own. Where is said at the end.";

@@ -6,7 +6,8 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::disallowed_methods,
-    reason = "a test fails by panicking, and measures real time"
+    clippy::print_stderr,
+    reason = "a test fails by panicking, measures real time, and names what it skips"
 )]
 
 #[path = "../support/mod.rs"]
@@ -17,6 +18,8 @@ mod authority;
 mod bodies;
 mod bypass;
 mod clients;
+mod configuration;
+mod confine;
 mod evidence;
 mod failures;
 mod fields;

@@ -56,7 +56,7 @@ fn the_command_finds_proxy_and_certificates_in_its_environment() {
     let lines: Vec<_> = said.lines().collect();
     assert_eq!(lines.len(), 4, "{said}");
     assert!(lines[0].starts_with("http://127.0.0.1:"), "{said}");
-    assert_eq!((lines[1], lines[2]), ("[]", "1"), "{said}");
+    assert_eq!((lines[1], lines[2]), ("[]", "0"), "{said}");
     assert!(lines[3].contains("-Djavax.net.ssl.trustStore="), "{said}");
 }
 
@@ -174,4 +174,50 @@ fn a_run_beside_a_proxy_keeps_a_log_of_its_own() {
         "{log}"
     );
     assert!(gate.records().is_empty(), "the proxy's log is its own");
+}
+
+#[test]
+fn a_run_that_saw_no_request_says_so_and_may_be_made_to_fail() {
+    let setup = Setup::new();
+    let origin = Origin::with_rules(RULES);
+    let open = origin.url("/open");
+    let denied = origin.url("/private");
+    let cases: [(&str, &[&str], &[&str], i32, bool); 6] = [
+        ("said", &[], &["true"], 0, true),
+        ("also without a summary", &["--quiet"], &["true"], 0, true),
+        ("demanded", &["--require-traffic"], &["true"], 3, true),
+        (
+            "the command's own failure counts",
+            &["--require-traffic"],
+            &["sh", "-c", "exit 7"],
+            7,
+            true,
+        ),
+        (
+            "a request",
+            &["--require-traffic"],
+            &["curl", "-s", &open],
+            0,
+            false,
+        ),
+        (
+            "a denied one",
+            &["--require-traffic"],
+            &["curl", "-s", &denied],
+            0,
+            false,
+        ),
+    ];
+    for (name, options, command, code, is_told) in cases {
+        let mut run = setup.command("run");
+        let output = run.args(options).arg("--").args(command).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{name}: {said}");
+        assert_eq!(
+            said.contains("NO REQUEST CAME THROUGH THE PROXY"),
+            is_told,
+            "{name}: {said}"
+        );
+    }
+    assert_eq!(origin.seen_but_robots(), ["GET /open"]);
 }

@@ -1,0 +1,177 @@
+//! Where the configuration comes from, as a person who starts the program sees it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::support::{Gate, Origin, Setup, program};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// `crawlgate WORDS…` in a directory, with a home of its own and no configuration named.
+fn crawlgate(directory: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(program());
+    command.args(words).current_dir(directory);
+    command.env("HOME", directory.join("home"));
+    for name in [
+        "CRAWLGATE_CONFIG",
+        "XDG_CONFIG_HOME",
+        "XDG_STATE_HOME",
+        "STATE_DIRECTORY",
+    ] {
+        command.env_remove(name);
+    }
+    command.output().unwrap()
+}
+
+#[test]
+fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let robots = here.join("robots.txt");
+    fs::write(&robots, "User-agent: *\nDissallow: /private\n").unwrap();
+    let check = [
+        "check",
+        "http://site.test/private",
+        "--agent",
+        "TestBot",
+        "--robots",
+        "robots.txt",
+    ];
+    let source = || text(&crawlgate(here, &["config", "check"]).stdout);
+
+    // Another program's file, which has a key that would be a mistake here.
+    fs::write(
+        here.join("config.toml"),
+        "baseURL = 'https://example.org/'\n",
+    )
+    .unwrap();
+    assert_eq!(
+        source(),
+        "built-in defaults: ok\n",
+        "there is no /etc/crawlgate/config.toml?"
+    );
+
+    let at_home = here.join("home/.config/crawlgate/config.toml");
+    fs::create_dir_all(at_home.parent().unwrap()).unwrap();
+    fs::write(&at_home, "[policy]\nmode = 'report'\n").unwrap();
+    assert_eq!(source(), format!("{}: ok\n", at_home.display()));
+    let output = crawlgate(here, &check);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    assert!(
+        !text(&output.stderr).contains("configuration"),
+        "{}",
+        text(&output.stderr)
+    );
+
+    let nearby = here.join("crawlgate.toml");
+    // With it, the misspelt line of the robots.txt does not count.
+    fs::write(&nearby, "[robots]\nlenient = false\n").unwrap();
+    let mode = |mode| fs::set_permissions(&nearby, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o644);
+    assert_eq!(source(), "crawlgate.toml: ok\n");
+    let output = crawlgate(here, &check);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert_eq!(
+        text(&output.stderr),
+        "crawlgate: the configuration is crawlgate.toml, found in the working directory\n"
+    );
+
+    mode(0o666);
+    for words in [&check[..], &["run", "--", "touch", "trace"]] {
+        let output = crawlgate(here, words);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(
+            said.contains("crawlgate.toml: not read: others may write it"),
+            "{said}"
+        );
+        assert!(
+            said.contains("--config crawlgate.toml"),
+            "no way out: {said}"
+        );
+    }
+    assert!(!here.join("trace").exists());
+    let named = [&check[..], &["--config", "crawlgate.toml"]].concat();
+    let output = crawlgate(here, &named);
+    assert_eq!(
+        (output.status.code(), text(&output.stderr)),
+        (Some(0), String::new())
+    );
+}
+
+#[test]
+fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
+    let company = Gate::start();
+    let origin = Origin::http();
+    let proxy = format!("http://{}", company.address);
+    let run = |setup: &Setup, variable: (&str, &str), path: &str| {
+        // Hosts that the run knows itself go to the proxy as addresses.
+        let url = origin.url_as("127.0.0.1", path);
+        let mut command = setup.command("run");
+        command.env(variable.0, variable.1);
+        let command = command.args([
+            "--",
+            "curl",
+            "-s",
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code}",
+            &url,
+        ]);
+        let output = command.output().unwrap();
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
+    };
+
+    let setup = Setup::new();
+    let (_, status, said) = run(&setup, ("HTTP_PROXY", &proxy), "/by-the-proxy");
+    assert_eq!(status, "200", "{said}");
+    let leaves =
+        format!("crawlgate: requests leave by the proxy {proxy} (HTTP_PROXY in the environment)\n");
+    assert!(said.contains(&leaves), "{said}");
+    let record = company.record_of(&origin.url_as("127.0.0.1", "/by-the-proxy"));
+    assert_eq!(record["verdict"], "allow", "{record}");
+
+    let mut configured = Setup::new();
+    configured.tables("[[upstream.proxy]]\nhosts = 'other.test'\ndirect = true\n");
+    let (_, status, said) = run(&configured, ("http_proxy", &proxy), "/directly");
+    assert_eq!(status, "200", "{said}");
+    assert!(
+        said.contains("http_proxy in the environment is not used"),
+        "{said}"
+    );
+    let (code, status, said) = run(&setup, ("https_proxy", "https://proxy.test"), "/never");
+    assert_eq!((code, status.as_str()), (Some(2), ""), "{said}");
+    assert!(
+        said.contains("https_proxy in the environment: expected the URL of a proxy"),
+        "{said}"
+    );
+    assert_eq!(
+        origin.seen_but_robots(),
+        ["GET /by-the-proxy", "GET /directly"]
+    );
+    assert_eq!(
+        company.records().len(),
+        1 + company_robots(&company, &origin),
+        "{:?}",
+        company.records()
+    );
+}
+
+/// The fetches of robots.txt that the run made through the other proxy, which are requests there.
+fn company_robots(company: &Gate, origin: &Origin) -> usize {
+    let robots = origin.url_as("127.0.0.1", "/robots.txt");
+    company
+        .records()
+        .iter()
+        .filter(|record| record["url"] == *robots)
+        .count()
+}

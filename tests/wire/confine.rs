@@ -1,0 +1,189 @@
+//! `crawlgate run --confine`: what the kernel lets the command reach.
+//!
+//! A kernel that refuses is named on stderr, and what it cannot show is left out; that it refuses loudly is shown then.
+
+use std::net::UdpSocket;
+use std::process::{Command, Output};
+
+use crate::support::{Origin, RULES, Setup};
+
+const WAYS: [&str; 2] = ["--confine", "--confine=net"];
+
+/// `crawlgate run WAY -- COMMAND…`
+fn confined(setup: &Setup, way: &str, command: &[&str]) -> Output {
+    let mut run = setup.command("run");
+    run.arg(way).arg("--").args(command).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The ways that this kernel offers. What it refuses must be refused before anything starts.
+fn offered(setup: &Setup) -> Vec<&'static str> {
+    let is_offered = |way: &&str| {
+        let trace = setup.dir().join("offered");
+        let output = confined(setup, way, &["touch", trace.to_str().unwrap()]);
+        if output.status.success() {
+            return true;
+        }
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{way}: {said}");
+        assert!(
+            said.contains("was not started: the kernel does not"),
+            "{way}: {said}"
+        );
+        assert!(!trace.exists(), "{way}: it ran");
+        eprintln!("skipped: {way}: {said}");
+        false
+    };
+    WAYS.into_iter().filter(is_offered).collect()
+}
+
+#[test]
+fn a_confined_command_reaches_the_proxy_and_nothing_else() {
+    let setup = Setup::new();
+    for way in offered(&setup) {
+        let origin = Origin::with_rules(RULES);
+        // By its address: a name that only the proxy knows would keep nothing from going past it.
+        let url = |path| origin.url_as("127.0.0.1", path);
+        let script = format!(
+            "past() {{ exec 3<>/dev/tcp/127.0.0.1/{port} && printf 'GET /private/past HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3; }}; \
+             (past) 2>/dev/null; echo $?; \
+             sh -c 'curl -s --noproxy \"*\" {past}; echo $?'; \
+             curl -s -o /dev/null -w '%{{http_code}}\\n' {open} -o /dev/null {private}",
+            port = origin.port(),
+            past = url("/private/past"),
+            open = url("/open"),
+            private = url("/private"),
+        );
+        let output = confined(&setup, way, &["bash", "-c", &script]);
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        // bash's own failure, curl's "could not connect" in a grandchild, and what came by the proxy.
+        assert_eq!(
+            stdout.split_whitespace().collect::<Vec<_>>(),
+            ["1", "7", "200", "403"],
+            "{way}: {stderr}"
+        );
+        assert_eq!(output.status.code(), Some(0), "{way}: {stderr}");
+        assert_eq!(origin.seen_but_robots(), ["GET /open"], "{way}: {stderr}");
+        let log = std::fs::read_to_string(setup.dir().join("decisions.jsonl")).unwrap();
+        let denied = format!("\"url\":\"{}\"", url("/private"));
+        let denied: Vec<_> = log.lines().filter(|line| line.contains(&denied)).collect();
+        assert!(
+            denied.len() == 1 && denied[0].contains("robots_disallow"),
+            "{way}: {log}"
+        );
+        assert!(!stderr.contains("NO REQUEST"), "{way}: {stderr}");
+    }
+}
+
+#[test]
+fn a_network_of_its_own_lets_no_datagram_out() {
+    let setup = Setup::new();
+    if !offered(&setup).contains(&"--confine=net") {
+        return;
+    }
+    let outside = UdpSocket::bind("127.0.0.1:0").unwrap();
+    outside.set_nonblocking(true).unwrap();
+    let place = outside.local_addr().unwrap();
+    let script = format!(
+        "echo out > /dev/udp/127.0.0.1/{}; cat /proc/net/dev",
+        place.port()
+    );
+    let send = |command: &mut Command| text(&command.output().unwrap().stdout);
+    let interfaces =
+        send(
+            setup
+                .command("run")
+                .args(["--confine=net", "--", "bash", "-c", &script]),
+        );
+    let names: Vec<_> = interfaces
+        .lines()
+        .skip(2)
+        .filter_map(|line| line.split(':').next())
+        .map(str::trim)
+        .collect();
+    assert_eq!(names.first(), Some(&"lo"), "{interfaces}");
+    let mut octets = [0; 8];
+    let got = outside.recv(&mut octets).map_err(|error| error.kind());
+    assert_eq!(got, Err(std::io::ErrorKind::WouldBlock));
+    // The same words outside arrive: the test would see them.
+    send(setup.command("run").args(["--", "bash", "-c", &script]));
+    assert_eq!(outside.recv(&mut octets).unwrap(), 4);
+}
+
+#[test]
+fn a_confined_command_ends_as_it_would_otherwise() {
+    let setup = Setup::new();
+    let plain = setup.dir().join("plain-file");
+    std::fs::write(&plain, "no program").unwrap();
+    let signalled = "trap 'exit 42' USR1; kill -USR1 $PPID; while :; do :; done";
+    for way in offered(&setup) {
+        let cases = [
+            (vec!["true"], 0),
+            (vec!["sh", "-c", "exit 7"], 7),
+            (vec!["sh", "-c", "kill -TERM $$"], 128 + 15),
+            (vec!["sh", "-c", signalled], 42),
+            (vec!["no-such-command-anywhere"], 127),
+            (vec![plain.to_str().unwrap()], 126),
+        ];
+        for (command, code) in cases {
+            let output = confined(&setup, way, &command);
+            assert_eq!(
+                output.status.code(),
+                Some(code),
+                "{way} {command:?}: {}",
+                text(&output.stderr)
+            );
+        }
+    }
+}
+
+#[test]
+fn the_user_and_the_files_stay_what_they_were() {
+    let setup = Setup::new();
+    let script = "id -u; id -g; stat -c %u .; echo \"$http_proxy\"";
+    let plain = |command: &mut Command| text(&command.output().unwrap().stdout);
+    let outside = plain(
+        Command::new("sh")
+            .args(["-c", "id -u; id -g; stat -c %u ."])
+            .current_dir(setup.dir()),
+    );
+    for way in offered(&setup) {
+        let inside = text(&confined(&setup, way, &["sh", "-c", script]).stdout);
+        let (same, proxy) = inside.trim_end().rsplit_once('\n').unwrap();
+        assert_eq!(same, outside.trim_end(), "{way}");
+        assert!(proxy.starts_with("http://127.0.0.1:"), "{way}: {proxy}");
+    }
+}
+
+#[test]
+fn where_the_kernel_refuses_a_network_nothing_is_started() {
+    let setup = Setup::new();
+    let trace = setup.dir().join("trace");
+    // No user namespace may be made in the one that forbids it.
+    let forbid = "echo 0 >/proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let run = setup.command("run");
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "sh", "-c", forbid, "_"]);
+    command.arg(run.get_program()).args(run.get_args());
+    command.current_dir(setup.dir());
+    let output = command
+        .args(["--confine=net", "--", "touch"])
+        .arg(&trace)
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    if said.contains("unshare failed") {
+        eprintln!("skipped: {said}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("touch was not started: the kernel does not give it a network of its own")
+            && said.contains("user.max_user_namespaces"),
+        "{said}"
+    );
+    assert!(!trace.exists(), "the command ran");
+}

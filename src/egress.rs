@@ -237,6 +237,25 @@ impl Egress {
         self.0.dialler.walls().judge_connect(origin)
     }
 
+    /// Judges the port of a request that came through a CONNECT and is looked into. Where the name of its origin leads is
+    /// found out for it: a name whose addresses are all allowed is open at every port, as it is for `http`. Where an address
+    /// is behind a wall, that is told: its way out opens the port, too.
+    ///
+    /// # Errors
+    /// Why it may not be asked for.
+    pub async fn judge_inside(&self, origin: &Origin) -> Result<(), Prohibited> {
+        let Err(port) = self.judge_connect(origin) else {
+            return Ok(());
+        };
+        self.judge(origin)?;
+        let finding = self.0.dialler.addresses(origin);
+        match timeout(self.0.connect_timeout, finding).await {
+            Ok(Ok(found)) if self.0.dialler.walls().opens(&found, origin.port()) => Ok(()),
+            Ok(Err(Failure::Prohibited(wall))) => Err(wall),
+            _ => Err(port),
+        }
+    }
+
     /// The changes that a permit must not be older than.
     pub fn changes(&self) -> Arc<Changes> {
         Arc::clone(&self.0.changes)

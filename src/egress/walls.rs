@@ -308,6 +308,16 @@ impl Walls {
         })
     }
 
+    /// Tells whether `allow` opens this port at each of these addresses.
+    #[must_use]
+    pub fn opens(&self, addresses: &[IpAddr], port: u16) -> bool {
+        let is_open = |address: &IpAddr| {
+            let mut rules = self.allow.iter();
+            rules.any(|rule| rule.holds_address(*address, port))
+        };
+        !addresses.is_empty() && addresses.iter().all(is_open)
+    }
+
     /// Whether a CONNECT may ask for this origin's port: `connect_ports` names it, or an entry of `allow` opens it for this
     /// host. An address that is allowed is allowed at every port, as it is for `http`, and so is a name of this machine where
     /// its addresses are (RFC 6761 6.3). Where other names lead is not known yet: an entry has to name their port.

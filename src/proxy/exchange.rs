@@ -214,11 +214,11 @@ impl Connection {
         let origin = target.origin.clone();
         // The CONNECT was not refused, so that this can be told where the client shows it.
         if let Scope::Inside { .. } = self.scope
-            && let Err(port) = self.visitor.proxy.egress.judge_connect(&origin)
+            && self.visitor.proxy.egress.judge_connect(&origin).is_err()
+            // Boxed: few ask for such ports.
+            && let Err(wall) = Box::pin(self.visitor.proxy.egress.judge_inside(&origin)).await
         {
-            // Where the address is behind a wall, its way out is the one to tell.
-            let wall = self.visitor.proxy.egress.judge(&origin).err();
-            return Err(unsent(Failure::Prohibited(wall.unwrap_or(port)), ledger));
+            return Err(unsent(Failure::Prohibited(wall), ledger));
         }
         if self_test::is_meant(&origin) {
             return Ok(self_test::answer(ledger, &origin, request.method()));

@@ -173,6 +173,7 @@ fn connect_reaches_the_ports_that_are_named() {
         let ports = format!("[443, {}]", origin.port());
         setup.set("egress", "connect_ports", &ports);
         setup.set("tls", "tunnel", "[\"bank.test\"]");
+        setup.set("upstream.hosts", "\"mail.test\"", "\"8.8.8.8\"");
     });
     let refused = |answer: &Response| {
         gate.refused(answer, 403, "address_prohibited");
@@ -180,7 +181,7 @@ fn connect_reaches_the_ports_that_are_named() {
         assert!(detail.contains("[egress] connect_ports"), "{detail}");
     };
     for (authority, host) in [
-        ("site.test:25", "site.test"),
+        ("mail.test:25", "mail.test"),
         ("8.8.8.8:6379", "8.8.8.8"),
         ("[2606:4700::1]:8080", "[2606:4700::1]"),
     ] {
@@ -217,6 +218,8 @@ fn connect_reaches_the_ports_that_are_named() {
     assert_eq!(gate.get(&url).text(), "page /open");
     let url = other.url_as("127.0.0.1", "/open");
     assert_eq!(gate.get(&url).text(), "page /open");
+    // And so is a name that leads to such addresses alone.
+    assert_eq!(gate.get(&other.url("/open")).text(), "page /open");
 }
 
 #[test]

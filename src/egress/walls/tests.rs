@@ -227,6 +227,29 @@ fn a_connect_is_let_through_to_the_ports_of_the_web_and_those_that_are_allowed()
 }
 
 #[test]
+fn a_port_is_open_where_all_addresses_are_allowed_at_it() {
+    let walls = walls(
+        &["10.0.0.0/8", "192.168.0.1:8443", "a.example:25"],
+        &[],
+        &[],
+    );
+    let opens = |addresses: &[&str], port| {
+        let parse = |text: &&str| text.parse().unwrap();
+        let addresses: Vec<_> = addresses.iter().map(parse).collect();
+        walls.opens(&addresses, port)
+    };
+    assert!(opens(&["10.0.0.1", "10.0.0.2"], 25));
+    assert!(opens(&["10.0.0.1", "192.168.0.1"], 8443));
+    for (addresses, port) in [
+        (&["10.0.0.1", "8.8.8.8"][..], 8443),
+        (&["10.0.0.1", "192.168.0.1"], 25),
+        (&[], 8443),
+    ] {
+        assert!(!opens(addresses, port), "{addresses:?} at {port}");
+    }
+}
+
+#[test]
 fn a_refusal_names_the_address_and_the_way_out() {
     let walls = walls(&[], &["8.8.8.8", "*.ads.example"], &["127.0.0.1:8118"]);
     let told = |host: &str, port| {

@@ -15,6 +15,7 @@ mod framing;
 mod hello;
 mod ledger;
 mod limits;
+mod linger;
 mod link;
 pub mod listener;
 mod respond;

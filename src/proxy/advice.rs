@@ -124,7 +124,7 @@ impl Proxy {
         let settings = self.settings.load_full();
         let asked = Asked {
             is_head: manner.is_head,
-            is_connect: false,
+            ends_connection: false,
             wants_text: false,
             unreachable_status: settings.robots.unreachable_status,
             audience: match manner.only_forbids {

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCEPT, CONNECTION, UPGRADE};
+use http::header::{ACCEPT, CONNECTION, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
@@ -46,7 +46,41 @@ pub struct Connection {
 struct Shape {
     is_head: bool,
     is_connect: bool,
+    framing: BodyFraming,
     accept: Vec<HeaderValue>,
+}
+
+/// How a request's body is framed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BodyFraming {
+    /// There is none.
+    Empty,
+    /// By Content-Length.
+    Sized,
+    /// In chunks.
+    Chunked,
+}
+
+impl BodyFraming {
+    fn of(request: &Request<Incoming>) -> BodyFraming {
+        if request.body().is_end_stream() {
+            BodyFraming::Empty
+        } else if request.headers().contains_key(TRANSFER_ENCODING) {
+            BodyFraming::Chunked
+        } else {
+            BodyFraming::Sized
+        }
+    }
+
+    /// Whether an answer that leaves the body unread has to be the last one of its connection. hyper reads once more
+    /// what has arrived of a body; of chunks that is the first alone.
+    fn ends_connection(self, link: &Link) -> bool {
+        match self {
+            BodyFraming::Empty => false,
+            BodyFraming::Sized => link.is_in_body(),
+            BodyFraming::Chunked => true,
+        }
+    }
 }
 
 impl Connection {
@@ -67,6 +101,7 @@ impl Connection {
         let mut shape = Shape {
             is_head: method == Method::HEAD,
             is_connect: method == Method::CONNECT,
+            framing: BodyFraming::of(&request),
             accept: Vec::new(),
         };
         if self.visitor.proxy.mark.is(request.uri().path())
@@ -221,7 +256,9 @@ impl Connection {
             return Err(unsent(Failure::Prohibited(wall), ledger));
         }
         if self_test::is_meant(&origin) {
-            return Ok(self_test::answer(ledger, &origin, request.method()));
+            let answer = self_test::answer(ledger, &origin, request.method());
+            let is_last = BodyFraming::of(&request).ends_connection(&self.link);
+            return Ok(if is_last { last(answer) } else { answer });
         }
         // RFC 6455 4.1: the handshake is a GET.
         let may_switch = may_switch && *request.method() == Method::GET;
@@ -424,9 +461,13 @@ impl Connection {
         mut ledger: Box<Ledger>,
         shape: Shape,
     ) -> Response<Answer> {
+        if shape.is_connect {
+            self.link.refuse_tunnel();
+        }
         let asked = Asked {
             is_head: shape.is_head,
-            is_connect: shape.is_connect,
+            // A client may stop sending at an answer that says so, and is not surprised by the end (RFC 9112 9.5).
+            ends_connection: shape.is_connect || shape.framing.ends_connection(&self.link),
             wants_text: respond::wants_text(&shape.accept),
             unreachable_status: self.visitor.proxy.settings.load().robots.unreachable_status,
             audience: Audience::Crawler,

@@ -133,6 +133,11 @@ impl Framer {
         self.state == State::Head
     }
 
+    /// Whether a request's body has begun and not ended.
+    pub fn is_in_body(&self) -> bool {
+        matches!(self.state, State::Sized(_) | State::Chunked(_))
+    }
+
     /// Whether the next octets belong to another protocol.
     pub fn is_opaque(&self) -> bool {
         self.state == State::Opaque

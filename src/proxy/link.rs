@@ -25,6 +25,10 @@ pub struct Link {
     is_leaving: AtomicBool,
     /// The proxy stops: what has begun is answered, and the connection ends.
     is_draining: AtomicBool,
+    /// The body of the request under way has not come to its end yet.
+    is_in_body: AtomicBool,
+    /// A CONNECT was refused: what follows is nothing.
+    is_tunnel_refused: AtomicBool,
     seat: Option<Arc<Seat>>,
     shared: Mutex<Shared>,
 }
@@ -131,6 +135,26 @@ impl Link {
     /// Tells whether the connection ends because the proxy stops.
     pub fn is_draining(&self) -> bool {
         self.is_draining.load(Ordering::Relaxed)
+    }
+
+    /// Tells whether the body of a request has begun and not ended.
+    pub fn set_in_body(&self, is_in_body: bool) {
+        self.is_in_body.store(is_in_body, Ordering::Relaxed);
+    }
+
+    /// Whether the crawler still has to send a part of its request's body.
+    pub fn is_in_body(&self) -> bool {
+        self.is_in_body.load(Ordering::Relaxed)
+    }
+
+    /// Tells that a CONNECT was refused.
+    pub fn refuse_tunnel(&self) {
+        self.is_tunnel_refused.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a CONNECT was refused.
+    pub fn is_tunnel_refused(&self) -> bool {
+        self.is_tunnel_refused.load(Ordering::Relaxed)
     }
 
     /// The head of its final answer is about to be written.

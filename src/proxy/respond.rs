@@ -58,8 +58,8 @@ pub enum Refusal {
 pub struct Asked {
     /// The request's method was HEAD: the answer has no body.
     pub is_head: bool,
-    /// It was a CONNECT: whatever comes next on the connection is not HTTP.
-    pub is_connect: bool,
+    /// Nothing more can be read on the connection: it was a CONNECT, or has a body that was not read.
+    pub ends_connection: bool,
     /// The client prefers text.
     pub wants_text: bool,
     /// The status while a robots.txt is unreachable.
@@ -251,7 +251,7 @@ pub fn refuse(
             HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, CONNECT"),
         );
     }
-    if close || asked.is_connect {
+    if close || asked.ends_connection {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response

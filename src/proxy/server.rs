@@ -27,6 +27,7 @@ use super::body::Answer;
 use super::exchange::{Connection, last};
 use super::framing::{Bounds, USUAL_FIELDS};
 use super::limits::Seat;
+use super::linger;
 use super::link::Link;
 use super::listener::{Open, Stream, announce, certificate};
 use super::target::Scope;
@@ -337,6 +338,7 @@ fn patience(limits: &Limits, turned_away: Option<Reason>) -> Patience {
             span: limits.body_timeout.min(most),
             ..Grant::of(limits)
         },
+        linger: linger::TOTAL.min(most),
     }
 }
 

@@ -6,7 +6,7 @@
 //! it and answers through the same exit as everything else, after the answers to earlier requests.
 
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::framing::{Bounds, Framer, Scan, Violation};
+use super::linger::{self, Linger};
 use super::link::{Link, Refused, Stage};
 use super::waiting::{Grant, Waiting};
 
@@ -27,11 +28,6 @@ const QUIET_PERIODS: u8 = 4;
 /// How long a connection that has brought nothing yet has for the first octet of its request when the proxy stops: it was
 /// accepted, so its client takes it for open.
 pub const CHANCE: Duration = Duration::from_secs(2);
-
-/// How long, and for how many octets, a closed connection is read on, so that the last answer is not
-/// lost to a reset (RFC 9112 9.6).
-const LINGER: Duration = Duration::from_secs(1);
-const LINGER_OCTETS: usize = 262_144;
 
 /// Octets of a refused request that are kept for its record.
 const EXCERPT: usize = 512;
@@ -47,6 +43,8 @@ pub struct Patience {
     pub idle: Duration,
     /// For octets to be taken.
     pub taking: Grant,
+    /// For the rest of a request that has its answer.
+    pub linger: Duration,
 }
 
 /// A path that only this process knows.
@@ -101,6 +99,10 @@ pub struct Wire<S> {
     quiet: u8,
     /// How long the crawler has kept what it is sent waiting; none while it never has.
     waiting: Option<Box<Waiting>>,
+    /// The lingering close; none before the last answer was written.
+    linger: Option<Box<Linger>>,
+    /// What the link was told last of the request's body.
+    is_in_body: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,10 +112,12 @@ enum Phase {
     Refused,
     /// The framing of a body broke.
     Broken,
+    /// The last answer was written; the rest of its request is read and dropped.
+    Draining,
+    /// That rest has ended, or was given up.
+    Drained,
     /// Shut down by us; still read to keep the last answer from being reset.
-    Lingering {
-        octets: usize,
-    },
+    Lingering,
     Closed,
 }
 
@@ -122,7 +126,6 @@ enum Timed {
     Quiet,
     Head,
     Chance,
-    Linger,
 }
 
 impl<S> Wire<S> {
@@ -144,6 +147,8 @@ impl<S> Wire<S> {
             timed: Timed::Quiet,
             quiet: 0,
             waiting: None,
+            linger: None,
+            is_in_body: false,
         }
     }
 
@@ -307,6 +312,24 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        let read = this.poll_checked(cx, buf);
+        let is_in_body = this.framer.is_in_body() || !this.passing.is_empty();
+        if is_in_body != this.is_in_body {
+            this.is_in_body = is_in_body;
+            this.link.set_in_body(is_in_body);
+        }
+        read
+    }
+}
+
+impl<S: AsyncRead + Unpin> Wire<S> {
+    /// Reads what has passed the check.
+    fn poll_checked(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self;
         loop {
             if !this.passing.is_empty() {
                 let n = this.passing.len().min(buf.remaining());
@@ -327,7 +350,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
                         "the framing of the request body is broken",
                     )));
                 }
-                Phase::Lingering { .. } | Phase::Closed => return Poll::Ready(Ok(())),
+                Phase::Draining | Phase::Drained | Phase::Lingering | Phase::Closed => {
+                    return Poll::Ready(Ok(()));
+                }
             }
             if this.framer.is_undecided() {
                 if let Some(switch) = this.link.take_switch(cx) {
@@ -354,7 +379,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
                         this.refuse(Violation::Slow, &held);
                         continue;
                     }
-                    Timed::Quiet | Timed::Linger | Timed::Chance => return Poll::Ready(Ok(())),
+                    Timed::Quiet | Timed::Chance => return Poll::Ready(Ok(())),
                 },
             }
             if buf.filled().len() == before {
@@ -397,30 +422,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads and forgets what still comes, until the other side closes or patience ends.
-    fn poll_linger(&mut self, cx: &mut Context<'_>, mut octets: usize) -> Poll<()> {
-        if self.timed != Timed::Linger {
-            self.arm(Timed::Linger, LINGER);
+    /// Drops the rest of the request that was answered, up to its end.
+    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let total = self.patience.linger;
+        let linger = self
+            .linger
+            .get_or_insert_with(|| Box::new(Linger::new(total, linger::SILENCE)));
+        if self.link.is_draining() {
+            linger.end_within(linger::LAST_SILENCE);
         }
-        let mut scratch = [0; 4096];
-        loop {
-            let mut buf = ReadBuf::new(&mut scratch);
-            match pin!(&mut self.inner).poll_read(cx, &mut buf) {
-                Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
-                    octets += buf.filled().len();
-                    self.phase = Phase::Lingering { octets };
-                    if octets > LINGER_OCTETS {
-                        return Poll::Ready(());
-                    }
-                }
-                Poll::Ready(_) => return Poll::Ready(()),
-                Poll::Pending => {
-                    return match &mut self.timer {
-                        Some(timer) => timer.as_mut().poll(cx),
-                        None => Poll::Ready(()),
-                    };
-                }
-            }
+        let framer = &mut self.framer;
+        linger.poll_drop(cx, &mut self.inner, |octets| {
+            framer.scan(octets);
+            !framer.is_in_body()
+        })
+    }
+
+    /// Prepares to drop what still comes after the connection was shut down: little, where the request had ended.
+    fn begin_last_silence(&mut self, has_ended: bool) {
+        let total = match has_ended {
+            true => linger::LAST_SILENCE.min(self.patience.linger),
+            false => self.patience.linger,
+        };
+        match &mut self.linger {
+            Some(linger) => linger.allow_silence(linger::LAST_SILENCE),
+            None => self.linger = Some(Box::new(Linger::new(total, linger::LAST_SILENCE))),
         }
     }
 }
@@ -470,26 +496,40 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let octets = match this.phase {
-            Phase::Closed => return Poll::Ready(Ok(())),
-            Phase::Lingering { octets } => octets,
-            Phase::Open | Phase::Refused | Phase::Broken => {
-                let attempt = Pin::new(&mut this.inner).poll_shutdown(cx);
-                ready!(this.sent(cx, attempt, |()| 0))?;
-                if this.link.is_leaving() {
+        loop {
+            let is_leaving = this.link.is_leaving();
+            match this.phase {
+                Phase::Closed => return Poll::Ready(Ok(())),
+                Phase::Open if this.framer.is_in_body() => this.phase = Phase::Draining,
+                Phase::Draining if is_leaving => this.phase = Phase::Drained,
+                Phase::Draining => {
+                    let attempt = Pin::new(&mut this.inner).poll_flush(cx);
+                    ready!(this.sent(cx, attempt, |()| 0))?;
+                    ready!(this.poll_drain(cx));
+                    this.phase = Phase::Drained;
+                }
+                Phase::Open | Phase::Refused | Phase::Broken | Phase::Drained => {
+                    let attempt = Pin::new(&mut this.inner).poll_shutdown(cx);
+                    ready!(this.sent(cx, attempt, |()| 0))?;
+                    let has_ended = this.phase == Phase::Open;
+                    if has_ended && this.framer.is_opaque() && !this.link.is_tunnel_refused() {
+                        // A tunnel may be half closed; its other half is still read.
+                        return Poll::Ready(Ok(()));
+                    }
+                    this.begin_last_silence(has_ended);
+                    this.phase = Phase::Lingering;
+                }
+                Phase::Lingering if is_leaving => this.phase = Phase::Closed,
+                Phase::Lingering => {
+                    if let Some(linger) = &mut this.linger {
+                        if this.link.is_draining() {
+                            linger.end_within(linger::LAST_SILENCE);
+                        }
+                        ready!(linger.poll_drop(cx, &mut this.inner, |_| false));
+                    }
                     this.phase = Phase::Closed;
-                    return Poll::Ready(Ok(()));
                 }
-                if this.framer.is_opaque() && this.phase == Phase::Open {
-                    // A tunnel may be half closed; its other half is still read.
-                    return Poll::Ready(Ok(()));
-                }
-                this.phase = Phase::Lingering { octets: 0 };
-                0
             }
-        };
-        ready!(this.poll_linger(cx, octets));
-        this.phase = Phase::Closed;
-        Poll::Ready(Ok(()))
+        }
     }
 }

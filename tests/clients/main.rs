@@ -20,6 +20,7 @@ mod support;
 mod browser;
 mod node;
 mod recipes;
+mod uploads;
 mod visit;
 
 use std::fs;

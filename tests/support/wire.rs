@@ -33,13 +33,15 @@ impl Wire {
 
     /// Sends these octets. That the peer has already closed is no error: its answer tells.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
-        let stream = self.stream.get_mut();
-        drop(
-            stream
-                .write_all(bytes.as_ref())
-                .and_then(|()| stream.flush()),
-        );
+        drop(self.try_send(bytes));
         self
+    }
+
+    /// [`Wire::send`] to a peer that has to take it.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
+        let stream = self.stream.get_mut();
+        stream.write_all(bytes.as_ref())?;
+        stream.flush()
     }
 
     /// Reads one response to a request with this method.

@@ -50,5 +50,6 @@ mod streaming;
 mod strict;
 mod telemetry;
 mod tunnels;
+mod uploads;
 mod verdicts;
 mod walls;

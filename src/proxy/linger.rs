@@ -1,0 +1,214 @@
+//! The lingering close: what a client still sends after its answer is read and dropped (RFC 9112 9.6).
+//!
+//! Many HTTP clients send the whole request before they read the answer. A connection that is closed while octets still
+//! arrive on it is reset, the reset overtakes the answer, and the client reports a broken connection instead of our
+//! reason. So the connection stays open until the request has ended, within a time, a silence and a number of octets.
+//! Until the request has ended nothing is shut down either: some clients give up their upload, and the answer with it,
+//! at a close_notify or a FIN.
+
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// The longest time from the answer to the end of the connection.
+pub const TOTAL: Duration = Duration::from_secs(30);
+
+/// The longest silence of a client that has not ended its request.
+pub const SILENCE: Duration = Duration::from_secs(5);
+
+/// The longest silence of a client after the connection was shut down.
+pub const LAST_SILENCE: Duration = Duration::from_secs(1);
+
+/// The most octets that are dropped.
+const MOST_OCTETS: u64 = 256 << 20;
+
+/// A read-and-drop under way.
+#[derive(Debug)]
+pub struct Linger {
+    until: Instant,
+    octets_left: u64,
+    silence: Duration,
+    has_moved: bool,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Linger {
+    /// Starts the clock: `total` in all, `silence` at once.
+    pub fn new(total: Duration, silence: Duration) -> Linger {
+        let silence = silence.min(total);
+        Linger {
+            until: Instant::now() + total,
+            octets_left: MOST_OCTETS,
+            silence,
+            has_moved: false,
+            timer: Box::pin(sleep(silence)),
+        }
+    }
+
+    /// Allows another silence from now on.
+    pub fn allow_silence(&mut self, silence: Duration) {
+        self.silence = silence;
+        self.has_moved = true;
+    }
+
+    /// Ends within `rest`, if it would not end before.
+    pub fn end_within(&mut self, rest: Duration) {
+        self.until = self.until.min(Instant::now() + rest);
+        self.has_moved = true;
+    }
+
+    /// Reads and drops until `is_last` says that these were the last octets, the other side closes, or a bound is
+    /// reached.
+    pub fn poll_drop(
+        &mut self,
+        cx: &mut Context<'_>,
+        io: &mut (impl AsyncRead + Unpin),
+        mut is_last: impl FnMut(&[u8]) -> bool,
+    ) -> Poll<()> {
+        let mut scratch = [0; 8192];
+        loop {
+            let mut buf = ReadBuf::new(&mut scratch);
+            match pin!(&mut *io).poll_read(cx, &mut buf) {
+                Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
+                    self.has_moved = true;
+                    let octets = buf.filled().len() as u64;
+                    self.octets_left = self.octets_left.saturating_sub(octets);
+                    if is_last(buf.filled()) || self.octets_left == 0 {
+                        return Poll::Ready(());
+                    }
+                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => {
+                    if std::mem::take(&mut self.has_moved) {
+                        let end = (Instant::now() + self.silence).min(self.until);
+                        self.timer.as_mut().reset(end);
+                    }
+                    return self.timer.as_mut().poll(cx);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::proxy::framing::Bounds;
+    use crate::proxy::link::Link;
+    use crate::proxy::waiting::Grant;
+    use crate::proxy::wire::{Mark, Patience, Wire};
+
+    const ANSWER: &[u8] = b"answer";
+
+    /// A connection on which `request` was read and answered, and its client.
+    async fn answered(
+        request: &str,
+        linger: Duration,
+    ) -> (Wire<DuplexStream>, DuplexStream, Arc<Link>) {
+        let (mut client, server) = duplex(1 << 16);
+        let hour = Duration::from_secs(3600);
+        let patience = Patience {
+            bounds: Bounds {
+                head: 65_536,
+                target: 8192,
+                fields: 100,
+            },
+            header: hour,
+            idle: hour,
+            taking: Grant {
+                span: hour,
+                rate: 0,
+            },
+            linger,
+        };
+        let link = Arc::new(Link::default());
+        let mut wire = Wire::new(server, patience, Mark::new().unwrap(), Arc::clone(&link));
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut read = vec![0; 1 << 16];
+        assert!(wire.read(&mut read).await.unwrap() > 0);
+        wire.write_all(ANSWER).await.unwrap();
+        (wire, client, link)
+    }
+
+    fn upload(length: u64) -> String {
+        format!("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\nabc")
+    }
+
+    /// How long the connection outlives its answer.
+    async fn lingers(mut wire: Wire<DuplexStream>) -> Duration {
+        let start = Instant::now();
+        wire.shutdown().await.unwrap();
+        start.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_sends_its_request_whole_gets_its_answer_first() {
+        for (request, rest) in [
+            (upload(100_000), vec![b'x'; 99_997]),
+            (
+                "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"
+                    .to_owned(),
+                b"cde\r\n0\r\nX-Sum: 1\r\n\r\n".to_vec(),
+            ),
+        ] {
+            let (wire, mut client, link) = answered(&request, TOTAL).await;
+            assert!(link.is_in_body());
+            let closing = tokio::spawn(lingers(wire));
+            let mut seen = [0; ANSWER.len()];
+            client.read_exact(&mut seen).await.unwrap();
+            assert_eq!(seen, ANSWER);
+            let mut next = [0];
+            let early = timeout(Duration::from_secs(1), client.read(&mut next)).await;
+            assert!(early.is_err(), "shut down before the request had ended");
+            client.write_all(&rest).await.unwrap();
+            assert_eq!(client.read(&mut next).await.unwrap(), 0);
+            drop(client);
+            assert!(closing.await.unwrap() < Duration::from_secs(2));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_end_its_request_is_cut_within_bounds() {
+        let s = Duration::from_secs;
+        for (name, linger, pause, octets, from, to) in [
+            ("silence", TOTAL, s(3600), 0, s(6), s(7)),
+            ("an octet now and then", TOTAL, s(4), 1, s(30), s(31)),
+            ("a client that is turned away", s(2), s(1), 1, s(2), s(3)),
+            ("no end of octets", TOTAL, s(0), 1 << 16, s(0), s(2)),
+        ] {
+            let (wire, mut client, _) = answered(&upload(1 << 40), linger).await;
+            let sender = tokio::spawn(async move {
+                let octets = vec![b'x'; octets];
+                loop {
+                    tokio::time::sleep(pause).await;
+                    if client.write_all(&octets).await.is_err() {
+                        return;
+                    }
+                }
+            });
+            let lasted = lingers(wire).await;
+            assert!((from..to).contains(&lasted), "{name}: {lasted:?}");
+            sender.abort();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_has_ended_or_has_to_make_room_is_not_waited_for() {
+        let (wire, client, link) = answered(&upload(3), TOTAL).await;
+        assert!(!link.is_in_body());
+        assert_eq!(lingers(wire).await, LAST_SILENCE);
+        drop(client);
+        let (wire, client, link) = answered(&upload(1000), TOTAL).await;
+        link.leave();
+        assert_eq!(lingers(wire).await, Duration::ZERO);
+        drop(client);
+    }
+}

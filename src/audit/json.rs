@@ -185,7 +185,7 @@ fn escape(out: &mut Vec<u8>, text: &str) {
         match c {
             '"' | '\\' => out.extend_from_slice(&[b'\\', c as u8]),
             _ if misleads(c) => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
+                let _ = write_escaped(out, c); // writing to a Vec cannot fail
             }
             _ => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
         }
@@ -195,7 +195,7 @@ fn escape(out: &mut Vec<u8>, text: &str) {
 fn width(c: char) -> usize {
     match c {
         '"' | '\\' => 2,
-        _ if misleads(c) => WIDEST,
+        _ if misleads(c) => WIDEST * c.len_utf16(),
         _ => c.len_utf8(),
     }
 }
@@ -205,9 +205,35 @@ fn is_plain(octet: u8) -> bool {
     (b' '..=b'~').contains(&octet) & (octet != b'"') & (octet != b'\\')
 }
 
-/// Controls (C1 and DEL drive terminals, too), line and paragraph separators, and the marks that turn text around.
+/// A character as JSON spells it: by its code units.
+pub(crate) fn write_escaped(
+    out: &mut (impl std::io::Write + ?Sized),
+    c: char,
+) -> std::io::Result<()> {
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        write!(out, "\\u{unit:04x}")?;
+    }
+    Ok(())
+}
+
+/// Whether a character drives a terminal, or is not seen, or makes others be seen as what they are not: controls (C1 and
+/// DEL drive terminals, too), white space but the space, line and paragraph separators, the marks that turn text around,
+/// and all that Unicode has shown as nothing (`Default_Ignorable_Code_Point`, and formatting characters beside it).
 pub(crate) fn misleads(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
+    c.is_control()
+        || c.is_whitespace()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{70f}'
+            | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            // A blank, a filler.
+            | '\u{2800}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
 fn decimal(out: &mut Vec<u8>, mut number: u64) {

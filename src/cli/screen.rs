@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use anstyle::{AnsiColor, Style};
 
 pub(super) use crate::audit::json::printable;
+pub(super) use crate::explain::document::line as json_line;
 
 /// The width of the terminal that standard output is; `None` where it is none, or does not say.
 pub(super) fn width() -> Option<usize> {
@@ -117,7 +118,30 @@ mod tests {
             ("cut between characters", "/ツツツ", 3, "/ツ…"),
             ("a control", "a\x1b[2J", 20, "a\\u{1b}[2J"),
             ("line ends", "a\r\nb\u{85}", 20, "a\\r\\nb\\u{85}"),
-            ("turned around", "\u{202e}a", 20, "\\u{202e}a"),
+            (
+                "turned around",
+                "\u{202e}a\u{2066}\u{61c}",
+                40,
+                "\\u{202e}a\\u{2066}\\u{61c}",
+            ),
+            (
+                "nothing to see",
+                "a\u{200b}b\u{feff}\u{ad}\u{2060}",
+                40,
+                "a\\u{200b}b\\u{feff}\\u{ad}\\u{2060}",
+            ),
+            (
+                "beyond the first plane",
+                "a\u{e0041}\u{1f577}",
+                40,
+                "a\\u{e0041}\u{1f577}",
+            ),
+            (
+                "a blank that is no space",
+                "a\u{a0}b\u{3000}\u{2800} c",
+                40,
+                "a\\u{a0}b\\u{3000}\\u{2800} c",
+            ),
         ];
         for (name, text, most, want) in cases {
             assert_eq!(fitted(&printable(text), most), want, "{name}");

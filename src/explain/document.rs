@@ -10,7 +10,7 @@ use serde_json::ser::{CompactFormatter, Formatter};
 use utoipa::ToSchema;
 
 use super::{Aside, File, Judgement, Unjudged, group_of, meaning};
-use crate::audit::json::misleads;
+use crate::audit::json::{misleads, write_escaped};
 use crate::audit::time_text;
 use crate::policy::Decision;
 use crate::policy::overrides::Override;
@@ -425,7 +425,8 @@ fn field<'a>(other: &Other<'a>, own: Option<bool>) -> FieldOf<'a> {
     }
 }
 
-fn line(document: &impl Serialize) -> Vec<u8> {
+/// A value as a line of JSON in which foreign text drives no terminal.
+pub fn line(document: &impl Serialize) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     write(document, &mut out);
     out
@@ -451,8 +452,7 @@ impl Formatter for Guarded {
         while let Some((at, c)) = rest.char_indices().find(|(_, c)| misleads(*c)) {
             let (before, after) = rest.split_at(at);
             self.0.write_string_fragment(out, before)?;
-            // None of them is beyond the first plane.
-            write!(out, "\\u{:04x}", u32::from(c))?;
+            write_escaped(out, c)?;
             rest = after.get(c.len_utf8()..).unwrap_or_default();
         }
         self.0.write_string_fragment(out, rest)
@@ -470,6 +470,7 @@ mod tests {
             "/ツ\"\\\n",
             "\u{1b}[31m",
             "\u{9b}\u{202e}\u{7f}x\u{2028}",
+            "a\u{200b}b\u{feff}\u{e0041}\u{1f577}",
         ] {
             let written = String::from_utf8(line(&text)).expect("UTF-8");
             assert!(!written.trim_end().chars().any(misleads), "{written:?}");

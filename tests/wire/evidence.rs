@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Gate, Origin, RULES, eventually};
+use crate::support::{Gate, Origin, RULES, Reply, eventually};
 
 #[test]
 fn by_default_denials_stand_in_the_log_and_nothing_else() {
@@ -47,6 +47,61 @@ fn foreign_octets_make_no_bad_line() {
             .unwrap()
             .contains("</script>")
     );
+}
+
+#[test]
+fn what_cannot_be_seen_is_spelt_out_by_every_command() {
+    const UNSEEN: &str =
+        "\u{200b}\u{feff}\u{202e}\u{2066}\u{ad}\u{2060}\u{61c}\u{a0}\u{2028}\u{9b}\u{e0041}";
+    let gate = Gate::start();
+    let rules = format!(
+        "User-agent: *{UNSEEN}\nUser-agent: *\nDisallow: /private{UNSEEN}\nDisallow: /private # {UNSEEN}\n\
+         Crawl-delay: {UNSEEN}\nSitemap: http://site.test/{UNSEEN}\n{UNSEEN}: x\nContent-Signal: {UNSEEN}\n"
+    );
+    let origin = Origin::with_rules(&rules);
+    let url = origin.url(&format!("/private?{UNSEEN}"));
+    let ask = || {
+        let answer = gate.connect().exchange(format!(
+            "GET {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0 ({UNSEEN})\r\n\r\n"
+        ));
+        answer.problem()["id"].as_str().unwrap().to_owned()
+    };
+    let id = ask();
+    gate.wait_records(1);
+    origin.script(
+        "/robots.txt",
+        [Reply::ok(rules.replace("/private", "/private2"))],
+    );
+    let place = origin.url("");
+    gate.beside("origins", &["refresh", &place]);
+    let asserted = format!("It is{UNSEEN} ours");
+    gate.beside("override", &["add", "allow", &url, "--reason", &asserted]);
+    for (command, words) in [
+        ("log", &[][..]),
+        ("log", &["--json"]),
+        ("log", &["--all", "--format", "csv"]),
+        ("log", &["--summary"]),
+        ("origins", &[]),
+        ("origins", &["show", &place]),
+        ("origins", &["show", &place, "--json"]),
+        ("origins", &["show", &place, "--diff"]),
+        ("audit", &["show", &id]),
+        ("audit", &["verify", &id]),
+        ("audit", &["verify", &id, "--json"]),
+        ("audit", &["verify", "--all"]),
+        ("override", &["list"]),
+        ("check", &[&url, "--agent", UNSEEN]),
+        ("check", &["--json", &url]),
+        ("check", &["--agent", "TestBot", &url]),
+        ("check", &["--lint", &place]),
+    ] {
+        let (_, out, err) = gate.beside(command, words);
+        assert!(!(out.is_empty() && err.is_empty()), "{command} {words:?}");
+        for text in [out, err, gate.said()] {
+            let shown = text.chars().find(|c| UNSEEN.contains(*c));
+            assert_eq!(shown, None, "{command} {words:?}: {text:?}");
+        }
+    }
 }
 
 #[test]

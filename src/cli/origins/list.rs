@@ -67,21 +67,18 @@ pub(super) async fn list(args: &ListArgs, store: &dyn Store, now: Moment) -> Res
             limit,
         };
         let page = store.origins(query).await.map_err(|e| e.to_string())?;
-        let mut text = String::new();
+        let mut text = Vec::new();
         if is_first && !args.json && !page.is_empty() {
-            text.push_str(&line(["ORIGIN", "STATE", "SINCE", "NEXT"], "ABOUT"));
+            text.extend(line(["ORIGIN", "STATE", "SINCE", "NEXT"], "ABOUT").bytes());
         }
         for found in &page {
             if args.json {
-                text.push_str(
-                    &serde_json::to_string(&OriginEntry::of(found)).map_err(|e| e.to_string())?,
-                );
-                text.push('\n');
+                text.extend(screen::json_line(&OriginEntry::of(found)));
             } else {
-                text.push_str(&row(found, now));
+                text.extend(row(found, now).bytes());
             }
         }
-        if !screen::say(text.as_bytes())? {
+        if !screen::say(&text)? {
             return Ok(0);
         }
         let is_last = page.len() < limit;

@@ -13,7 +13,7 @@ use super::{NOTHING, origin};
 use crate::admin;
 use crate::admin::view::{FetchEntry, OriginEntry};
 use crate::audit::time_text;
-use crate::cli::screen::{printable, say};
+use crate::cli::screen::{json_line, printable, say};
 use crate::clock::Moment;
 use crate::config::{Config, CrawlDelay, format_duration};
 use crate::pace::{InForce, Pace, Source};
@@ -83,12 +83,12 @@ pub(super) async fn show(
             file,
             history: shown.iter().map(FetchEntry::of).collect(),
         };
-        serde_json::to_string(&entry).map_err(|error| error.to_string())? + "\n"
+        json_line(&entry)
     } else {
         let trouble = trouble(origin, config).await;
-        sheet(&found, &state, &file, shown, (config, trouble), now)
+        sheet(&found, &state, &file, shown, (config, trouble), now).into_bytes()
     };
-    say(text.as_bytes())?;
+    say(&text)?;
     Ok(0)
 }
 

@@ -53,6 +53,8 @@ fn a_name_that_is_not_ours_is_misdirected() {
         (format!("127.0.0.1:{port}"), 200),
         (format!("localhost:{port}"), 200),
         ("[::1]".to_owned(), 200),
+        (format!("0.0.0.0:{port}"), 421),
+        (format!("[::]:{port}"), 421),
         ("Gate.Example".to_owned(), 200),
         (format!("rebound.example:{port}"), 421),
         ("127.0.0.1.example".to_owned(), 421),

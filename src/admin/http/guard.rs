@@ -155,12 +155,16 @@ fn authority(uri: &Uri, headers: &HeaderMap) -> Result<Authority, &'static str> 
 /// Whether this host leads here by nobody's doing but ours: an address, which no name server can turn elsewhere, a name
 /// for loopback (RFC 6761, section 6.3), or a name that the operator gave.
 fn is_ours(host: &str, hosts: &[String]) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    if bare.parse::<IpAddr>().is_ok() {
+    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    if hosts.contains(&name) {
         return true;
     }
-    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-    name == "localhost" || name.ends_with(".localhost") || hosts.contains(&name)
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        // No address of anything, though it leads to this machine: browsers have let pages of others ask for it.
+        return !address.to_canonical().is_unspecified();
+    }
+    name == "localhost" || name.ends_with(".localhost")
 }
 
 /// What becomes of a browser that was led here by another site.
@@ -219,6 +223,9 @@ mod tests {
         for (name, host, expected) in [
             ("an address", "127.0.0.1", true),
             ("an address of IPv6", "[::1]", true),
+            ("no address", "0.0.0.0", false),
+            ("no address of IPv6", "[::]", false),
+            ("no address, mapped", "[::ffff:0.0.0.0]", false),
             ("an address of another network", "192.0.2.7", true),
             ("a name for loopback", "LOCALHOST", true),
             ("a name below it", "gate.localhost", true),

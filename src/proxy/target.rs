@@ -133,14 +133,15 @@ fn path_of(uri: &Uri) -> Result<PathAndQuery, Unreadable> {
             None => Err(Unreadable::Malformed),
         };
     };
-    match path.as_str().as_bytes().first() {
-        Some(b'/') => Ok(path.clone()),
-        None => Ok(PathAndQuery::from_static("/")),
-        Some(b'?') => {
+    match path.as_str().as_bytes() {
+        // An empty path reads as the root, but is written as nothing: `http://host#x` leaves one.
+        [] | b"/" => Ok(PathAndQuery::from_static("/")),
+        [b'/', ..] => Ok(path.clone()),
+        [b'?', ..] => {
             let rooted = format!("/{}", path.as_str());
             PathAndQuery::try_from(rooted).map_err(|_| Unreadable::Malformed)
         }
-        Some(_) => Err(Unreadable::Malformed),
+        [_, ..] => Err(Unreadable::Malformed),
     }
 }
 

@@ -8,6 +8,30 @@ fn ask(method: &str, target: &str, fields: &str) -> String {
 }
 
 #[test]
+fn a_fragment_is_no_part_of_a_request_and_an_empty_path_is_the_root() {
+    let (gate, origin) = (Gate::start(), Origin::http());
+    let start = origin.url("");
+    for (target, expected) in [
+        (format!("{start}#x"), "GET /"),
+        (start.clone(), "GET /"),
+        (format!("{start}?q#x"), "GET /?q"),
+        (format!("{start}/a#b"), "GET /a"),
+        (format!("{start}/#"), "GET /"),
+    ] {
+        let answer = gate
+            .connect()
+            .exchange(format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        assert_eq!(answer.status, 200, "{target}: {answer:?}");
+        assert_eq!(
+            origin.seen_but_robots().last().map(String::as_str),
+            Some(expected),
+            "{target}"
+        );
+    }
+    assert_eq!(gate.wait_records(5).len(), 5);
+}
+
+#[test]
 fn every_method_is_judged_and_an_allowed_one_arrives_as_it_is() {
     let gate = Gate::start();
     let origin = Origin::with_rules(RULES);

@@ -397,6 +397,8 @@ pub struct UpstreamConfig {
     pub idle_timeout: Duration,
     /// Unused connections kept per origin.
     pub idle_per_host: usize,
+    /// Whether messages name us in `Via`, both ways.
+    pub via: bool,
     /// `[upstream.hosts]`: addresses of names that are not looked up, like `/etc/hosts`. Names are canonical.
     pub hosts: HashMap<String, IpAddr>,
     /// `[[upstream.proxy]]`, in the order of the file: the first that names a host decides.

@@ -66,6 +66,17 @@ const RESPONSE_FIELDS: usize = 512;
 /// Origins whose TLS sessions can be resumed.
 const RESUMABLE: usize = 4096;
 
+/// The proxies that a request has passed, as `Via` names them. Carried beside the request and told to upstream proxies, so
+/// that requests that go in a circle are seen even where they do not say which way they came.
+#[derive(Clone, Debug)]
+pub struct Way(Arc<str>);
+
+impl From<String> for Way {
+    fn from(way: String) -> Way {
+        Way(way.into())
+    }
+}
+
 /// What a request goes out for.
 #[derive(Debug, Clone, Copy)]
 enum Errand<'a> {
@@ -199,6 +210,11 @@ impl Egress {
     /// Learns what this proxy listens on, which is never dialled.
     pub fn listens_on(&self, addresses: &[SocketAddr]) {
         self.0.dialler.listens_on(addresses);
+    }
+
+    /// Learns the name by which this proxy knows what it has sent itself.
+    pub fn signs_as(&self, name: &str) {
+        self.0.dialler.signs_as(name);
     }
 
     /// What the walls say of an origin before its name is looked up. Costs next to nothing.
@@ -360,7 +376,8 @@ impl Egress {
             }
         }
         // Boxed: what a rare connect needs should not burden every request's future.
-        let lease = Box::pin(self.0.dial(origin, to_connect))
+        let way = request.extensions().get::<Way>().cloned();
+        let lease = Box::pin(self.0.dial(origin, to_connect, way))
             .await
             .map_err(Halt::Failed)?;
         let Some(proof) = errand.proof(&self.0.changes) else {
@@ -380,8 +397,12 @@ impl Egress {
     ///
     /// # Errors
     /// What went wrong; the target, where what the permit rests on has changed meanwhile.
-    pub async fn connect(&self, permit: Permit) -> Result<TcpStream, Unconnected> {
-        let dialling = self.0.dialler.dial(&permit.target().origin);
+    pub async fn connect(
+        &self,
+        permit: Permit,
+        way: Option<&Way>,
+    ) -> Result<TcpStream, Unconnected> {
+        let dialling = self.0.dialler.dial(&permit.target().origin, way);
         let stream = timeout(self.0.connect_timeout, dialling)
             .await
             .map_err(|_| Unconnected::Failed(Failure::ConnectTimeout))?
@@ -411,10 +432,15 @@ enum Halt {
 
 impl Shared {
     /// Connects to `origin` within a time that covers the look-up of its name, TCP and TLS.
-    async fn dial(&self, origin: &Origin, within: Duration) -> Result<Lease, Failure> {
+    async fn dial(
+        &self,
+        origin: &Origin,
+        within: Duration,
+        way: Option<Way>,
+    ) -> Result<Lease, Failure> {
         let uri = address(origin).ok_or(Failure::Unaddressable)?;
         let connecting = async {
-            let stream = self.dialler.dial(origin).await?;
+            let stream = self.dialler.dial(origin, way.as_ref()).await?;
             let peer = stream.peer_addr().map_err(|error| Failure::of(&error))?;
             let mut tls = HttpsConnector::from((Dialled(Some(stream)), Arc::clone(&self.tls)));
             let io = tls.call(uri).await.map_err(|error| Failure::of(&*error));
@@ -427,6 +453,9 @@ impl Shared {
             .await
             .map_err(|_| Failure::ConnectTimeout)??;
         let (sender, connection) = http1::Builder::new()
+            // Names as the crawler writes them, and in the usual case where it writes none.
+            .preserve_header_case(true)
+            .title_case_headers(true)
             // A proxy mends these before it forwards (RFC 9112 5.1 and 5.2); hyper does.
             .allow_spaces_after_header_name_in_responses(true)
             .allow_obsolete_multiline_headers_in_responses(true)

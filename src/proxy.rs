@@ -2,8 +2,8 @@
 //!
 //! `server` accepts → `wire` and `framing` check where each request begins and ends → `exchange` takes it
 //! to its answer: `target` reads what is asked for, the gate decides, `fields` and `upstream` forward,
-//! `respond` refuses, `ledger` records. `connect` opens tunnels, whose inside comes back to `server`; what opens an opaque
-//! one is read by `hello`.
+//! `respond` refuses, `ledger` records, `linger` keeps the answer from a reset. `connect` opens tunnels, whose
+//! inside comes back to `server`; what opens an opaque one is read by `hello`.
 
 pub mod advice;
 mod body;
@@ -108,6 +108,8 @@ impl Proxy {
             .get(id.len().saturating_sub(8)..)
             .unwrap_or(&id)
             .to_ascii_lowercase();
+        let name = Pseudonym::new(&suffix, config.upstream.via);
+        egress.signs_as(name.name());
         Ok(Arc::new(Proxy {
             gate,
             egress,
@@ -117,7 +119,7 @@ impl Proxy {
             counts: Counts::default(),
             tracer: OnceLock::new(),
             settings: ArcSwap::from_pointee(config),
-            name: Pseudonym::new(&suffix),
+            name,
             mark: Mark::new()?,
             clock,
             told: Mutex::default(),

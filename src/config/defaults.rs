@@ -126,6 +126,7 @@ impl Config {
                 response_timeout: secs(60),
                 idle_timeout: secs(90),
                 idle_per_host: 64,
+                via: true,
                 hosts: HashMap::new(),
                 routes: Vec::new(),
             },

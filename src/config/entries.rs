@@ -408,6 +408,7 @@ impl Entries {
             response_timeout,
             idle_timeout,
             idle_per_host,
+            via,
             hosts,
             routes,
         } = from;
@@ -427,6 +428,7 @@ impl Entries {
             AtRestart,
             idle_per_host.to_string(),
         );
+        self.add("upstream.via", AtRestart, via.to_string());
         let mut names: Vec<_> = hosts
             .iter()
             .map(|(host, address)| format!("{} = {}", quoted(host), quoted(address)))

@@ -164,6 +164,7 @@ connect_timeout = "1s"
 response_timeout = "2s"
 idle_timeout = "3s"
 idle_per_host = 0
+via = false
 hosts = { "Site.example" = "192.0.2.1", "other.example." = "2001:db8::1" }
 [[upstream.proxy]]
 hosts = ["*.intranet.example", "wiki.example"]

@@ -11,7 +11,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -22,7 +22,7 @@ use super::race::{interleave, race};
 use super::resolve::Names;
 use super::tunnel::{self, Login};
 use super::walls::{Prohibited, Walls, literal};
-use super::{EgressError, Failure};
+use super::{EgressError, Failure, Way};
 use crate::config::{
     Config, Credentials, HostPattern, ProxyProtocol, Route, UpstreamConfig, UpstreamProxy, Via,
     check_credentials,
@@ -38,6 +38,8 @@ pub(super) struct Dialler {
     walls: ArcSwap<Walls>,
     names: ArcSwap<Names>,
     routes: Vec<(Vec<HostPattern>, Option<Proxy>)>,
+    /// Our name, as upstream proxies are told it.
+    name: OnceLock<Box<str>>,
 }
 
 /// An upstream proxy, ready to be spoken to.
@@ -63,6 +65,7 @@ impl Dialler {
             walls: ArcSwap::from_pointee(Walls::new(&config.egress, Vec::new())),
             names: ArcSwap::from_pointee(Names::of_system(config.upstream.hosts.clone())),
             routes: routes.collect::<Result<_, EgressError>>()?,
+            name: OnceLock::new(),
         })
     }
 
@@ -82,6 +85,11 @@ impl Dialler {
     /// Learns what this proxy listens on.
     pub(super) fn listens_on(&self, own: &[SocketAddr]) {
         self.walls.rcu(|walls| walls.listening_on(own));
+    }
+
+    /// Learns our name. Later calls change nothing.
+    pub(super) fn signs_as(&self, name: &str) {
+        let _ = self.name.set(name.into()); // known already
     }
 
     #[cfg(test)]
@@ -110,8 +118,12 @@ impl Dialler {
         }
     }
 
-    /// Connects to an origin, or through a proxy to it.
-    pub(super) async fn dial(&self, origin: &Origin) -> Result<TcpStream, Failure> {
+    /// Connects to an origin, or through a proxy to it, which is told of the `way` that the request has come.
+    pub(super) async fn dial(
+        &self,
+        origin: &Origin,
+        way: Option<&Way>,
+    ) -> Result<TcpStream, Failure> {
         let (host, port) = (origin.host(), origin.port());
         let Some(proxy) = self.proxy_for(host) else {
             return connect(self.find(host, port).await?).await;
@@ -126,10 +138,22 @@ impl Dialler {
             })?;
         let login = proxy.login.as_ref();
         match proxy.protocol {
-            ProxyProtocol::Http => tunnel::http(&mut stream, &host, port, login).await?,
+            ProxyProtocol::Http => {
+                let via = self.via(way);
+                tunnel::http(&mut stream, &host, port, login, via.as_deref()).await?;
+            }
             ProxyProtocol::Socks5 => tunnel::socks5(&mut stream, &host, port, login).await?,
         }
         Ok(stream)
+    }
+
+    /// The way with ourselves at its end.
+    fn via(&self, way: Option<&Way>) -> Option<String> {
+        let ours = format!("1.1 {}", self.name.get()?);
+        Some(match way {
+            Some(Way(before)) => format!("{before}, {ours}"),
+            None => ours,
+        })
     }
 
     fn proxy_for(&self, host: &str) -> Option<&Proxy> {

@@ -28,20 +28,24 @@ pub(super) struct Login {
     pub(super) password: String,
 }
 
-/// Asks an HTTP proxy for a tunnel to `host`, a canonical host.
+/// Asks an HTTP proxy for a tunnel to `host`, a canonical host. Says in `Via` which proxies the request has passed: no
+/// origin sees it, and where the proxy leads back to one of them, that one knows.
 pub(super) async fn http(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     host: &str,
     port: u16,
     login: Option<&Login>,
+    via: Option<&str>,
 ) -> Result<(), Failure> {
     let authorization = login.map(|Login { user, password }| {
         let credentials = BASE64_STANDARD.encode(format!("{user}:{password}"));
         format!("Proxy-Authorization: Basic {credentials}\r\n")
     });
+    let via = via.map(|via| format!("Via: {via}\r\n"));
     let request = format!(
-        "CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n{}\r\n",
-        authorization.unwrap_or_default()
+        "CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n{}{}\r\n",
+        authorization.unwrap_or_default(),
+        via.unwrap_or_default()
     );
     write(stream, request.as_bytes()).await?;
     let mut head = Vec::with_capacity(256);

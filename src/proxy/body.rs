@@ -11,6 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
+use super::fields;
 use super::ledger::Ledger;
 use super::upstream::{Invitation, Timer};
 use super::waiting::{Grant, Waiting};
@@ -91,7 +92,7 @@ impl Body for Answer {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        let frame = match &mut this.content {
+        let mut frame = match &mut this.content {
             Content::Own(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
             Content::Origins(incoming) => {
                 match (Pin::new(incoming).poll_frame(cx), &mut this.silence) {
@@ -109,6 +110,7 @@ impl Body for Answer {
                 }
             }
         };
+        mend_trailers(&mut frame);
         match (&frame, &mut this.ledger) {
             (Some(Ok(frame)), Some(ledger)) => {
                 ledger.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
@@ -137,6 +139,15 @@ impl Body for Answer {
             }
             Content::Origins(incoming) => incoming.size_hint(),
         }
+    }
+}
+
+/// Takes out of a frame of trailers what must not stand in one.
+fn mend_trailers<E>(frame: &mut Option<Result<Frame<Bytes>, E>>) {
+    if let Some(Ok(frame)) = frame
+        && let Some(trailers) = frame.trailers_mut()
+    {
+        fields::to_trailers(trailers);
     }
 }
 
@@ -259,13 +270,14 @@ impl Body for Upload {
                 return Poll::Ready(Some(Err("the origin did not ask for the body".into())));
             }
         }
-        let Poll::Ready(frame) = Pin::new(&mut this.incoming).poll_frame(cx) else {
+        let Poll::Ready(mut frame) = Pin::new(&mut this.incoming).poll_frame(cx) else {
             this.intake.turn(Flow::Awaited);
             ready!(this.waiting.poll_too_long(cx));
             this.intake.turn(Flow::Stalled);
             return Poll::Ready(Some(Err("the crawler's body came too slowly".into())));
         };
         this.intake.turn(Flow::Still);
+        mend_trailers(&mut frame);
         if let Some(Ok(frame)) = &frame {
             let octets = frame.data_ref().map_or(0, |data| data.len() as u64);
             this.intake.octets.fetch_add(octets, Ordering::Relaxed);

@@ -254,7 +254,11 @@ async fn dial_opaque(
             }
         };
         ledger.opaque = true;
-        match proxy.egress.connect(permit).await {
+        match proxy
+            .egress
+            .connect(permit, connection.visitor.way.as_ref())
+            .await
+        {
             Ok(upstream) => return Ok(upstream),
             Err(Unconnected::Failed(failure)) => return Err(failure.into()),
             Err(Unconnected::Overtaken(_)) => {}

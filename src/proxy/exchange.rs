@@ -172,7 +172,13 @@ impl Connection {
             return response;
         }
         if shape.is_connect {
-            return match Box::pin(connect::connect(self, request, ledger)).await {
+            if self.visitor.proxy.name.has_signed(request.headers()) {
+                let (refusal, ledger) = bad(Refusal::Loop, ledger);
+                return self.refuse(&refusal, ledger, shape).await;
+            }
+            let mut connection = self.clone();
+            connection.visitor.way = fields::way(request.headers());
+            return match Box::pin(connect::connect(&connection, request, ledger)).await {
                 Ok(response) => response,
                 Err((refusal, ledger)) => self.refuse(&refusal, ledger, shape).await,
             };
@@ -272,6 +278,9 @@ impl Connection {
         let version = request.version();
         let wants_websocket = fields::to_origin(request.headers_mut(), &origin, may_switch);
         self.visitor.proxy.name.sign(request.headers_mut(), version);
+        if let Some(way) = &self.visitor.way {
+            request.extensions_mut().insert(way.clone());
+        }
         // Taken out first: the settings would stay borrowed for as long as the origin takes.
         let patience = {
             let settings = self.visitor.proxy.settings.load();
@@ -419,7 +428,7 @@ impl Connection {
             .name
             .sign(response.headers_mut(), version);
         *response.version_mut() = http::Version::HTTP_11;
-        response.extensions_mut().clear();
+        // Its extensions go along: the spelling of its names and its reason phrase.
         response.map(|incoming| Answer::forwarded(incoming, ledger, invitation, timer))
     }
 
@@ -589,7 +598,7 @@ fn is_websocket(headers: &HeaderMap) -> bool {
 /// The fields of a 101, which are all about this connection.
 fn switching_fields(origins: &HeaderMap) -> HeaderMap {
     let mut headers = origins.clone();
-    fields::to_crawler(&mut headers);
+    fields::to_crawler_without_body(&mut headers);
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     headers

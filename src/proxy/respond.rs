@@ -30,7 +30,10 @@ const MOST: usize = 16_384;
 /// What a 407 asks for (RFC 7617).
 const CHALLENGE: &str = "Basic realm=\"crawlgate\", charset=\"UTF-8\"";
 
-const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+/// Who we are in `Proxy-Status`.
+pub(super) const NAME: &str = "crawlgate";
+
+pub(super) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// Why crawlgate answers itself.
 #[derive(Debug, Clone)]
@@ -259,7 +262,7 @@ pub fn refuse(
 
 /// The member of an answer's Proxy-Status (RFC 9209 2).
 fn proxy_status(error: &str, reason: &str) -> String {
-    format!("crawlgate; error={error}; details=\"{reason}\"")
+    format!("{NAME}; error={error}; details=\"{reason}\"")
 }
 
 struct Told {

@@ -35,6 +35,7 @@ use super::waiting::Grant;
 use super::wire::{Patience, Wire};
 use crate::client::{Client, Memo, Peer};
 use crate::config::Limits;
+use crate::egress::Way;
 use crate::policy::Reason;
 
 /// Pause after the system refused to hand out a connection, such as for want of descriptors.
@@ -82,6 +83,7 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
                     }),
                     client: Arc::default(),
                     turned_away,
+                    way: None,
                     seat: Arc::new(seat),
                 };
                 let tls = listener.tls();
@@ -146,6 +148,8 @@ pub struct Visitor {
     pub client: Arc<Client>,
     /// Why it is not served, if it is not: it is told so, once.
     pub turned_away: Option<Reason>,
+    /// The proxies that the CONNECT around it has passed, where it named some.
+    pub way: Option<Way>,
     /// Its place under `[limits] connections`, free again when the last clone has gone: a tunnel outlives
     /// the HTTP connection that it was opened on.
     pub seat: Arc<Seat>,
@@ -291,6 +295,7 @@ where
             memo: Memo::default(),
         }));
         let mut builder = http1::Builder::new();
+        builder.preserve_header_case(true);
         builder.max_buf_size((bounds.head + 8192).max(65_536));
         if bounds.fields > USUAL_FIELDS {
             builder.max_headers(bounds.fields);

@@ -259,7 +259,7 @@ fn head(status: StatusCode, headers: &HeaderMap) -> Vec<u8> {
     let reason = status.canonical_reason().unwrap_or_default();
     let mut head = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
     let mut headers = headers.clone();
-    super::fields::to_crawler(&mut headers);
+    super::fields::to_crawler_without_body(&mut headers);
     for (name, value) in &headers {
         head.extend_from_slice(name.as_str().as_bytes());
         head.extend_from_slice(b": ");

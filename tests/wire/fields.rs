@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use crate::support::{Gate, Latch, Origin, Reply};
+use crate::listeners::gate_in;
+use crate::support::{Gate, Latch, Origin, Reply, Wire};
 
 fn post(url: &str, fields: &str) -> String {
     format!("POST {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n{fields}\r\n")
@@ -140,6 +141,184 @@ fn via_names_us_and_a_loop_is_refused() {
     assert_eq!(origin.seen_but_robots(), ["GET /page"]);
 }
 
+/// A request to `origin` by its way: absolute-form, or inside a tunnel.
+fn by_its_way(gate: &Gate, origin: &Origin, path: &str) -> (Wire, String) {
+    if origin.url("").starts_with("https") {
+        let wire = gate.intercept(&origin.authority(), "site.test");
+        (wire, path.to_owned())
+    } else {
+        (gate.connect(), origin.url(path))
+    }
+}
+
+#[test]
+fn unchanged_means_unchanged() {
+    let gate = Gate::with(|setup| {
+        setup.set("upstream", "via", "false");
+    });
+    let fields = "User-AGENT: TestBot/1.0\r\nX-lower-UPPER: 1\r\naccept: */*\r\nX-Twice: a\r\nx-TWICE: b\r\n\
+        Accept-Encoding: gzip\r\nZ: 1\r\nA: 2\r\n";
+    let answers = "sErVeR: x\r\nDATE: Sun, 22 Nov 2026 00:00:00 GMT\r\nX-a: 1\r\ncontent-TYPE: text/plain\r\n\
+        set-cookie: a\r\nSet-Cookie: b\r\nVary: *\r\nB: 1\r\n";
+    for origin in [Origin::http(), Origin::https()] {
+        let hop = "Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n";
+        let origin = origin
+            .on("/length", [Reply::raw(format!("HTTP/1.1 200 Fine By Me\r\n{hop}{answers}Content-LENGTH: 4\r\n\r\npage"))])
+            .on("/chunks", [Reply::raw(format!("HTTP/1.1 404 Not Here\r\nTransfer-ENCODING: chunked\r\n{hop}{answers}\r\n4\r\npage\r\n0\r\n\r\n"))]);
+        for (path, status, before, after) in [
+            ("/length", "200 Fine By Me", "", "Content-LENGTH: 4\r\n"),
+            (
+                "/chunks",
+                "404 Not Here",
+                "Transfer-ENCODING: chunked\r\n",
+                "",
+            ),
+        ] {
+            let (mut wire, target) = by_its_way(&gate, &origin, path);
+            let host = origin.authority();
+            let answer = wire.exchange(format!(
+                "GET {target} HTTP/1.1\r\nhOST: {host}\r\n{hop}{fields}\r\n"
+            ));
+            assert_eq!(
+                answer.head.text(),
+                format!("HTTP/1.1 {status}\r\n{before}{answers}{after}")
+            );
+            let seen = origin.last(path).head;
+            assert_eq!(
+                seen.text(),
+                format!("GET {path} HTTP/1.1\r\nhOST: {host}\r\n{fields}")
+            );
+        }
+    }
+}
+
+#[test]
+fn an_upload_keeps_the_spelling_of_its_framing() {
+    let (gate, origin) = (Gate::start(), Origin::http());
+    for (framing, body) in [
+        ("Content-LENGTH: 4\r\nX-After: 1\r\n", "body"),
+        (
+            "Transfer-ENCODING: chunked\r\nX-After: 1\r\n",
+            "4\r\nbody\r\n0\r\n\r\n",
+        ),
+    ] {
+        let (url, host) = (origin.url("/upload"), origin.authority());
+        let answer = gate.connect().exchange(format!(
+            "POST {url} HTTP/1.1\r\nHost: {host}\r\n{framing}\r\n{body}"
+        ));
+        answer.is_origins(200, "page /upload");
+        let seen = origin.last("/upload");
+        assert_eq!(seen.body, b"body");
+        let start =
+            format!("POST /upload HTTP/1.1\r\nHost: {host}\r\n{framing}Via: 1.1 crawlgate-");
+        assert!(seen.head.text().starts_with(&start), "{}", seen.head.text());
+    }
+}
+
+#[test]
+fn without_via_no_message_names_us_and_no_circle_begins() {
+    let tables = "[[listener]]\nname = 'second'\naddress = '127.0.0.1:0'\n";
+    let (gate, places) = gate_in(tables, 2, |setup| {
+        setup.set("upstream", "via", "false");
+    });
+    let origin = Origin::http();
+    let answer = gate.request("GET", &origin.url("/page"), "Via: 1.0 fred\r\n");
+    answer.is_origins(200, "page /page");
+    assert_eq!(answer.field("via"), None);
+    assert_eq!(origin.last("/page").head.all("via"), ["1.0 fred"]);
+    assert_eq!(origin.last("/robots.txt").head.field("via"), None);
+    for place in &places {
+        let (_, port) = place.rsplit_once(':').unwrap();
+        for host in [
+            "127.0.0.1",
+            "site.test",
+            "localhost",
+            "0.0.0.0",
+            "[::ffff:127.0.0.1]",
+        ] {
+            let answer = gate.get(&format!("http://{host}:{port}/"));
+            gate.refused(&answer, 403, "address_prohibited");
+        }
+    }
+}
+
+#[test]
+fn a_length_is_written_anew_or_refused() {
+    let (gate, origin) = (Gate::start(), Origin::http());
+    let body = "x".repeat(100);
+    let answer = gate.connect().exchange(format!(
+        "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: 0100\r\n\r\n{body}",
+        origin.url("/upload")
+    ));
+    answer.is_origins(200, "page /upload");
+    let seen = origin.last("/upload");
+    assert_eq!(seen.head.all("content-length"), ["100"]);
+    assert_eq!(seen.body, body.as_bytes());
+    let origin = Origin::http();
+    for (number, (method, lengths, expected)) in [
+        ("GET", "Content-Length: 004\r\n", Some("4")),
+        ("GET", "Content-Length: 4, 4\r\n", Some("4")),
+        (
+            "GET",
+            "Content-Length: 4\r\nContent-Length: 04\r\n",
+            Some("4"),
+        ),
+        ("HEAD", "Content-Length: 04\r\n", Some("4")),
+        ("HEAD", "Content-Length: 4, 4\r\n", Some("4")),
+        ("GET", "Content-Length: +4\r\n", None),
+        ("GET", "Content-Length: 4, 5\r\n", None),
+        ("HEAD", "Content-Length: +4\r\n", None),
+        ("HEAD", "Content-Length: 4, 5\r\n", None),
+        ("HEAD", "Content-Length: 4\r\nContent-Length: 5\r\n", None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = format!("/{number}");
+        let sent = if method == "GET" { "page" } else { "" };
+        origin.script(
+            &path,
+            [Reply::raw(format!("HTTP/1.1 200 OK\r\n{lengths}\r\n{sent}")).close()],
+        );
+        let answer = gate.connect().exchange(format!(
+            "{method} {} HTTP/1.1\r\nHost: x\r\n\r\n",
+            origin.url(&path)
+        ));
+        match expected {
+            Some(expected) => {
+                answer.is_origins(200, sent);
+                assert_eq!(
+                    answer.head.all("content-length"),
+                    [expected],
+                    "{method} {lengths}"
+                );
+            }
+            None => assert!(
+                answer.status == 502 && answer.is_ours(),
+                "{method} {lengths}: {answer:?}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn nobody_but_us_says_what_we_did() {
+    let gate = Gate::start();
+    let lines = "Proxy-Status: crawlgate; error=http_request_denied; details=\"robots_disallow\"\r\n\
+        Proxy-Status: cdn.example; hit, \"crawlgate\"; details=\"a, b\"\r\n";
+    let chunks = format!(
+        "HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\nTrailer: Proxy-Status\r\n{lines}\r\n2\r\nno\r\n0\r\n{lines}\r\n"
+    );
+    let origin = Origin::http().on("/page", [Reply::raw(chunks)]);
+    let answer = gate.connect().exchange(format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\nTE: trailers\r\nConnection: TE\r\n\r\n",
+        origin.url("/page")
+    ));
+    answer.is_origins(403, "no");
+    assert_eq!(answer.head.all("proxy-status"), ["cdn.example; hit"]);
+    assert_eq!(answer.trailers.all("proxy-status"), ["cdn.example; hit"]);
+}
+
 #[test]
 fn an_expectation_is_met_by_the_origin() {
     let gate = Gate::start();
@@ -220,6 +399,7 @@ fn a_denied_upload_is_not_asked_for() {
     ));
     let answer = wire.response("POST");
     assert_eq!(answer.interim.len(), 0, "{answer:?}");
+    assert_eq!(answer.field("connection").as_deref(), Some("close"));
     gate.denied(&answer);
 }
 
@@ -308,6 +488,40 @@ fn trailers_pass_both_ways() {
             (&b"ab"[..], Some("7")),
             "{seen:?}"
         );
+    }
+}
+
+#[test]
+fn a_trailer_section_carries_what_it_may() {
+    let gate = Gate::start();
+    let names = "Trailer: X-Sum, Content-Length, Authorization, Set-Cookie, Host\r\n";
+    let trailers = "X-Sum: 42\r\nContent-Length: 9\r\nAuthorization: x\r\nSet-Cookie: a=1\r\nHost: b\r\nX-Unannounced: 1\r\n";
+    let reply = format!(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{names}\r\n4\r\npage\r\n0\r\n{trailers}\r\n"
+    );
+    let origin = Origin::http().on("/page", [Reply::raw(reply)]);
+    let url = origin.url("/page");
+    for (takes, expected) in [
+        ("TE: trailers\r\nConnection: TE\r\n", &["42"][..]),
+        ("", &[]),
+    ] {
+        let answer = gate.connect().exchange(format!(
+            "POST {url} HTTP/1.1\r\nHost: x\r\n{takes}{names}Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n{trailers}\r\n"
+        ));
+        answer.is_origins(200, "page");
+        assert_eq!(answer.trailers.all("x-sum"), expected, "{takes}");
+        let seen = origin.last("/page");
+        assert_eq!(seen.trailers.all("x-sum"), ["42"]);
+        for name in [
+            "content-length",
+            "authorization",
+            "set-cookie",
+            "host",
+            "x-unannounced",
+        ] {
+            assert_eq!(answer.trailers.all(name), [""; 0], "{name}");
+            assert_eq!(seen.trailers.all(name), [""; 0], "{name}");
+        }
     }
 }
 

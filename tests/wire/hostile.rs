@@ -513,12 +513,23 @@ fn a_server_name_that_is_missing_or_another_changes_nothing() {
 
 #[test]
 fn a_loop_through_a_second_instance_ends() {
+    a_loop_ends(true);
+}
+
+#[test]
+fn a_loop_ends_also_where_messages_do_not_name_us() {
+    a_loop_ends(false);
+}
+
+#[track_caller]
+fn a_loop_ends(via: bool) {
     // The first sends everything to the second, which sends everything to the first. Its place is known before either
     // runs.
     let door = TcpListener::bind("127.0.0.1:0").unwrap();
     let by = |port: u16| {
         move |setup: &mut Setup| {
             let url = format!("\"http://127.0.0.1:{port}\"");
+            setup.set("upstream", "via", &via.to_string());
             setup.set("[upstream.proxy]", "hosts", "[\"*\"]");
             setup.set("[upstream.proxy]", "url", &url);
         }
@@ -551,4 +562,9 @@ fn a_loop_through_a_second_instance_ends() {
     eventually("one of them to see that it is a loop", || {
         (loops(&first) + loops(&second) > 0).then_some(())
     });
+    let connections = |gate: &Gate| gate.records().len();
+    assert!(
+        connections(&first) + connections(&second) < 10,
+        "it went round and round"
+    );
 }

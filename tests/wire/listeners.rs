@@ -26,7 +26,7 @@ pub(crate) fn gate_with(tables: &str, listeners: usize) -> (Gate, Vec<String>) {
     gate_in(tables, listeners, |_| ())
 }
 
-fn gate_in(
+pub(crate) fn gate_in(
     tables: &str,
     listeners: usize,
     configure: impl FnOnce(&mut Setup),

@@ -90,6 +90,7 @@ pub(super) fn upstream<'t>(
     );
     section.set("idle_timeout", &mut to.idle_timeout, duration(TIMEOUT));
     section.set("idle_per_host", &mut to.idle_per_host, integer(0..=65_536));
+    section.set("via", &mut to.via, boolean);
     let hosts = section.subsection("hosts");
     let proxies = section.subsections("proxy");
     section.finish();

@@ -78,11 +78,11 @@ async fn a_name_is_looked_up_once_and_what_was_judged_is_what_is_dialled() {
         })
     }));
     let origin = origin("rebinding.test", port);
-    let stream = dialler.dial(&origin).await.unwrap();
+    let stream = dialler.dial(&origin, None).await.unwrap();
     assert_eq!(stream.peer_addr().unwrap(), listener.local_addr().unwrap());
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     // The next connection judges what the name says then.
-    let failure = dialler.dial(&origin).await.unwrap_err();
+    let failure = dialler.dial(&origin, None).await.unwrap_err();
     assert_eq!(wall(failure), Some(Wall::Class(Class::Loopback)));
     assert_eq!(asked.load(Ordering::SeqCst), 2);
 }
@@ -101,7 +101,7 @@ async fn a_denied_name_is_not_even_looked_up() {
         ("127.0.0.1", Some(Wall::Class(Class::Loopback))),
         ("site.test", None),
     ] {
-        let failure = dialler.dial(&origin(host, 80)).await.unwrap_err();
+        let failure = dialler.dial(&origin(host, 80), None).await.unwrap_err();
         assert_eq!(wall(failure), want, "{host}");
     }
     assert_eq!(*asked.lock().unwrap(), ["site.test"]);
@@ -117,11 +117,11 @@ async fn new_walls_hold_for_the_next_connection_and_know_the_listeners() {
     assert_eq!(told(&dialler).unwrap().wall, Wall::Class(Class::Loopback));
     dialler.reconfigure(&config("egress.allow = ['127.0.0.0/8']"));
     assert!(told(&dialler).is_none());
-    assert!(dialler.dial(&origin).await.is_ok());
+    assert!(dialler.dial(&origin, None).await.is_ok());
     dialler.listens_on(&[own]);
     assert_eq!(told(&dialler).unwrap().wall, Wall::Own);
     dialler.reconfigure(&config("egress.allow = ['127.0.0.0/8', '::1']"));
-    let failure = dialler.dial(&origin).await.unwrap_err();
+    let failure = dialler.dial(&origin, None).await.unwrap_err();
     assert_eq!(wall(failure), Some(Wall::Own), "forgotten at a reload");
 }
 
@@ -132,7 +132,10 @@ async fn a_black_hole_beside_an_address_that_answers_costs_a_moment() {
     let dialler = dialler("egress.allow = ['127.0.0.0/8', '::1']");
     // Nobody listens at ::1.
     dialler.asks(Names::scripted(|_| Ok(addresses(&["::1", "127.0.0.1"]))));
-    let stream = dialler.dial(&origin("site.test", port)).await.unwrap();
+    let stream = dialler
+        .dial(&origin("site.test", port), None)
+        .await
+        .unwrap();
     assert_eq!(stream.peer_addr().unwrap(), listener.local_addr().unwrap());
 }
 
@@ -201,20 +204,23 @@ async fn an_upstream_proxy_may_be_private_but_neither_denied_nor_ourselves() {
             .unwrap();
         stream
     };
-    let (stream, _theirs) = tokio::join!(open.dial(&site), answers);
+    let (stream, _theirs) = tokio::join!(open.dial(&site, None), answers);
     assert_eq!(stream.unwrap().peer_addr().unwrap(), address);
 
     let denied = dialler(&format!("egress.deny = ['127.0.0.1']\n{way}"));
     assert_eq!(
-        denied.dial(&site).await.err().and_then(wall),
+        denied.dial(&site, None).await.err().and_then(wall),
         Some(Wall::Denied)
     );
     open.listens_on(&[address]);
-    assert_eq!(open.dial(&site).await.err().and_then(wall), Some(Wall::Own));
+    assert_eq!(
+        open.dial(&site, None).await.err().and_then(wall),
+        Some(Wall::Own)
+    );
     drop(listener);
     let nobody = dialler(&way);
     assert_eq!(
-        nobody.dial(&site).await.err(),
+        nobody.dial(&site, None).await.err(),
         Some(Failure::ProxyUnreachable)
     );
 }

@@ -46,7 +46,7 @@ async fn an_http_proxy_is_asked_to_connect() {
         let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
         let script = vec![(request.as_bytes().to_vec(), answer.as_bytes().to_vec())];
         let proxy = tokio::spawn(proxy(theirs, script));
-        let found = http(&mut ours, "site.example", 443, login.as_ref()).await;
+        let found = http(&mut ours, "site.example", 443, login.as_ref(), None).await;
         assert_eq!(found, want, "{name}");
         if want.is_ok() {
             assert_eq!(&read::<5>(&mut ours).await.unwrap(), b"hello", "{name}");
@@ -126,7 +126,7 @@ async fn a_proxy_that_hangs_up_refuses() {
         let (mut ours, mut theirs) = tokio::io::duplex(4096);
         theirs.write_all(answer.as_bytes()).await.unwrap();
         theirs.shutdown().await.unwrap();
-        let found = http(&mut ours, "site.example", 443, None).await;
+        let found = http(&mut ours, "site.example", 443, None, None).await;
         assert_eq!(found, Err(Failure::ProxyRefused), "{answer:?}");
     }
     let (mut ours, mut theirs) = tokio::io::duplex(4096);

@@ -152,11 +152,11 @@ pub(super) async fn verify(
     let mut faults: Vec<String> = faults.iter().map(Fault::to_string).collect();
     faults.extend(trusted.fault(&seals));
     let text = if args.json {
-        format!("{}\n", as_json(&tally, &chain, &faults, trusted))
+        screen::json_line(&as_json(&tally, &chain, &faults, trusted))
     } else {
-        as_text(&tally, &chain, is_whole, &faults, seals.last(), trusted)
+        as_text(&tally, &chain, is_whole, &faults, seals.last(), trusted).into_bytes()
     };
-    screen::say(text.as_bytes())?;
+    screen::say(&text)?;
     Ok(if faults.is_empty() && tally.wrong == 0 {
         Found::Nothing
     } else {

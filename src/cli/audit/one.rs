@@ -38,7 +38,7 @@ pub(super) async fn verify(
         .await
         .map_err(failed)?;
     let text = if args.json {
-        format!("{}\n", as_json(&case, trusted))
+        screen::json_line(&as_json(&case, trusted))
     } else {
         let paint = Paint::on(std::io::stdout().is_terminal());
         let extent = if args.full {
@@ -46,9 +46,9 @@ pub(super) async fn verify(
         } else {
             Extent::Around
         };
-        as_text(&case, trusted, extent, paint)
+        as_text(&case, trusted, extent, paint).into_bytes()
     };
-    screen::say(text.as_bytes())?;
+    screen::say(&text)?;
     Ok(found(&case))
 }
 

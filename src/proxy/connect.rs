@@ -476,7 +476,10 @@ async fn dial(
         let permit = connection.clear(Kind::Tunnel, target, ledger).await;
         match proxy
             .egress
-            .connect(permit.ok_or(Unanswered::Denied)?)
+            .connect(
+                permit.ok_or(Unanswered::Denied)?,
+                connection.visitor.way.as_ref(),
+            )
             .await
         {
             Ok(upstream) => return Ok(upstream),

@@ -98,7 +98,7 @@ fn what_cannot_be_seen_is_spelt_out_by_every_command() {
         "--by",
         "A. Person",
         "--until",
-        "2099-01-01",
+        "1d",
         "--reason",
         &asserted,
         &place,

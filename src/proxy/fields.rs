@@ -68,14 +68,15 @@ impl Pseudonym {
     }
 }
 
+/// Octets of a way that are carried on: a circle is seen at its first turn.
+const MOST_WAY: usize = 1024;
+
 /// The proxies that a message names as having passed it on, if any.
 pub fn way(headers: &HeaderMap) -> Option<Way> {
-    let lines: Vec<_> = headers
-        .get_all(VIA)
-        .iter()
-        .filter_map(|line| line.to_str().ok())
-        .collect();
-    (!lines.is_empty()).then(|| Way::from(lines.join(", ")))
+    let lines = headers.get_all(VIA).iter();
+    let lines: Vec<_> = lines.filter_map(|line| line.to_str().ok()).collect();
+    let way = lines.join(", ");
+    (1..=MOST_WAY).contains(&way.len()).then(|| Way::from(way))
 }
 
 /// A field that is looked at on the way.

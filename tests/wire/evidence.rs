@@ -91,8 +91,9 @@ fn what_cannot_be_seen_is_spelt_out_by_every_command() {
     );
     let place = origin.url("");
     gate.beside("origins", &["refresh", &place]);
-    let asserted = format!("It is{UNSEEN} ours");
-    let pattern = format!("/private?{UNSEEN}");
+    let unseen = UNSEEN.replace(char::is_control, "");
+    let asserted = format!("It is{unseen} ours");
+    let pattern = format!("/private?{unseen}");
     let words = [
         "add",
         "--by",

@@ -115,16 +115,15 @@ pub fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => return fail(&error),
     };
-    let command = cli.command.unwrap_or(Command::Serve(serve::ServeArgs {}));
-    // It may have come with what somebody else wrote, a checkout for example. `serve` logs it.
-    if let (Source::Nearby(file), false) = (&config.source, matches!(command, Command::Serve(_))) {
+    // It may have come with what somebody else wrote, a checkout for example; its own [log] level cannot hide it.
+    if let Source::Nearby(file) = &config.source {
         let _ = writeln!(
             io::stderr(),
             "crawlgate: the configuration is {}, found in the working directory",
             file.display()
         );
     }
-    match command {
+    match cli.command.unwrap_or(Command::Serve(serve::ServeArgs {})) {
         Command::Serve(args) => serve::run(&args, config, explicit),
         Command::Run(args) => run::run(&args, config),
         Command::Check(args) => {

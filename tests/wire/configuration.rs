@@ -1,6 +1,7 @@
 //! Where the configuration comes from, as a person who starts the program sees it.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -79,6 +80,21 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
         text(&output.stderr),
         "crawlgate: the configuration is crawlgate.toml, found in the working directory\n"
     );
+
+    // Also where the file itself asks for silence. The address is taken, so it ends at once.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let quiet =
+        format!("[log]\nlevel = 'off'\n[admin]\naddress = ''\n[listen]\naddress = '{address}'\n");
+    fs::write(&nearby, quiet).unwrap();
+    let output = crawlgate(here, &["serve"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.starts_with("crawlgate: the configuration is crawlgate.toml, found"),
+        "{said}"
+    );
+    fs::write(&nearby, "[robots]\nlenient = false\n").unwrap();
 
     mode(0o666);
     for words in [&check[..], &["run", "--", "touch", "trace"]] {

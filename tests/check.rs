@@ -159,6 +159,53 @@ allow: http://site.test/robots.txt
 }
 
 #[test]
+fn a_family_speaks_for_those_that_are_not_named_and_utf_16_is_decoded() {
+    let text = "\u{feff}User-agent: Googlebot\r\nDisallow: /private\r\n";
+    let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let url = "http://site.test/private";
+    for (agent, verdict, told) in [
+        (
+            "Googlebot-Image/1.0",
+            1,
+            "Googlebot-Image (not named), Googlebot (named: the family of Googlebot-Image, which is not)",
+        ),
+        (
+            "Googlebot/2.1 (+http://www.google.com/bot.html)",
+            1,
+            "agent:    Googlebot (named)\n",
+        ),
+        (
+            "Storebot-Google/1.0",
+            0,
+            "Storebot-Google (not named), so `*`",
+        ),
+    ] {
+        let (code, said, error) = check(&[url, "--robots", "-", "--agent", agent], &utf16);
+        assert_eq!(code, Some(verdict), "{agent}: {error}");
+        assert!(said.contains(told), "{agent}: {said}");
+        assert!(
+            said.contains("the file is UTF-16 and is decoded first"),
+            "{agent}: {said}"
+        );
+    }
+    let (_, said, _) = check(
+        &[
+            url,
+            "--robots",
+            "-",
+            "--json",
+            "--agent",
+            "Googlebot-Image/1.0",
+        ],
+        &utf16,
+    );
+    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let tokens = told["agent"].as_array().unwrap();
+    assert_eq!(tokens[1]["family_of"], "Googlebot-Image", "{said}");
+    assert_eq!(tokens[0].get("family_of"), None, "{said}");
+}
+
+#[test]
 fn a_file_alone_is_looked_over() {
     let setup = Setup::new();
     fs::write(setup.dir().join("robots.txt"), FILE).unwrap();

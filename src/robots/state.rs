@@ -441,9 +441,8 @@ impl Outage {
         luck: f64,
     ) -> Outage {
         let now = end.now;
-        let attempts = earlier
-            .map_or(0, |outage| outage.attempts)
-            .saturating_add(1);
+        let (since, last_failure, before) = Outage::observed(earlier, cause, end);
+        let attempts = before.saturating_add(1);
         let longest = match (retry_after, cause) {
             _ if end.reach == Reach::Nothing => timing.retry_max.min(SOON),
             (None, Cause::Status(503)) => timing.retry_max.min(timing.retry_max_503),
@@ -457,7 +456,6 @@ impl Outage {
             .clamp(timing.retry_min, longest);
         // Spread later, never earlier: the origin's word and the lower bound hold, and the upper one.
         let spread = wait.mul_f64((timing.jitter * luck).clamp(0.0, 1.0));
-        let (since, last_failure) = Outage::observed(earlier, cause, end);
         Outage {
             cause,
             since,
@@ -468,16 +466,22 @@ impl Outage {
         }
     }
 
-    /// Returns since when the outage is observed after another failure, and its latest failure that is the origin's.
-    fn observed(earlier: Option<Outage>, cause: Cause, end: FetchEnd) -> (Moment, Option<Moment>) {
+    /// Returns since when the outage is observed after another failure, its latest failure that is the origin's, and how
+    /// many failures there were before.
+    fn observed(
+        earlier: Option<Outage>,
+        cause: Cause,
+        end: FetchEnd,
+    ) -> (Moment, Option<Moment>, u32) {
         let now = end.now;
+        let attempts = earlier.map_or(0, |outage| outage.attempts);
         let before = earlier.and_then(|outage| Some((outage, outage.last_failure?)));
         let is_the_origins = end.reach == Reach::Some && cause.tells_of_origin();
         match before {
             // The gate's own failures neither start an outage nor lengthen it.
-            Some((outage, last)) if !is_the_origins => (outage.since, Some(last)),
-            None if !is_the_origins => (now, None),
-            None => (now, Some(now)),
+            Some((outage, last)) if !is_the_origins => (outage.since, Some(last), attempts),
+            None if !is_the_origins => (now, None, attempts),
+            None => (now, Some(now), attempts),
             Some((outage, last)) => {
                 let by_the_wall = now.since(last);
                 let gap = match end.since_failure {
@@ -486,9 +490,10 @@ impl Outage {
                     _ => by_the_wall,
                 };
                 if gap > OBSERVED {
-                    (now, Some(now))
+                    // Another outage, which has not failed before.
+                    (now, Some(now), 0)
                 } else {
-                    (now - (outage.length() + gap), Some(now))
+                    (now - (outage.length() + gap), Some(now), attempts)
                 }
             }
         }

@@ -516,7 +516,7 @@ fn an_outage_is_only_as_long_as_it_was_observed() {
         .expect(CompleteDisallow, Due::Now)
         .fetch(down(Cause::Dns))
         .expect(CompleteDisallow, Due::No)
-        .expect_outage(d(31), d(31) + s(10));
+        .expect_outage(d(31), d(31) + s(5));
     for (name, gap, since) in [
         ("a day", d(1), d(29)),
         ("longer than a day", d(1) + ms(1), d(30) + ms(1)),
@@ -572,7 +572,7 @@ fn a_clock_that_is_set_lengthens_no_outage() {
         .fail_for(d(1), Cause::Dns)
         .expect(NoRestrictions, Due::No);
     // A restart with a clock that was set meanwhile, in either direction.
-    for wall in [d(40), s(0)] {
+    for (wall, wait) in [(d(40), s(5)), (s(0), s(10))] {
         Script::new()
             .at(d(20))
             .fetch(down(Cause::Dns))
@@ -581,7 +581,7 @@ fn a_clock_that_is_set_lengthens_no_outage() {
             .look()
             .fetch(down(Cause::Dns))
             .expect(CompleteDisallow, Due::No)
-            .expect_outage(wall, wall + s(10));
+            .expect_outage(wall, wall + wait);
     }
 }
 
@@ -613,7 +613,7 @@ fn the_gates_own_outage_is_no_origins() {
         .pass(h(20))
         .fetch(down(Cause::Timeout))
         .expect(CompleteDisallow, Due::No)
-        .expect_outage(d(29) + h(60), d(29) + h(61));
+        .expect_outage(d(29) + h(60), d(29) + h(60) + s(5));
     // Once it is over, nobody waits for an hour.
     let script = Script::new().fetch_in_vain(come_back_in(Cause::Timeout, h(1)));
     script.pass(m(1)).expect(CompleteDisallow, Due::Now);

@@ -132,6 +132,8 @@ fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
         overridden: None,
         robots: Some(RobotsCopy {
             url: &robots,
+            identity: Some("benchbot"),
+            user_agent: Some("BenchBot crawlgate/0.1"),
             final_url: Some(&robots),
             state: "successful",
             status: Some(200),

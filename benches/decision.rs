@@ -174,7 +174,6 @@ impl Known {
             address: Ipv4Addr::LOCALHOST.into(),
             client: &self.client,
             agent,
-            user_agent: self.headers.get(header::USER_AGENT),
         }
     }
 

@@ -26,6 +26,7 @@ use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::{Config, Recorded};
 use crawlgate::rep::Origin;
 use crawlgate::robots::access::Absence;
+use crawlgate::robots::identity::Identity;
 use crawlgate::robots::state::{Fresh, State};
 use crawlgate::store::{
     self, Access, Batch, DecisionQuery, Fetch, Landing, OriginQuery, Store, TallyKey,
@@ -142,6 +143,8 @@ fn record(log: &Log, n: u64, now: Moment) {
         overridden: None,
         robots: Some(RobotsCopy {
             url: &robots,
+            identity: Some("benchbot"),
+            user_agent: Some("BenchBot crawlgate/0.1"),
             final_url: Some(&robots),
             state: "successful",
             status: Some(200),
@@ -225,7 +228,11 @@ fn landing(n: u64, now: Moment) -> Landing {
             },
             outage: None,
         }),
+        user_agent: "crawlgate/0.1".into(),
         fetch: Fetch {
+            identity: Identity::default(),
+            user_agent: "crawlgate/0.1".to_owned(),
+            other: None,
             time: now,
             duration: Duration::from_millis(80),
             result: "unavailable".to_owned(),

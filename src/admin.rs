@@ -41,11 +41,17 @@ pub enum Request {
     Refresh {
         /// The origin, as a URL.
         origin: String,
+        /// As this identity; none: as all that something is known for.
+        #[serde(default)]
+        identity: Option<String>,
     },
     /// Drop what is known of this origin, in memory and in the store.
     Forget {
         /// The origin, as a URL.
         origin: String,
+        /// For this identity; none: for all.
+        #[serde(default)]
+        identity: Option<String>,
     },
     /// Tell the pace that this origin is asked in now.
     Pace {
@@ -62,14 +68,10 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    /// The fetch has ended, and the store has what came of it.
+    /// The fetches have ended, and the store has what came of them.
     Refreshed {
-        /// The origin's state now, see [`State::name`](crate::robots::state::State::name).
-        state: String,
-        /// Why the origin counts as one without robots.txt, if it does.
-        absence: Option<String>,
-        /// Why the fetch failed, if it did; what was known before holds for as long as its state says.
-        failure: Option<String>,
+        /// What each identity was answered, that of `*` first.
+        states: Vec<RefreshedState>,
     },
     /// It is forgotten.
     Forgotten {
@@ -92,6 +94,19 @@ pub enum Answer {
         /// Why.
         error: String,
     },
+}
+
+/// What the fetch of a robots.txt has come to, for one identity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RefreshedState {
+    /// The identity: a product token, or `*`.
+    pub identity: String,
+    /// The state now: `successful`, `unavailable` or `unreachable`.
+    pub state: String,
+    /// Why the origin counts as one without robots.txt, if it does.
+    pub absence: Option<String>,
+    /// Why the fetch failed, if it did; what was known before holds for as long as its state says.
+    pub failure: Option<String>,
 }
 
 /// How a running process is.

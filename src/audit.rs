@@ -49,6 +49,7 @@ pub(crate) use self::public_url::public_url;
 pub use self::{
     id::DecisionId,
     log::{Log, LogError, LogFailed},
+    queue::Landed,
     record::{Agent, Assertion, Client, Outage, PaceLine, Record, RobotsCopy, RuleLine},
     stamp::time_text,
     summary::{Summary, Totals},

@@ -28,6 +28,8 @@ pub struct Client {
     pub name: Option<Arc<str>>,
     /// As whom it is judged, most specific first; empty: as the instance or its User-Agent has it.
     pub product_tokens: Vec<ProductToken>,
+    /// The User-Agent that robots.txt is fetched with for it, where that is not as for all others.
+    pub user_agent: Option<Box<str>>,
     /// What it crawls for, in words.
     pub purpose: Option<Box<str>>,
     /// Whether its denials deny, where that is not as for all others.
@@ -58,6 +60,7 @@ impl Client {
             name,
             conditions,
             product_tokens,
+            user_agent,
             purpose,
             mode,
             profile,
@@ -71,6 +74,7 @@ impl Client {
             chain: Chain::new(product_tokens, Source::Client),
             conditions: conditions.clone(),
             product_tokens: product_tokens.clone(),
+            user_agent: user_agent.clone(),
             purpose: purpose.clone(),
             mode: *mode,
             profile: *profile,

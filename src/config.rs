@@ -249,6 +249,8 @@ pub struct RobotsConfig {
     pub deny_statuses: Vec<u16>,
     /// Status of the answer while a file is unreachable: 403 or 503.
     pub unreachable_status: u16,
+    /// crawlgate's own User-Agent: at most 127 octets of visible ASCII.
+    pub user_agent: Box<str>,
     /// How long what is known holds.
     pub timing: Timing,
     /// `[robots.cache]`

@@ -149,11 +149,15 @@ impl Bench {
 
     fn judge(&self, target: Target, view: View) -> Judgement {
         let View {
-            state, stance, now, ..
+            state,
+            fetched_as,
+            stance,
+            now,
+            ..
         } = view;
         let (asked, settings) = (target.clone(), self.settings);
         let ruling = policy::decide(asked, &self.agent, &state, &stance, settings, now);
-        let mut decision = decision(ruling);
+        let mut decision = decision(ruling.with_fetched_as(fetched_as));
         if stance.is_walled() {
             // The proxy asks the walls first.
             decision.reason = Reason::AddressProhibited;
@@ -189,6 +193,7 @@ pub fn view(file: &File, config: &RobotsConfig, now: Moment) -> View {
     };
     View {
         state: Arc::new(state),
+        fetched_as: None,
         stance: Stance::Rules(Arc::clone(file)),
         now,
         by: Arc::new(InForce::of(config.clone())),
@@ -244,13 +249,6 @@ pub fn named(named: &[String]) -> Result<Arc<Agent>, String> {
         headers.append(http::header::USER_AGENT, value);
     }
     Ok(Agents::new(&[]).identify(&Client::default(), &headers))
-}
-
-/// What robots.txt is fetched as.
-pub fn user_agent(named: &[String]) -> Option<HeaderValue> {
-    named
-        .first()
-        .and_then(|name| HeaderValue::from_str(name).ok())
 }
 
 /// What a URL asks for.

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use http::header::USER_AGENT;
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -30,6 +29,7 @@ use crate::policy::reporting::Reporting;
 use crate::policy::terms::Terms;
 use crate::policy::{self, Decision, Permit, Reason, Ruling, Target, Under, Verdict};
 use crate::rep::Origin;
+use crate::robots::identity::Crawler;
 use crate::robots::registry::{Memory, Registry, View};
 use crate::robots::state::{Stance, State};
 use crate::robots::wish::Wish;
@@ -93,10 +93,15 @@ pub struct Asker<'a> {
     pub client: &'a Client,
     /// As whom the crawler is judged.
     pub agent: &'a Agent,
-    /// As what robots.txt is fetched.
-    pub user_agent: Option<&'a HeaderValue>,
     /// Read before client and agent were found: a permit is no newer than these are.
     pub generation: Generation,
+}
+
+impl<'a> Asker<'a> {
+    /// As whom robots.txt is fetched and known.
+    fn crawler(&self) -> Crawler<'a> {
+        Crawler::of(self.client, self.agent)
+    }
 }
 
 /// Who asks a question for a crawler.
@@ -227,7 +232,7 @@ impl Gate {
         let pace = Pace::new(&config.pace, clock.clone());
         let gate = Gate {
             registry: Registry::with_memory(
-                config.robots.clone(),
+                config,
                 egress.clone(),
                 Memory::of(&log),
                 pace.clone(),
@@ -252,7 +257,7 @@ impl Gate {
     pub fn reconfigure(&self, config: &Config) {
         // Kept before a record can name them.
         self.register_terms(config);
-        self.registry.reconfigure(config.robots.clone());
+        self.registry.reconfigure(config);
         self.pace.reconfigure(&config.pace);
         self.clients.reconfigure(config);
         let agents = Agents::new(&config.agent.product_tokens);
@@ -435,7 +440,6 @@ impl Gate {
                 address: asker.address,
                 client: &client,
                 agent: &agent,
-                user_agent: asker.headers.get(USER_AGENT),
                 generation,
             };
             let meantime = Meantime {
@@ -681,36 +685,30 @@ impl Gate {
         if let Some(Spent(retry_at)) = quota
             && self
                 .registry
-                .would_fetch(&target.origin, asker.client.profile, now)
+                .would_fetch(&target.origin, asker.crawler(), asker.client.profile, now)
         {
             return Ruling::Refuse(spent(retry_at, now));
         }
-        let View {
-            mut state,
-            mut stance,
-            mut now,
-            mut by,
-            mut landings,
-        } = self
+        let mut view = self
             .registry
-            .view_under(&target.origin, asker.user_agent, asker.client.profile)
+            .view_under(&target.origin, asker.crawler(), asker.client.profile)
             .await;
-        if stance.is_walled() {
+        if view.stance.is_walled() {
             // Boxed: it should not burden every request's future.
-            let walled = Box::pin(self.examine(&target.origin, &state, asker));
-            match walled.await {
-                Ok(open) => {
-                    View {
-                        state,
-                        stance,
-                        now,
-                        by,
-                        landings,
-                    } = open;
-                }
-                Err(wall) => return Ruling::Refuse(Decision::walled(wall, now)),
-            }
+            let walled = Box::pin(self.examine(&target.origin, &view.state, asker));
+            view = match walled.await {
+                Ok(open) => open,
+                Err(wall) => return Ruling::Refuse(Decision::walled(wall, view.now)),
+            };
         }
+        let View {
+            state,
+            fetched_as,
+            stance,
+            now,
+            by,
+            landings,
+        } = view;
         // Those that the stance was taken under, even if others are in force by now.
         let settings = policy::Settings {
             mode,
@@ -722,12 +720,13 @@ impl Gate {
             let retry_at = now + by.config.timing.retry_min;
             return policy::await_robots(target, state, retry_at, settings, now);
         }
-        match kind {
+        let ruling = match kind {
             Kind::Tunnel => {
                 policy::decide_tunnel(target, asker.agent, &state, &stance, settings, now)
             }
             Kind::Request => policy::decide(target, asker.agent, &state, &stance, settings, now),
-        }
+        };
+        ruling.with_fetched_as(fetched_as)
     }
 
     /// Asks the walls about an origin whose robots.txt they kept from being fetched: not what they said then, but what
@@ -742,7 +741,7 @@ impl Gate {
         let profile = asker.client.profile;
         Ok(self
             .registry
-            .doubt(origin, seen, asker.user_agent, profile)
+            .doubt(origin, seen, asker.crawler(), profile)
             .await)
     }
 

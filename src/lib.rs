@@ -25,7 +25,8 @@
 //! `proxy::framing` finds well-formed → `proxy::exchange` opens the ledger, finds out whose the request is ([`client`])
 //! and identifies the [`agent`] → `proxy::target` reads the request target, once →
 //! [`gate::Gate::clear`] asks the walls of [`egress`], who the crawler says it is, then [`policy::overrides`] (what a person asserted needs no
-//! robots.txt), then [`robots::registry`] for the origin's state, which asks the [`store`] and fetches where nothing
+//! robots.txt), then [`robots::registry`] for the state of the
+//! origin and the crawler's [`robots::identity`], which asks the [`store`] and fetches where nothing
 //! usable is known, then [`policy::decide`], what the client has left, then [`pace`] → `proxy::fields` and `proxy::upstream` forward through
 //! [`egress`], or `proxy::respond` refuses → `proxy::ledger` gives the record to [`audit`], whose writer puts it into
 //! the [`store`], behind the robots.txt that it rests on. A CONNECT goes through
@@ -40,7 +41,7 @@
 //!
 //! [`clock`] · [`metrics`] · [`rep`] · [`config`] · [`robots::access`], [`robots::reach`],
 //! [`robots::state`] · [`agent`] · [`client`] · [`policy`] · [`trust`],
-//! [`egress`] · [`store`], [`robots::memory`] · [`audit`] · [`robots::fetch`], [`robots::registry`] · [`pace`] ·
+//! [`egress`] · [`store`], [`robots::memory`] · [`audit`] · [`robots::identity`], [`robots::fetch`], [`robots::registry`] · [`pace`] ·
 //! [`gate`] · [`ca`] · [`proxy`] · [`admin`] · [`audit::replay`], [`audit::verify`] · [`explain`] ·
 //! [`telemetry`] · [`cli`]. Some arrows point back, on
 //! purpose: a fetch of robots.txt is an errand of [`egress`] that only [`robots::fetch`] can issue, as only [`policy`]

@@ -42,6 +42,7 @@ use crate::config::{Mode, RobotsConfig};
 use crate::egress::Prohibited;
 use crate::rep::{ComparisonPath, Finding, Origin, Rule, RuleKind, readings};
 use crate::robots::access::Cause;
+use crate::robots::identity::FetchedAs;
 use crate::robots::state::{Stance, State};
 
 /// What a request asks for: all that is ever judged, and all that is ever sent.
@@ -180,6 +181,8 @@ pub struct Decision {
     pub asserted: Option<Arc<Override>>,
     /// What was known of the origin's robots.txt, where that was asked.
     pub basis: Option<Arc<State>>,
+    /// How that was learnt: for which identity and with which User-Agent. It tells, and decides nothing.
+    pub fetched_as: Option<Arc<FetchedAs>>,
     /// The settings that counted, where robots.txt was asked.
     pub terms: Option<TermsDigest>,
     /// When the same request may fare better.
@@ -198,6 +201,7 @@ impl Decision {
             rule: None,
             asserted: None,
             basis: None,
+            fetched_as: None,
             terms: None,
             retry_at: None,
             wall: None,
@@ -248,6 +252,14 @@ impl Ruling {
         match self {
             Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
         }
+    }
+
+    /// Tells how what it rests on was learnt.
+    #[must_use]
+    pub fn with_fetched_as(mut self, fetched_as: Option<Arc<FetchedAs>>) -> Ruling {
+        let (Ruling::Clear(_, decision) | Ruling::Refuse(decision)) = &mut self;
+        decision.fetched_as = fetched_as;
+        self
     }
 
     /// The only place where a permit is made.
@@ -460,6 +472,7 @@ fn conclude(
         rule,
         asserted: None,
         basis: Some(Arc::clone(state)),
+        fetched_as: None,
         terms: Some(settings.terms),
         retry_at: match stance {
             Stance::DisallowAll { next_attempt, .. } => Some((*next_attempt).max(now)),

@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod fetch;
+pub mod identity;
 pub mod memory;
 pub mod reach;
 pub mod registry;

@@ -36,9 +36,10 @@ use crate::config::Config;
 use crate::policy::overrides::Override;
 use crate::rep::Origin;
 use crate::robots::access::Absence;
+use crate::robots::identity::Identity;
 use crate::robots::state::{Fresh, Outage, State};
 
-/// Fetches kept per origin; older ones go as new ones come.
+/// Fetches kept per origin and identity; older ones go as new ones come.
 pub const FETCHES_KEPT: usize = 32;
 
 /// The span that decisions are counted by.
@@ -56,18 +57,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// When this resolves, a process that is killed loses nothing of it.
     fn write(&self, batch: Batch) -> Pending<'_, ()>;
 
-    /// What is known of an origin.
-    fn origin(&self, origin: &Origin) -> Pending<'_, Option<OriginMemory>>;
+    /// The states of an origin, one for each identity, that of `*` first.
+    fn origin(&self, origin: &Origin) -> Pending<'_, Vec<OriginMemory>>;
 
-    /// Origins in the order of their names, by page: those after `query.after`.
+    /// States of origins in the order of the origins' names and identities, by page: those after `query.after`.
     fn origins(&self, query: OriginQuery) -> Pending<'_, Vec<OriginMemory>>;
 
-    /// The latest fetches of an origin's robots.txt, newest first.
+    /// The latest fetches of an origin's robots.txt, of all identities, newest first.
     fn fetches(&self, origin: &Origin, limit: usize) -> Pending<'_, Vec<Fetch>>;
 
-    /// Drops what is known of an origin: its state and its fetches. Snapshots and decisions stay. Tells whether
-    /// anything was known.
-    fn forget(&self, origin: &Origin) -> Pending<'_, bool>;
+    /// Drops the states and the fetches of an origin: of one identity, or of all. Snapshots and decisions stay. Tells
+    /// whether anything was known.
+    fn forget(&self, origin: &Origin, identity: Option<&Identity>) -> Pending<'_, bool>;
 
     /// The text of a robots.txt that was once in force.
     fn snapshot(&self, sha256: Sha256) -> Pending<'_, Option<Vec<u8>>>;
@@ -165,13 +166,15 @@ pub struct Kind {
     pub reason: &'static str,
 }
 
-/// A fetch of robots.txt has ended, and the origin's state with it.
+/// A fetch of robots.txt has ended, and the state of its identity with it.
 #[derive(Debug, Clone)]
 pub struct Landing {
     /// Whose.
     pub origin: Origin,
-    /// What it is now. A new snapshot in it is kept, too.
+    /// What it is now, for the identity of the fetch. A new snapshot in it is kept, too.
     pub state: Arc<State>,
+    /// The User-Agent of the fetch that the state rests on.
+    pub user_agent: Arc<str>,
     /// The fetch.
     pub fetch: Fetch,
 }
@@ -179,6 +182,12 @@ pub struct Landing {
 /// One fetch of a robots.txt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetch {
+    /// For which identity.
+    pub identity: Identity,
+    /// The User-Agent of the answer that counts.
+    pub user_agent: String,
+    /// The answer to another User-Agent that was asked for as well, where one was.
+    pub other: Option<OtherAnswer>,
     /// When it ended.
     pub time: Moment,
     /// How long it took.
@@ -197,11 +206,24 @@ pub struct Fetch {
     pub fields: Vec<(String, String)>,
 }
 
-/// What is kept of an origin.
+/// An answer that was held against the one that counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherAnswer {
+    /// The User-Agent that got it.
+    pub user_agent: String,
+    /// What it was, in one word: the code of an absence or of a cause, or `successful`.
+    pub code: String,
+}
+
+/// What is kept of an origin, for one identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginMemory {
     /// Whose.
     pub origin: Origin,
+    /// For whom.
+    pub identity: Identity,
+    /// The User-Agent of the fetch that the state rests on.
+    pub user_agent: String,
     /// Its state.
     pub state: Remembered,
     /// When that was written.
@@ -260,7 +282,7 @@ pub struct CopyOf {
 /// Which origins.
 #[derive(Debug, Clone, Default)]
 pub struct OriginQuery {
-    /// Those whose name comes after this one.
+    /// Those after this place, as [`OriginMemory::place`] gives it; an origin alone is the place of its last identity.
     pub after: Option<String>,
     /// Those whose name holds this.
     pub containing: Option<String>,
@@ -418,7 +440,7 @@ pub struct Pruned {
 pub struct Size {
     /// Octets on disk.
     pub bytes: u64,
-    /// Origins.
+    /// States of origins, each of one identity.
     pub origins: u64,
     /// Snapshots.
     pub snapshots: u64,
@@ -463,6 +485,19 @@ pub(crate) fn named(config: &Config) -> Result<&Path, StoreError> {
         kind: StoreErrorKind::Missing,
         message: "there is no store: [store] path is \"\"; name a file there".to_owned(),
     })
+}
+
+impl OriginMemory {
+    /// Its place in the order of origins and identities.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("{} {}", self.origin, self.identity)
+    }
+}
+
+/// The origin and the identity of a place. Of an origin alone, all identities come before it.
+fn place(after: &str) -> (&str, &str) {
+    after.split_once(' ').unwrap_or((after, "\u{7f}"))
 }
 
 impl Remembered {

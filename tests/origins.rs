@@ -62,7 +62,11 @@ impl Shelf {
             batch.landings.push(Landing {
                 origin: origin.clone(),
                 state: Arc::new(state.clone()),
+                user_agent: "crawlgate/0.1".into(),
                 fetch: Fetch {
+                    identity: crawlgate::robots::identity::Identity::default(),
+                    user_agent: "crawlgate/0.1".to_owned(),
+                    other: None,
                     time,
                     duration: Duration::from_millis(70),
                     result: result.name().to_owned(),
@@ -197,12 +201,16 @@ fn origins_are_listed_filtered_and_paged() {
         .map(|line| line.split_whitespace().collect())
         .collect();
     assert_eq!(
-        lines[0][..4],
-        ["ORIGIN", "STATE", "SINCE", "NEXT"],
+        lines[0][..5],
+        ["ORIGIN", "AS", "STATE", "SINCE", "NEXT"],
         "{said}"
     );
-    assert_eq!(lines[1][..4], [one, "successful", "3h", "in"], "{said}");
-    assert_eq!(lines[3][..3], [three, "unreachable", "2d"], "{said}");
+    assert_eq!(
+        lines[1][..5],
+        [one, "*", "successful", "3h", "in"],
+        "{said}"
+    );
+    assert_eq!(lines[3][..4], [three, "*", "unreachable", "2d"], "{said}");
     assert!(
         said.contains("failed 3 times: its name did not resolve; last good copy"),
         "{said}"
@@ -224,7 +232,11 @@ fn more_origins_than_a_page_are_all_listed() {
             .unwrap()
             .0,
         state: Arc::new(state.clone()),
+        user_agent: "crawlgate/0.1".into(),
         fetch: Fetch {
+            identity: crawlgate::robots::identity::Identity::default(),
+            user_agent: "crawlgate/0.1".to_owned(),
+            other: None,
             time: shelf.now,
             duration: Duration::ZERO,
             result: "unavailable".to_owned(),
@@ -255,6 +267,8 @@ fn one_origin_is_shown_with_what_its_robots_txt_holds() {
     assert_eq!(code, 0, "{error}");
     for part in [
         "state          successful: ",
+        "known as       *",
+        "fetched with   crawlgate/0.1",
         "requests       its rules decide",
         "(3h ago)",
         "group          a, b (line 1): 1 rule",

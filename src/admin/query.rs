@@ -15,6 +15,7 @@ use crate::config::{Mode, parse_duration, parse_moment};
 use crate::policy::overrides::{self, Override, OverrideId};
 use crate::policy::{Reason, Verdict};
 use crate::rep::{Origin, PathPattern, Scheme};
+use crate::robots::identity::Identity;
 use crate::store::DecisionQuery;
 
 /// How far ahead an override may end: what nobody has looked at for a year should not hold for another one.
@@ -154,6 +155,18 @@ pub fn origin(text: &str) -> Result<Origin, String> {
         )),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// An identity that a state of an origin belongs to.
+///
+/// # Errors
+/// When it is none.
+pub fn identity(text: &str) -> Result<Identity, String> {
+    Identity::parse(text).ok_or_else(|| {
+        format!(
+            "{text}: expected a product token (GoodBot), with a client's name (GoodBot@news), or *"
+        )
+    })
 }
 
 /// An override as somebody asserts it.

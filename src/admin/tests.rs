@@ -23,7 +23,7 @@ impl Service for Echo {
     fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
         Box::pin(async move {
             match request {
-                Request::Forget { origin } => Answer::Failed { error: origin },
+                Request::Forget { origin, .. } => Answer::Failed { error: origin },
                 Request::Status => std::future::pending().await,
                 _ => Answer::Noted,
             }
@@ -44,7 +44,8 @@ async fn serving(path: &Path) -> tokio::task::JoinHandle<()> {
 
 async fn forget(path: &Path, origin: &str) -> Result<Answer, AskError> {
     let origin = origin.to_owned();
-    ask(path, &Request::Forget { origin }, PATIENCE).await
+    let identity = None;
+    ask(path, &Request::Forget { origin, identity }, PATIENCE).await
 }
 
 /// Sends octets as they are.

@@ -85,6 +85,11 @@ impl Tally {
 pub struct OriginEntry {
     /// The origin: `https://example.com`.
     pub origin: String,
+    /// For which identity this is known: a product token in lower case, with `@` and a client's name where a client
+    /// answers for it, or `*`.
+    pub identity: String,
+    /// The User-Agent of the fetch that this rests on.
+    pub user_agent: String,
     /// `successful`, `unavailable` or `unreachable`.
     pub state: &'static str,
     /// When this was written, RFC 3339.
@@ -151,6 +156,8 @@ impl OriginEntry {
         };
         OriginEntry {
             origin: found.origin.to_string(),
+            identity: found.identity.to_string(),
+            user_agent: found.user_agent.clone(),
             state: state.name(),
             updated: time_text(found.updated),
             robots: state.copy().map(CopyEntry::of),
@@ -183,9 +190,24 @@ impl CopyEntry {
     }
 }
 
+/// The answer to another User-Agent.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct OtherAnswerEntry {
+    /// The User-Agent.
+    pub user_agent: String,
+    /// What it was answered, as a code: `status_403`.
+    pub answer: String,
+}
+
 /// One fetch of a robots.txt.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FetchEntry {
+    /// For which identity: a product token, or `*`.
+    pub identity: String,
+    /// The User-Agent of the answer that counts.
+    pub user_agent: String,
+    /// The answer to another User-Agent that was held against it, where one was.
+    pub other: Option<OtherAnswerEntry>,
     /// When it ended, RFC 3339.
     pub time: String,
     /// How long it took, in milliseconds.
@@ -210,6 +232,12 @@ impl FetchEntry {
     pub fn of(fetch: &store::Fetch) -> FetchEntry {
         let fields = fetch.fields.iter();
         FetchEntry {
+            identity: fetch.identity.to_string(),
+            user_agent: fetch.user_agent.clone(),
+            other: fetch.other.as_ref().map(|other| OtherAnswerEntry {
+                user_agent: other.user_agent.clone(),
+                answer: other.code.clone(),
+            }),
             time: time_text(fetch.time),
             duration_ms: u64::try_from(fetch.duration.as_millis()).unwrap_or(u64::MAX),
             result: fetch.result.clone(),

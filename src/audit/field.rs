@@ -36,6 +36,7 @@ pub const BY: &str = "by";
 pub const UNTIL: &str = "until";
 pub const ROBOTS: &str = "robots";
 pub const FINAL_URL: &str = "final_url";
+pub const IDENTITY: &str = "identity";
 pub const STATE: &str = "state";
 pub const STATUS: &str = "status";
 pub const FETCHED_AT: &str = "fetched_at";

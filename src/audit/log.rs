@@ -22,7 +22,7 @@ use super::{
     counts::Counts,
     file,
     live::{Line, Live, Watch},
-    queue::{Bounds, Queue},
+    queue::{Bounds, Landed, Queue},
     record::Record,
     rotate::Rotation,
     sink::{Sink, Stream},
@@ -33,7 +33,6 @@ use crate::{
     config::{Config, Durability, OnFailure, Recorded},
     metrics::Registry,
     rep::Origin,
-    robots::state::State,
     store::{Landing, Store},
 };
 
@@ -257,11 +256,12 @@ impl Log {
         }
     }
 
-    /// The state of an origin that [`landed`](Self::landed) was given and that is not in the store yet. Who reads the
-    /// store asks here first, or finds an older one.
+    /// The states of an origin that [`landed`](Self::landed) was given and that are not in the store yet, one for each
+    /// identity. Who reads the store asks here first, or finds older ones.
     #[must_use]
-    pub fn unwritten(&self, origin: &Origin) -> Option<Arc<State>> {
-        self.keeper()?.queue.landed(origin)
+    pub fn unwritten(&self, origin: &Origin) -> Vec<Landed> {
+        self.keeper()
+            .map_or_else(Vec::new, |writer| writer.queue.landed(origin))
     }
 
     /// Keeps the settings that records to come name by `digest`, if there is a store. Once for each digest is enough.

@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use super::{counts::Counts, field, json::Object, log::LogFailed, stamp};
 use crate::clock::Moment;
 use crate::rep::Origin;
+use crate::robots::identity::Identity;
 use crate::robots::state::State as OriginState;
 use crate::store::{self, Landing, Note};
 
@@ -75,8 +76,8 @@ struct Inner {
     weight: usize,
     /// Octets that the writer has taken and not written yet.
     taken: usize,
-    /// The latest landing of each origin that is not written yet, and its place among what was put in.
-    landings: HashMap<Origin, (Arc<OriginState>, u64)>,
+    /// The latest landing of each origin and identity that is not written yet, and its place among what was put in.
+    landings: HashMap<Origin, Vec<(Landed, u64)>>,
     /// Lines, landings and settings that were ever put in, and how many of them are written.
     put: u64,
     written: u64,
@@ -86,6 +87,17 @@ struct Inner {
     failure: Option<LogFailed>,
     lost: Option<Lost>,
     life: Life,
+}
+
+/// A state that was put in.
+#[derive(Clone, Debug)]
+pub struct Landed {
+    /// Whose it is.
+    pub identity: Identity,
+    /// The User-Agent of the fetch that it rests on.
+    pub user_agent: Arc<str>,
+    /// The state.
+    pub state: Arc<OriginState>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,8 +221,15 @@ impl Queue {
         self.add(&mut inner, |inner| {
             let text = landing.state.snapshot().map(|one| one.robots.text().len());
             inner.weight += 512 + text.unwrap_or_default();
-            let latest = (Arc::clone(&landing.state), inner.put + 1);
-            inner.landings.insert(landing.origin.clone(), latest);
+            let landed = Landed {
+                identity: landing.fetch.identity.clone(),
+                user_agent: Arc::clone(&landing.user_agent),
+                state: Arc::clone(&landing.state),
+            };
+            let place = inner.put + 1;
+            let of_origin = inner.landings.entry(landing.origin.clone()).or_default();
+            of_origin.retain(|(earlier, _)| earlier.identity != landed.identity);
+            of_origin.push((landed, place));
             inner.next.landings.push(landing);
         });
     }
@@ -234,11 +253,11 @@ impl Queue {
         (is_over || inner.failure.is_some()).then(|| inner.failure())
     }
 
-    /// The latest state of an origin that was put in and is not written yet.
-    pub(super) fn landed(&self, origin: &Origin) -> Option<Arc<OriginState>> {
+    /// The latest states of an origin that were put in and are not written yet, one for each identity.
+    pub(super) fn landed(&self, origin: &Origin) -> Vec<Landed> {
         let inner = self.inner.lock();
-        let (state, _) = inner.landings.get(origin)?;
-        Some(Arc::clone(state))
+        let landed = inner.landings.get(origin).into_iter().flatten();
+        landed.map(|(landed, _)| landed.clone()).collect()
     }
 
     /// Adds one thing to what the writer takes next, and wakes it if need be.
@@ -360,7 +379,10 @@ impl Queue {
         let mut inner = self.inner.lock();
         inner.taken = 0;
         inner.written = batch.upto;
-        inner.landings.retain(|_, (_, place)| *place > batch.upto);
+        inner.landings.retain(|_, of_origin| {
+            of_origin.retain(|(_, place)| *place > batch.upto);
+            !of_origin.is_empty()
+        });
         let recovered = inner.failure.take().is_some();
         let lost = inner.lost.take();
         if let Some(lost) = lost {

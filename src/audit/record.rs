@@ -140,6 +140,10 @@ pub struct Assertion<'a> {
 pub struct RobotsCopy<'a> {
     /// Where it was asked for.
     pub url: &'a str,
+    /// For which identity it was fetched: a product token, or `*`; none where nothing was fetched.
+    pub identity: Option<&'a str>,
+    /// With which User-Agent.
+    pub user_agent: Option<&'a str>,
     /// Where it was found after redirects; none where nothing was found.
     pub final_url: Option<&'a str>,
     /// The origin's state, such as `successful`, `unavailable` or `unreachable`.
@@ -349,6 +353,10 @@ impl RobotsCopy<'_> {
         let final_url = self.final_url.map(|url| public_url(url.as_bytes(), false));
         robots.text_or_null(f::FINAL_URL, final_url.as_deref(), most::REDIRECTED_URL);
         robots.text(f::STATE, self.state.as_bytes(), most::TOKEN);
+        let identity = self.identity.map(str::as_bytes);
+        robots.text_or_null(f::IDENTITY, identity, most::TOKEN);
+        let user_agent = self.user_agent.map(str::as_bytes);
+        robots.text_or_null(f::USER_AGENT, user_agent, most::USER_AGENT);
         robots.number_or_null(f::STATUS, self.status.map(u64::from));
         moment_or_null(&mut robots, f::FETCHED_AT, self.fetched_at);
         let age = self.fetched_at.map(|at| now.since(at).as_secs());

@@ -15,12 +15,13 @@ use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
 use crate::admin::http::{Listener, Site, Token, router};
-use crate::admin::{Answer, Request, Service, Socket, Status};
+use crate::admin::{Answer, RefreshedState, Request, Service, Socket, Status, query};
 use crate::audit::time_text;
 use crate::clock::{self, Clock, Moment};
 use crate::config::Config;
 use crate::proxy::Proxy;
 use crate::rep::Origin;
+use crate::robots::identity::Identity;
 use crate::robots::state::State;
 use crate::store::chain::SealingKey;
 use crate::store::{self, Access, Store, StoreError};
@@ -202,8 +203,8 @@ impl Service for Desk {
     fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
         Box::pin(async move {
             let answer = match request {
-                Request::Refresh { origin } => self.refresh(&origin).await,
-                Request::Forget { origin } => self.forget(&origin).await,
+                Request::Refresh { origin, identity } => self.refresh(&origin, identity).await,
+                Request::Forget { origin, identity } => self.forget(&origin, identity).await,
                 Request::Pace { origin } => self.pace(&origin),
                 Request::OverridesChanged => {
                     self.overrides_changed.notify_one();
@@ -217,24 +218,28 @@ impl Service for Desk {
 }
 
 impl Desk {
-    async fn refresh(&self, url: &str) -> Result<Answer, String> {
-        let origin = origin(url)?;
-        let refreshed = self.proxy.gate().registry().refresh(&origin).await;
-        let state = refreshed.map_err(|error| error.to_string())?;
+    async fn refresh(&self, url: &str, which: Option<String>) -> Result<Answer, String> {
+        let (origin, which) = (origin(url)?, identity(which)?);
+        let registry = self.proxy.gate().registry();
+        let refreshed = registry.refresh(&origin, which.as_ref()).await;
+        let states = refreshed.map_err(|error| error.to_string())?;
         // Whoever asked reads the store next.
         self.proxy
             .log()
             .flush()
             .await
             .map_err(|error| format!("it was fetched and cannot be kept yet: {error}"))?;
-        let absence = match &*state {
-            State::Unavailable { why, .. } => Some(why.to_string()),
-            _ => None,
-        };
-        Ok(Answer::Refreshed {
+        let states = states.iter().map(|(identity, state)| RefreshedState {
+            identity: identity.to_string(),
             state: state.name().to_owned(),
-            absence,
+            absence: match &**state {
+                State::Unavailable { why, .. } => Some(why.to_string()),
+                _ => None,
+            },
             failure: state.outage().map(|outage| outage.cause.to_string()),
+        });
+        Ok(Answer::Refreshed {
+            states: states.collect(),
         })
     }
 
@@ -247,9 +252,10 @@ impl Desk {
         })
     }
 
-    async fn forget(&self, url: &str) -> Result<Answer, String> {
-        let origin = origin(url)?;
-        let forgotten = self.proxy.gate().registry().forget(&origin).await;
+    async fn forget(&self, url: &str, which: Option<String>) -> Result<Answer, String> {
+        let (origin, which) = (origin(url)?, identity(which)?);
+        let registry = self.proxy.gate().registry();
+        let forgotten = registry.forget(&origin, which.as_ref()).await;
         let was_known = forgotten.map_err(|error| error.to_string())?;
         Ok(Answer::Forgotten { was_known })
     }
@@ -265,6 +271,10 @@ impl Desk {
             bytes: registry.bytes(),
         }
     }
+}
+
+fn identity(named: Option<String>) -> Result<Option<Identity>, String> {
+    named.as_deref().map(query::identity).transpose()
 }
 
 fn origin(url: &str) -> Result<Origin, String> {

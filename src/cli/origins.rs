@@ -16,10 +16,11 @@ use clap::{Args, Subcommand, ValueEnum};
 use self::list::ListArgs;
 use self::show::ShowArgs;
 use super::{fail, small_runtime};
-use crate::admin::query::origin;
+use crate::admin::query::{identity, origin};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::rep::Origin;
+use crate::robots::identity::Identity;
 use crate::store::{self, Access, Store};
 use crate::telemetry::tell_on_stderr;
 
@@ -58,6 +59,9 @@ enum Command {
         /// The origins, such as https://example.com
         #[arg(required = true, value_name = "ORIGIN", value_parser = origin)]
         origins: Vec<Origin>,
+        /// As this identity alone: a product token, or * [default: as all that something is known for]
+        #[arg(long = "as", value_name = "IDENTITY", value_parser = identity)]
+        identity: Option<Identity>,
     },
     /// Drop what is known of an origin, the time since when it is unreachable too
     ///
@@ -66,6 +70,9 @@ enum Command {
         /// The origins, such as https://example.com
         #[arg(required = true, value_name = "ORIGIN", value_parser = origin)]
         origins: Vec<Origin>,
+        /// For this identity alone: a product token, or * [default: for all]
+        #[arg(long = "as", value_name = "IDENTITY", value_parser = identity)]
+        identity: Option<Identity>,
     },
 }
 
@@ -115,8 +122,12 @@ fn told(args: &OriginsArgs, config: &Config) -> Result<u8, String> {
             Some(Command::Show(args)) => {
                 show::show(args, &*open(config, Access::Read)?, config, now).await
             }
-            Some(Command::Refresh { origins }) => change::refresh(origins, config).await,
-            Some(Command::Forget { origins }) => change::forget(origins, config).await,
+            Some(Command::Refresh { origins, identity }) => {
+                change::refresh(origins, identity.as_ref(), config).await
+            }
+            Some(Command::Forget { origins, identity }) => {
+                change::forget(origins, identity.as_ref(), config).await
+            }
         }
     })
 }

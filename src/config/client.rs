@@ -23,6 +23,8 @@ pub struct ClientConfig {
     pub conditions: Conditions,
     /// As whom it is judged, most specific first; empty: as `[agent]` or its User-Agent says.
     pub product_tokens: Vec<ProductToken>,
+    /// The User-Agent that robots.txt is fetched with for it; none: its product token before `[robots] user_agent`.
+    pub user_agent: Option<Box<str>>,
     /// What it crawls for, in words.
     pub purpose: Option<Box<str>>,
     /// Whether its denials deny; none: as `[policy]` says.

@@ -13,6 +13,7 @@ use super::{
     RobotsConfig, Source, StoreConfig, Synchronous, TelemetryConfig, Timing, TlsConfig,
     UpstreamConfig, days, hours, secs,
 };
+use crate::robots::identity::OWN;
 
 /// What error pages of missing pages say, in the languages that most sites are written in. "File not found" is not among
 /// them: a broken script says so of its own files.
@@ -89,6 +90,7 @@ impl Config {
                 soft_404_phrases: SOFT_404_PHRASES.map(str::to_owned).to_vec(),
                 deny_statuses: Vec::new(),
                 unreachable_status: 403,
+                user_agent: OWN.into(),
                 timing: Timing::default(),
                 cache: CacheConfig {
                     origins: 100_000,

@@ -264,6 +264,7 @@ impl Entries {
             soft_404_phrases,
             deny_statuses,
             unreachable_status,
+            user_agent,
             timing,
             cache,
         } = from;
@@ -298,6 +299,7 @@ impl Entries {
             AtReload,
             unreachable_status.to_string(),
         );
+        self.add("robots.user_agent", AtReload, quoted(user_agent));
         self.add("robots.cache.origins", AtRestart, origins.to_string());
         self.add("robots.cache.bytes", AtRestart, size(*bytes as u64));
     }
@@ -574,6 +576,7 @@ fn client(client: &ClientConfig) -> String {
         name: called,
         conditions,
         product_tokens,
+        user_agent,
         purpose,
         mode,
         profile,
@@ -600,6 +603,7 @@ fn client(client: &ClientConfig) -> String {
     say("listeners", some(quoted_list(listeners)));
     say("certificates", some(quoted_list(certificates)));
     say("product_tokens", some(quoted_list(product_tokens)));
+    say("user_agent", user_agent.as_ref().map(quoted));
     say("purpose", purpose.as_ref().map(quoted));
     say("mode", mode.map(|mode| name(&MODES, mode)));
     say("profile", profile.map(|profile| name(&PROFILES, profile)));

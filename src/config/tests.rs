@@ -139,6 +139,7 @@ soft_404 = false
 soft_404_phrases = ["nothing  here", "nichts da"]
 deny_statuses = [401, 403]
 unreachable_status = 503
+user_agent = "Fleet/1.0 (+https://fleet.example)"
 cache = { origins = 10, bytes = "1MiB" }
 [pace]
 requests_per_second = 2
@@ -233,6 +234,7 @@ networks = ["10.1.0.0/16", "192.0.2.7"]
 listeners = "local"
 certificates = ["Crawler.example"]
 product_tokens = ["NewsBot", "Googlebot"]
+user_agent = "NewsBot/2.0 (+https://news.example/bot)"
 purpose = "news \"search\""
 mode = "enforce"
 profile = "archive"

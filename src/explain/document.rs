@@ -37,6 +37,8 @@ pub struct Document<'a> {
     without_override: Option<Without<'a>>,
     agent: Vec<Token<'a>>,
     robots: Option<RobotsTxt<'a>>,
+    /// The User-Agent that robots.txt was fetched with; none where nothing was fetched.
+    fetched_with: Option<&'a str>,
     groups: Vec<SpeakerOf<'a>>,
     path: Option<PathOf<'a>>,
     readings: Vec<PathOf<'a>>,
@@ -196,6 +198,7 @@ pub fn of(judged: &Judgement) -> Vec<u8> {
         },
         agent: chain(judged),
         robots: judged.snapshot.as_ref().map(robots),
+        fetched_with: fetched_with(judged),
         groups: explanation.map_or_else(Vec::new, |explanation| {
             explanation.groups.iter().map(speaker_of).collect()
         }),
@@ -299,6 +302,15 @@ fn chain(judged: &Judgement) -> Vec<Token<'_>> {
 pub fn family_of<'a>(token: &str, tokens: &'a [ProductToken]) -> Option<&'a str> {
     let mut names = tokens.iter().map(ProductToken::as_str);
     names.find(|name| family(name).is_some_and(|family| family.eq_ignore_ascii_case(token)))
+}
+
+fn fetched_with(judged: &Judgement) -> Option<&str> {
+    let decision = match &judged.aside {
+        Some(Aside::Robots(otherwise)) => otherwise,
+        _ => &judged.decision,
+    };
+    let fetched_as = decision.fetched_as.as_ref()?;
+    Some(&fetched_as.user_agent)
 }
 
 fn robots(file: &File) -> RobotsTxt<'_> {

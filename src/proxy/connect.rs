@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
@@ -204,7 +204,6 @@ async fn pass_opaque(
                 address: peer.address.ip(),
                 client: &client,
                 agent: &agent,
-                user_agent: None,
                 generation,
             };
             if proxy.gate.denies_opaque(whole(origin.clone()), &asker) {
@@ -238,7 +237,6 @@ async fn dial_opaque(
             address: connection.visitor.peer.address.ip(),
             client: &ledger.client,
             agent: &ledger.agent,
-            user_agent: None,
             generation: ledger.generation,
         };
         let (target, now) = (whole(origin.clone()), ledger.time);
@@ -390,9 +388,8 @@ async fn pass(
     let visitor = &connection.visitor;
     let patience = visitor.proxy.settings.load().limits.header_timeout;
     let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
-    let user_agent = ledger.user_agent.clone();
     let (kind, target) = (Kind::Tunnel, whole(origin.clone()));
-    let denied = denied(visitor, kind, target, client, agent, user_agent, changes);
+    let denied = denied(visitor, kind, target, client, agent, changes);
     let mut denied = std::pin::pin!(denied);
     let mut octets = BytesMut::new();
     let hello = tokio::select! {
@@ -438,7 +435,6 @@ async fn is_let_pass(connection: &Connection, origin: &Origin, ledger: &mut Ledg
         address: connection.visitor.peer.address.ip(),
         client: &ledger.client,
         agent: &ledger.agent,
-        user_agent: None,
         generation: ledger.generation,
     };
     let (target, now) = (whole(origin.clone()), proxy.clock.now());
@@ -498,7 +494,6 @@ async fn denied(
     target: Target,
     client: Arc<Client>,
     agent: Arc<Agent>,
-    user_agent: Option<HeaderValue>,
     mut changes: watch::Receiver<()>,
 ) {
     let gate = &visitor.proxy.gate;
@@ -510,7 +505,6 @@ async fn denied(
             address: visitor.peer.address.ip(),
             client: &client,
             agent: &agent,
-            user_agent: user_agent.as_ref(),
             generation: gate.generation(),
         };
         // Boxed: it should not burden a tunnel for as long as it is open.
@@ -551,9 +545,8 @@ impl Switching {
     ) {
         let Switching { target, changes } = self;
         let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
-        let user_agent = ledger.user_agent.clone();
         let kind = Kind::Request;
-        let denied = denied(visitor, kind, target, client, agent, user_agent, changes);
+        let denied = denied(visitor, kind, target, client, agent, changes);
         relay_while(downstream, upstream, ledger, denied, Some(GOODBYE)).await;
     }
 }

@@ -383,7 +383,6 @@ impl Connection {
             address: self.visitor.peer.address.ip(),
             client: &ledger.client,
             agent: &ledger.agent,
-            user_agent: ledger.user_agent.as_ref(),
             generation: ledger.generation,
         };
         let had = Had {

@@ -453,7 +453,8 @@ impl Ledger {
             }),
             overridden: decision.asserted.as_deref().map(audit::Assertion::of),
             robots: decision.basis.as_deref().map(|state| {
-                audit::RobotsCopy::of(state, &robots_url, cause.as_deref().unwrap_or_default())
+                let cause = cause.as_deref().unwrap_or_default();
+                audit::RobotsCopy::of(state, &robots_url, cause, decision.fetched_as.as_deref())
             }),
             hold: self.hold.unwrap_or_else(|| now.since(self.time)),
             pace: self.pace.map(|pace| audit::PaceLine {

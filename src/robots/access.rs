@@ -49,6 +49,8 @@ pub enum Absence {
     TooManyRedirects,
     /// A redirect back to a URL already visited.
     RedirectLoop,
+    /// A redirect to a URL that the known rules of its own origin disallow to this crawler (Google's RFC 9309 edition).
+    DisallowedHop,
 }
 
 /// Why an origin's robots.txt could not be had.
@@ -122,6 +124,10 @@ pub fn read_status(status: u16, deny: &[u16], soft_404: bool) -> Reading {
         // 300 has a Location where the server prefers one of its choices (RFC 9110 15.4.1).
         300 | 301 | 302 | 303 | 307 | 308 => Reading::Follow,
         429 => Reading::Unreachable,
+        // These say only that our request was bad, and nothing of a file.
+        400 | 405 | 406 | 408 | 411..=417 | 421 | 425 | 426 | 428 | 431 | 494 => {
+            Reading::Unreachable
+        }
         400..=499 if deny.contains(&status) => Reading::Unreachable,
         400..=499 => Reading::Absent,
         500..=599 if soft_404 => Reading::UnreachableUnlessNotFound,
@@ -244,6 +250,7 @@ impl Absence {
             Absence::NotFoundBehind(status) => format!("not_found_behind_{status}"),
             Absence::TooManyRedirects => "too_many_redirects".to_owned(),
             Absence::RedirectLoop => "redirect_loop".to_owned(),
+            Absence::DisallowedHop => "disallowed_hop".to_owned(),
         }
     }
 
@@ -258,7 +265,21 @@ impl Absence {
         match code {
             "too_many_redirects" => Some(Absence::TooManyRedirects),
             "redirect_loop" => Some(Absence::RedirectLoop),
+            "disallowed_hop" => Some(Absence::DisallowedHop),
             _ => None,
+        }
+    }
+}
+
+impl Absence {
+    /// Whether another User-Agent may well have been answered otherwise: 404 and 410 speak of the file, all else may
+    /// speak of the crawler that asked.
+    pub fn may_be_personal(self) -> bool {
+        match self {
+            // A probe of the same User-Agent has told.
+            Absence::NotFoundBehind(_) => false,
+            Absence::Status(404 | 410) | Absence::DisallowedHop => false,
+            Absence::Status(_) | Absence::TooManyRedirects | Absence::RedirectLoop => true,
         }
     }
 }
@@ -275,6 +296,9 @@ impl fmt::Display for Absence {
             }
             Absence::TooManyRedirects => f.write_str("it redirected too often"),
             Absence::RedirectLoop => f.write_str("it redirected in a circle"),
+            Absence::DisallowedHop => {
+                f.write_str("it redirected to a URL that its own robots.txt disallows")
+            }
         }
     }
 }
@@ -408,6 +432,23 @@ mod tests {
             (404, &[], true, Absent, "no file"),
             (401, &[], true, Absent, "google: 401 as any 4xx"),
             (403, &[], true, Absent, "google: 403 as any 4xx"),
+            (400, &[], true, Unreachable, "our request was bad"),
+            (405, &[], true, Unreachable, "our method was bad"),
+            (407, &[], true, Absent, "any other 4xx"),
+            (410, &[], true, Absent, "no file any more"),
+            (411, &[], true, Unreachable, "our request was bad"),
+            (414, &[], true, Unreachable, "our URL was too long"),
+            (417, &[], true, Unreachable, "our request was bad"),
+            (418, &[], true, Absent, "any other 4xx"),
+            (421, &[], true, Unreachable, "our request went astray"),
+            (431, &[], true, Unreachable, "our fields were too long"),
+            (
+                494,
+                &[],
+                true,
+                Unreachable,
+                "our fields were too long, says nginx",
+            ),
             (
                 403,
                 &[401, 403],
@@ -532,6 +573,7 @@ mod tests {
             Absence::NotFoundBehind(500),
             Absence::TooManyRedirects,
             Absence::RedirectLoop,
+            Absence::DisallowedHop,
         ];
         for absence in absences {
             assert_eq!(Absence::from_code(&absence.code()), Some(absence));

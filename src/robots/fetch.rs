@@ -1,4 +1,4 @@
-//! The fetch of one robots.txt: an unconditional GET with the crawler's own identification string.
+//! The fetch of one robots.txt: an unconditional GET with the User-Agent of an [`Identity`].
 //!
 //! A 5xx that says "page not found" is looked into: one probe of a path that cannot exist tells whether the site answers
 //! all missing pages so. A fetch that fails while the process stood still is begun anew.
@@ -11,6 +11,7 @@ mod content;
 mod pause;
 mod trace;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{
@@ -28,17 +29,14 @@ use self::trace::Trace;
 use super::access::{
     Absence, AccessResult, Cause, ERROR_PAGE, Freshness, Reading, Validity, phrases_in, read_status,
 };
+use super::identity::Identity;
 use super::snapshot::Snapshot;
 use crate::clock::Clock;
 use crate::config::RobotsConfig;
 use crate::egress::{Egress, Inbound, Outgoing, Received};
 use crate::pace::Pace;
-use crate::rep::{Origin, ParseOptions, Robots};
+use crate::rep::{ComparisonPath, Origin, ParseOptions, Robots};
 use crate::store;
-
-/// What is sent where the crawler sends no User-Agent.
-const FALLBACK_AGENT: HeaderValue =
-    HeaderValue::from_static(concat!("crawlgate/", env!("CARGO_PKG_VERSION")));
 
 /// How often a fetch is begun anew because the process stood still.
 const MOST_REPEATS: u32 = 3;
@@ -65,14 +63,29 @@ impl RobotsErrand {
     }
 }
 
-/// Fetches the robots.txt of `origin`, whose turn it is, speaking as `user_agent`: what that means, and how it went. What
-/// redirects ask for counts in `pace`, and waits for no turn.
+/// One fetch: of which origin, for whom, under which settings.
+pub struct Asked {
+    /// The origin.
+    pub origin: Origin,
+    /// The identity that the answer counts for.
+    pub identity: Identity,
+    /// The User-Agent of the request.
+    pub user_agent: HeaderValue,
+    /// The settings.
+    pub config: Arc<RobotsConfig>,
+    /// Whether the rules that are known and fresh of an origin disallow a path of it to this identity.
+    pub disallows: Disallows,
+}
+
+/// A question to what is known already; it fetches nothing.
+pub type Disallows = Box<dyn Fn(&Origin, &str) -> bool + Send + Sync>;
+
+/// Fetches the robots.txt of an origin, whose turn it is: what that means, and how it went. What redirects ask for counts
+/// in `pace`, and waits for no turn.
 pub async fn fetch(
     egress: &Egress,
     pace: &Pace,
-    origin: &Origin,
-    user_agent: Option<&HeaderValue>,
-    config: &RobotsConfig,
+    asked: &Asked,
     clock: &Clock,
 ) -> (AccessResult, store::Fetch) {
     // Out here, so that a fetch that is cut off leaves what it came to.
@@ -83,13 +96,12 @@ pub async fn fetch(
         let walk = Walk {
             egress,
             pace,
-            user_agent,
-            config,
+            asked,
             clock,
             probe: &mut probe,
             trace: &mut trace,
         };
-        let walking = timeout(config.fetch_timeout, walk.from(origin));
+        let walking = timeout(asked.config.fetch_timeout, walk.go());
         let (result, course) = driven(clock, walking).await;
         let result = result.unwrap_or_else(|_| unreachable(Cause::Timeout));
         let is_of_the_network = matches!(
@@ -100,10 +112,10 @@ pub async fn fetch(
             break result;
         }
         repeats += 1;
-        info!(%origin, "the fetch of robots.txt is begun anew: the process stood still");
+        info!(origin = %asked.origin, "the fetch of robots.txt is begun anew: the process stood still");
         trace.begins_anew();
     };
-    let fetch = trace.end(&result, clock.now());
+    let fetch = trace.end(asked, &result, clock.now());
     (result, fetch)
 }
 
@@ -118,8 +130,7 @@ enum Probe {
 struct Walk<'a> {
     egress: &'a Egress,
     pace: &'a Pace,
-    user_agent: Option<&'a HeaderValue>,
-    config: &'a RobotsConfig,
+    asked: &'a Asked,
     clock: &'a Clock,
     probe: &'a mut Probe,
     trace: &'a mut Trace,
@@ -133,8 +144,9 @@ fn unreachable(cause: Cause) -> AccessResult {
 }
 
 impl Walk<'_> {
-    async fn from(mut self, origin: &Origin) -> AccessResult {
-        let (config, clock) = (self.config, self.clock);
+    async fn go(mut self) -> AccessResult {
+        let (asked, clock) = (self.asked, self.clock);
+        let (origin, config) = (&asked.origin, &*asked.config);
         let mut url = origin.robots_url();
         let mut visited: Vec<String> = Vec::new();
         loop {
@@ -183,10 +195,16 @@ impl Walk<'_> {
                     } else if visited.len() > config.max_redirects as usize {
                         Absence::TooManyRedirects
                     } else {
-                        if let Ok((next, _)) = Origin::parse(&url) {
-                            self.pace.count_robots(&next);
+                        match Origin::parse(&url) {
+                            Ok((next, path)) if is_disallowed(asked, &next, &path) => {
+                                Absence::DisallowedHop
+                            }
+                            Ok((next, _)) => {
+                                self.pace.count_robots(&next);
+                                continue;
+                            }
+                            Err(_) => continue,
                         }
-                        continue;
                     };
                     return AccessResult::Unavailable { why, freshness };
                 }
@@ -202,7 +220,7 @@ impl Walk<'_> {
         response: Response<Inbound>,
     ) -> bool {
         let status = response.status();
-        let phrases = &self.config.soft_404_phrases;
+        let phrases = &self.asked.config.soft_404_phrases;
         let Ok(page) = read(response, ERROR_PAGE).await else {
             return false;
         };
@@ -233,7 +251,7 @@ impl Walk<'_> {
 
     /// One GET.
     async fn request(&self, url: &str) -> Result<Received, Cause> {
-        request(self.egress, url, self.user_agent, self.config, self.clock).await
+        request(self.egress, url, self.asked, self.clock).await
     }
 }
 
@@ -250,12 +268,18 @@ fn missing_page(origin: &Origin) -> Option<String> {
     ))
 }
 
+/// Whether a hop leads to what its own origin disallows to this crawler. `/robots.txt` itself is always allowed
+/// (RFC 9309 2.2.2).
+fn is_disallowed(asked: &Asked, origin: &Origin, path: &str) -> bool {
+    let is_robots_txt = ComparisonPath::new(path.as_bytes()).is_robots_txt();
+    !is_robots_txt && (asked.disallows)(origin, path)
+}
+
 /// One GET.
 async fn request(
     egress: &Egress,
     url: &str,
-    user_agent: Option<&HeaderValue>,
-    config: &RobotsConfig,
+    asked: &Asked,
     clock: &Clock,
 ) -> Result<Received, Cause> {
     let (origin, path) = Origin::parse(url).map_err(|_| Cause::Unaddressable)?;
@@ -264,14 +288,14 @@ async fn request(
     let headers = request.headers_mut();
     let host = HeaderValue::try_from(origin.authority()).map_err(|_| Cause::Unaddressable)?;
     headers.insert(HOST, host);
-    headers.insert(USER_AGENT, user_agent.cloned().unwrap_or(FALLBACK_AGENT));
+    headers.insert(USER_AGENT, asked.user_agent.clone());
     headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.8"));
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED));
     let errand = RobotsErrand {
         origin,
         path,
-        connect_timeout: config.connect_timeout,
-        first_byte_timeout: config.first_byte_timeout,
+        connect_timeout: asked.config.connect_timeout,
+        first_byte_timeout: asked.config.first_byte_timeout,
     };
     egress
         .fetch(errand, request, clock.now())

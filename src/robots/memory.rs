@@ -128,13 +128,17 @@ pub fn snapshot(copy: &CopyOf, text: Option<&[u8]>, lenient: bool) -> Result<Sna
 }
 
 impl Remembered {
-    /// Whether this is what the latest of `fetches` (newest first) that told anything came to. Both are written at once,
+    /// Whether this is what the latest of `fetches` of its identity (newest first) that told anything came to. Both are written at once,
     /// so a state that no fetch came to was put there by somebody else.
     ///
     /// # Errors
     /// When it is not.
-    pub fn agrees_with(&self, fetches: &[Fetch]) -> Result<(), BrokenCopy> {
-        let Some(latest) = fetches.iter().find(|fetch| fetch.result != "unreachable") else {
+    pub fn agrees_with<'a>(
+        &self,
+        fetches: impl IntoIterator<Item = &'a Fetch>,
+    ) -> Result<(), BrokenCopy> {
+        let mut fetches = fetches.into_iter();
+        let Some(latest) = fetches.find(|fetch| fetch.result != "unreachable") else {
             // Failures alone, as many as are kept: they tell nothing of a file.
             return Ok(());
         };
@@ -204,6 +208,7 @@ mod tests {
     use crate::clock::Moment;
     use crate::rep::{ParseOptions, Robots};
     use crate::robots::access::{Absence, Cause};
+    use crate::robots::identity::Identity;
     use crate::robots::state::{Fresh, Outage};
 
     const THEN: Moment = Moment::from_millis(1_790_000_000_000);
@@ -327,6 +332,9 @@ mod tests {
     fn a_state_that_no_fetch_came_to_is_not_believed() {
         let copy = copy_of(&fetched(TEXT, 512_000));
         let row = |result: &str, sha256| Fetch {
+            identity: Identity::default(),
+            user_agent: "crawlgate".to_owned(),
+            other: None,
             time: THEN,
             duration: Duration::ZERO,
             result: result.to_owned(),

@@ -8,7 +8,7 @@ use super::state::{Fresh, Outage, Stance, State};
 use crate::audit::time_text;
 use crate::clock::Moment;
 use crate::config::ProfileRules;
-use crate::store::{CopyOf, Remembered};
+use crate::store::{CopyOf, OtherAnswer, Remembered};
 
 /// What requests meet now: a name, and what there is to say of it.
 pub(crate) fn stance(state: &State, profile: &ProfileRules, now: Moment) -> (&'static str, String) {
@@ -107,6 +107,15 @@ fn rough(duration: Duration) -> String {
         }
     }
     format!("{seconds}s")
+}
+
+/// An answer to another User-Agent, in words.
+pub(crate) fn other_answer(other: &OtherAnswer) -> String {
+    let told = match Absence::from_code(&other.code) {
+        Some(why) => why.to_string(),
+        None => other.code.clone(),
+    };
+    format!("as {}: {told}", other.user_agent)
 }
 
 /// A cause's code in words.

@@ -10,11 +10,12 @@ use super::filter::{Filter, Head, Tallies, records_of};
 use super::{
     Acknowledgement, Batch, DecisionQuery, FETCHES_KEPT, Fetch, HOUR, Hourly, Landing,
     OriginMemory, OriginQuery, Pending, Pruned, Removed, Retention, Sha256, Size, Store,
-    StoreError, StoredDecision, Tally, TallyKey, chain,
+    StoreError, StoredDecision, Tally, TallyKey, chain, place,
 };
 use crate::clock::Moment;
 use crate::policy::overrides::{Override, OverrideId};
 use crate::rep::Origin;
+use crate::robots::identity::{Identity, OWN_STATES};
 use crate::robots::memory::at_rest;
 
 /// A store in memory.
@@ -23,7 +24,8 @@ pub struct Memory(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    origins: BTreeMap<String, (OriginMemory, Vec<Fetch>)>,
+    /// By origin and identity.
+    origins: BTreeMap<(String, String), (OriginMemory, Vec<Fetch>)>,
     snapshots: HashMap<Sha256, Text>,
     policies: HashMap<String, String>,
     /// The first one's number is one more than those that were dropped.
@@ -68,26 +70,30 @@ impl Store for Memory {
         self.with(|kept| kept.write(batch))
     }
 
-    fn origin(&self, origin: &Origin) -> Pending<'_, Option<OriginMemory>> {
+    fn origin(&self, origin: &Origin) -> Pending<'_, Vec<OriginMemory>> {
         self.with(|kept| {
-            let known = kept.origins.get(origin.as_str());
-            Ok(known.map(|(memory, _)| memory.clone()))
+            let known = kept.of(origin);
+            Ok(known.map(|(memory, _)| memory.clone()).collect())
         })
     }
 
     fn origins(&self, query: OriginQuery) -> Pending<'_, Vec<OriginMemory>> {
         self.with(|kept| {
-            let wanted = kept.origins.iter().filter(|(name, (memory, _))| {
-                query.after.as_ref().is_none_or(|after| *name > after)
-                    && query
-                        .containing
-                        .as_deref()
-                        .is_none_or(|part| name.contains(part))
-                    && query
-                        .state
-                        .as_deref()
-                        .is_none_or(|state| memory.state.name() == state)
-            });
+            let after = query.after.as_deref().map(place);
+            let wanted = kept
+                .origins
+                .iter()
+                .filter(|((name, identity), (memory, _))| {
+                    after.is_none_or(|after| (&**name, &**identity) > after)
+                        && query
+                            .containing
+                            .as_deref()
+                            .is_none_or(|part| name.contains(part))
+                        && query
+                            .state
+                            .as_deref()
+                            .is_none_or(|state| memory.state.name() == state)
+                });
             let page = wanted.take(query.limit);
             Ok(page.map(|(_, (memory, _))| memory.clone()).collect())
         })
@@ -95,14 +101,22 @@ impl Store for Memory {
 
     fn fetches(&self, origin: &Origin, limit: usize) -> Pending<'_, Vec<Fetch>> {
         self.with(|kept| {
-            let known = kept.origins.get(origin.as_str());
-            let fetches = known.into_iter().flat_map(|(_, fetches)| fetches);
-            Ok(fetches.rev().take(limit).cloned().collect())
+            let fetches = kept.of(origin).flat_map(|(_, fetches)| fetches);
+            let mut fetches: Vec<Fetch> = fetches.rev().cloned().collect();
+            fetches.sort_by_key(|fetch| std::cmp::Reverse(fetch.time));
+            fetches.truncate(limit);
+            Ok(fetches)
         })
     }
 
-    fn forget(&self, origin: &Origin) -> Pending<'_, bool> {
-        self.with(|kept| Ok(kept.origins.remove(origin.as_str()).is_some()))
+    fn forget(&self, origin: &Origin, identity: Option<&Identity>) -> Pending<'_, bool> {
+        self.with(|kept| {
+            let before = kept.origins.len();
+            kept.origins.retain(|_, (memory, _)| {
+                memory.origin != *origin || identity.is_some_and(|one| *one != memory.identity)
+            });
+            Ok(kept.origins.len() < before)
+        })
     }
 
     fn snapshot(&self, sha256: Sha256) -> Pending<'_, Option<Vec<u8>>> {
@@ -284,6 +298,7 @@ impl Kept {
         for Landing {
             origin,
             state,
+            user_agent,
             fetch,
         } in batch.landings
         {
@@ -302,16 +317,19 @@ impl Kept {
             }
             let memory = OriginMemory {
                 origin: origin.clone(),
+                identity: fetch.identity.clone(),
+                user_agent: user_agent.to_string(),
                 state: remembered,
                 updated,
             };
-            let name = origin.as_str().to_owned();
+            let name = (origin.as_str().to_owned(), fetch.identity.to_string());
             let known = self.origins.entry(name);
             let (last, fetches) = known.or_insert_with(|| (memory.clone(), Vec::new()));
             *last = memory;
             fetches.push(fetch);
             let surplus = fetches.len().saturating_sub(FETCHES_KEPT);
             fetches.drain(..surplus);
+            self.replace(&origin);
         }
         for (digest, text) in batch.policies {
             let known = self.policies.entry(digest.to_string());
@@ -331,6 +349,24 @@ impl Kept {
             });
         }
         Ok(())
+    }
+
+    /// The states of an origin with their fetches, oldest first.
+    fn of(&self, origin: &Origin) -> impl DoubleEndedIterator<Item = &(OriginMemory, Vec<Fetch>)> {
+        let all = self.origins.values();
+        all.filter(move |(memory, _)| memory.origin == *origin)
+    }
+
+    /// Drops states of identities beyond [`OWN_STATES`], those that were written longest ago.
+    fn replace(&mut self, origin: &Origin) {
+        let own = self.of(origin).filter(|(one, _)| !one.identity.is_common());
+        let mut own: Vec<_> = own
+            .map(|(one, _)| (std::cmp::Reverse(one.updated), one.identity.to_string()))
+            .collect();
+        own.sort();
+        for (_, identity) in own.into_iter().skip(OWN_STATES) {
+            self.origins.remove(&(origin.to_string(), identity));
+        }
     }
 
     fn head(&self) -> (u64, Sha256) {

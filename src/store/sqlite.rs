@@ -38,6 +38,7 @@ use crate::clock::Moment;
 use crate::config::Synchronous;
 use crate::policy::overrides::Override;
 use crate::rep::Origin;
+use crate::robots::identity;
 
 /// Threads that read beside the one that writes.
 const READERS: usize = 2;
@@ -121,7 +122,7 @@ impl Store for Sqlite {
         self.write(move |connection| write::batch(connection, &batch))
     }
 
-    fn origin(&self, origin: &Origin) -> Pending<'_, Option<OriginMemory>> {
+    fn origin(&self, origin: &Origin) -> Pending<'_, Vec<OriginMemory>> {
         let origin = origin.clone();
         self.readers
             .ask(move |connection| read::origin(connection, origin.as_str()))
@@ -138,9 +139,11 @@ impl Store for Sqlite {
             .ask(move |connection| read::fetches(connection, origin.as_str(), limit))
     }
 
-    fn forget(&self, origin: &Origin) -> Pending<'_, bool> {
-        let origin = origin.clone();
-        self.write(move |connection| write::forget(connection, origin.as_str()))
+    fn forget(&self, origin: &Origin, identity: Option<&identity::Identity>) -> Pending<'_, bool> {
+        let (origin, identity) = (origin.clone(), identity.map(ToString::to_string));
+        self.write(move |connection| {
+            write::forget(connection, origin.as_str(), identity.as_deref())
+        })
     }
 
     fn snapshot(&self, sha256: Sha256) -> Pending<'_, Option<Vec<u8>>> {

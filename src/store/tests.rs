@@ -67,7 +67,11 @@ pub(super) fn landing(host: &str, state: State, time: Moment) -> Landing {
     let sha256 = state.snapshot().map(|snapshot| snapshot.sha256);
     Landing {
         origin: origin(host),
+        user_agent: "crawlgate/0.1".into(),
         fetch: Fetch {
+            identity: crate::robots::identity::Identity::default(),
+            user_agent: "crawlgate/0.1".to_owned(),
+            other: None,
             time,
             duration: Duration::from_millis(120),
             result: state.name().to_owned(),
@@ -225,11 +229,11 @@ async fn states_come_back_as_they_were() {
         ));
     }
     for (engine, store, _folder) in engines() {
-        assert_eq!(store.origin(&origin("none.example")).await.unwrap(), None);
+        assert_eq!(store.origin(&origin("none.example")).await.unwrap(), []);
         for (name, state) in &states {
             let before = landing("site.example", state.clone(), NOON + DAY);
             land(&*store, before.clone()).await;
-            let after = store.origin(&before.origin).await.unwrap().unwrap();
+            let after = store.origin(&before.origin).await.unwrap().remove(0);
             assert_eq!(
                 Some(after.state),
                 crate::robots::memory::at_rest(state),
@@ -297,7 +301,7 @@ async fn texts_that_several_lose_at_once_or_one_loses_twice_hold_up_no_record() 
                 let head = store.links(0, 10).await.unwrap().len();
                 assert_eq!(head, round, "{engine}, {name}");
                 for landing in &landings {
-                    let kept = store.origin(&landing.origin).await.unwrap().unwrap();
+                    let kept = store.origin(&landing.origin).await.unwrap().remove(0);
                     let last = landings.iter().rfind(|one| one.origin == landing.origin);
                     assert_eq!(kept.updated, last.unwrap().fetch.time, "{engine}, {name}");
                 }
@@ -320,10 +324,10 @@ async fn the_history_of_an_origin_is_bounded_and_ends_with_it() {
         let kept = store.fetches(&site, 1_000).await.unwrap();
         assert_eq!(kept.len(), FETCHES_KEPT, "{engine}");
         assert!(kept.is_sorted_by(|a, b| a.time > b.time), "newest first");
-        assert!(store.forget(&site).await.unwrap());
-        assert!(!store.forget(&site).await.unwrap());
+        assert!(store.forget(&site, None).await.unwrap());
+        assert!(!store.forget(&site, None).await.unwrap());
         assert_eq!(store.fetches(&site, 1_000).await.unwrap(), []);
-        assert_eq!(store.origin(&site).await.unwrap(), None);
+        assert_eq!(store.origin(&site).await.unwrap(), []);
     }
 }
 
@@ -427,7 +431,7 @@ async fn a_batch_with_a_line_that_is_no_record_is_refused_as_a_whole() {
         assert_eq!(store.links(0, 100).await.unwrap(), [], "{engine}");
         assert_eq!(
             store.origin(&origin("site.example")).await.unwrap(),
-            None,
+            [],
             "{engine}"
         );
         // And what comes after finds its way.
@@ -1076,7 +1080,7 @@ async fn a_text_goes_once_nobody_refers_to_it_and_it_is_old() {
         assert_eq!((gone.decisions, gone.snapshots), (1, 1), "{engine}");
         assert_eq!(kept().await, [false, true], "{engine}");
 
-        assert!(store.forget(&origin(site)).await.unwrap());
+        assert!(store.forget(&origin(site), None).await.unwrap());
         prune(&*store, keep, NOON + DAY / 2).await;
         assert_eq!(
             kept().await,

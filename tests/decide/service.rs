@@ -179,6 +179,27 @@ fn the_agent_chooses_the_group() {
 }
 
 #[test]
+fn no_agent_that_is_asked_about_changes_what_others_are_judged_by() {
+    let desk = Desk::open();
+    let long = |head: &crate::support::Head| head.text().len() > 8192;
+    let refused = Reply::status(400, "too large");
+    let origin = Origin::with_rules(RULES).on_if("/robots.txt", long, refused);
+    let big = format!("&agent=BigBot/1.0+{}", "x".repeat(9_000));
+    for agent in [&*big, AGENT, ""] {
+        let answer = desk.decide(&origin.url("/private"), agent);
+        desk.decided(&answer, 403, "robots_disallow");
+    }
+    assert_eq!(origin.robots_fetches(), 3);
+    assert!(
+        origin
+            .robots_agents()
+            .iter()
+            .all(|agent| agent.len() <= 256)
+    );
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+}
+
+#[test]
 fn a_client_is_judged_as_itself() {
     let mut setup = Setup::new();
     setup.set("admin", "address", "\"127.0.0.1:0\"");

@@ -164,7 +164,7 @@ impl Case {
                 line: rule.line,
             }),
             robots: basis.map(|state| {
-                audit::RobotsCopy::of(state, &robots_url, cause.as_deref().unwrap_or(""))
+                audit::RobotsCopy::of(state, &robots_url, cause.as_deref().unwrap_or(""), None)
             }),
             hold: Duration::ZERO,
             pace: None,

@@ -90,7 +90,11 @@ impl Shelf {
                 batch.landings.push(Landing {
                     origin: Origin::parse(&case.origin).unwrap().0,
                     state: Arc::new(case.state.clone()),
+                    user_agent: "crawlgate/0.1".into(),
                     fetch: Fetch {
+                        identity: crawlgate::robots::identity::Identity::default(),
+                        user_agent: "crawlgate/0.1".to_owned(),
+                        other: None,
                         time: snapshot.fetched,
                         duration: std::time::Duration::from_millis(80),
                         result: "successful".to_owned(),

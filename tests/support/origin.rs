@@ -40,6 +40,9 @@ impl Seen {
     }
 }
 
+/// Whether a request is meant.
+type Picks = Box<dyn Fn(&Head) -> bool + Send>;
+
 /// The running server. It lives as long as the test process.
 #[derive(Clone)]
 pub(crate) struct Origin {
@@ -51,6 +54,8 @@ struct Shared {
     tls: Mutex<Option<Arc<ServerConfig>>>,
     stopped: AtomicBool,
     routes: Mutex<HashMap<String, VecDeque<Reply>>>,
+    /// Replies to some requests for a target only, looked at first.
+    picked: Mutex<Vec<(String, Picks, Reply)>>,
     seen: Mutex<Vec<Seen>>,
     news: Condvar,
     connections: AtomicUsize,
@@ -85,6 +90,7 @@ impl Origin {
             tls: Mutex::new(tls),
             stopped: AtomicBool::new(false),
             routes: Mutex::default(),
+            picked: Mutex::default(),
             seen: Mutex::default(),
             news: Condvar::new(),
             connections: AtomicUsize::new(0),
@@ -123,6 +129,27 @@ impl Origin {
             .lock()
             .unwrap()
             .insert(target.to_owned(), replies);
+    }
+
+    /// Answers those requests for a target that `picks` says, whatever its script.
+    pub(crate) fn on_if(
+        self,
+        target: &str,
+        picks: impl Fn(&Head) -> bool + Send + 'static,
+        reply: Reply,
+    ) -> Self {
+        let picked = (target.to_owned(), Box::new(picks) as Picks, reply);
+        self.shared.picked.lock().unwrap().push(picked);
+        self
+    }
+
+    /// The User-Agents that its robots.txt was asked for with.
+    pub(crate) fn robots_agents(&self) -> Vec<String> {
+        let seen = self.seen();
+        let fetches = seen.iter().filter(|seen| seen.line() == "GET /robots.txt");
+        fetches
+            .map(|seen| seen.head.field("user-agent").unwrap_or_default())
+            .collect()
     }
 
     /// Serves these rules.
@@ -267,7 +294,9 @@ impl Shared {
         };
         let mut peer = BufReader::new(stream);
         while let Some(head) = Head::read(&mut peer)? {
-            let reply = self.reply(&head.word(1));
+            let reply = self
+                .picked(&head)
+                .unwrap_or_else(|| self.reply(&head.word(1)));
             let waits = reply.ignores_body
                 || reply
                     .steps
@@ -329,6 +358,15 @@ impl Shared {
         peer.flush()?;
         self.sent.fetch_add(bytes.len() as u64, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// The reply to a request that is picked out.
+    fn picked(&self, head: &Head) -> Option<Reply> {
+        let picked = self.picked.lock().unwrap();
+        let found = picked
+            .iter()
+            .find(|(target, picks, _)| *target == head.word(1) && picks(head));
+        found.map(|(_, _, reply)| reply.clone())
     }
 
     /// The next scripted reply for a request-target: by the whole target, else by its path.

@@ -417,7 +417,7 @@ fn an_outage_means_what_the_profile_of_the_client_says() {
         allowed["policy"], denied["policy"],
         "judged by other settings"
     );
-    assert_eq!(origin.robots_fetches(), 1, "one state for both");
+    assert_eq!(origin.robots_fetches(), 2, "a state for each");
     proven(&gate);
 }
 

@@ -27,6 +27,7 @@ mod flight;
 mod framing;
 mod gone;
 mod hostile;
+mod identity;
 mod kill;
 mod laboratory;
 mod life;

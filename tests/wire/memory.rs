@@ -145,7 +145,7 @@ fn a_run_shares_what_the_daemon_knows() {
     let origin = Origin::with_rules(RULES);
     gate.get(&origin.url("/page"));
     let url = origin.url("/private");
-    let (code, said, error) = gate.beside("run", &["--", "curl", "-s", &url]);
+    let (code, said, error) = gate.beside("run", &["--", "curl", "-s", "-A", "TestBot/1.0", &url]);
     assert_eq!(code, Some(0), "{said}{error}");
     assert!(said.contains("robots_disallow"), "{said}");
     assert_eq!(origin.robots_fetches(), 1);

@@ -205,12 +205,13 @@ fn a_configured_identity_outranks_the_user_agent() {
 }
 
 #[test]
-fn robots_txt_is_fetched_with_the_crawlers_own_identification_and_unconditionally() {
+fn robots_txt_is_fetched_with_the_crawlers_token_and_our_name_and_unconditionally() {
     let (gate, origin) = (Gate::start(), Origin::with_rules(RULES));
     gate.request("GET", &origin.url("/"), "If-None-Match: \"x\"\r\nIf-Modified-Since: Thu, 01 Jan 2026 00:00:00 GMT\r\nCookie: a=b\r\n");
     let fetch = &origin.seen()[0].head;
     assert_eq!(fetch.start_line(), "GET /robots.txt HTTP/1.1");
-    assert_eq!(fetch.field("user-agent").as_deref(), Some("TestBot/1.0"));
+    let sent = fetch.field("user-agent").unwrap();
+    assert!(sent.starts_with("TestBot crawlgate/"), "{sent}");
     assert_eq!(fetch.field("host"), Some(origin.authority()));
     for name in ["if-none-match", "if-modified-since", "cookie", "range"] {
         assert_eq!(fetch.field(name), None, "{name}");

@@ -3,6 +3,7 @@
 use std::{future::Future, sync::mpsc};
 
 use super::*;
+use crate::robots::state::State;
 use crate::{
     audit::{record::tests::denial, sink::Stopped},
     clock::Moment,
@@ -442,7 +443,11 @@ fn landing() -> Landing {
     };
     Landing {
         origin: Origin::parse("https://site.example").unwrap().0,
+        user_agent: "crawlgate/0.1".into(),
         fetch: crate::store::Fetch {
+            identity: crate::robots::identity::Identity::default(),
+            user_agent: "crawlgate/0.1".to_owned(),
+            other: None,
             time: now,
             duration: Duration::ZERO,
             result: state.name().to_owned(),
@@ -476,14 +481,14 @@ async fn what_records_rest_on_is_kept_with_them_and_found_until_it_is() {
     log.flush().await.unwrap_err();
     let origin = landing().origin;
     assert!(
-        log.unwritten(&origin).is_some(),
+        !log.unwritten(&origin).is_empty(),
         "not everything is written"
     );
     tank.make_room(100);
     recovered(&log).await;
-    assert!(log.unwritten(&origin).is_none());
+    assert!(log.unwritten(&origin).is_empty());
     assert_eq!(store.links(0, 10).await.unwrap().len(), 1, "each once");
-    assert!(store.origin(&origin).await.unwrap().is_some());
+    assert!(!store.origin(&origin).await.unwrap().is_empty());
     let policy = store.policy("digest").await.unwrap();
     assert_eq!(policy.as_deref(), Some("settings"));
     log.landed(landing());
@@ -502,7 +507,7 @@ async fn without_a_store_nothing_gathers_that_nobody_would_keep() {
     let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank)]);
     log.landed(landing());
     log.policy("digest".into(), "settings".into());
-    assert!(log.unwritten(&landing().origin).is_none());
+    assert!(log.unwritten(&landing().origin).is_empty());
     log.flush().await.unwrap();
 }
 

@@ -3,6 +3,7 @@
 use super::{Assertion, Outage, RobotsCopy};
 use crate::policy::overrides::Override;
 use crate::robots::access::{Absence, Cause};
+use crate::robots::identity::FetchedAs;
 use crate::robots::state::State;
 
 impl<'a> Assertion<'a> {
@@ -25,7 +26,12 @@ impl<'a> RobotsCopy<'a> {
     /// What a record says of what was known of an origin, whose robots.txt is at `url`. `cause` is the code of its
     /// outage's, see [`Cause::code`]; it counts only where there is an outage.
     #[must_use]
-    pub fn of(state: &'a State, url: &'a str, cause: &'a str) -> Self {
+    pub fn of(
+        state: &'a State,
+        url: &'a str,
+        cause: &'a str,
+        fetched_as: Option<&'a FetchedAs>,
+    ) -> Self {
         let snapshot = state.snapshot();
         let status = match state {
             State::Unreachable { outage, .. } => match outage.cause {
@@ -34,7 +40,7 @@ impl<'a> RobotsCopy<'a> {
             },
             State::Unavailable { why, .. } => match why {
                 Absence::Status(status) | Absence::NotFoundBehind(status) => Some(*status),
-                Absence::TooManyRedirects | Absence::RedirectLoop => None,
+                Absence::TooManyRedirects | Absence::RedirectLoop | Absence::DisallowedHop => None,
             },
             State::NeverFetched | State::Successful { .. } => snapshot.map(|s| s.status),
         };
@@ -56,6 +62,8 @@ impl<'a> RobotsCopy<'a> {
         });
         Self {
             url,
+            identity: fetched_as.map(|known| &*known.name),
+            user_agent: fetched_as.map(|known| &*known.user_agent),
             final_url: snapshot.map(|snapshot| &*snapshot.final_url),
             state: state.name(),
             status,

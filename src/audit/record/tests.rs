@@ -50,6 +50,8 @@ pub(in crate::audit) fn denial() -> Record<'static> {
         }),
         robots: Some(RobotsCopy {
             url: "https://site.example/robots.txt",
+            identity: Some("examplebot"),
+            user_agent: Some("ExampleBot crawlgate/0.1"),
             final_url: Some("https://www.site.example/robots.txt"),
             state: "successful",
             status: Some(200),
@@ -127,6 +129,8 @@ fn a_record_is_one_line_with_all_its_fields() {
         },
         "robots": {
             "url": "https://site.example/robots.txt",
+            "identity": "examplebot",
+            "user_agent": "ExampleBot crawlgate/0.1",
             "final_url": "https://www.site.example/robots.txt",
             "state": "successful",
             "status": 200,
@@ -184,6 +188,8 @@ fn what_is_not_known_is_null() {
 
     let robots = RobotsCopy {
         url: "https://site.example/robots.txt",
+        identity: None,
+        user_agent: None,
         final_url: None,
         state: "unreachable",
         status: None,

@@ -90,6 +90,10 @@ pub struct Rule<'a> {
 pub struct Robots<'a> {
     #[serde(borrow)]
     pub url: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub identity: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub user_agent: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub final_url: Option<Cow<'a, str>>,
     #[serde(borrow)]

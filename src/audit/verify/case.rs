@@ -10,6 +10,7 @@ use crate::audit::time_text;
 use crate::config::Config;
 use crate::policy::terms::Terms;
 use crate::rep::Origin;
+use crate::robots::identity::OWN_STATES;
 use crate::robots::memory::hex;
 use crate::store::chain::{self, SealingKey};
 use crate::store::{FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredDecision};
@@ -207,10 +208,14 @@ async fn fetch_of(evidence: &Evidence<'_>, store: &dyn Store) -> Result<Option<F
     let (Some((origin, _)), Some(fetched)) = (origin, fetched) else {
         return Ok(None);
     };
-    let fetches = store.fetches(&origin, FETCHES_KEPT).await?;
-    Ok(fetches
-        .into_iter()
-        .find(|fetch| time_text(fetch.time) == fetched))
+    let most = FETCHES_KEPT * (OWN_STATES + 1);
+    let fetches = store.fetches(&origin, most).await?;
+    let identity = robots.and_then(|robots| robots.identity.as_deref());
+    let is_its = |fetch: &Fetch| {
+        let is_of_it = identity.is_none_or(|name| fetch.identity.to_string() == name);
+        is_of_it && time_text(fetch.time) == fetched
+    };
+    Ok(fetches.into_iter().find(is_its))
 }
 
 /// Whose seals are believed.

@@ -135,6 +135,14 @@ fn robots(text: &mut String, evidence: &Evidence<'_>) {
             .unwrap_or_default();
         line(text, "", &format!("fetched {fetched}{until}"));
     }
+    if let Some(user_agent) = &robots.user_agent {
+        let identity = robots.identity.as_deref().unwrap_or("*");
+        line(
+            text,
+            "",
+            &format!("with {user_agent} (known as {identity})"),
+        );
+    }
     if let Some(url) = robots.final_url.as_ref().filter(|url| **url != robots.url) {
         line(text, "", &format!("from {url}"));
     }

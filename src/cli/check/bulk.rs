@@ -45,8 +45,8 @@ pub(super) fn run(named: &[String], config: &Config) -> Result<u8, String> {
     let bulk = Bulk {
         desk,
         ask: |fetch: &Fetch| {
-            let (origin, user_agent) = (fetch.origin.clone(), fetch.user_agent.clone());
-            tokio::spawn(source::ask(Arc::clone(&registry), origin, user_agent))
+            let (origin, agent) = (fetch.origin.clone(), Arc::clone(&fetch.agent));
+            tokio::spawn(source::ask(Arc::clone(&registry), origin, agent))
         },
         waiting: VecDeque::new(),
         fetching: 0,

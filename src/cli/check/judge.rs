@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use http::HeaderValue;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
@@ -37,7 +36,6 @@ pub(super) struct Judge<'c> {
     runtime: Runtime,
     source: Source,
     bench: Bench,
-    user_agent: Option<HeaderValue>,
 }
 
 /// A URL whose turn to be told has not come.
@@ -66,7 +64,6 @@ impl Judge<'_> {
                 overrides: Overrides::new(overrides),
                 settings: policy::Settings::of(&config.robots, Mode::Enforce),
             },
-            user_agent: explain::user_agent(named),
             config,
             clock,
         })
@@ -115,7 +112,7 @@ impl Judge<'_> {
             }
             Source::Origins(registry) => {
                 let (registry, origin) = (Arc::clone(registry), target.origin.clone());
-                let fetch = source::ask(registry, origin, self.user_agent.clone());
+                let fetch = source::ask(registry, origin, Arc::clone(&self.bench.agent));
                 Waiting::Fetching(target, asserted, tokio::spawn(fetch))
             }
         }

@@ -4,14 +4,14 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use http::HeaderValue;
-
+use crate::agent::Agent;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::egress::Egress;
 use crate::explain::{self, File};
 use crate::pace::Pace;
 use crate::rep::Origin;
+use crate::robots::identity::Crawler;
 use crate::robots::registry::{Registry, View};
 
 /// Where robots.txt comes from.
@@ -40,17 +40,13 @@ impl Source {
 pub(super) fn registry(config: &Config, clock: &Clock) -> Result<Arc<Registry>, String> {
     let egress = Egress::new(config, clock.clone()).map_err(|error| error.to_string())?;
     let pace = Pace::new(&config.pace, clock.clone());
-    let registry = Registry::new(config.robots.clone(), egress, pace, clock.clone());
+    let registry = Registry::new(config, egress, pace, clock.clone());
     Ok(Arc::new(registry))
 }
 
-/// Asks for an origin's robots.txt in a task of its own.
-pub(super) async fn ask(
-    registry: Arc<Registry>,
-    origin: Origin,
-    user_agent: Option<HeaderValue>,
-) -> View {
-    registry.view(&origin, user_agent.as_ref()).await
+/// Asks for an origin's robots.txt as a crawler, in a task of its own.
+pub(super) async fn ask(registry: Arc<Registry>, origin: Origin, agent: Arc<Agent>) -> View {
+    registry.view(&origin, Crawler::named(&agent.tokens)).await
 }
 
 /// Reads a robots.txt; `-` is standard input.

@@ -93,6 +93,14 @@ pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
         // It has no say; what it would say was told.
         (None, Some(_)) => {}
     }
+    let otherwise = match &judged.aside {
+        Some(Aside::Robots(otherwise)) => otherwise,
+        _ => decision,
+    };
+    if let Some(fetched_as) = &otherwise.fetched_as {
+        let user_agent = Shown(fetched_as.user_agent.as_bytes());
+        page.line("fetched", format_args!("with {user_agent}"));
+    }
     if let Some(explanation) = &judged.explanation {
         explain(&mut page, explanation, decision.reason);
     }

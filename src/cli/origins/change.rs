@@ -8,13 +8,18 @@ use crate::admin::{self, Answer, AskError, Request};
 use crate::cli::screen::{printable, say};
 use crate::config::Config;
 use crate::rep::Origin;
+use crate::robots::identity::Identity;
 use crate::store::Access;
 
 /// What a process may take beside the fetches.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Has robots.txt fetched.
-pub(super) async fn refresh(origins: &[Origin], config: &Config) -> Result<u8, String> {
+pub(super) async fn refresh(
+    origins: &[Origin],
+    identity: Option<&Identity>,
+    config: &Config,
+) -> Result<u8, String> {
     let socket = config.admin.socket.as_deref().ok_or(
         "no process can be reached: [admin] socket is empty; name a path there and restart crawlgate",
     )?;
@@ -24,22 +29,26 @@ pub(super) async fn refresh(origins: &[Origin], config: &Config) -> Result<u8, S
     for origin in origins {
         let asked = Request::Refresh {
             origin: origin.to_string(),
+            identity: identity.map(Identity::to_string),
         };
         match ask(socket, &asked, patience).await? {
-            Some(Answer::Refreshed {
-                state,
-                absence,
-                failure,
-            }) => {
-                if failure.is_some() {
-                    code = NOTHING;
+            Some(Answer::Refreshed { states }) => {
+                for one in &states {
+                    if one.failure.is_some() {
+                        code = NOTHING;
+                    }
+                    let why = match (&one.failure, &one.absence) {
+                        (Some(failure), _) => format!(", the fetch failed: {failure}"),
+                        (None, Some(absence)) => format!(": {absence}"),
+                        (None, None) => String::new(),
+                    };
+                    let name = match states.len() {
+                        1 => String::new(),
+                        _ => format!(" as {}", one.identity),
+                    };
+                    let told = format!("{name}: {}{why}", one.state);
+                    say(format!("{origin}{}\n", printable(&told)).as_bytes())?;
                 }
-                let why = match (failure, absence) {
-                    (Some(failure), _) => format!(", the fetch failed: {failure}"),
-                    (None, Some(absence)) => format!(": {absence}"),
-                    (None, None) => String::new(),
-                };
-                say(format!("{origin}: {state}{}\n", printable(&why)).as_bytes())?;
             }
             Some(other) => return Err(unexpected(&other)),
             None => {
@@ -55,11 +64,16 @@ pub(super) async fn refresh(origins: &[Origin], config: &Config) -> Result<u8, S
 }
 
 /// Has what is known dropped: by the process that listens, else from the store.
-pub(super) async fn forget(origins: &[Origin], config: &Config) -> Result<u8, String> {
+pub(super) async fn forget(
+    origins: &[Origin],
+    identity: Option<&Identity>,
+    config: &Config,
+) -> Result<u8, String> {
     let mut code = 0;
     for origin in origins {
         let asked = Request::Forget {
             origin: origin.to_string(),
+            identity: identity.map(Identity::to_string),
         };
         let answer = match config.admin.socket.as_deref() {
             Some(socket) => ask(socket, &asked, GRACE).await?,
@@ -72,7 +86,7 @@ pub(super) async fn forget(origins: &[Origin], config: &Config) -> Result<u8, St
                 // Only what is there already: nothing is to be made by forgetting.
                 open(config, Access::Read)?;
                 let store = open(config, Access::Write)?;
-                let forgotten = store.forget(origin).await;
+                let forgotten = store.forget(origin, identity).await;
                 let was_known = forgotten.map_err(|error| error.to_string())?;
                 (was_known, "the store; no running process was told")
             }

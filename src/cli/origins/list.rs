@@ -26,7 +26,7 @@ pub(super) struct ListArgs {
     /// Those whose name holds this
     #[arg(long, value_name = "TEXT")]
     containing: Option<String>,
-    /// Those after this one, in the order of their names
+    /// Those after this one, in the order of their names and identities
     #[arg(long, value_name = "ORIGIN")]
     after: Option<String>,
     /// So many
@@ -69,7 +69,7 @@ pub(super) async fn list(args: &ListArgs, store: &dyn Store, now: Moment) -> Res
         let page = store.origins(query).await.map_err(|e| e.to_string())?;
         let mut text = Vec::new();
         if is_first && !args.json && !page.is_empty() {
-            text.extend(line(["ORIGIN", "STATE", "SINCE", "NEXT"], "ABOUT").bytes());
+            text.extend(line(["ORIGIN", "AS", "STATE", "SINCE", "NEXT"], "ABOUT").bytes());
         }
         for found in &page {
             if args.json {
@@ -87,14 +87,14 @@ pub(super) async fn list(args: &ListArgs, store: &dyn Store, now: Moment) -> Res
         }
         is_first = false;
         left -= page.len();
-        after = page.last().map(|found| found.origin.to_string());
+        after = page.last().map(OriginMemory::place);
         if is_last {
             return Ok(0);
         }
     }
     // Only people want to be told; scripts have said how many they want.
     if let Some(after) = after.filter(|_| std::io::stdout().is_terminal()) {
-        screen::say(format!("… there may be more: --after {after}, or --all\n").as_bytes())?;
+        screen::say(format!("… there may be more: --after '{after}', or --all\n").as_bytes())?;
     }
     Ok(0)
 }
@@ -110,6 +110,7 @@ fn row(found: &OriginMemory, now: Moment) -> String {
     line(
         [
             found.origin.as_str(),
+            &found.identity.to_string(),
             state.name(),
             &ago(since, now),
             &to_come(next, now),
@@ -118,8 +119,8 @@ fn row(found: &OriginMemory, now: Moment) -> String {
     )
 }
 
-fn line([origin, state, since, next]: [&str; 4], about: &str) -> String {
+fn line([origin, identity, state, since, next]: [&str; 5], about: &str) -> String {
     let origin = screen::printable(origin);
     let about = screen::printable(about);
-    format!("{origin:<40} {state:<12} {since:>8} {next:>8}  {about}\n")
+    format!("{origin:<40} {identity:<16} {state:<12} {since:>8} {next:>8}  {about}\n")
 }

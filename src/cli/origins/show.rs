@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::diff::{self, Point};
-use super::{NOTHING, origin};
+use super::{NOTHING, identity, origin};
 use crate::admin;
 use crate::admin::view::{FetchEntry, OriginEntry};
 use crate::audit::time_text;
@@ -18,11 +18,12 @@ use crate::clock::Moment;
 use crate::config::{Config, CrawlDelay, format_duration};
 use crate::pace::{InForce, Pace, Source};
 use crate::rep::{Field, Origin};
+use crate::robots::identity::{Identity, OWN_STATES};
 use crate::robots::memory::{awake, hex};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::State;
 use crate::robots::wish::Wish;
-use crate::robots::words::{about, ago, cause, lives, stance, to_come};
+use crate::robots::words::{about, ago, cause, lives, other_answer, stance, to_come};
 use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, Remembered, Store};
 
 /// Which origin, and what of it.
@@ -31,6 +32,9 @@ pub(super) struct ShowArgs {
     /// The origin, such as https://example.com
     #[arg(value_parser = origin)]
     origin: Origin,
+    /// As what this identity was answered: a product token, or * [default: the first that something is known for]
+    #[arg(long = "as", value_name = "IDENTITY", value_parser = identity)]
+    identity: Option<Identity>,
     /// Print the robots.txt that is held, and nothing else
     #[arg(long, conflicts_with_all = ["diff", "json"])]
     robots: bool,
@@ -56,20 +60,29 @@ pub(super) async fn show(
 ) -> Result<u8, String> {
     let origin = &args.origin;
     let told = |error: crate::store::StoreError| error.to_string();
-    let Some(found) = store.origin(origin).await.map_err(told)? else {
-        say(format!("{origin}: nothing is known of it\n").as_bytes())?;
+    let all = store.origin(origin).await.map_err(told)?;
+    let found = match &args.identity {
+        Some(identity) => all.iter().find(|one| one.identity == *identity),
+        None => all.first(),
+    };
+    let Some(found) = found else {
+        let name = args.identity.as_ref().map(|name| format!(" as {name}"));
+        let name = name.unwrap_or_default();
+        say(format!("{origin}: nothing is known of it{name}\n").as_bytes())?;
         return Ok(NOTHING);
     };
-    let fetches = store.fetches(origin, FETCHES_KEPT).await.map_err(told)?;
+    let most = FETCHES_KEPT * (OWN_STATES + 1);
+    let mut fetches = store.fetches(origin, most).await.map_err(told)?;
+    fetches.retain(|fetch| fetch.identity == found.identity);
     if let Some(points) = &args.diff {
-        return diff::diff(points, &found, &fetches, store, now).await;
+        return diff::diff(points, found, &fetches, store, now).await;
     }
     let text = match found.state.copy() {
         Some(copy) => store.snapshot(copy.sha256).await.map_err(told)?,
         None => None,
     };
     if args.robots {
-        return robots(&found, text);
+        return robots(found, text);
     }
     let state = awake(&found.state, text.as_deref(), config.robots.lenient)
         .map_err(|broken| format!("{origin}: {broken}; `crawlgate store check` tells more"))?;
@@ -77,7 +90,8 @@ pub(super) async fn show(
     let shown = fetches.get(..args.history).unwrap_or(&fetches);
     let text = if args.json {
         let entry = Report {
-            entry: OriginEntry::of(&found),
+            entry: OriginEntry::of(found),
+            states: all.iter().map(OriginEntry::of).collect(),
             stance: stance(&state, &config.robots.timing.profile, now).0,
             pace: Pace::planned(&config.pace, wish(&state, config).as_deref()).map(PaceEntry::of),
             file,
@@ -86,7 +100,9 @@ pub(super) async fn show(
         json_line(&entry)
     } else {
         let trouble = trouble(origin, config).await;
-        sheet(&found, &state, &file, shown, (config, trouble), now).into_bytes()
+        let mut sheet = sheet(found, &state, &file, shown, (config, trouble), now);
+        sheet.others(&all, found);
+        sheet.0.into_bytes()
     };
     say(&text)?;
     Ok(0)
@@ -181,6 +197,8 @@ impl File {
 struct Report {
     #[serde(flatten)]
     entry: OriginEntry,
+    /// What is known for each identity.
+    states: Vec<OriginEntry>,
     stance: &'static str,
     pace: Option<PaceEntry>,
     #[serde(flatten)]
@@ -274,7 +292,7 @@ fn sheet(
     fetches: &[Fetch],
     (config, trouble): (&Config, Option<Duration>),
     now: Moment,
-) -> String {
+) -> Sheet {
     let mut sheet = Sheet(format!("{}\n", found.origin));
     let when = |then: Moment| format!("{} ({} ago)", time_text(then), ago(then, now));
     let to_be = |then: Moment| format!("{} ({})", time_text(then), to_come(then, now));
@@ -283,6 +301,8 @@ fn sheet(
         "state",
         &format!("{}: {}", state.name(), about(&found.state)),
     );
+    sheet.line("known as", &found.identity.to_string());
+    sheet.line("fetched with", &found.user_agent);
     sheet.line(
         "requests",
         &stance(state, &config.robots.timing.profile, now).1,
@@ -320,7 +340,7 @@ fn sheet(
     }
     sheet.file(file);
     sheet.history(fetches);
-    sheet.0
+    sheet
 }
 
 /// Lines with a label each; what others have written drives no terminal.
@@ -361,6 +381,23 @@ impl Sheet {
         }
     }
 
+    /// What is known for other identities.
+    fn others(&mut self, all: &[OriginMemory], shown: &OriginMemory) {
+        let others: Vec<_> = all
+            .iter()
+            .filter(|one| one.identity != shown.identity)
+            .collect();
+        if !others.is_empty() {
+            self.0
+                .push_str("  known as others, too (--as IDENTITY shows more)\n");
+        }
+        for one in others {
+            let (state, agent) = (&one.state, &one.user_agent);
+            let text = format!("{}: {}, with {agent}", state.name(), about(state));
+            self.line(&format!("  {}", one.identity), &text);
+        }
+    }
+
     fn history(&mut self, fetches: &[Fetch]) {
         if !fetches.is_empty() {
             self.0.push_str("  fetches, newest first\n");
@@ -385,6 +422,11 @@ impl Sheet {
                 fetch.result,
                 fetch.duration.as_millis(),
             );
+            let other = fetch.other.as_ref().map(other_answer);
+            let text = match other {
+                Some(other) => format!("{text}, with {}; {other}", fetch.user_agent),
+                None => text,
+            };
             let _ = writeln!(self.0, "    {}", printable(&text)); // a String takes all
         }
     }

@@ -16,6 +16,7 @@ use super::super::{
 use super::{MODES, PROFILES, ingress::network};
 use crate::policy::overrides::words;
 use crate::rep::ProductToken;
+use crate::robots::identity::{self, LONGEST_USER_AGENT};
 
 /// One `[[client]]`, after those in `before`. It names `listeners`, where those are known.
 pub(super) fn client<'t>(
@@ -34,6 +35,10 @@ pub(super) fn client<'t>(
     let mut product_tokens = Vec::new();
     let token = text(ProductToken::new);
     section.set("product_tokens", &mut product_tokens, one_or_list(token));
+    let mut user_agent = None;
+    section.set("user_agent", &mut user_agent, |value| {
+        text(|text| identity::user_agent(text, LONGEST_USER_AGENT))(value).map(Some)
+    });
     let (mut purpose, mut mode, mut profile) = (None, None, None);
     section.set("purpose", &mut purpose, |value| {
         text(words)(value).map(Some)
@@ -64,6 +69,7 @@ pub(super) fn client<'t>(
         name: name?,
         conditions,
         product_tokens,
+        user_agent,
         purpose: purpose.map(String::into),
         mode,
         profile,

@@ -13,6 +13,7 @@ use super::{
     FINALLY, FOREVER, LEAST_REDIRECTS, LEAST_SIZE_LIMIT, MEMORY, ONE_MS, PROFILES, SPAN, TIMEOUT,
     UNLIMITED,
 };
+use crate::robots::identity::{LONGEST_OWN, user_agent};
 
 pub(super) fn robots<'t>(
     mut section: Section<'_, 't>,
@@ -53,6 +54,11 @@ pub(super) fn robots<'t>(
         "unreachable_status",
         &mut to.unreachable_status,
         unreachable_status,
+    );
+    section.set(
+        "user_agent",
+        &mut to.user_agent,
+        text(|text| user_agent(text, LONGEST_OWN)),
     );
     timing(&mut section, &mut to.timing);
     profile(&mut section, &mut to.timing.profile);

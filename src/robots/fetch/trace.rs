@@ -6,6 +6,7 @@ use http::header::{
     LAST_MODIFIED, LOCATION, RETRY_AFTER,
 };
 
+use super::Asked;
 use crate::audit::public_url;
 use crate::clock::Moment;
 use crate::robots::access::AccessResult;
@@ -90,13 +91,16 @@ impl Trace {
     }
 
     /// The fetch has ended with `result`.
-    pub(super) fn end(self, result: &AccessResult, now: Moment) -> store::Fetch {
+    pub(super) fn end(self, asked: &Asked, result: &AccessResult, now: Moment) -> store::Fetch {
         let (cause, sha256) = match result {
             AccessResult::Successful { snapshot, .. } => (None, Some(snapshot.sha256)),
             AccessResult::Unavailable { why, .. } => (Some(why.code()), None),
             AccessResult::Unreachable { cause, .. } => (Some(cause.code()), None),
         };
         store::Fetch {
+            identity: asked.identity.clone(),
+            user_agent: String::from_utf8_lossy(asked.user_agent.as_bytes()).into_owned(),
+            other: None,
             time: now,
             duration: now.since(self.started),
             result: result.name().to_owned(),
@@ -159,8 +163,21 @@ mod tests {
 
     use super::*;
     use crate::robots::access::{Absence, Cause, Freshness};
+    use crate::robots::identity::Identity;
 
     const START: Moment = Moment::from_millis(1_790_000_000_000);
+
+    fn asked() -> Asked {
+        Asked {
+            origin: crate::rep::Origin::parse("http://a.example/")
+                .expect("a URL")
+                .0,
+            identity: Identity::default(),
+            user_agent: HeaderValue::from_static("GoodBot crawlgate/0.1"),
+            config: crate::config::Config::default().robots.into(),
+            disallows: Box::new(|_, _| false),
+        }
+    }
 
     fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
         lines
@@ -184,7 +201,8 @@ mod tests {
             why: Absence::Status(404),
             freshness: Freshness::Unsaid,
         };
-        let fetch = trace.end(&result, START + Duration::from_millis(250));
+        let fetch = trace.end(&asked(), &result, START + Duration::from_millis(250));
+        assert_eq!(fetch.user_agent, "GoodBot crawlgate/0.1");
         assert_eq!(
             fetch.hops,
             ["http://a.example/robots.txt", "http://b.example/"]
@@ -228,7 +246,7 @@ mod tests {
             cause: Cause::Connect,
             retry_after: None,
         };
-        let fetch = trace.end(&result, START);
+        let fetch = trace.end(&asked(), &result, START);
         assert_eq!(
             (fetch.status, fetch.fields.len(), fetch.hops.len()),
             (None, 0, 2)

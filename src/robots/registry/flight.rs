@@ -1,58 +1,58 @@
-//! A flight: what finds out about one origin while all who ask wait for it.
+//! A flight: what finds out about one origin, as one identity, while all who ask wait for it.
+//!
+//! What an origin refuses to one identity says nothing of its robots.txt until it refuses it to crawlgate's own
+//! User-Agent, too: the flight of that identity then joins or starts the flight of `*`, within its own deadline, and the
+//! stricter of the two answers counts. So however many identities are refused, one fetch confirms all of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderValue;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tracing::{debug, info};
 
-use super::{Entry, Recall, Shared};
+use super::entry::{Change, Entry, Recall, Slot, Slots};
+use super::{Settings, Shared};
 use crate::clock::Moment;
-use crate::config::{ProfileName, ProfileRules};
-use crate::rep::Origin;
-use crate::robots::access::{AccessResult, Cause};
-use crate::robots::state::{Due, FetchEnd, State};
-use crate::store::{self, Landing};
+use crate::config::RobotsConfig;
+use crate::rep::{Origin, ProductToken};
+use crate::robots::access::{AccessResult, Cause, Freshness};
+use crate::robots::fetch::{Asked, Disallows};
+use crate::robots::identity::{Crawler, FetchedAs, Identity, OWN};
+use crate::robots::state::{FetchEnd, State};
+use crate::store::{self, Landing, OtherAnswer, StoreError};
 
-/// What a flight is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// To know: what the store has is enough while it holds, for a client with such a profile of its own.
-    Learn(Option<ProfileName>),
-    /// To fetch, whatever is known.
-    Refresh,
-}
+/// How old what is known for `*` may be to confirm what another identity was answered just now.
+const RECENT: Duration = Duration::from_secs(300);
 
 /// One flight. Lands exactly once, also when its task panics or is dropped.
 struct Flight {
     shared: Arc<Shared>,
     entry: Arc<Entry>,
     origin: Origin,
+    identity: Identity,
+    /// The chain of the crawler that began it, for the hops of a redirect.
+    tokens: Box<[ProductToken]>,
     stage: Stage,
     /// Dropped last: waiters then find the new state.
     _landing: watch::Sender<()>,
 }
 
-/// What asking the store came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Recalled {
-    /// It was asked earlier, or there is none.
-    Before,
-    /// It has told what it knows, and so whether a fetch is due.
-    Now(Due),
-    /// It cannot tell.
-    InVain,
-}
-
 /// How far a flight is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It asks the store, or has no need to ask anybody.
-    Recalling,
     /// It asks the origin.
     Fetching,
     /// It has landed.
     Landed,
+}
+
+/// What the store knows of an origin, on its way.
+struct Recalling {
+    entry: Arc<Entry>,
+    /// Dropped last.
+    _landing: watch::Sender<()>,
 }
 
 impl Shared {
@@ -60,85 +60,295 @@ impl Shared {
         self: &Arc<Self>,
         entry: &Arc<Entry>,
         origin: &Origin,
-        user_agent: Option<&HeaderValue>,
-        purpose: Purpose,
+        identity: Identity,
+        tokens: &[ProductToken],
     ) -> watch::Receiver<()> {
         let (landing, flight) = watch::channel(());
         let flight_of = Flight {
             shared: Arc::clone(self),
             entry: Arc::clone(entry),
             origin: origin.clone(),
-            stage: Stage::Recalling,
+            identity,
+            tokens: tokens.into(),
+            stage: Stage::Fetching,
             _landing: landing,
         };
-        let user_agent = user_agent.cloned();
-        tokio::spawn(flight_of.fly(user_agent, purpose));
+        tokio::spawn(flight_of.fly());
         flight
+    }
+
+    /// Returns the question to the store that is under way, asked now where there is none.
+    pub(super) fn join_recall(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        origin: &Origin,
+        slots: &mut Slots,
+    ) -> watch::Receiver<()> {
+        let recalling = slots.recalling.get_or_insert_with(|| {
+            let (landing, recalling) = watch::channel(());
+            let recalled = Recalling {
+                entry: Arc::clone(entry),
+                _landing: landing,
+            };
+            tokio::spawn(recalled.ask(Arc::clone(self), origin.clone()));
+            recalling
+        });
+        recalling.clone()
+    }
+
+    /// Waits until the store has told what it knows of an origin, which is asked whenever it failed last.
+    pub(super) async fn recalled(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        origin: &Origin,
+    ) -> Result<(), StoreError> {
+        let mut recalling = {
+            let mut slots = entry.slots.lock();
+            if slots.recall == Recall::Done {
+                return Ok(());
+            }
+            self.join_recall(entry, origin, &mut slots)
+        };
+        // The sender is never used, only dropped.
+        let _ = recalling.changed().await;
+        match &entry.slots.lock().recall {
+            Recall::Failed { error, .. } => Err(error.clone()),
+            Recall::Due | Recall::Done => Ok(()),
+        }
+    }
+
+    /// What is known for `*`, if that was learnt just now or is waited for; a fetch else. Nothing where that takes
+    /// longer than `patience`.
+    async fn common(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        origin: &Origin,
+        config: &RobotsConfig,
+        patience: Duration,
+    ) -> Option<(Arc<State>, Option<Arc<FetchedAs>>)> {
+        let seen = |slots: &mut Slots| {
+            let now = self.clock.now();
+            let crawler = Crawler::default();
+            let slot = slots.slot(crawler, now, &mut |change: Change<'_>| self.count(change))?;
+            slot.used = now;
+            let state = slot.settle(now, config);
+            let flight = (!is_recent(&state, now)).then(|| self.join(entry, origin, crawler, slot));
+            Some((state, slot.fetched_as.clone(), flight))
+        };
+        let (state, fetched_as, flight) = {
+            let mut slots = entry.slots.lock();
+            let found = seen(&mut slots)?;
+            self.recount(&mut slots);
+            found
+        };
+        let Some(mut flight) = flight else {
+            return Some((state, fetched_as));
+        };
+        timeout(patience, flight.changed()).await.ok().map(drop)?;
+        let mut slots = entry.slots.lock();
+        let slot = slots.of(&Identity::default())?;
+        let state = slot.settle(self.clock.now(), config);
+        Some((state, slot.fetched_as.clone()))
     }
 }
 
-impl Flight {
-    async fn fly(mut self, user_agent: Option<HeaderValue>, purpose: Purpose) {
-        let shared = Arc::clone(&self.shared);
-        let profile = match purpose {
-            Purpose::Learn(profile) => profile,
-            Purpose::Refresh => None,
+/// Whether what is known for `*` needs no fetch to confirm an answer of now.
+fn is_recent(state: &State, now: Moment) -> bool {
+    let is_waited_for = state
+        .outage()
+        .is_some_and(|outage| now < outage.next_attempt);
+    let learnt = match state {
+        State::Successful { snapshot, .. } => Some(snapshot.fetched),
+        State::Unavailable { fetched, .. } => Some(*fetched),
+        State::NeverFetched | State::Unreachable { .. } => None,
+    };
+    is_waited_for || learnt.is_some_and(|learnt| now.since(learnt) < RECENT)
+}
+
+impl Recalling {
+    async fn ask(self, shared: Arc<Shared>, origin: Origin) {
+        let config = Arc::clone(&shared.settings.load().ours.config);
+        let recalled = match &shared.memory {
+            Some(memory) => memory.recall(&origin, &config).await,
+            None => Ok(Vec::new()),
         };
-        let goes_on = match self.recall(profile).await {
-            Recalled::Before => true,
-            // A copy that only wants to be refreshed ahead is good for those who wait; the next request sees to it.
-            Recalled::Now(due) => due == Due::Now || purpose == Purpose::Refresh,
-            Recalled::InVain => false,
-        };
-        if goes_on {
-            self.stage = Stage::Fetching;
-            let config = Arc::clone(&shared.settings.load().ours.config);
-            let fetching = (shared.fetch)(self.origin.clone(), user_agent, config);
-            let (result, fetch) = fetching.await;
-            self.land(result, Some(fetch));
+        {
+            let mut slots = self.entry.slots.lock();
+            let now = shared.clock.now();
+            match recalled {
+                // Forgotten meanwhile.
+                Ok(_) if slots.recall == Recall::Done => {}
+                Ok(known) => {
+                    slots.recall = Recall::Done;
+                    for one in known {
+                        let mut slot = Slot::new(one.fetched_as.identity.clone(), one.updated);
+                        slot.state = Arc::new(one.state);
+                        slot.fetched_as = Some(Arc::new(one.fetched_as));
+                        Shared::weigh_new(&mut slot);
+                        slots.put(slot, &mut |change| shared.count(change));
+                    }
+                    shared.recount(&mut slots);
+                }
+                Err(error) => {
+                    let until = now + config.timing.retry_min;
+                    slots.recall = Recall::Failed { until, error };
+                }
+            }
         }
         drop(self);
         shared.bound();
     }
+}
 
-    /// Asks the store, where that was not done yet.
-    async fn recall(&mut self, profile: Option<ProfileName>) -> Recalled {
-        let is_done = self.entry.slot.lock().recall == Recall::Done;
-        let Some(memory) = self.shared.memory.as_ref().filter(|_| !is_done) else {
-            return Recalled::Before;
+impl Drop for Recalling {
+    fn drop(&mut self) {
+        self.entry.slots.lock().recalling = None;
+    }
+}
+
+impl Flight {
+    async fn fly(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let settings = shared.settings.load_full();
+        let asked = self.asked(&settings);
+        let (result, fetch) = (shared.fetch)(asked).await;
+        let (result, fetch) = self.confirmed(&settings, result, fetch).await;
+        self.land(result, Some(fetch));
+        drop(self);
+        shared.bound();
+    }
+
+    fn asked(&self, settings: &Settings) -> Asked {
+        let user_agent = settings.user_agents.for_identity(&self.identity);
+        let user_agent = HeaderValue::from_str(&user_agent);
+        Asked {
+            origin: self.origin.clone(),
+            identity: self.identity.clone(),
+            // The configuration refuses what is none.
+            user_agent: user_agent.unwrap_or(HeaderValue::from_static(OWN)),
+            config: Arc::clone(&settings.ours.config),
+            disallows: self.disallows(),
+        }
+    }
+
+    fn disallows(&self) -> Disallows {
+        let shared = Arc::clone(&self.shared);
+        let (identity, tokens) = (self.identity.clone(), self.tokens.clone());
+        Box::new(move |origin, path| {
+            shared.disallows(origin, path, Crawler::with(&identity, &tokens))
+        })
+    }
+
+    /// The answer that counts: where this one refuses, and may refuse only this identity, the stricter of it and of what
+    /// `*` is answered.
+    async fn confirmed(
+        &self,
+        settings: &Settings,
+        result: AccessResult,
+        fetch: store::Fetch,
+    ) -> (AccessResult, store::Fetch) {
+        let own = settings.user_agents.own();
+        let refusal = match &result {
+            AccessResult::Unavailable { why, .. } if why.may_be_personal() => *why,
+            _ => return (result, fetch),
         };
-        let config = Arc::clone(&self.shared.settings.load().ours.config);
-        let recalled = memory.recall(&self.origin, &config).await;
-        let mut slot = self.entry.slot.lock();
+        if fetch.user_agent == own {
+            return (result, fetch);
+        }
+        let config = &settings.ours.config;
+        let patience = config.fetch_timeout.saturating_sub(fetch.duration);
+        let common = self
+            .shared
+            .common(&self.entry, &self.origin, config, patience);
+        let (state, fetched_as) = match common.await {
+            Some((state, fetched_as)) => (Some(state), fetched_as),
+            None => (None, None),
+        };
         let now = self.shared.clock.now();
-        match recalled {
-            // Forgotten meanwhile.
-            Ok(_) if slot.recall == Recall::Done => {}
-            Ok(state) => {
-                slot.recall = Recall::Done;
-                slot.state = Arc::new(state.unwrap_or_default());
-                slot.failed = None;
-                self.shared.weigh(&mut slot);
+        let user_agent = match fetched_as {
+            Some(fetched_as) => fetched_as.user_agent.to_string(),
+            None => own.to_owned(),
+        };
+        let ours = OtherAnswer {
+            user_agent: fetch.user_agent.clone(),
+            code: refusal.code(),
+        };
+        match state.as_deref() {
+            Some(State::Successful {
+                snapshot, fresh, ..
+            }) if now < fresh.until => {
+                let fetch = store::Fetch {
+                    time: now,
+                    duration: fetch.duration + now.since(fetch.time),
+                    user_agent,
+                    other: Some(ours),
+                    result: "successful".to_owned(),
+                    cause: None,
+                    status: Some(snapshot.status),
+                    hops: vec![snapshot.final_url.to_string()],
+                    sha256: Some(snapshot.sha256),
+                    fields: Vec::new(),
+                    identity: fetch.identity,
+                };
+                let result = AccessResult::Successful {
+                    snapshot: Arc::clone(snapshot),
+                    freshness: Freshness::MaxAge(fresh.until.since(now)),
+                };
+                (result, fetch)
             }
-            Err(error) => {
-                let until = now + config.timing.retry_min;
-                slot.recall = Recall::Failed { until, error };
-                return Recalled::InVain;
+            Some(State::Unavailable { why, fresh, .. }) if now < fresh.until => {
+                let other = OtherAnswer {
+                    user_agent,
+                    code: why.code(),
+                };
+                let fetch = store::Fetch {
+                    other: Some(other),
+                    ..fetch
+                };
+                (result, fetch)
+            }
+            other => {
+                let outage = other.and_then(State::outage);
+                let cause = match other {
+                    Some(_) => outage.map_or(Cause::Internal, |outage| outage.cause),
+                    None => Cause::Timeout,
+                };
+                let result = AccessResult::Unreachable {
+                    cause,
+                    retry_after: None,
+                };
+                let fetch = store::Fetch {
+                    time: now,
+                    duration: fetch.duration + now.since(fetch.time),
+                    user_agent,
+                    other: Some(ours),
+                    result: result.name().to_owned(),
+                    cause: Some(cause.code()),
+                    status: match cause {
+                        Cause::Status(status) => Some(status),
+                        _ => None,
+                    },
+                    fields: Vec::new(),
+                    ..fetch
+                };
+                (result, fetch)
             }
         }
-        let state = slot.settle(now, &config);
-        let profile = profile.map_or(config.timing.profile.clone(), ProfileRules::of);
-        Recalled::Now(state.due(now, &profile))
     }
 
     /// Ends with what a fetch meant. Without a `fetch`, none has ended, and nothing is kept of it.
     fn land(&mut self, result: AccessResult, fetch: Option<store::Fetch>) {
         self.stage = Stage::Landed;
-        tell(&self.origin, &result);
+        tell(&self.origin, &self.identity, &result);
         self.shared.counts.fetched(&result, fetch.as_ref());
-        let config = Arc::clone(&self.shared.settings.load().ours.config);
-        let mut slot = self.entry.slot.lock();
+        let settings = self.shared.settings.load_full();
+        let config = &settings.ours.config;
+        let mut slots = self.entry.slots.lock();
         let now = self.shared.clock.now();
+        // A slot with a flight stays.
+        let Some(slot) = slots.of(&self.identity) else {
+            return;
+        };
         // First, so that whatever goes wrong below cannot leave a flight up that never lands.
         slot.flight = None;
         let uptime = self.shared.clock.uptime();
@@ -147,7 +357,8 @@ impl Flight {
             since_failure: slot.failed.map(|failed| uptime.since(failed)),
             reach: self.shared.reach.fetched(&self.origin, &result),
         };
-        let before = State::clone(&slot.settle(now, &config));
+        let before = State::clone(&slot.settle(now, config));
+        let has_told = !matches!(result, AccessResult::Unreachable { .. });
         let state = before.after(result, end, &config.timing, luck(&self.origin, now));
         match state.outage().map(|outage| outage.last_failure) {
             Some(Some(last)) if last == now => slot.failed = Some(uptime),
@@ -157,23 +368,46 @@ impl Flight {
         }
         slot.state = Arc::new(state);
         self.shared.changes.landed(self.entry.group);
-        self.shared.weigh(&mut slot);
+        // What failed replaces nothing that was learnt before.
+        let rests_on_it = has_told || is_bare(&slot.state) || slot.fetched_as.is_none();
+        let fetched_as = match (&slot.fetched_as, &fetch) {
+            (Some(before), _) if !rests_on_it => Arc::clone(before),
+            (_, fetch) => {
+                let user_agent: Arc<str> = match fetch {
+                    Some(fetch) => fetch.user_agent.as_str().into(),
+                    None => settings.user_agents.for_identity(&self.identity).into(),
+                };
+                Arc::new(FetchedAs::new(self.identity.clone(), user_agent))
+            }
+        };
+        slot.fetched_as = Some(Arc::clone(&fetched_as));
+        self.shared.weigh(slot);
         if let (Some(memory), Some(fetch)) = (&self.shared.memory, fetch) {
             // Under the lock: nobody decides by this state before the log has it, and records come after it.
             memory.keep(Landing {
                 origin: self.origin.clone(),
                 state: Arc::clone(&slot.state),
+                user_agent: Arc::clone(&fetched_as.user_agent),
                 fetch,
             });
         }
     }
 }
 
+/// Whether a state rests on failures alone.
+fn is_bare(state: &State) -> bool {
+    matches!(
+        state,
+        State::Unreachable {
+            last_good: None,
+            ..
+        }
+    )
+}
+
 impl Drop for Flight {
     fn drop(&mut self) {
         match self.stage {
-            // Nothing was fetched, so nothing has failed.
-            Stage::Recalling => self.entry.slot.lock().flight = None,
             Stage::Fetching => {
                 let result = AccessResult::Unreachable {
                     cause: Cause::Internal,
@@ -186,14 +420,16 @@ impl Drop for Flight {
     }
 }
 
-fn tell(origin: &Origin, result: &AccessResult) {
+fn tell(origin: &Origin, identity: &Identity, result: &AccessResult) {
     match result {
         AccessResult::Successful { snapshot, .. } => {
-            debug!(%origin, status = snapshot.status, from = %snapshot.final_url, "robots.txt fetched");
+            debug!(%origin, %identity, status = snapshot.status, from = %snapshot.final_url, "robots.txt fetched");
         }
-        AccessResult::Unavailable { why, .. } => debug!(%origin, "no robots.txt: {why}"),
+        AccessResult::Unavailable { why, .. } => {
+            debug!(%origin, %identity, "no robots.txt: {why}");
+        }
         AccessResult::Unreachable { cause, .. } => {
-            info!(%origin, "robots.txt cannot be had: {cause}");
+            info!(%origin, %identity, "robots.txt cannot be had: {cause}");
         }
     }
 }

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::{error, info, warn};
 
-use crate::audit::Log;
+use crate::audit::{Landed, Log};
+use crate::clock::Moment;
 use crate::config::RobotsConfig;
 use crate::rep::Origin;
+use crate::robots::identity::{FetchedAs, Identity, OWN_STATES};
 use crate::robots::memory::{BrokenCopy, awake};
 use crate::robots::state::State;
 use crate::store::{FETCHES_KEPT, Landing, Store, StoreError, StoreErrorKind};
@@ -34,23 +36,23 @@ impl Memory {
         })
     }
 
-    /// What is known of an origin from before. An error has been said when this resolves.
+    /// Returns the states of an origin from before. An error has been said when this resolves.
     pub(super) async fn recall(
         &self,
         origin: &Origin,
         config: &RobotsConfig,
-    ) -> Result<Option<State>, StoreError> {
+    ) -> Result<Vec<Recalled>, StoreError> {
         let recalled = match self.read(origin, config).await {
             // Between the state and its file, another process may have written a new state and dropped the file.
             Err(Unread::Broken(_)) => self.read(origin, config).await,
             recalled => recalled,
         };
         match recalled {
-            Ok(state) => {
+            Ok(states) => {
                 if self.fails.swap(false, Ordering::Relaxed) {
                     info!("the store can be read again");
                 }
-                Ok(state)
+                Ok(states)
             }
             Err(Unread::Failed(failure)) => {
                 if !self.fails.swap(true, Ordering::Relaxed) {
@@ -69,7 +71,7 @@ impl Memory {
                     "what the store knows of this origin was altered, and it is asked anew: {broken}; `crawlgate store \
                      check` tells what else is damaged"
                 );
-                Ok(None)
+                Ok(Vec::new())
             }
             Err(Unread::Broken(broken)) => {
                 let failure = StoreError {
@@ -85,30 +87,42 @@ impl Memory {
         }
     }
 
-    async fn read(&self, origin: &Origin, config: &RobotsConfig) -> Result<Option<State>, Unread> {
-        // What was evicted before it was written is on its way to the store, which has an older state or none.
-        if let Some(state) = self.log.unwritten(origin) {
-            return Ok(Some(State::clone(&state)));
+    async fn read(&self, origin: &Origin, config: &RobotsConfig) -> Result<Vec<Recalled>, Unread> {
+        // First: what was evicted before it was written is on its way to the store, which has an older state or none.
+        let unwritten = self.log.unwritten(origin);
+        let mut recalled: Vec<Recalled> = unwritten.into_iter().map(Recalled::of).collect();
+        let kept = self.store.origin(origin).await.map_err(Unread::Failed)?;
+        let kept: Vec<_> = kept
+            .into_iter()
+            .filter(|kept| {
+                let is_newer = |one: &Recalled| one.fetched_as.identity == kept.identity;
+                !recalled.iter().any(is_newer)
+            })
+            .collect();
+        if kept.is_empty() {
+            return Ok(recalled);
         }
-        let Some(found) = self.store.origin(origin).await.map_err(Unread::Failed)? else {
-            return Ok(None);
-        };
-        let text = match found.state.copy() {
-            Some(copy) => {
-                let text = self.store.snapshot(copy.sha256).await;
-                text.map_err(Unread::Failed)?
-            }
-            None => None,
-        };
-        let state = awake(&found.state, text.as_deref(), config.lenient);
-        let fetches = self.store.fetches(origin, FETCHES_KEPT).await;
+        let most = FETCHES_KEPT * (OWN_STATES + 1);
+        let fetches = self.store.fetches(origin, most).await;
         let fetches = fetches.map_err(Unread::Failed)?;
-        found
-            .state
-            .agrees_with(&fetches)
-            .and(state)
-            .map(Some)
-            .map_err(Unread::Broken)
+        for found in kept {
+            let text = match found.state.copy() {
+                Some(copy) => {
+                    let text = self.store.snapshot(copy.sha256).await;
+                    text.map_err(Unread::Failed)?
+                }
+                None => None,
+            };
+            let state = awake(&found.state, text.as_deref(), config.lenient);
+            let of_identity = fetches.iter().filter(|one| one.identity == found.identity);
+            let state = found.state.agrees_with(of_identity).and(state);
+            recalled.push(Recalled {
+                state: state.map_err(Unread::Broken)?,
+                updated: found.updated,
+                fetched_as: FetchedAs::new(found.identity, found.user_agent.into()),
+            });
+        }
+        Ok(recalled)
     }
 
     /// Hands over what has become known. Never waits.
@@ -116,13 +130,44 @@ impl Memory {
         self.log.landed(landing);
     }
 
-    /// Drops what the store knows of an origin, also what is on its way there.
-    pub(super) async fn forget(&self, origin: &Origin) -> Result<bool, StoreError> {
+    /// Drops what the store knows of an origin, for one identity or all, also what is on its way there.
+    pub(super) async fn forget(
+        &self,
+        origin: &Origin,
+        which: Option<&Identity>,
+    ) -> Result<bool, StoreError> {
         self.log.flush().await.map_err(|failure| StoreError {
             kind: StoreErrorKind::Failed,
             message: failure.to_string(),
         })?;
-        self.store.forget(origin).await
+        self.store.forget(origin, which).await
+    }
+}
+
+/// A state of an origin from before.
+pub(super) struct Recalled {
+    pub(super) state: State,
+    pub(super) updated: Moment,
+    pub(super) fetched_as: FetchedAs,
+}
+
+impl Recalled {
+    fn of(landed: Landed) -> Recalled {
+        Recalled {
+            state: State::clone(&landed.state),
+            updated: learnt(&landed.state),
+            fetched_as: FetchedAs::new(landed.identity, landed.user_agent),
+        }
+    }
+}
+
+/// When a state was learnt, or began to fail.
+fn learnt(state: &State) -> Moment {
+    match state {
+        State::NeverFetched => Moment::default(),
+        State::Successful { snapshot, .. } => snapshot.fetched,
+        State::Unavailable { fetched, .. } => *fetched,
+        State::Unreachable { outage, .. } => outage.since,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Who fetches, who waits, who goes: with a fetch that ends when the test says so.
 
+mod identities;
 mod restart;
 
 use std::task::{Context, Poll, Waker};
@@ -9,9 +10,10 @@ use tokio::sync::{Barrier, mpsc};
 
 use super::*;
 use crate::config::{Config, Places, ProfileName, ProfileRules};
-use crate::rep::{ParseOptions, Robots};
+use crate::rep::{ParseOptions, ProductToken, Robots};
 use crate::robots::access::Cause;
 use crate::robots::access::{Absence, Freshness};
+use crate::robots::identity::OWN;
 use crate::robots::snapshot::Snapshot;
 
 const START: Moment = Moment::from_millis(1_790_000_000_000);
@@ -24,13 +26,13 @@ enum End {
 }
 
 /// What a fetch was asked for.
-type Asked = (Origin, Option<HeaderValue>, Arc<RobotsConfig>);
+type Question = (Origin, String, Arc<RobotsConfig>);
 
 /// A registry whose fetches end one after the other as they are told to.
 struct Laboratory {
     registry: Registry,
     clock: Clock,
-    fetches: Arc<Mutex<Vec<Asked>>>,
+    fetches: Arc<Mutex<Vec<Question>>>,
     ends: mpsc::UnboundedSender<End>,
 }
 
@@ -50,11 +52,13 @@ impl Laboratory {
     ) -> Laboratory {
         let (ends, to_come) = mpsc::unbounded_channel();
         let to_come = Arc::new(tokio::sync::Mutex::new(to_come));
-        let fetches = Arc::<Mutex<Vec<Asked>>>::default();
+        let fetches = Arc::<Mutex<Vec<Question>>>::default();
         let seen = Arc::clone(&fetches);
         let now = clock.clone();
-        let fetch: Fetch = Box::new(move |origin, user_agent, config| {
-            seen.lock().push((origin, user_agent, config));
+        let fetch: Fetch = Box::new(move |asked| {
+            let user_agent = asked.user_agent.to_str().expect("visible ASCII").to_owned();
+            let (identity, name) = (asked.identity.clone(), user_agent.clone());
+            seen.lock().push((asked.origin, user_agent, asked.config));
             let (to_come, now) = (Arc::clone(&to_come), now.clone());
             Box::pin(async move {
                 match to_come.lock().await.recv().await {
@@ -64,7 +68,12 @@ impl Laboratory {
                             *snapshot =
                                 Snapshot::new(robots, now.now(), snapshot.status, "").into();
                         }
-                        let fetch = fetch_of(&result);
+                        let fetch = store::Fetch {
+                            identity,
+                            user_agent: name,
+                            time: now.now(),
+                            ..fetch_of(&result)
+                        };
                         (result, fetch)
                     }
                     Some(End::InPanic) => panic!("as the test asked"),
@@ -72,10 +81,10 @@ impl Laboratory {
                 }
             })
         });
-        let mut config = config();
-        change(&mut config);
+        let mut config = whole();
+        change(&mut config.robots);
         Laboratory {
-            registry: Registry::fetching(config, clock.clone(), memory, fetch, Arc::default()),
+            registry: Registry::fetching(&config, clock.clone(), memory, fetch, Arc::default()),
             clock,
             fetches,
             ends,
@@ -93,7 +102,16 @@ impl Laboratory {
     }
 
     async fn stance(&self, origin: &Origin) -> Stance {
-        self.registry.view(origin, None).await.stance
+        self.registry.view(origin, Crawler::default()).await.stance
+    }
+
+    fn known(&self, origin: &Origin) -> Option<Arc<State>> {
+        self.registry.known(origin, Crawler::default())
+    }
+
+    async fn refresh(&self, origin: &Origin) -> Result<Arc<State>, StoreError> {
+        let mut states = self.registry.refresh(origin, None).await?;
+        Ok(states.remove(0).1)
     }
 
     /// Lets the registry's own tasks run until `done`.
@@ -120,14 +138,22 @@ impl Laboratory {
     }
 
     fn knows(&self, origin: &Origin) -> bool {
-        self.registry.known(origin).is_some()
+        self.registry.shared.entries.contains_key(origin)
     }
 }
 
 fn config() -> RobotsConfig {
-    let mut config = Config::builtin(&Places::default()).robots;
-    config.timing.jitter = 0.0;
+    whole().robots
+}
+
+fn whole() -> Config {
+    let mut config = Config::builtin(&Places::default());
+    config.robots.timing.jitter = 0.0;
     config
+}
+
+fn token(name: &str) -> ProductToken {
+    ProductToken::new(name).expect("a valid token")
 }
 
 fn origin(name: &str) -> Origin {
@@ -146,6 +172,9 @@ fn file(number: u16) -> AccessResult {
 /// What the store is told of a fetch that ended so.
 fn fetch_of(result: &AccessResult) -> store::Fetch {
     store::Fetch {
+        identity: Identity::default(),
+        user_agent: String::new(),
+        other: None,
         time: START,
         duration: Duration::from_millis(20),
         result: result.name().to_owned(),
@@ -190,17 +219,15 @@ async fn a_reload_holds_for_what_is_held_and_a_view_says_what_it_was_taken_under
         freshness: Freshness::Unsaid,
     });
     for lenient in [true, false, false, true] {
-        let config = RobotsConfig {
-            lenient,
-            ..config()
-        };
-        lab.registry.reconfigure(config.clone());
-        let view = lab.registry.view(&a, None).await;
+        let mut config = whole();
+        config.robots.lenient = lenient;
+        lab.registry.reconfigure(&config);
+        let view = lab.registry.view(&a, Crawler::default()).await;
         let Stance::Rules(snapshot) = &view.stance else {
             panic!("no rules: {:?}", view.stance);
         };
         assert_eq!(snapshot.rules(&[]).is_empty(), !lenient);
-        assert_eq!(view.by.terms, Terms::of(&config).digest());
+        assert_eq!(view.by.terms, Terms::of(&config.robots).digest());
         assert_eq!(view.by.config.lenient, lenient);
         let held = view.state.snapshot().expect("a file");
         assert!(
@@ -271,15 +298,16 @@ async fn a_thousand_first_requests_on_four_threads_cause_one_fetch() {
 async fn each_origin_is_fetched_by_itself() {
     let lab = Laboratory::new();
     let (a, b) = (origin("a"), origin("b"));
-    let agent = HeaderValue::from_static("ExampleBot/1.0");
+    let tokens = [token("ExampleBot")];
     lab.end(file(1));
     lab.end(down());
     assert_eq!(file_of(&lab.stance(&a).await), Some(1));
-    let view = lab.registry.view(&b, Some(&agent)).await;
+    let view = lab.registry.view(&b, Crawler::named(&tokens)).await;
     assert!(matches!(view.stance, Stance::DisallowAll { .. }));
     let fetches = lab.fetches.lock();
-    let asked: Vec<_> = fetches.iter().map(|(o, agent, _)| (o, agent)).collect();
-    assert_eq!(asked, [(&a, &None), (&b, &Some(agent))]);
+    let asked: Vec<_> = fetches.iter().map(|(o, agent, _)| (o, &**agent)).collect();
+    let named = format!("ExampleBot {OWN}");
+    assert_eq!(asked, [(&a, OWN), (&b, &*named)]);
 }
 
 #[tokio::test]
@@ -335,7 +363,7 @@ fn a_fetch_that_is_dropped_with_its_runtime_lands() {
         lab.until(|lab| lab.fetches() == 1).await;
     });
     drop(runtime);
-    let state = lab.registry.known(&a).expect("the origin is known");
+    let state = lab.known(&a).expect("the origin is known");
     let cause = state.outage().map(|outage| outage.cause);
     assert_eq!(cause, Some(Cause::Internal));
 }
@@ -344,13 +372,13 @@ fn a_fetch_that_is_dropped_with_its_runtime_lands() {
 async fn a_fetch_that_outlasts_the_hold_leaves_nothing_known_and_goes_on() {
     let lab = Laboratory::with(|config| config.hold = Duration::ZERO);
     let a = origin("a");
-    let view = lab.registry.view(&a, None).await;
+    let view = lab.registry.view(&a, Crawler::default()).await;
     assert!(matches!(view.stance, Stance::Unknown));
     assert!(matches!(*view.state, State::NeverFetched));
     lab.end(file(1));
     let is_known = |lab: &Laboratory| {
         lab.registry
-            .known(&a)
+            .known(&a, Crawler::default())
             .is_some_and(|s| s.snapshot().is_some())
     };
     lab.until(is_known).await;
@@ -374,7 +402,7 @@ async fn a_refresh_ahead_runs_once_and_behind_the_requests_back() {
     assert_eq!(lab.fetches(), 2);
     lab.end(file(2));
     let is_new = |lab: &Laboratory| {
-        let state = lab.registry.known(&a).expect("the origin is known");
+        let state = lab.known(&a).expect("the origin is known");
         state
             .snapshot()
             .is_some_and(|snapshot| snapshot.status == 2)
@@ -425,9 +453,9 @@ async fn a_thousand_who_doubt_the_same_wait_for_one_fetch() {
     let lab = Laboratory::new();
     let a = origin("a");
     lab.end(down());
-    let seen = lab.registry.view(&a, None).await.state;
+    let seen = lab.registry.view(&a, Crawler::default()).await.state;
     let mut views: Vec<_> = (0..1000)
-        .map(|_| Box::pin(lab.registry.doubt(&a, &seen, None, None)))
+        .map(|_| Box::pin(lab.registry.doubt(&a, &seen, Crawler::default(), None)))
         .collect();
     for view in &mut views {
         assert!(poll(view).is_pending());
@@ -437,7 +465,10 @@ async fn a_thousand_who_doubt_the_same_wait_for_one_fetch() {
         assert_eq!(file_of(&view.await.stance), Some(1));
     }
     // Who comes later has seen what does not stand any more.
-    let late = lab.registry.doubt(&a, &seen, None, None).await;
+    let late = lab
+        .registry
+        .doubt(&a, &seen, Crawler::default(), None)
+        .await;
     assert_eq!(file_of(&late.stance), Some(1));
     assert_eq!(lab.fetches(), 2);
 }
@@ -500,7 +531,7 @@ async fn rules_compiled_later_are_weighed_and_all_weight_goes_with_its_origin() 
     let lab = Laboratory::with(|config| config.cache.origins = 0);
     let a = origin("a");
     lab.end(file(1));
-    let view = lab.registry.view(&a, None).await;
+    let view = lab.registry.view(&a, Crawler::default()).await;
     let before = lab.registry.bytes();
     let Stance::Rules(snapshot) = view.stance else {
         panic!("no rules");
@@ -522,10 +553,10 @@ async fn new_settings_hold_for_what_is_known_and_for_what_is_fetched() {
     let a = origin("a");
     lab.end(down());
     assert!(matches!(lab.stance(&a).await, Stance::DisallowAll { .. }));
-    let mut new = config();
-    new.timing.profile = ProfileRules::of(ProfileName::Archive);
-    new.size_limit = 1_000_000;
-    lab.registry.reconfigure(new);
+    let mut new = whole();
+    new.robots.timing.profile = ProfileRules::of(ProfileName::Archive);
+    new.robots.size_limit = 1_000_000;
+    lab.registry.reconfigure(&new);
     assert!(matches!(lab.stance(&a).await, Stance::AllowAll));
     lab.end(file(1));
     lab.stance(&origin("b")).await;

@@ -14,7 +14,7 @@ use crate::policy::overrides::Override;
 use crate::store::filter::{Filter, Tallies};
 use crate::store::{
     DecisionQuery, Fetch, OriginMemory, OriginQuery, Removed, Sha256, Size, StoredDecision, Tally,
-    TallyKey, chain,
+    TallyKey, chain, place as place_of,
 };
 
 /// Records read by one statement on a long way.
@@ -33,9 +33,10 @@ pub(super) struct Hints {
     until: Option<(Moment, u64)>,
 }
 
-pub(super) fn origin(connection: &Connection, name: &str) -> Result<Option<OriginMemory>, Failure> {
-    let mut statement = connection.prepare_cached("SELECT * FROM origin WHERE origin = ?1")?;
-    first(statement.query([name])?, rows::origin)
+pub(super) fn origin(connection: &Connection, name: &str) -> Result<Vec<OriginMemory>, Failure> {
+    let mut statement =
+        connection.prepare_cached("SELECT * FROM origin WHERE origin = ?1 ORDER BY identity")?;
+    all(statement.query([name])?, rows::origin)
 }
 
 pub(super) fn origins(
@@ -45,16 +46,18 @@ pub(super) fn origins(
     // Each with the index that serves it.
     let mut statement = connection.prepare_cached(match query.state {
         Some(_) => {
-            "SELECT * FROM origin WHERE state = :state AND origin > :after \
-             AND (:containing IS NULL OR instr(origin, :containing) > 0) ORDER BY origin LIMIT :limit"
+            "SELECT * FROM origin WHERE state = :state AND (origin, identity) > (:after, :identity) \
+             AND (:containing IS NULL OR instr(origin, :containing) > 0) ORDER BY origin, identity LIMIT :limit"
         }
         None => {
-            "SELECT * FROM origin WHERE :state IS NULL AND origin > :after \
-             AND (:containing IS NULL OR instr(origin, :containing) > 0) ORDER BY origin LIMIT :limit"
+            "SELECT * FROM origin WHERE :state IS NULL AND (origin, identity) > (:after, :identity) \
+             AND (:containing IS NULL OR instr(origin, :containing) > 0) ORDER BY origin, identity LIMIT :limit"
         }
     })?;
+    let (after, identity) = place_of(query.after.as_deref().unwrap_or_default());
     let rows = statement.query(named_params! {
-        ":after": query.after.as_deref().unwrap_or_default(),
+        ":after": after,
+        ":identity": identity,
         ":state": query.state,
         ":containing": query.containing,
         ":limit": limit(query.limit),

@@ -10,10 +10,11 @@ use crate::clock::Moment;
 use crate::policy::overrides::{Action, Override, OverrideId};
 use crate::rep::Origin;
 use crate::robots::access::{Absence, Cause};
+use crate::robots::identity::Identity;
 use crate::robots::state::{Fresh, Outage};
 use crate::store::{
-    Acknowledgement, CopyOf, Fetch, OriginMemory, Remembered, Removed, Sha256, StoredDecision,
-    chain,
+    Acknowledgement, CopyOf, Fetch, OriginMemory, OtherAnswer, Remembered, Removed, Sha256,
+    StoredDecision, chain,
 };
 
 /// A number as the engine has it; one beyond its range is the largest.
@@ -80,16 +81,18 @@ pub(super) fn write_origin(
         _ => (None, None),
     };
     let mut statement = connection.prepare_cached(
-        "INSERT INTO origin VALUES (:origin, :state, :updated, :fetched, :refresh_from, :fresh_until, :absence, :cause, \
+        "INSERT INTO origin VALUES (:origin, :identity, :user_agent, :state, :updated, :fetched, :refresh_from, :fresh_until, :absence, :cause, \
          :since, :last_failure, :last_attempt, :attempts, :next_attempt, :sha256, :status, :final_url, :bytes, \
          :truncated) \
-         ON CONFLICT (origin) DO UPDATE SET state = :state, updated = :updated, fetched = :fetched, \
+         ON CONFLICT (origin, identity) DO UPDATE SET user_agent = :user_agent, state = :state, updated = :updated, fetched = :fetched, \
          refresh_from = :refresh_from, fresh_until = :fresh_until, absence = :absence, cause = :cause, since = :since, \
          last_failure = :last_failure, last_attempt = :last_attempt, attempts = :attempts, next_attempt = :next_attempt, sha256 = :sha256, status = :status, \
          final_url = :final_url, bytes = :bytes, truncated = :truncated",
     )?;
     statement.execute(named_params! {
         ":origin": memory.origin.as_str(),
+        ":identity": memory.identity.to_string(),
+        ":user_agent": memory.user_agent,
         ":state": memory.state.name(),
         ":updated": time(memory.updated),
         ":fetched": copy.map(|copy| copy.fetched).or(learnt).map(time),
@@ -137,6 +140,8 @@ pub(super) fn origin(row: &Row<'_>) -> Result<OriginMemory, Failure> {
     };
     Ok(OriginMemory {
         origin: origin_at(row)?,
+        identity: identity_at(row)?,
+        user_agent: row.get("user_agent")?,
         state,
         updated: moment_at(row, "updated")?,
     })
@@ -146,6 +151,11 @@ fn origin_at(row: &Row<'_>) -> Result<Origin, Failure> {
     let text: String = row.get("origin")?;
     let (origin, _) = Origin::parse(&text).map_err(|_| nonsense("origin"))?;
     Ok(origin)
+}
+
+fn identity_at(row: &Row<'_>) -> Result<Identity, Failure> {
+    let text: String = row.get("identity")?;
+    Identity::parse(&text).ok_or_else(|| nonsense("identity"))
 }
 
 fn fresh(row: &Row<'_>) -> Result<Fresh, Failure> {
@@ -190,12 +200,16 @@ pub(super) fn write_fetch(
     fetch: &Fetch,
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(
-        "INSERT INTO fetch (origin, time, duration, result, cause, status, hops, sha256, fields) \
-         VALUES (:origin, :time, :duration, :result, :cause, :status, :hops, :sha256, :fields)",
+        "INSERT INTO fetch \
+         (origin, identity, user_agent, other, time, duration, result, cause, status, hops, sha256, fields) VALUES \
+         (:origin, :identity, :user_agent, :other, :time, :duration, :result, :cause, :status, :hops, :sha256, :fields)",
     )?;
     let millis = u64::try_from(fetch.duration.as_millis()).unwrap_or(u64::MAX);
     statement.execute(named_params! {
         ":origin": origin.as_str(),
+        ":identity": fetch.identity.to_string(),
+        ":user_agent": fetch.user_agent,
+        ":other": fetch.other.as_ref().map(|other| json(&(&other.user_agent, &other.code))),
         ":time": time(fetch.time),
         ":duration": integer(millis),
         ":result": fetch.result,
@@ -211,7 +225,17 @@ pub(super) fn write_fetch(
 /// Reads a fetch's row.
 pub(super) fn fetch(row: &Row<'_>) -> Result<Fetch, Failure> {
     let (hops, fields): (String, String) = (row.get("hops")?, row.get("fields")?);
+    let other = match row.get::<_, Option<String>>("other")? {
+        Some(text) => {
+            let (user_agent, code) = serde_json::from_str(&text).map_err(|_| nonsense("other"))?;
+            Some(OtherAnswer { user_agent, code })
+        }
+        None => None,
+    };
     Ok(Fetch {
+        identity: identity_at(row)?,
+        user_agent: row.get("user_agent")?,
+        other,
         time: moment_at(row, "time")?,
         duration: std::time::Duration::from_millis(number(row.get("duration")?)),
         result: row.get("result")?,

@@ -42,8 +42,12 @@ CREATE TABLE leftover (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX leftover_due ON leftover (due);
 
+-- What is known of an origin's robots.txt as one identity: `*`, a product token in lower case, with `@` and a client's
+-- name after it where a client answers for it. `user_agent` is that of the fetch that the state rests on.
 CREATE TABLE origin (
-    origin TEXT PRIMARY KEY,
+    origin TEXT NOT NULL,
+    identity TEXT NOT NULL,
+    user_agent TEXT NOT NULL,
     state TEXT NOT NULL,
     updated INTEGER NOT NULL,
     fetched INTEGER,
@@ -60,7 +64,8 @@ CREATE TABLE origin (
     status INTEGER,
     final_url TEXT,
     bytes INTEGER,
-    truncated INTEGER
+    truncated INTEGER,
+    PRIMARY KEY (origin, identity)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX origin_sha256 ON origin (sha256) WHERE sha256 IS NOT NULL;
 CREATE TRIGGER origin_changed AFTER UPDATE OF sha256 ON origin
@@ -72,9 +77,13 @@ CREATE TRIGGER origin_gone AFTER DELETE ON origin
     AND NOT EXISTS (SELECT 1 FROM leftover WHERE sha256 = old.sha256)
     BEGIN INSERT INTO leftover VALUES (old.sha256, 0); END;
 
+-- `other` is the answer to another User-Agent that was held against this one: a JSON array of the two texts.
 CREATE TABLE fetch (
     number INTEGER PRIMARY KEY,
-    origin TEXT NOT NULL REFERENCES origin (origin) ON DELETE CASCADE,
+    origin TEXT NOT NULL,
+    identity TEXT NOT NULL,
+    user_agent TEXT NOT NULL,
+    other TEXT,
     time INTEGER NOT NULL,
     duration INTEGER NOT NULL,
     result TEXT NOT NULL,
@@ -82,9 +91,10 @@ CREATE TABLE fetch (
     status INTEGER,
     hops TEXT NOT NULL,
     sha256 BLOB,
-    fields TEXT NOT NULL
+    fields TEXT NOT NULL,
+    FOREIGN KEY (origin, identity) REFERENCES origin (origin, identity) ON DELETE CASCADE
 ) STRICT;
-CREATE INDEX fetch_origin ON fetch (origin);
+CREATE INDEX fetch_origin ON fetch (origin, identity);
 CREATE INDEX fetch_sha256 ON fetch (sha256) WHERE sha256 IS NOT NULL;
 CREATE TRIGGER fetch_gone AFTER DELETE ON fetch
     WHEN old.sha256 IS NOT NULL
@@ -153,7 +163,7 @@ WHERE record->>'id' IS NOT NULL;
 CREATE VIEW denials AS SELECT * FROM decisions WHERE verdict <> 'allow';
 
 CREATE VIEW origins AS
-SELECT origin, state, absence, cause,
+SELECT origin, identity, state, absence, cause, user_agent,
     strftime('%Y-%m-%dT%H:%M:%fZ', fetched / 1000.0, 'unixepoch') AS fetched,
     strftime('%Y-%m-%dT%H:%M:%fZ', fresh_until / 1000.0, 'unixepoch') AS fresh_until,
     strftime('%Y-%m-%dT%H:%M:%fZ', since / 1000.0, 'unixepoch') AS unreachable_since,
@@ -168,7 +178,7 @@ CREATE VIEW snapshots AS
 SELECT lower(hex(sha256)) AS sha256, bytes, length(body) AS compressed,
     strftime('%Y-%m-%dT%H:%M:%fZ', first_fetched / 1000.0, 'unixepoch') AS first_fetched,
     strftime('%Y-%m-%dT%H:%M:%fZ', last_fetched / 1000.0, 'unixepoch') AS last_fetched,
-    (SELECT count(*) FROM origin WHERE origin.sha256 = snapshot.sha256) AS origins
+    (SELECT count(DISTINCT origin) FROM origin WHERE origin.sha256 = snapshot.sha256) AS origins
 FROM snapshot;
 "#;
 
@@ -185,7 +195,7 @@ CREATE TABLE hourly (
 ) STRICT, WITHOUT ROWID;
 
 -- Those that are unreachable are few among many, and looked for.
-CREATE INDEX origin_state ON origin (state, origin);
+CREATE INDEX origin_state ON origin (state, origin, identity);
 "#;
 
 /// Fills `hourly` from the decisions that are there.

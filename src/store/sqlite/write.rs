@@ -13,6 +13,7 @@ use super::hours::Hours;
 use super::rows::{self, integer, number, time};
 use crate::clock::Moment;
 use crate::policy::overrides::Override;
+use crate::robots::identity::OWN_STATES;
 use crate::robots::memory::at_rest;
 use crate::robots::snapshot::Snapshot;
 use crate::store::filter::{Head, records_of};
@@ -80,16 +81,25 @@ fn landing(transaction: &Connection, landing: &Landing) -> Result<(), Failure> {
     }
     let memory = OriginMemory {
         origin: landing.origin.clone(),
+        identity: landing.fetch.identity.clone(),
+        user_agent: landing.user_agent.to_string(),
         state,
         updated: landing.fetch.time,
     };
     rows::write_origin(transaction, &memory)?;
     rows::write_fetch(transaction, &landing.origin, &landing.fetch)?;
     let mut surplus = transaction.prepare_cached(
-        "DELETE FROM fetch WHERE origin = ?1 AND number <= \
-         (SELECT number FROM fetch WHERE origin = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)",
+        "DELETE FROM fetch WHERE origin = ?1 AND identity = ?2 AND number <= \
+         (SELECT number FROM fetch WHERE origin = ?1 AND identity = ?2 ORDER BY number DESC LIMIT 1 OFFSET ?3)",
     )?;
-    surplus.execute(params![landing.origin.as_str(), FETCHES_KEPT as i64])?;
+    let (origin, identity) = (landing.origin.as_str(), memory.identity.to_string());
+    surplus.execute(params![origin, identity, FETCHES_KEPT as i64])?;
+    // One that has taken the place of another in memory takes it here, too.
+    let mut replaced = transaction.prepare_cached(
+        "DELETE FROM origin WHERE origin = ?1 AND identity IN \
+         (SELECT identity FROM origin WHERE origin = ?1 AND identity <> '*' ORDER BY updated DESC LIMIT -1 OFFSET ?2)",
+    )?;
+    replaced.execute(params![origin, OWN_STATES as i64])?;
     Ok(())
 }
 
@@ -237,9 +247,16 @@ pub(super) fn seal(
 }
 
 /// See [`Store::forget`](crate::store::Store::forget).
-pub(super) fn forget(connection: &mut Connection, origin: &str) -> Result<bool, Failure> {
+pub(super) fn forget(
+    connection: &mut Connection,
+    origin: &str,
+    identity: Option<&str>,
+) -> Result<bool, Failure> {
     let transaction = begin(connection)?;
-    let known = transaction.execute("DELETE FROM origin WHERE origin = ?1", [origin])?;
+    let known = transaction.execute(
+        "DELETE FROM origin WHERE origin = ?1 AND (?2 IS NULL OR identity = ?2)",
+        params![origin, identity],
+    )?;
     if known > 0 {
         changed(&transaction)?;
     }

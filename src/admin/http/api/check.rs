@@ -18,6 +18,7 @@ use crate::explain::{self, Begun, Bench, Judgement, document};
 use crate::policy;
 use crate::policy::identity::Required;
 use crate::policy::overrides::Overrides;
+use crate::robots::identity::Crawler;
 
 pub(super) fn routes() -> Router<Site> {
     Router::new()
@@ -99,9 +100,9 @@ impl Site {
         let fetched = match &robots {
             Some(_) => None,
             None => {
-                let user_agent = explain::user_agent(&agents);
                 let registry = self.proxy().gate().registry();
-                Some(registry.view(&target.origin, user_agent.as_ref()).await)
+                let crawler = Crawler::named(&bench.agent.tokens);
+                Some(registry.view(&target.origin, crawler).await)
             }
         };
         let _turn = self.turn().await?;

@@ -13,8 +13,9 @@ use crate::admin::http::problem::Problem;
 use crate::admin::query::params::cursor;
 use crate::admin::query::{self, STATES};
 use crate::admin::view::{FetchEntry, OriginEntry};
-use crate::admin::{Answer, Request};
+use crate::admin::{self, Answer, Request};
 use crate::rep::Origin;
+use crate::robots::identity::Identity;
 use crate::store::{FETCHES_KEPT, OriginQuery};
 
 pub(super) fn routes() -> Router<Site> {
@@ -25,7 +26,7 @@ pub(super) fn routes() -> Router<Site> {
         .route("/refresh", post(refresh))
 }
 
-/// List origins, in the order of their names
+/// List what is known of origins, in the order of their names and identities
 #[utoipa::path(
     get, path = "/origins", operation_id = "list_origins", tag = "origins",
     params(
@@ -59,7 +60,7 @@ pub(super) async fn list(
     let page = site.kept()?.origins(query).await?;
     let next = page.last().filter(|_| page.len() == limit);
     Ok(Json(Page {
-        next: next.map(|last| cursor("origins", last.origin.as_str())),
+        next: next.map(|last| cursor("origins", &last.place())),
         items: page.iter().map(OriginEntry::of).collect(),
     }))
 }
@@ -69,6 +70,8 @@ pub(super) async fn list(
 pub(super) struct OriginReport {
     #[serde(flatten)]
     entry: OriginEntry,
+    /// What is known for each identity, that of `*` first.
+    states: Vec<OriginEntry>,
     /// What bounds requests to it now; none where nothing does.
     pace: Option<Pace>,
 }
@@ -88,6 +91,11 @@ fn named(text: &str) -> Result<Origin, Problem> {
     query::origin(text).map_err(|why| Problem::bad(format!("{text}: {why}")))
 }
 
+fn identity(text: Option<String>) -> Result<Option<Identity>, Problem> {
+    let identity = text.as_deref().map(query::identity).transpose();
+    identity.map_err(|why| Problem::bad(format!("identity: {why}")))
+}
+
 fn unknown(origin: &Origin) -> Problem {
     Problem::missing(format!("{origin}: nothing is known of it"))
 }
@@ -95,7 +103,10 @@ fn unknown(origin: &Origin) -> Problem {
 /// What is known of one origin
 #[utoipa::path(
     get, path = "/origins/{origin}", operation_id = "origin", tag = "origins",
-    params(("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example")),
+    params(
+        ("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example"),
+        ("identity" = Option<String>, Query, description = "For this identity; without one, for the first of `states`", pattern = "^[A-Za-z0-9._*@-]+$"),
+    ),
     responses(
         (status = 200, description = "What is known", body = OriginReport),
         (status = "4XX", description = "Nothing is known, or it is no origin", body = Problem, content_type = "application/problem+json"),
@@ -105,15 +116,21 @@ fn unknown(origin: &Origin) -> Problem {
 pub(super) async fn one(
     State(site): State<Site>,
     Path(origin): Path<String>,
-    Asked(params): Asked,
+    Asked(mut params): Asked,
 ) -> Result<Json<OriginReport>, Problem> {
-    params.finish(&[])?;
+    let identity = identity(params.text("identity")?)?;
+    params.finish(&["identity"])?;
     let origin = named(&origin)?;
-    let found = site.kept()?.origin(&origin).await?;
+    let all = site.kept()?.origin(&origin).await?;
+    let found = match &identity {
+        Some(identity) => all.iter().find(|one| one.identity == *identity),
+        None => all.first(),
+    };
     let found = found.ok_or_else(|| unknown(&origin))?;
     let pace = site.proxy().gate().pace().of(&origin);
     Ok(Json(OriginReport {
-        entry: OriginEntry::of(&found),
+        entry: OriginEntry::of(found),
+        states: all.iter().map(OriginEntry::of).collect(),
         pace: pace.map(|pace| Pace {
             interval_ms: u64::try_from(pace.interval.as_millis()).unwrap_or(u64::MAX),
             source: pace.source.as_str().to_owned(),
@@ -151,12 +168,15 @@ pub(super) async fn fetches(
     Ok(Json(Fetches { items }))
 }
 
-/// Drop what is known of an origin
+/// Drop what is known of an origin, for one identity or for all
 ///
 /// The next request finds it as one never heard of. Decisions, and the robots.txt that they rest on, stay.
 #[utoipa::path(
     delete, path = "/origins/{origin}", tag = "origins",
-    params(("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example")),
+    params(
+        ("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example"),
+        ("identity" = Option<String>, Query, description = "For this identity; without one, for all", pattern = "^[A-Za-z0-9._*@-]+$"),
+    ),
     responses(
         (status = 204, description = "It is forgotten"),
         (status = "4XX", description = "Nothing was known, or it is no origin", body = Problem, content_type = "application/problem+json"),
@@ -166,12 +186,14 @@ pub(super) async fn fetches(
 pub(super) async fn forget(
     State(site): State<Site>,
     Path(origin): Path<String>,
-    Asked(params): Asked,
+    Asked(mut params): Asked,
 ) -> Result<StatusCode, Problem> {
-    params.finish(&[])?;
+    let identity = identity(params.text("identity")?)?;
+    params.finish(&["identity"])?;
     let origin = named(&origin)?;
     let asked = Request::Forget {
         origin: origin.to_string(),
+        identity: identity.map(|identity| identity.to_string()),
     };
     match site.desk().answer(asked).await {
         Answer::Forgotten { was_known: true } => Ok(StatusCode::NO_CONTENT),
@@ -190,19 +212,24 @@ pub(super) struct Refresh {
     /// The origin: `https://site.example`.
     #[schema(example = "https://site.example")]
     origin: String,
+    /// As which identity; without one, as all that something is known for.
+    #[schema(example = "GoodBot")]
+    identity: Option<String>,
 }
 
-/// What a fetch has come to.
+/// What the fetches have come to.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Refreshed {
     /// The origin.
     origin: String,
-    /// Its state now: `successful`, `unavailable` or `unreachable`.
+    /// The state of the first identity now: `successful`, `unavailable` or `unreachable`.
     state: String,
-    /// Why it counts as one without robots.txt, if it does.
+    /// Why the origin counts for it as one without robots.txt, if it does.
     absence: Option<String>,
-    /// Why the fetch failed, if it did; what was known before holds for as long as its state says.
+    /// Why a fetch failed, if one did; what was known before holds for as long as its state says.
     failure: Option<String>,
+    /// What each identity was answered.
+    states: Vec<admin::RefreshedState>,
 }
 
 /// Fetch the robots.txt of an origin now, whatever is known and whenever it is due
@@ -210,7 +237,7 @@ pub(super) struct Refreshed {
     post, path = "/refresh", tag = "origins",
     request_body = Refresh,
     responses(
-        (status = 200, description = "The fetch has ended", body = Refreshed),
+        (status = 200, description = "The fetches have ended", body = Refreshed),
         (status = "4XX", description = "It is no origin, or may not be fetched (409)", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
@@ -222,19 +249,21 @@ pub(super) async fn refresh(
 ) -> Result<Json<Refreshed>, Problem> {
     params.finish(&[])?;
     let origin = named(&refresh.origin)?.to_string();
+    let identity = identity(refresh.identity)?;
     let asked = Request::Refresh {
         origin: origin.clone(),
+        identity: identity.map(|identity| identity.to_string()),
     };
     match site.desk().answer(asked).await {
-        Answer::Refreshed {
-            state,
-            absence,
-            failure,
-        } => Ok(Json(Refreshed {
+        Answer::Refreshed { states } => Ok(Json(Refreshed {
             origin,
-            state,
-            absence,
-            failure,
+            state: states
+                .first()
+                .map(|one| one.state.clone())
+                .unwrap_or_default(),
+            absence: states.first().and_then(|one| one.absence.clone()),
+            failure: states.iter().find_map(|one| one.failure.clone()),
+            states,
         })),
         Answer::Failed { error } => Err(failed(error)),
         other => Err(failed(format!(

@@ -136,10 +136,11 @@ pub(super) async fn refresh(
 ) -> Result<Redirect, Problem> {
     let origin = query::origin(&form.of).map_err(Problem::bad)?.to_string();
     let back = origin_link(&origin);
-    let asked = Request::Refresh { origin };
+    let identity = None;
+    let asked = Request::Refresh { origin, identity };
     match site.desk().answer(asked).await {
-        Answer::Refreshed { failure, .. } => {
-            let done = if failure.is_some() {
+        Answer::Refreshed { states } => {
+            let done = if states.iter().any(|one| one.failure.is_some()) {
                 "failed"
             } else {
                 "refreshed"
@@ -157,7 +158,8 @@ pub(super) async fn forget(
 ) -> Result<Redirect, Problem> {
     let origin = query::origin(&form.of).map_err(Problem::bad)?.to_string();
     let name = encoded(&origin);
-    let asked = Request::Forget { origin };
+    let identity = None;
+    let asked = Request::Forget { origin, identity };
     match site.desk().answer(asked).await {
         Answer::Forgotten { .. } => Ok(Redirect::to(&format!("/origins?forgotten={name}"))),
         other => Err(refused(other)),

@@ -250,6 +250,13 @@ impl DecisionPage {
                 "robots.txt",
                 &format!("{}: {}{status}", robots.url, robots.state),
             );
+            if let Some(user_agent) = &robots.user_agent {
+                let identity = robots.identity.as_deref().unwrap_or("*");
+                fact(
+                    "Fetched with",
+                    &format!("{user_agent} (known as {identity})"),
+                );
+            }
             if let Some(url) = robots.final_url.as_ref().filter(|url| **url != robots.url) {
                 fact("Came from", url);
             }

@@ -17,7 +17,7 @@ use crate::clock::Moment;
 use crate::rep::{Field, Origin};
 use crate::robots::memory::{awake, hex};
 use crate::robots::snapshot::Snapshot;
-use crate::robots::words::{about, cause, lives, stance};
+use crate::robots::words::{about, cause, lives, other_answer, stance};
 use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, Remembered};
 
 /// Fields of a file that are listed; more than these are counted.
@@ -40,6 +40,7 @@ pub(super) struct OriginPage {
 /// What is known of an origin.
 struct Known {
     state: &'static str,
+    identities: Vec<KnownAs>,
     facts: Vec<Fact>,
     groups: Vec<GroupOf>,
     fields: Vec<FieldOf>,
@@ -62,9 +63,19 @@ struct FieldOf {
     line: u32,
 }
 
+/// An identity that something is known for.
+struct KnownAs {
+    name: String,
+    href: String,
+    state: &'static str,
+    is_shown: bool,
+}
+
 /// A fetch.
 struct Fetched {
     time: When,
+    user_agent: String,
+    other: Option<String>,
     took: String,
     result: String,
     cause: Option<String>,
@@ -88,14 +99,21 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
     let done = params
         .word("done", &["refreshed", "failed"])
         .map_err(wrong)?;
-    params.finish(&["of", "done"]).map_err(wrong)?;
+    let identity = params.text("as").map_err(wrong)?;
+    params.finish(&["of", "as", "done"]).map_err(wrong)?;
     let origin = named(of)?;
-    let found = match site.store() {
+    let identity = identity.as_deref().map(query::identity).transpose();
+    let identity = identity.map_err(|why| Problem::bad(format!("as {why}")))?;
+    let all_known = match site.store() {
         Some(store) => store.origin(&origin).await?,
-        None => None,
+        None => Vec::new(),
+    };
+    let found = match &identity {
+        Some(identity) => all_known.iter().find(|one| one.identity == *identity),
+        None => all_known.first(),
     };
     let known = match found {
-        Some(found) => Some(known(&site, &found).await?),
+        Some(found) => Some(known(&site, found, &all_known).await?),
         None => None,
     };
     let now = site.now();
@@ -147,7 +165,7 @@ fn fact(name: &'static str, text: String) -> Fact {
     }
 }
 
-async fn known(site: &Site, found: &OriginMemory) -> Result<Known, Problem> {
+async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Result<Known, Problem> {
     let store = site.kept()?;
     let now = site.now();
     let settings = site.proxy().settings();
@@ -160,6 +178,8 @@ async fn known(site: &Site, found: &OriginMemory) -> Result<Known, Problem> {
         .map_err(|broken| Problem::busy(format!("{}: {broken}", found.origin)))?;
     let mut facts = vec![
         fact("About", line(&about(&found.state))),
+        fact("Known as", line(&found.identity.to_string())),
+        fact("Fetched with", line(&found.user_agent)),
         fact(
             "Requests",
             stance(&state, &settings.robots.timing.profile, now).1,
@@ -198,6 +218,7 @@ async fn known(site: &Site, found: &OriginMemory) -> Result<Known, Problem> {
     let (groups, fields, more) = snapshot.map_or_else(Default::default, |file| contents(file));
     Ok(Known {
         state: found.state.name(),
+        identities: all.iter().map(|one| KnownAs::of(one, found)).collect(),
         facts,
         groups,
         fields,
@@ -240,11 +261,29 @@ fn contents(file: &Snapshot) -> (Vec<GroupOf>, Vec<FieldOf>, usize) {
     (groups.collect(), fields, more)
 }
 
+impl KnownAs {
+    fn of(one: &OriginMemory, shown: &OriginMemory) -> KnownAs {
+        let identity = one.identity.to_string();
+        KnownAs {
+            href: format!(
+                "{}&as={}",
+                origin_link(one.origin.as_str()),
+                encoded(&identity)
+            ),
+            name: line(&identity),
+            state: one.state.name(),
+            is_shown: one.identity == shown.identity,
+        }
+    }
+}
+
 impl Fetched {
     fn of(fetch: &Fetch, now: Moment) -> Fetched {
         let why = fetch.cause.as_deref();
         Fetched {
             time: When::at(fetch.time, now),
+            user_agent: line(&fetch.user_agent),
+            other: fetch.other.as_ref().map(|other| line(&other_answer(other))),
             took: format!(
                 "{} ms",
                 number(u64::try_from(fetch.duration.as_millis()).unwrap_or(u64::MAX))

@@ -32,6 +32,7 @@ pub(super) struct OriginsPage {
 /// An origin, as a list shows it.
 pub(super) struct OriginRow {
     pub(super) name: String,
+    pub(super) identity: String,
     pub(super) href: String,
     pub(super) state: &'static str,
     pub(super) since: When,
@@ -48,7 +49,12 @@ impl OriginRow {
         };
         OriginRow {
             name: line(found.origin.as_str()),
-            href: origin_link(found.origin.as_str()),
+            identity: line(&found.identity.to_string()),
+            href: format!(
+                "{}&as={}",
+                origin_link(found.origin.as_str()),
+                encoded(&found.identity.to_string())
+            ),
             state: found.state.name(),
             since: When::at(since, now),
             next: When::at(next_fetch(&found.state), now),
@@ -99,7 +105,7 @@ pub(super) async fn page(
     let state = state.unwrap_or_default();
     let last = found.last().filter(|_| found.len() == PAGE);
     let next = last.map(|last| {
-        let (containing, after) = (encoded(&containing), encoded(last.origin.as_str()));
+        let (containing, after) = (encoded(&containing), encoded(&last.place()));
         format!("/origins?containing={containing}&state={state}&after={after}")
     });
     Ok(Page(OriginsPage {

@@ -22,6 +22,7 @@ use crate::policy::identity::Required;
 use crate::policy::overrides::{Override, Overrides};
 use crate::policy::{Settings, Verdict};
 use crate::rep::Note;
+use crate::robots::identity::Crawler;
 
 /// Remarks on a file that are shown.
 const NOTES: usize = 50;
@@ -139,8 +140,8 @@ async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, St
         return Ok(Ok(judged));
     }
     let registry = site.proxy().gate().registry();
-    let user_agent = explain::user_agent(&named);
-    let view = registry.view(&target.origin, user_agent.as_ref()).await;
+    let crawler = Crawler::named(&bench.agent.tokens);
+    let view = registry.view(&target.origin, crawler).await;
     Ok(Ok(bench.by_origin(target, asserted, view)))
 }
 

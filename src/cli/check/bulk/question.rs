@@ -6,7 +6,6 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::NO_PAD;
-use http::HeaderValue;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
@@ -80,9 +79,8 @@ pub(super) enum Asked {
 /// A question that waits for a robots.txt.
 pub(super) struct Fetch {
     pub(super) origin: Origin,
-    pub(super) user_agent: Option<HeaderValue>,
+    pub(super) agent: Arc<Agent>,
     path: String,
-    agent: Arc<Agent>,
     with_notes: bool,
     number: u64,
 }
@@ -92,7 +90,6 @@ pub(super) struct Desk {
     options: ParseOptions,
     path_guard: bool,
     default: Arc<Agent>,
-    default_user_agent: Option<HeaderValue>,
     asked: u64,
     last: Option<Parsed>,
     decoder: GeneralPurpose,
@@ -112,7 +109,6 @@ impl Desk {
             options: crate::explain::options(&config.robots),
             path_guard: config.robots.path_guard,
             default: crate::explain::agent(named, config)?,
-            default_user_agent: crate::explain::user_agent(named),
             asked: 0,
             last: None,
             decoder: GeneralPurpose::new(&base64::alphabet::STANDARD, decoding),
@@ -162,15 +158,10 @@ impl Desk {
                 );
             }
             (None, None) => {
-                let user_agent = match &question.agents {
-                    None => self.default_user_agent.clone(),
-                    Some(named) => crate::explain::user_agent(named),
-                };
                 return Ok(Asked::ToFetch(Box::new(Fetch {
                     origin,
-                    user_agent,
-                    path,
                     agent,
+                    path,
                     with_notes,
                     number: self.asked,
                 })));

@@ -73,7 +73,7 @@ impl World {
     }
 
     async fn kept(&self, origin: &Origin) -> Option<OriginMemory> {
-        self.engine().origin(origin).await.expect("a store")
+        self.engine().origin(origin).await.expect("a store").pop()
     }
 
     async fn outage(&self, origin: &Origin) -> crate::robots::state::Outage {
@@ -128,7 +128,6 @@ async fn a_copy_of_before_is_refreshed_ahead_behind_the_requests_back() {
     world.once(&a, file(200)).await;
     world.clock.advance(DAY.mul_f64(0.95));
     let life = world.life();
-    // The first request of this process learns, from the store; the next finds it due.
     for _ in 0..2 {
         assert_eq!(file_of(&life.lab.stance(&a).await), Some(200));
     }
@@ -277,7 +276,7 @@ async fn a_failed_refresh_of_a_fresh_copy_is_remembered_beside_it() {
     for _ in 0..2 {
         assert_eq!(file_of(&life.lab.stance(&a).await), Some(200));
     }
-    let failed = |lab: &Laboratory| lab.registry.known(&a).is_some_and(|s| s.outage().is_some());
+    let failed = |lab: &Laboratory| lab.known(&a).is_some_and(|s| s.outage().is_some());
     life.lab.until(failed).await;
     life.end();
     world.clock.advance_to(START + DAY);
@@ -351,7 +350,7 @@ async fn a_store_that_cannot_be_read_is_nothing_to_judge_by() {
     for _ in 0..3 {
         assert!(matches!(life.lab.stance(&a).await, Stance::Unknown));
     }
-    let refused = life.lab.registry.refresh(&a).await.unwrap_err();
+    let refused = life.lab.refresh(&a).await.unwrap_err();
     assert_eq!(refused.kind, StoreErrorKind::Busy);
     assert_eq!(
         life.lab.fetches(),
@@ -384,7 +383,7 @@ async fn a_file_that_the_store_has_lost_is_not_an_empty_file() {
     world.store.loses_texts.store(true, Ordering::Relaxed);
     let life = world.life();
     assert!(matches!(life.lab.stance(&a).await, Stance::Unknown));
-    let refused = life.lab.registry.refresh(&a).await.unwrap_err().to_string();
+    let refused = life.lab.refresh(&a).await.unwrap_err().to_string();
     for part in [
         &hex(&sha256),
         "store check",
@@ -393,7 +392,7 @@ async fn a_file_that_the_store_has_lost_is_not_an_empty_file() {
         assert!(refused.contains(part), "{part}: {refused}");
     }
     assert_eq!(life.lab.fetches(), 0);
-    assert!(life.lab.registry.forget(&a).await.expect("a store"));
+    assert!(life.lab.registry.forget(&a, None).await.expect("a store"));
     life.lab.end(file(203));
     assert_eq!(
         file_of(&life.lab.stance(&a).await),
@@ -423,8 +422,7 @@ fn a_process_that_ends_while_it_asks_the_store_leaves_it_as_it_was() {
         tokio::task::yield_now().await;
     });
     drop(ends);
-    let known = life.lab.registry.known(&a).expect("an entry");
-    assert!(matches!(*known, State::NeverFetched), "{known:?}");
+    assert!(life.lab.known(&a).is_none());
     world.store.hangs_reads.store(false, Ordering::Relaxed);
     life.end();
     assert_eq!(runtime().block_on(world.kept(&a)), before);
@@ -438,7 +436,7 @@ async fn a_refresh_fetches_what_is_fresh_and_what_is_not_due() {
     let life = world.life();
     for (number, result) in [(1, file(201)), (2, down()), (3, file(203))] {
         life.lab.end(result);
-        let state = life.lab.registry.refresh(&a).await.expect("a store");
+        let state = life.lab.refresh(&a).await.expect("a store");
         assert_eq!(life.lab.fetches(), number);
         let status = state.snapshot().map(|snapshot| snapshot.status);
         assert_eq!(status, Some([0, 201, 201, 203][number]));
@@ -448,11 +446,11 @@ async fn a_refresh_fetches_what_is_fresh_and_what_is_not_due() {
     world.clock.advance(DAY);
     let mut view = Box::pin(life.lab.stance(&a));
     assert!(poll(&mut view).is_pending());
-    let mut refresh = Box::pin(life.lab.registry.refresh(&a));
+    let mut refresh = Box::pin(life.lab.refresh(&a));
     assert!(poll(&mut refresh).is_pending());
     life.lab.end(file(204));
-    life.lab.end(file(205));
     assert_eq!(file_of(&view.await), Some(204));
+    life.lab.end(file(205));
     let state = refresh.await.expect("a store");
     let status = state.snapshot().map(|snapshot| snapshot.status);
     assert_eq!(status, Some(205));
@@ -467,14 +465,17 @@ async fn what_is_forgotten_is_forgotten_in_memory_and_in_the_store() {
     let life = world.life();
     let registry = &life.lab.registry;
     assert!(
-        !registry.forget(&b).await.expect("a store"),
+        !registry.forget(&b, None).await.expect("a store"),
         "never heard of"
     );
-    assert!(registry.forget(&a).await.expect("a store"), "in the store");
+    assert!(
+        registry.forget(&a, None).await.expect("a store"),
+        "in the store"
+    );
     assert_eq!(world.kept(&a).await, None);
     life.lab.end(down());
     life.lab.stance(&a).await;
-    assert!(registry.forget(&a).await.expect("a store"), "in both");
+    assert!(registry.forget(&a, None).await.expect("a store"), "in both");
     // A fetch that is under way lands on nothing.
     life.lab.end(down());
     life.lab.stance(&a).await;
@@ -482,7 +483,7 @@ async fn what_is_forgotten_is_forgotten_in_memory_and_in_the_store() {
     let mut view = Box::pin(life.lab.stance(&a));
     assert!(poll(&mut view).is_pending());
     life.lab.until(|lab| lab.fetches() == 3).await;
-    assert!(registry.forget(&a).await.expect("a store"));
+    assert!(registry.forget(&a, None).await.expect("a store"));
     life.lab.end(down());
     assert!(is_disallowed(&view.await));
     life.end();
@@ -498,7 +499,7 @@ async fn what_the_store_will_not_drop_is_not_forgotten() {
     life.lab.stance(&a).await;
     life.log.flush().await.expect("it is written");
     world.store.fails_reads.store(true, Ordering::Relaxed);
-    assert!(life.lab.registry.forget(&a).await.is_err());
+    assert!(life.lab.registry.forget(&a, None).await.is_err());
     assert_eq!(file_of(&life.lab.stance(&a).await), Some(200));
 }
 
@@ -542,7 +543,7 @@ impl Store for Faulty {
         })
     }
 
-    fn origin(&self, origin: &Origin) -> Pending<'_, Option<OriginMemory>> {
+    fn origin(&self, origin: &Origin) -> Pending<'_, Vec<OriginMemory>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.checked(self.inner.origin(origin))
     }
@@ -554,11 +555,11 @@ impl Store for Faulty {
         self.checked(self.inner.snapshot(sha256))
     }
 
-    fn forget(&self, origin: &Origin) -> Pending<'_, bool> {
+    fn forget(&self, origin: &Origin, which: Option<&Identity>) -> Pending<'_, bool> {
         if self.fails_reads.load(Ordering::Relaxed) {
             return self.checked(Box::pin(std::future::ready(Ok(false))));
         }
-        self.inner.forget(origin)
+        self.inner.forget(origin, which)
     }
 
     fn origins(&self, query: OriginQuery) -> Pending<'_, Vec<OriginMemory>> {

@@ -341,7 +341,7 @@ fn drop_remains(target: &Connection, tables: &mut [Saved]) -> Result<(), Failure
     // A state without its text is no state: the origin is fetched anew.
     target.execute_batch(
         "DELETE FROM origin WHERE sha256 IS NOT NULL AND sha256 NOT IN (SELECT sha256 FROM snapshot);
-         DELETE FROM fetch WHERE origin NOT IN (SELECT origin FROM origin);
+         DELETE FROM fetch WHERE (origin, identity) NOT IN (SELECT origin, identity FROM origin);
          DELETE FROM acknowledgement WHERE seq NOT IN (SELECT seq FROM decision);",
     )?;
     super::super::hours::recount(target)?;

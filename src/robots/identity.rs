@@ -1,0 +1,381 @@
+//! The identity that a state of an origin belongs to, and the User-Agent that robots.txt is fetched with.
+//!
+//! A server may answer each User-Agent with something else: a firewall refuses one, a file is served to another, a field
+//! that is too long makes it answer 400. So no crawler chooses the field freely, and no crawler is judged by what another
+//! was answered: a state belongs to an origin and an [`Identity`], and the fetch carries the product token and
+//! crawlgate's own name, nothing else of what the crawler sends.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use http::HeaderValue;
+
+use crate::agent::Agent;
+use crate::client::Client;
+use crate::config::Config;
+use crate::rep::ProductToken;
+
+/// Identities of one origin that have states of their own, beside `*`. Further ones share the state of `*`.
+pub const OWN_STATES: usize = 8;
+
+/// Octets of a User-Agent that robots.txt is fetched with.
+pub const LONGEST_USER_AGENT: usize = 256;
+
+/// Octets of crawlgate's own part: with the longest product token (128) and a space before it, the field stays within
+/// [`LONGEST_USER_AGENT`].
+pub const LONGEST_OWN: usize = LONGEST_USER_AGENT - 129;
+
+/// crawlgate's own name where the configuration names no other. The URL tells what is done: no address of an operator
+/// is known here.
+pub const OWN: &str = concat!(
+    "crawlgate/",
+    env!("CARGO_PKG_VERSION_MAJOR"),
+    ".",
+    env!("CARGO_PKG_VERSION_MINOR"),
+    " (+https://www.rfc-editor.org/rfc/rfc9309)"
+);
+
+/// A client's name and a product token, or `*`: the second half of the key of a robots state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Identity {
+    client: Option<Arc<str>>,
+    token: Option<ProductToken>,
+}
+
+/// A crawler that asks for an origin, borrowed from its request: to look its state up allocates nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Crawler<'a> {
+    client: Option<&'a Arc<str>>,
+    tokens: &'a [ProductToken],
+}
+
+impl<'a> Crawler<'a> {
+    /// The crawler that a request of `client` is judged as.
+    #[must_use]
+    pub fn of(client: &'a Client, agent: &'a Agent) -> Crawler<'a> {
+        // A client that names no User-Agent of its own and no token is fetched for as all others are.
+        let has_own = !agent.tokens.is_empty() || client.user_agent.is_some();
+        Crawler {
+            client: client.name.as_ref().filter(|_| has_own),
+            tokens: &agent.tokens,
+        }
+    }
+
+    /// A crawler of this chain of product tokens that no client answers for.
+    #[must_use]
+    pub fn named(tokens: &'a [ProductToken]) -> Crawler<'a> {
+        Crawler {
+            client: None,
+            tokens,
+        }
+    }
+
+    /// A crawler of this identity, with its chain of product tokens.
+    #[must_use]
+    pub fn with(identity: &'a Identity, tokens: &'a [ProductToken]) -> Crawler<'a> {
+        Crawler {
+            client: identity.client.as_ref(),
+            tokens,
+        }
+    }
+
+    /// The chain of product tokens, most specific first.
+    #[must_use]
+    pub fn tokens(self) -> &'a [ProductToken] {
+        self.tokens
+    }
+
+    /// Its identity.
+    #[must_use]
+    pub fn identity(self) -> Identity {
+        Identity {
+            client: self.client.cloned(),
+            token: self.tokens.first().cloned(),
+        }
+    }
+
+    /// Whether it is one of those that share the state of `*`, however many states there are.
+    #[must_use]
+    pub fn is_common(self) -> bool {
+        self.client.is_none() && self.tokens.is_empty()
+    }
+
+    /// Whether this is its identity.
+    #[must_use]
+    pub fn is(self, identity: &Identity) -> bool {
+        self.tokens.first() == identity.token.as_ref() && self.client == identity.client.as_ref()
+    }
+}
+
+impl Identity {
+    /// Reads what [`Identity::fmt`](fmt::Display::fmt) wrote; the spelling of the token is in lower case then.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Identity> {
+        let (token, client) = match text.split_once('@') {
+            Some((token, client)) => (token, Some(client)),
+            None => (text, None),
+        };
+        let token = match token {
+            "*" => None,
+            token => Some(ProductToken::new(token).ok()?),
+        };
+        let client = match client {
+            Some(client) => Some(crate::config::client_name(client).ok()?),
+            None => None,
+        };
+        Some(Identity { client, token })
+    }
+
+    /// Whether it is `*`: what all crawlers share that have no state of their own.
+    #[must_use]
+    pub fn is_common(&self) -> bool {
+        self.client.is_none() && self.token.is_none()
+    }
+
+    /// The name of its client.
+    #[must_use]
+    pub fn client(&self) -> Option<&str> {
+        self.client.as_deref()
+    }
+
+    /// Its product token.
+    #[must_use]
+    pub fn token(&self) -> Option<&ProductToken> {
+        self.token.as_ref()
+    }
+}
+
+impl fmt::Display for Identity {
+    /// The one spelling of it, by which it is kept: `*`, `goodbot`, `goodbot@news`, `*@news`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.token {
+            Some(token) => {
+                for octet in token.as_str().chars() {
+                    write!(f, "{}", octet.to_ascii_lowercase())?;
+                }
+            }
+            None => f.write_str("*")?,
+        }
+        match &self.client {
+            Some(client) => write!(f, "@{client}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a state was learnt: for which identity, and with which User-Agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchedAs {
+    /// Whose state it is.
+    pub identity: Identity,
+    /// The identity as text, for records.
+    pub name: Box<str>,
+    /// The User-Agent of the fetch that the state rests on.
+    pub user_agent: Arc<str>,
+}
+
+impl FetchedAs {
+    /// Fetched for `identity` with this User-Agent.
+    #[must_use]
+    pub fn new(identity: Identity, user_agent: Arc<str>) -> FetchedAs {
+        FetchedAs {
+            name: identity.to_string().into(),
+            identity,
+            user_agent,
+        }
+    }
+}
+
+/// The User-Agents that robots.txt is fetched with.
+#[derive(Clone, Debug)]
+pub struct UserAgents {
+    own: Box<str>,
+    /// By the names of clients that have one of their own.
+    clients: Vec<(Arc<str>, Box<str>)>,
+}
+
+impl UserAgents {
+    /// As configured.
+    #[must_use]
+    pub fn of(config: &Config) -> UserAgents {
+        let clients = config.clients.iter().filter_map(|client| {
+            let named = client.user_agent.clone()?;
+            Some((Arc::clone(&client.name), named))
+        });
+        UserAgents {
+            own: config.robots.user_agent.clone(),
+            clients: clients.collect(),
+        }
+    }
+
+    /// crawlgate's own, as it stands alone.
+    #[must_use]
+    pub fn own(&self) -> &str {
+        &self.own
+    }
+
+    /// The one for `identity`: its client's where that names one; else its product token before crawlgate's own, unless
+    /// that names the token itself.
+    #[must_use]
+    pub fn for_identity(&self, identity: &Identity) -> Cow<'_, str> {
+        let of_client = identity.client().and_then(|name| {
+            let mut all = self.clients.iter();
+            all.find(|(client, _)| **client == *name)
+        });
+        match (of_client, identity.token()) {
+            (Some((_, named)), _) => Cow::Borrowed(named),
+            (None, Some(token)) if !names(&self.own, token) => {
+                Cow::Owned(format!("{token} {}", self.own))
+            }
+            (None, _) => Cow::Borrowed(&self.own),
+        }
+    }
+}
+
+/// Whether a User-Agent names this product token.
+fn names(user_agent: &str, token: &ProductToken) -> bool {
+    crate::rep::product_tokens(user_agent.as_bytes()).contains(token)
+}
+
+/// Reads a User-Agent that a configuration names, of at most `most` octets.
+///
+/// # Errors
+/// What is allowed, when `text` is something else.
+pub(crate) fn user_agent(text: &str, most: usize) -> Result<Box<str>, String> {
+    let is_visible = |octet: u8| matches!(octet, b' '..=b'~');
+    let is_field = !text.is_empty()
+        && text.len() <= most
+        && text.trim() == text
+        && text.bytes().all(is_visible)
+        && HeaderValue::from_str(text).is_ok();
+    match is_field {
+        true => Ok(text.into()),
+        false => Err(format!(
+            "expected a User-Agent of 1 to {most} octets of visible ASCII: \"ExampleBot/1.0 (+https://example.com/bot)\""
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::{Agents, Source};
+
+    fn token(name: &str) -> ProductToken {
+        ProductToken::new(name).expect("a valid token")
+    }
+
+    fn client(name: &str, user_agent: Option<&str>) -> Client {
+        Client {
+            name: Some(name.into()),
+            user_agent: user_agent.map(Into::into),
+            ..Client::default()
+        }
+    }
+
+    #[test]
+    fn an_identity_is_a_client_and_the_first_token_or_a_star() {
+        let nobody = Client::default();
+        let (news, shop) = (client("news", None), client("shop", Some("Shop/1")));
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &Client, &[&str], &str)] = &[
+            ("no token, no client", &nobody, &[], "*"),
+            ("a token", &nobody, &["GoodBot"], "goodbot"),
+            ("a chain: its first", &nobody, &["GoodBot-Image", "GoodBot"], "goodbot-image"),
+            ("a client", &news, &["GoodBot"], "goodbot@news"),
+            ("a client, no token", &news, &[], "*"),
+            ("a client with a User-Agent, no token", &shop, &[], "*@shop"),
+        ];
+        for (name, client, tokens, text) in cases {
+            let agent = Agent {
+                tokens: tokens.iter().map(|name| token(name)).collect(),
+                source: Source::UserAgent,
+                mismatch: false,
+            };
+            let crawler = Crawler::of(client, &agent);
+            let identity = crawler.identity();
+            assert_eq!(identity.to_string(), *text, "{name}");
+            assert_eq!(Identity::parse(text), Some(identity.clone()), "{name}");
+            assert!(crawler.is(&identity), "{name}");
+            assert_eq!(crawler.is_common(), *text == "*", "{name}");
+            assert_eq!(identity.is_common(), *text == "*", "{name}");
+        }
+        for wrong in ["", "@", "a b", "goodbot@", "goodbot@a b", "*@NEWS"] {
+            assert_eq!(Identity::parse(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_spelling_of_a_token_makes_no_identity_and_its_client_does() {
+        let (lower, upper) = ([token("goodbot")], [token("GOODBOT")]);
+        let (lower, upper) = (Crawler::named(&lower), Crawler::named(&upper));
+        assert!(lower.is(&upper.identity()));
+        assert_eq!(lower.identity(), upper.identity());
+        let (news, shop) = (client("news", None), client("shop", None));
+        let agent = Agent {
+            tokens: vec![token("GoodBot")],
+            ..Agent::default()
+        };
+        let (news, shop) = (Crawler::of(&news, &agent), Crawler::of(&shop, &agent));
+        assert!(!news.is(&shop.identity()) && !news.is(&lower.identity()));
+    }
+
+    #[test]
+    fn no_user_agent_that_a_crawler_sends_goes_into_the_field() {
+        let mut config = Config::default();
+        let long = "L".repeat(128);
+        let nine_kilobytes = format!("GoodBot/1.0 ({})", "x".repeat(9_000));
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &[u8], String)] = &[
+            ("a token and a version", b"GoodBot/2.1", format!("GoodBot {OWN}")),
+            ("9 KB", nine_kilobytes.as_bytes(), format!("GoodBot {OWN}")),
+            ("octets beyond ASCII", b"\xff\xfe GoodBot/1 \x80", format!("GoodBot {OWN}")),
+            ("a browser's", b"Mozilla/5.0 (X11; Linux x86_64)", OWN.to_owned()),
+            ("an attack", b"sqlmap/1.7#stable (http://sqlmap.org)", format!("sqlmap {OWN}")),
+            ("nothing", b"", OWN.to_owned()),
+            ("the longest token", long.as_bytes(), format!("{long} {OWN}")),
+        ];
+        let agents = Agents::new(&[]);
+        let field = |config: &Config, client: &Client, sent: &[u8]| {
+            let mut headers = http::HeaderMap::new();
+            let value = HeaderValue::from_bytes(sent).expect("a field value");
+            headers.insert(http::header::USER_AGENT, value);
+            let agent = agents.identify(client, &headers);
+            let identity = Crawler::of(client, &agent).identity();
+            UserAgents::of(config).for_identity(&identity).into_owned()
+        };
+        for (name, sent, expected) in cases {
+            let sent = field(&config, &Client::default(), sent);
+            assert_eq!(sent, *expected, "{name}");
+            assert!(sent.len() <= LONGEST_USER_AGENT, "{name}");
+        }
+        config.robots.user_agent = "Fleet/3 (+https://fleet.example; GoodBot)".into();
+        let sent = field(&config, &Client::default(), b"OtherBot/1");
+        assert_eq!(sent, "OtherBot Fleet/3 (+https://fleet.example; GoodBot)");
+        config.robots.user_agent = "GoodBot/3 (+https://fleet.example)".into();
+        let sent = field(&config, &Client::default(), b"goodbot/1");
+        assert_eq!(sent, "GoodBot/3 (+https://fleet.example)", "named once");
+        config.robots.user_agent = "O".repeat(LONGEST_OWN).into();
+        let sent = field(&config, &Client::default(), long.as_bytes());
+        assert_eq!(sent.len(), LONGEST_USER_AGENT);
+    }
+
+    #[test]
+    fn a_configured_user_agent_is_visible_ascii_and_bounded() {
+        let longest = "x".repeat(256);
+        let longer = "x".repeat(257);
+        for (text, is_fine) in [
+            ("GoodBot/1.0 (+https://a.example)", true),
+            (&*longest, true),
+            (&*longer, false),
+            ("", false),
+            (" GoodBot", false),
+            ("Good\tBot", false),
+            ("Good\nBot", false),
+            ("GödBot", false),
+        ] {
+            assert_eq!(user_agent(text, 256).is_ok(), is_fine, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Whose answer counts: what an origin says to one User-Agent lifts no rule for another, and no crawler chooses what
+//! robots.txt is fetched with.
+
+use serde_json::Value;
+
+use crate::support::{Gate, Head, Origin, RULES, Reply, Response};
+
+/// crawlgate's own User-Agent, as it is configured by default.
+const OWN: &str = "crawlgate/0.1 (+https://www.rfc-editor.org/rfc/rfc9309)";
+
+/// GETs a URL as a crawler that sends this User-Agent, octet for octet.
+#[track_caller]
+fn get_as(gate: &Gate, user_agent: &[u8], url: &str) -> Response {
+    let authority = url.split('/').nth(2).unwrap();
+    let mut request =
+        format!("GET {url} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: ").into_bytes();
+    request.extend_from_slice(user_agent);
+    request.extend_from_slice(b"\r\n\r\n");
+    gate.connect().exchange(request)
+}
+
+/// Whether a request is sent by a crawler that names itself so.
+fn names(name: &'static str) -> impl Fn(&Head) -> bool + Send {
+    move |head| {
+        let sent = head.field("user-agent").unwrap_or_default();
+        sent.contains(name)
+    }
+}
+
+/// The fields of a record that say whose robots.txt it was.
+fn fetched_as(record: &Value) -> (&str, &str) {
+    let robots = &record["robots"];
+    (
+        robots["identity"].as_str().unwrap(),
+        robots["user_agent"].as_str().unwrap(),
+    )
+}
+
+#[test]
+fn a_user_agent_of_nine_kilobytes_lifts_no_rule() {
+    let gate = Gate::start();
+    for (name, status) in [("400", 400), ("431", 431), ("494", 494)] {
+        let origin = Origin::with_rules(RULES).on_if(
+            "/robots.txt",
+            |head| head.text().len() > 8192,
+            Reply::status(status, "too large"),
+        );
+        let long = format!("BigBot/1.0 ({})", "x".repeat(9_000));
+        let refused = get_as(&gate, long.as_bytes(), &origin.url("/private/diary"));
+        let record = gate.denied(&refused);
+        let sent = format!("BigBot {OWN}");
+        assert_eq!(fetched_as(&record), ("bigbot", &*sent), "{name}");
+        gate.denied(&gate.get(&origin.url("/private")));
+        assert_eq!(origin.seen_but_robots(), [""; 0], "{name}");
+        assert_eq!(origin.robots_agents(), [sent, format!("TestBot {OWN}")]);
+    }
+}
+
+#[test]
+fn a_bad_request_is_no_missing_file() {
+    let gate = Gate::start();
+    for status in [
+        400, 405, 406, 408, 411, 413, 417, 421, 425, 426, 428, 431, 494,
+    ] {
+        let origin = Origin::http().on("/robots.txt", [Reply::status(status, "").close()]);
+        let refused = gate.get(&origin.url("/page"));
+        gate.refused(&refused, 403, "robots_unreachable");
+        assert_eq!(origin.seen_but_robots(), [""; 0], "{status}");
+        assert_eq!(origin.robots_fetches(), 1, "{status}: nothing to confirm");
+    }
+}
+
+#[test]
+fn a_firewall_that_refuses_one_name_lifts_nothing() {
+    let gate = Gate::start();
+    let origin = Origin::with_rules(RULES).on_if(
+        "/robots.txt",
+        names("sqlmap"),
+        Reply::status(403, "go away"),
+    );
+    let refused = get_as(&gate, b"sqlmap/1.7#stable", &origin.url("/private"));
+    let record = gate.denied(&refused);
+    assert_eq!(fetched_as(&record), ("sqlmap", OWN));
+    gate.denied(&gate.get(&origin.url("/private")));
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+    let agents = [
+        format!("sqlmap {OWN}"),
+        OWN.to_owned(),
+        format!("TestBot {OWN}"),
+    ];
+    assert_eq!(origin.robots_agents(), agents);
+}
+
+#[test]
+fn an_outage_for_one_crawler_shuts_the_site_for_no_other() {
+    let gate = Gate::start();
+    let origin =
+        Origin::with_rules(RULES).on_if("/robots.txt", names("BadBot"), Reply::status(503, ""));
+    let refused = get_as(&gate, b"BadBot/1.0", &origin.url("/open"));
+    gate.refused(&refused, 403, "robots_unreachable");
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+    gate.get(&origin.url("/open")).is_origins(200, "page /open");
+}
+
+#[test]
+fn a_file_that_is_served_to_one_name_binds_it_alone() {
+    let gate = Gate::start();
+    let origin = Origin::with_rules(RULES).on_if(
+        "/robots.txt",
+        names("GoodBot"),
+        Reply::ok("User-agent: *\nDisallow: /\n"),
+    );
+    gate.denied(&get_as(&gate, b"GoodBot/2.0", &origin.url("/open")));
+    gate.get(&origin.url("/open")).is_origins(200, "page /open");
+    gate.denied(&get_as(&gate, b"goodbot/3.0", &origin.url("/open")));
+    assert_eq!(origin.robots_fetches(), 2);
+}
+
+#[test]
+fn names_by_the_hundred_cause_nine_fetches() {
+    let gate = Gate::start();
+    let origin = Origin::with_rules(RULES);
+    for number in 0..100 {
+        let name = format!("Random{number}Bot/1.0");
+        gate.denied(&get_as(&gate, name.as_bytes(), &origin.url("/private")));
+    }
+    assert_eq!(origin.robots_fetches(), 9);
+    assert_eq!(origin.robots_agents().last().unwrap(), OWN);
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+}
+
+#[test]
+fn octets_that_are_no_visible_ascii_never_reach_the_origins_robots_txt() {
+    let gate = Gate::start();
+    let origin = Origin::with_rules(RULES);
+    for sent in [
+        &b"\xff\xfe OddBot/1.0 \x80"[..],
+        b"Odd\tBot/1.0",
+        "\u{fc}berbot/1.0".as_bytes(),
+    ] {
+        gate.denied(&get_as(&gate, sent, &origin.url("/private")));
+    }
+    for agent in origin.robots_agents() {
+        assert!(agent.ends_with(OWN), "{agent}");
+        assert!(
+            agent.bytes().all(|octet| matches!(octet, b' '..=b'~')),
+            "{agent}"
+        );
+        assert!(agent.len() <= 256, "{agent}");
+    }
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+}
+
+#[test]
+fn a_redirect_into_what_its_origin_disallows_ends_the_chain() {
+    let gate = Gate::start();
+    let files = Origin::with_rules("User-agent: TestBot\nDisallow: /kept/\n").on(
+        "/kept/robots.txt",
+        [Reply::ok("User-agent: *\nDisallow: /\n")],
+    );
+    let site = |to: &str| Origin::http().on("/robots.txt", [Reply::redirect(302, &files.url(to))]);
+    // Nothing is known of the other origin yet, and nothing is fetched to find out.
+    let early = site("/kept/robots.txt");
+    gate.denied(&gate.get(&early.url("/page")));
+    assert_eq!(files.robots_fetches(), 0);
+    gate.get(&files.url("/open")).is_origins(200, "page /open");
+    let asked = files.seen().len();
+    let late = site("/kept/robots.txt");
+    gate.get(&late.url("/page")).is_origins(200, "page /page");
+    let record = gate.record_of(&late.url("/page"));
+    assert_eq!(record["reason"], "robots_unavailable", "{record}");
+    assert_eq!(files.seen().len(), asked, "the hop was not made");
+    // A robots.txt is always allowed.
+    let fine = site("/robots.txt");
+    gate.get(&fine.url("/page")).is_origins(200, "page /page");
+    assert_eq!(gate.record_of(&fine.url("/page"))["reason"], "robots_allow");
+    // Who is disallowed nothing there follows.
+    let other = get_as(&gate, b"OtherBot/1", &late.url("/page"));
+    gate.denied(&other);
+}
+
+#[test]
+fn the_operator_names_another_user_agent() {
+    let gate = Gate::with(|setup| {
+        setup.set(
+            "robots",
+            "user_agent",
+            "\"Fleet/2.0 (+https://fleet.example)\"",
+        );
+    });
+    let origin = Origin::with_rules(RULES);
+    let record = gate.denied(&gate.get(&origin.url("/private")));
+    let sent = "TestBot Fleet/2.0 (+https://fleet.example)";
+    assert_eq!(fetched_as(&record), ("testbot", sent));
+    assert_eq!(origin.robots_agents(), [sent]);
+}

@@ -176,13 +176,16 @@ fn a_run_beside_a_proxy_keeps_a_log_of_its_own() {
     assert!(gate.records().is_empty(), "the proxy's log is its own");
 }
 
+/// A name, options of `run`, the command, the exit code, and whether the run says that it saw nothing.
+type Unseen<'a> = (&'a str, &'a [&'a str], &'a [&'a str], i32, bool);
+
 #[test]
 fn a_run_that_saw_no_request_says_so_and_may_be_made_to_fail() {
     let setup = Setup::new();
     let origin = Origin::with_rules(RULES);
     let open = origin.url("/open");
     let denied = origin.url("/private");
-    let cases: [(&str, &[&str], &[&str], i32, bool); 6] = [
+    let cases: [Unseen<'_>; 6] = [
         ("said", &[], &["true"], 0, true),
         ("also without a summary", &["--quiet"], &["true"], 0, true),
         ("demanded", &["--require-traffic"], &["true"], 3, true),

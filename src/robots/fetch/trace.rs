@@ -226,7 +226,7 @@ mod tests {
             why: Absence::NotFoundBehind(500),
             freshness: Freshness::Unsaid,
         };
-        let fetch = trace.end(&result, START);
+        let fetch = trace.end(&asked(), &result, START);
         assert_eq!((fetch.status, fetch.hops.len()), (Some(500), 1));
         let probe = "http://a.example/5f.txt: it answered 500, as robots.txt";
         let fields = [("etag", "\"1\""), ("(probe)", probe)];

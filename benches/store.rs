@@ -41,6 +41,7 @@ fn main() {
     let mut config = Config::default();
     config.log.decisions = Recorded::All;
     config.log.file = None;
+    config.audit.refusals_per_minute = u32::MAX;
     config.store.path = Some(folder.join("bench.db"));
     let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
     runtime.block_on(measure(&config));

@@ -18,7 +18,8 @@
 //! `record` is a line's content, [`field`] its names, `json` its spelling, `public_url` what of a URL it shows, `id` and
 //! `stamp` its identifier and its time. `log` is what the proxy holds, `queue` what lies between it and the `writer`, a
 //! thread. That writes to each `sink`: a `file`, which is made of whole `lines` and put aside by `rotate`, or a stream.
-//! [`Summary`] counts the same records for the end of a run.
+//! `repeats` counts the refusals that are too many to be recorded one by one. [`Summary`] counts the same records for the
+//! end of a run.
 //!
 //! [`live`] shows the same records to those who watch.
 //!
@@ -37,6 +38,7 @@ mod log;
 mod public_url;
 mod queue;
 mod record;
+pub(crate) mod repeats;
 pub mod replay;
 mod rotate;
 mod sink;
@@ -48,7 +50,7 @@ mod writer;
 pub(crate) use self::public_url::public_url;
 pub use self::{
     id::DecisionId,
-    log::{Log, LogError, LogFailed},
+    log::{Exceeds, Log, LogError, LogFailed},
     queue::Landed,
     record::{Agent, Assertion, Client, Outage, PaceLine, Record, RobotsCopy, RuleLine},
     stamp::time_text,

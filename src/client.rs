@@ -135,7 +135,8 @@ pub enum ClientKey {
 }
 
 impl ClientKey {
-    fn at(address: IpAddr) -> ClientKey {
+    /// Of whoever comes from this address without a name.
+    pub(crate) fn at(address: IpAddr) -> ClientKey {
         ClientKey::At(match address.to_canonical() {
             IpAddr::V6(address) => {
                 let network = u128::from(address) & !u128::from(u64::MAX);

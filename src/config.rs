@@ -499,8 +499,11 @@ pub struct AuditConfig {
     pub durability: Durability,
     /// How long decisions are kept; `None`: for ever.
     pub keep: Option<Duration>,
-    /// Octets of the store above which the oldest decisions go; `None`: as many as come.
+    /// Octets of the store on disk, above which the oldest decisions go of the client that takes most; `None`: as many as
+    /// come.
     pub max_size: Option<u64>,
+    /// Refusals of one client, for one reason, that are recorded one by one in a minute; those beyond are counted.
+    pub refusals_per_minute: u32,
     /// How often the chain of records is sealed.
     pub seal_every: Duration,
 }

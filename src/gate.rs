@@ -379,8 +379,8 @@ impl Gate {
         if is_bounded {
             // Boxed: most clients are not.
             ruling = Box::pin(self.charge(kind, ruling, asker, &mut meantime)).await;
-            let goes = matches!(ruling, Ruling::Clear(..));
-            charged = goes.then(|| Arc::clone(account));
+            let is_entered = ruling.decision().reason != Reason::QuotaSpent;
+            charged = is_entered.then(|| Arc::clone(account));
         }
         let hold = ruling.decision().at.since(asked);
         let (permit, decision) = match ruling {
@@ -495,7 +495,7 @@ impl Gate {
         }
     }
 
-    /// Enters what would go out in its client's account; holds it until it is the client's turn, and judges it anew
+    /// Enters a request in its client's account. What would go out is held until it is the client's turn, and judged anew
     /// then. Before its origin's turn: one that was given is not kept waiting.
     async fn charge(
         &self,
@@ -504,11 +504,20 @@ impl Gate {
         asker: &Asker<'_>,
         meantime: &mut Meantime<'_>,
     ) -> Ruling {
+        let now = self.clock.now();
         let (permit, decision) = match ruling {
             Ruling::Clear(permit, decision) => (permit, decision),
-            ruling => return ruling,
+            // It counts like any other, and is not held: a refusal costs nobody else anything.
+            refused @ Ruling::Refuse(_) => {
+                return match self.clients.enter(asker.client, now, &self.clock) {
+                    Ok(entered) => {
+                        entered.goes();
+                        refused
+                    }
+                    Err(Spent(retry_at)) => Ruling::Refuse(spent(retry_at, now)),
+                };
+            }
         };
-        let now = self.clock.now();
         match self.clients.enter(asker.client, now, &self.clock) {
             Ok(entered) if entered.hold().is_zero() => {
                 entered.goes();
@@ -520,9 +529,8 @@ impl Gate {
                 tokio::time::sleep(entered.hold()).await;
                 let now = self.clock.now();
                 let ruling = self.judge(kind, permit.surrender(), asker, now).await;
-                if let Ruling::Clear(..) = ruling {
-                    entered.goes();
-                }
+                // It is answered, whatever it is now.
+                entered.goes();
                 ruling
             }
             Err(Spent(retry_at)) => Ruling::Refuse(spent(retry_at, now)),

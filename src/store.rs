@@ -26,13 +26,16 @@ pub use self::keep::keep;
 
 use std::fmt;
 use std::future::Future;
+use std::net::IpAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::ClientKey;
 use crate::clock::Moment;
 use crate::config::Config;
+use crate::policy::Reason;
 use crate::policy::overrides::Override;
 use crate::rep::Origin;
 use crate::robots::access::Absence;
@@ -98,6 +101,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The seals, oldest first.
     fn seals(&self) -> Pending<'_, Vec<chain::Seal>>;
 
+    /// The gaps of the chain that are not wholly before the record `from` or behind the record `to`, in order.
+    fn gaps(&self, from: u64, to: u64) -> Pending<'_, Vec<chain::Gap>>;
+
+    /// Whether the text of a robots.txt was there, or was to be, and was dropped to make room.
+    fn is_dropped(&self, sha256: Sha256) -> Pending<'_, bool>;
+
     /// Seals the chain at its present head, where that is not sealed yet.
     fn seal(&self, key: Arc<chain::SealingKey>, now: Moment) -> Pending<'_, Option<chain::Seal>>;
 
@@ -117,8 +126,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// again then.
     fn version(&self) -> Pending<'_, u64>;
 
-    /// Drops some of what is older or more than `retention` allows, in one small step that holds nobody up for long.
-    /// Nothing is dropped that a state, a fetch or a record that stays refers to.
+    /// Drops some of what is older or more than `retention` allows, in one small step that holds nobody up for long. What
+    /// is written from then on makes its own room within `retention`.
+    ///
+    /// Decisions go for newer decisions alone: what is known of origins has a room of its own. Of decisions, the oldest go
+    /// first that are of the client that takes most.
     fn prune(
         &self,
         retention: Retention,
@@ -145,14 +157,60 @@ pub struct Batch {
 }
 
 /// What a record is put away by, known without reading it again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// Its time.
     pub time: Moment,
-    /// What it adds to its hour; none of a line that is no decision.
+    /// Whose room it takes.
+    pub party: Party,
+    /// What it adds to its hour; none of a line that counts no decision.
     pub kind: Option<Kind>,
+    /// How many decisions it speaks of.
+    pub count: u64,
     /// Digest of the robots.txt that it rests on.
     pub sha256: Option<Sha256>,
+}
+
+/// Who takes room with a record. Each has a share that others cannot take.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Party {
+    /// A client, or an address without one.
+    Client(ClientKey),
+    /// All requests that no client answers for, together: there is no end of those that could come.
+    Strangers,
+    /// A line that is crawlgate's own.
+    Own,
+}
+
+impl Party {
+    /// The party of a decision for this reason, on a request from `address`, by the client of this name if it has one.
+    #[must_use]
+    pub fn of(name: Option<&str>, address: IpAddr, reason: &str) -> Party {
+        if is_strange(reason) {
+            return Party::Strangers;
+        }
+        Party::Client(match name {
+            Some(name) => ClientKey::Named(name.into()),
+            None => ClientKey::at(address),
+        })
+    }
+}
+
+/// Whether a decision for this reason is on a request that no client answers for.
+pub(crate) fn is_strange(reason: &str) -> bool {
+    let strange = [Reason::Unauthenticated, Reason::UnknownClient];
+    strange.iter().any(|strange| strange.as_str() == reason)
+}
+
+impl fmt::Display for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(ClientKey::Named(name)) => write!(f, "client {name}"),
+            Self::Client(ClientKey::At(address)) => write!(f, "address {address}"),
+            Self::Strangers => f.write_str("unknown clients"),
+            Self::Own => f.write_str("crawlgate"),
+        }
+    }
 }
 
 /// What decisions are counted by.
@@ -420,19 +478,46 @@ impl Hourly {
 pub struct Retention {
     /// Decisions, and snapshots that nothing refers to, for so long; `None`: for ever.
     pub keep: Option<Duration>,
-    /// Octets of the store, above which the oldest decisions go; `None`: as many as come.
+    /// Octets of the store on disk: its room. Where decisions have none left, the oldest go of the client that takes most;
+    /// `None`: as much as comes.
     pub max_size: Option<u64>,
 }
 
 /// What one step of [`Store::prune`] has dropped.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Decisions.
     pub decisions: u64,
+    /// Of these, those that were younger than [`Retention::keep`]: there was no room for them.
+    pub early: u64,
+    /// Whose the last of those were.
+    pub of: Option<String>,
     /// Snapshots.
     pub snapshots: u64,
+    /// Origins, and texts of theirs, that had no room.
+    pub origins: u64,
     /// Whether there is more to drop.
     pub more: bool,
+}
+
+impl Pruned {
+    /// Adds what another step has dropped.
+    pub fn add(&mut self, other: Pruned) {
+        let Pruned {
+            decisions,
+            early,
+            of,
+            snapshots,
+            origins,
+            more,
+        } = other;
+        self.decisions += decisions;
+        self.early += early;
+        self.of = of.or_else(|| self.of.take());
+        self.snapshots += snapshots;
+        self.origins += origins;
+        self.more |= more;
+    }
 }
 
 /// How much is kept.

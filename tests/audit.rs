@@ -43,10 +43,12 @@ fn config(file: PathBuf) -> Config {
         level: String::new(),
         format: LogFormat::Text,
     };
-    Config {
+    let mut config = Config {
         log,
         ..Config::default()
-    }
+    };
+    config.audit.refusals_per_minute = u32::MAX;
+    config
 }
 
 /// Records until it is killed, and says after each flush how many are written.

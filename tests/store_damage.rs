@@ -174,6 +174,8 @@ fn follow(place: &Place, name: &str) -> Way {
     let (code, rebuilt) = place.store("rebuild");
     let way = if code == 0 {
         assert!(rebuilt.contains("audit verify --all"), "{name}: {rebuilt}");
+        let (code, checked) = place.store("check");
+        assert_eq!(code, 0, "{name}: what was mended is in order: {checked}");
         match saved(&rebuilt) {
             DECISIONS => Way::SavesAll,
             0 => Way::SavesNone,
@@ -361,4 +363,40 @@ fn a_robots_txt_that_is_gone_is_missed_by_all_who_rest_on_it() {
         assert_eq!(code, 1, "{name}: {said}");
         assert!(said.contains(want), "{name}: {said}");
     }
+}
+
+#[test]
+fn a_damaged_override_names_its_way_out_and_that_leads_there() {
+    let whole = Whole::new();
+    let place = whole.copy();
+    let run = |words: &[&str]| {
+        let (word, words) = words.split_first().unwrap();
+        let output = place.setup.command(word).args(words).output().unwrap();
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        no_panic(&said);
+        (output.status.code(), said)
+    };
+    let add = "override add https://site.example /private deny --until 30d --by Ada --reason asked";
+    let add: Vec<&str> = add.split(' ').collect();
+    let (code, said) = run(&add);
+    assert_eq!(code, Some(0), "{said}");
+    let shell = rusqlite::Connection::open(&place.path).unwrap();
+    shell
+        .execute("UPDATE override SET until = until - 4096", [])
+        .unwrap();
+    drop(shell);
+    let Serve::Refused(said) = place.serve() else {
+        panic!("a denial may be lost")
+    };
+    let way_out = "crawlgate override remove 1 --by NAME";
+    assert!(said.contains(way_out), "{said}");
+    let (code, said) = place.store("check");
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains(way_out), "{said}");
+    let (code, said) = run(&["override", "remove", "1", "--by", "Ada"]);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = place.store("check");
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(place.serve(), Serve::Listened);
 }

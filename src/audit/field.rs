@@ -19,6 +19,8 @@ pub const MISMATCH: &str = "mismatch";
 pub const USER_AGENT: &str = "user_agent";
 pub const METHOD: &str = "method";
 pub const URL: &str = "url";
+/// Of a URL that was cut: SHA-256 of the whole, as it would stand there.
+pub const URL_SHA256: &str = "url_sha256";
 pub const SCHEME: &str = "scheme";
 pub const HOST: &str = "host";
 pub const PORT: &str = "port";
@@ -63,7 +65,7 @@ pub const DURATION_MS: &str = "duration_ms";
 pub const ERROR: &str = "error";
 /// Only in lines that are about the log itself, such as `records_lost`.
 pub const EVENT: &str = "event";
-/// Of `records_lost`: how many.
+/// Of `records_lost` and `refusals_repeated`: how many.
 pub const COUNT: &str = "count";
 /// Of `records_lost`: the time of the first record lost.
 pub const FIRST: &str = "first";

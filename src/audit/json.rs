@@ -11,6 +11,15 @@ pub(crate) struct Object<'b> {
     empty: bool,
 }
 
+/// Whether a text fits its bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// It stands there as it is.
+    Whole,
+    /// The end was left out.
+    Cut,
+}
+
 /// The longest that one octet becomes: `\u0000`.
 const WIDEST: usize = 6;
 
@@ -30,14 +39,16 @@ impl<'b> Object<'b> {
     }
 
     /// Foreign text, as [`text`].
-    pub(crate) fn text(&mut self, name: &str, foreign: &[u8], most: usize) {
-        text(self.name(name), foreign, most);
+    pub(crate) fn text(&mut self, name: &str, foreign: &[u8], most: usize) -> Written {
+        text(self.name(name), foreign, most)
     }
 
     /// Foreign text, or null.
     pub(crate) fn text_or_null(&mut self, name: &str, foreign: Option<&[u8]>, most: usize) {
         match foreign {
-            Some(foreign) => self.text(name, foreign, most),
+            Some(foreign) => {
+                self.text(name, foreign, most);
+            }
             None => self.null(name),
         }
     }
@@ -134,7 +145,7 @@ impl<'b> Object<'b> {
 
 /// Writes `foreign` as a JSON string of at most `most` octets between its quotes. What does not fit is left out, and the
 /// text then ends in `…[+N bytes]`. An octet that is not UTF-8 becomes the four characters `\xNN`.
-pub(super) fn text(out: &mut Vec<u8>, foreign: &[u8], most: usize) {
+pub(super) fn text(out: &mut Vec<u8>, foreign: &[u8], most: usize) -> Written {
     out.push(b'"');
     let (kept, cut) = foreign.split_at(fitting(foreign, most));
     // Without an early end, so that it is done many octets at a time.
@@ -155,6 +166,10 @@ pub(super) fn text(out: &mut Vec<u8>, foreign: &[u8], most: usize) {
         let _ = write!(out, "…[+{} bytes]", cut.len());
     }
     out.push(b'"');
+    match cut {
+        [] => Written::Whole,
+        _ => Written::Cut,
+    }
 }
 
 /// How many of the octets of `foreign` fit into `most`, once escaped; never part of a character.

@@ -9,7 +9,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -24,6 +24,7 @@ use super::{
     live::{Line, Live, Watch},
     queue::{Bounds, Landed, Queue},
     record::Record,
+    repeats::Allowance,
     rotate::Rotation,
     sink::{Sink, Stream},
     writer::{self, Outlet, Pace},
@@ -40,6 +41,16 @@ const BOUNDS: Bounds = Bounds {
     wait: 8 * 1024 * 1024,
     lose: 32 * 1024 * 1024,
 };
+
+/// What is written at once takes no more than a small part of a small store.
+fn bounds(config: &Config) -> Bounds {
+    let part = config.audit.max_size.map_or(u64::MAX, |most| most / 32);
+    let part = usize::try_from(part).unwrap_or(usize::MAX).max(64 * 1024);
+    Bounds {
+        wait: BOUNDS.wait.min(part),
+        lose: BOUNDS.lose.min(part.saturating_mul(4)),
+    }
+}
 
 const PACE: Pace = Pace {
     gather: Duration::from_millis(10),
@@ -60,6 +71,16 @@ pub struct Log {
     is_strict: AtomicBool,
     records_all: AtomicBool,
     redacts_query: AtomicBool,
+    refusals_per_minute: AtomicU64,
+}
+
+/// Whether a request exceeds what its client may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exceeds {
+    /// It does not.
+    Nothing,
+    /// Its rate or its quota.
+    ItsAllowance,
 }
 
 #[derive(Debug)]
@@ -100,7 +121,7 @@ impl Log {
             })?;
             sinks.push(Box::new(stdout));
         }
-        Self::start(config, store, sinks, clock, BOUNDS, PACE)
+        Self::start(config, store, sinks, clock, bounds(config), PACE)
     }
 
     fn start(
@@ -145,6 +166,7 @@ impl Log {
             is_strict: AtomicBool::default(),
             records_all: AtomicBool::default(),
             redacts_query: AtomicBool::default(),
+            refusals_per_minute: AtomicU64::default(),
         };
         log.adopt(config);
         Ok(log)
@@ -160,6 +182,8 @@ impl Log {
             .store(log.redact_query, Ordering::Relaxed);
         let strict = audit.durability == Durability::Strict;
         self.is_strict.store(strict, Ordering::Relaxed);
+        let most = u64::from(audit.refusals_per_minute);
+        self.refusals_per_minute.store(most, Ordering::Relaxed);
         if let Some(writer) = &self.writer {
             writer.queue.set_deny(log.on_failure == OnFailure::Deny);
         }
@@ -209,7 +233,13 @@ impl Log {
     }
 
     /// Records a decision, if such decisions are recorded, and shows it to those who watch. Never waits for the disk.
+    /// Refusals beyond a number in each minute are counted, not recorded one by one.
     pub fn record(&self, record: &Record<'_>) {
+        self.record_of(record, Exceeds::Nothing);
+    }
+
+    /// The same of a request that may exceed what its client may have: of such, few are recorded one by one.
+    pub fn record_of(&self, record: &Record<'_>, exceeds: Exceeds) {
         let redact = self.redacts_query.load(Ordering::Relaxed);
         let is_recorded = self.records(record.verdict);
         if self.shows() {
@@ -218,9 +248,16 @@ impl Log {
         if let Some(writer) = &self.writer
             && is_recorded
         {
-            writer
-                .queue
-                .put(record.note(), |out| record.write_line(out, redact));
+            let write = |out: &mut Vec<u8>| record.write_line(out, redact);
+            if !record.is_refusal() {
+                return writer.queue.put(record.note(), write);
+            }
+            let most = self.refusals_per_minute.load(Ordering::Relaxed);
+            let allowance = match exceeds {
+                Exceeds::Nothing => Allowance::Ordinary(most),
+                Exceeds::ItsAllowance => Allowance::Exceeded,
+            };
+            writer.queue.put_refusal(record.note(), allowance, write);
         }
     }
 

@@ -17,12 +17,22 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
-use super::{counts::Counts, field, json::Object, log::LogFailed, stamp};
-use crate::clock::Moment;
+use super::{
+    counts::Counts,
+    field,
+    json::Object,
+    log::LogFailed,
+    repeats::{self, Allowance, Repeats},
+    stamp,
+};
+use crate::clock::{Clock, Moment};
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::robots::state::State as OriginState;
-use crate::store::{self, Landing, Note};
+use crate::store::{self, Landing, Note, Party};
+
+/// How often it is looked whether a count is to be told, while nothing else comes.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// How much may lie in the queue, in octets.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +91,8 @@ struct Inner {
     /// Lines, landings and settings that were ever put in, and how many of them are written.
     put: u64,
     written: u64,
+    /// Refusals that are too many to be recorded one by one.
+    repeats: Repeats,
     /// Someone waits for the lines to be written: do not gather.
     hurry: bool,
     /// What stops the writer at present.
@@ -139,6 +151,7 @@ impl Queue {
                 landings: HashMap::new(),
                 put: 0,
                 written: 0,
+                repeats: Repeats::default(),
                 hurry: false,
                 failure: None,
                 lost: None,
@@ -200,6 +213,33 @@ impl Queue {
             write(&mut inner.next.lines);
             inner.note(note);
         });
+    }
+
+    /// The same for a refusal, of which so many are recorded one by one. Those beyond are counted.
+    pub(super) fn put_refusal(
+        &self,
+        note: Note,
+        allowance: Allowance,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        {
+            let mut inner = self.inner.lock();
+            let mut over = None;
+            let is_admitted = inner
+                .repeats
+                .admits(&note, allowance, |line| over = Some(line));
+            if let Some(line) = over {
+                self.add(&mut inner, |inner| inner.put_line(line));
+            }
+            if !is_admitted {
+                if inner.is_empty() {
+                    // The count has to be told when its minute is over: a writer that sleeps for good must know.
+                    self.wake.notify_one();
+                }
+                return;
+            }
+        }
+        self.put(note, write);
     }
 
     /// What lies in it.
@@ -345,11 +385,19 @@ impl Queue {
     /// Sleeps until there is something, gathers for `gather`, and takes all there is, leaving `spare` for the
     /// lines to come. None
     /// when the queue was closed and is empty.
-    pub(super) fn take(&self, spare: Vec<u8>, gather: Duration) -> Option<Batch> {
+    pub(super) fn take(&self, spare: Vec<u8>, gather: Duration, clock: &Clock) -> Option<Batch> {
         let mut inner = self.inner.lock();
-        while inner.is_empty() && inner.life == Life::Running {
+        loop {
+            inner.tell_repeats(clock.now());
+            if !inner.is_empty() || inner.life != Life::Running {
+                break;
+            }
             inner.hurry = false;
-            self.wake.wait(&mut inner);
+            if inner.repeats.is_pending() {
+                self.wake.wait_for(&mut inner, LOOK);
+            } else {
+                self.wake.wait(&mut inner);
+            }
         }
         if inner.is_empty() {
             inner.life = Life::Over;
@@ -389,7 +437,9 @@ impl Queue {
             lost.write_line(now, &mut inner.next.lines);
             inner.note(Note {
                 time: now,
+                party: Party::Own,
                 kind: None,
+                count: lost.count,
                 sha256: None,
             });
             inner.put += 1;
@@ -439,6 +489,23 @@ impl Inner {
         self.next.lines.is_empty() && self.weight == 0
     }
 
+    /// Puts in the counts of refusals whose minute is over; at the end, all of them.
+    fn tell_repeats(&mut self, now: Moment) {
+        let is_last = self.life != Life::Running;
+        let mut lines = Vec::new();
+        self.repeats.drain(now, is_last, |line| lines.push(line));
+        for line in lines {
+            self.put_line(line);
+            self.put += 1;
+        }
+    }
+
+    /// Puts in a line that nobody waits for.
+    fn put_line(&mut self, line: repeats::Line) {
+        self.next.lines.extend_from_slice(&line.text);
+        self.note(line.note);
+    }
+
     /// Weighs nothing: its line weighs ten times as much.
     fn note(&mut self, note: Note) {
         self.next.notes.push(note);
@@ -480,7 +547,9 @@ mod tests {
 
     const NOTE: Note = Note {
         time: Moment::from_millis(0),
+        party: Party::Own,
         kind: None,
+        count: 1,
         sha256: None,
     };
 
@@ -494,7 +563,13 @@ mod tests {
         let failure = || LogFailed::new("log", &io::Error::from(io::ErrorKind::StorageFull));
         for _ in 0..2 {
             queue.put(NOTE, |out| out.extend_from_slice(b"{}\n"));
-            let batch = queue.take(Vec::new(), Duration::ZERO).unwrap();
+            let batch = queue
+                .take(
+                    Vec::new(),
+                    Duration::ZERO,
+                    &Clock::manual(Moment::default()),
+                )
+                .unwrap();
             let news = [(); 3].map(|()| queue.failed(failure()));
             assert_eq!(news, [true, false, false]);
             let ends = [(); 2].map(|()| queue.wrote(&batch, Moment::default()));
@@ -510,7 +585,13 @@ mod tests {
         let state = || queue.state.load(Ordering::Relaxed);
         put();
         assert_eq!(state(), State::Full as u8);
-        let batch = queue.take(Vec::new(), Duration::ZERO).unwrap();
+        let batch = queue
+            .take(
+                Vec::new(),
+                Duration::ZERO,
+                &Clock::manual(Moment::default()),
+            )
+            .unwrap();
         assert_eq!(state(), State::Full as u8, "taken is not written");
         put();
         put();
@@ -520,7 +601,13 @@ mod tests {
             "one found no room"
         );
         assert_eq!(state(), State::Full as u8, "the second is there still");
-        let batch = queue.take(Vec::new(), Duration::ZERO).unwrap();
+        let batch = queue
+            .take(
+                Vec::new(),
+                Duration::ZERO,
+                &Clock::manual(Moment::default()),
+            )
+            .unwrap();
         assert_eq!(
             batch.content.lines.split(|&octet| octet == b'\n').count(),
             3

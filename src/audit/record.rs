@@ -4,12 +4,19 @@ mod basis;
 
 use std::{net::SocketAddr, time::Duration};
 
-use super::{field, id::DecisionId, json::Object, public_url::public_url, stamp};
+use aws_lc_rs::digest::{SHA256, digest};
+
+use super::{
+    field,
+    id::DecisionId,
+    json::{Object, Written},
+    public_url::public_url,
+    stamp,
+};
 use crate::clock::Moment;
-use crate::policy::Reason;
 use crate::policy::overrides::OverrideId;
 use crate::policy::terms::TermsDigest;
-use crate::store::{Kind, Note};
+use crate::store::{Kind, Note, Party, is_strange};
 
 /// One exchange: what was asked, what was decided and why, what came of it.
 ///
@@ -183,7 +190,8 @@ pub struct Outage<'a> {
 
 /// Bounds, in octets of the line. Together they keep every line below what a file is given in one write.
 mod most {
-    pub(super) const URL: usize = 16 * 1024;
+    /// What is cut is named by the digest of the whole.
+    pub(super) const URL: usize = 2 * 1024;
     /// URL and User-Agent of whoever is no client: anybody could fill the store with them.
     pub(super) const OF_STRANGERS: usize = 512;
     pub(super) const REDIRECTED_URL: usize = 4 * 1024;
@@ -207,13 +215,25 @@ impl Record<'_> {
                 reason: self.reason,
             }),
             sha256: self.robots.as_ref().and_then(|robots| robots.sha256),
+            party: self.party(),
+            count: 1,
         }
+    }
+
+    /// Whether the request was kept from its origin. One that went out in report mode is none: it is recorded like all
+    /// that go out.
+    pub(super) fn is_refusal(&self) -> bool {
+        self.verdict != "allow" && self.mode != "report"
+    }
+
+    /// Whose room it takes.
+    pub(super) fn party(&self) -> Party {
+        Party::of(self.client.name, self.client.address.ip(), self.reason)
     }
 
     /// Whether it was refused because nobody answers for it.
     fn is_of_a_stranger(&self) -> bool {
-        let reasons = [Reason::Unauthenticated, Reason::UnknownClient];
-        reasons.iter().any(|reason| reason.as_str() == self.reason)
+        is_strange(self.reason)
     }
 
     /// Appends the record to `out` as one line: a JSON object and a line feed.
@@ -250,11 +270,12 @@ impl Record<'_> {
         };
         record.text_or_null(f::USER_AGENT, self.user_agent, most_of(most::USER_AGENT));
         record.text(f::METHOD, self.method.as_bytes(), most::TOKEN);
-        record.text(
-            f::URL,
-            &public_url(self.url, redact_query),
-            most_of(most::URL),
-        );
+        let url = public_url(self.url, redact_query);
+        if record.text(f::URL, &url, most_of(most::URL)) == Written::Cut {
+            let whole = digest(&SHA256, &url);
+            let whole: [u8; 32] = whole.as_ref().try_into().unwrap_or_default();
+            record.plain(f::URL_SHA256, &hex::<32, 64>(&whole));
+        }
         record.text(f::SCHEME, self.scheme.as_bytes(), most::TOKEN);
         record.text(f::HOST, self.host.as_bytes(), most::HOST);
         record.number(f::PORT, self.port.into());

@@ -78,10 +78,12 @@ pub enum Attested {
     NotHttp,
     /// The query was left out of the record, as configured.
     Redacted,
-    /// The URL or the chain of product tokens was too long to be recorded whole.
+    /// The URL was too long to be recorded whole and a path decided, or the chain of product tokens was too long.
     Cut,
     /// The record is of a crawlgate that did not keep all that a replay needs.
     Older,
+    /// The robots.txt that it rests on was dropped to make room, or was lost to damage that was mended since.
+    NoRoom,
     /// The reason is one that this crawlgate does not know.
     Unknown,
 }
@@ -98,6 +100,7 @@ impl Attested {
             Self::Redacted => "redacted",
             Self::Cut => "cut",
             Self::Older => "older",
+            Self::NoRoom => "no_room",
             Self::Unknown => "unknown",
         }
     }
@@ -114,6 +117,7 @@ impl fmt::Display for Attested {
             Self::Redacted => "the URL's query was left out of the record ([log] redact_query)",
             Self::Cut => "the request was too long to be recorded whole",
             Self::Older => "an earlier crawlgate recorded it, without all that a replay needs",
+            Self::NoRoom => "the robots.txt that it rests on had no room in the store any more ([audit] max_size), or was lost to damage",
             Self::Unknown => "its reason is unknown to this crawlgate; a newer one may know it",
         })
     }
@@ -172,6 +176,9 @@ fn decide(
 ) -> Result<Decision, Gap> {
     if let Some(why) = unproven(reason, evidence) {
         return Err(Gap::Attested(why));
+    }
+    if cut(&evidence.url).is_some() && needs_path(reason) {
+        return Err(Gap::Attested(Attested::Cut));
     }
     let target = target(evidence)?;
     let mode = mode(evidence)?;
@@ -262,6 +269,17 @@ fn unproven(reason: Reason, evidence: &Evidence<'_>) -> Option<Attested> {
         | Reason::RobotsUnreachable
         | Reason::OpaqueTunnel => None,
     }
+}
+
+/// Whether a decision for this reason depends on more than the beginning of the path.
+fn needs_path(reason: Reason) -> bool {
+    !matches!(
+        reason,
+        Reason::NoRules
+            | Reason::RobotsUnavailable
+            | Reason::RobotsUnreachable
+            | Reason::OpaqueTunnel
+    )
 }
 
 fn concluded(ruling: Ruling) -> Decision {

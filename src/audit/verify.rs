@@ -11,7 +11,7 @@
 //! - both, with all later links made anew so that they follow again: the links are not those that were sealed, and
 //!   without the key nobody seals others;
 //! - records taken off the end, back to before a seal: the seal speaks of a record that is not there;
-//! - records taken off the front: no seal says that retention has dropped them;
+//! - records taken off the front, or out of the middle: no seal and no signed gap says that retention has dropped them;
 //! - a robots.txt or settings that were altered or taken out: records name both by their digests.
 //!
 //! # What is not found
@@ -29,7 +29,7 @@ pub mod review;
 use std::fmt;
 
 use crate::clock::Moment;
-use crate::store::chain::{self, Seal};
+use crate::store::chain::{self, Gap, Seal};
 use crate::store::{Sha256, StoredDecision};
 
 /// The end of the chain at some time: whoever keeps it elsewhere can tell later that nothing before it was changed.
@@ -111,7 +111,9 @@ pub struct Chain {
     pub head: Head,
     /// The last record that a trusted seal vouches for.
     pub sealed: Option<u64>,
-    /// The head that was kept lies before all records that are there: retention has dropped them.
+    /// Records that retention has taken out between others that stay.
+    pub taken_out: u64,
+    /// The record of the head that was kept is not there any more: retention has dropped it.
     pub kept_is_dropped: bool,
 }
 
@@ -125,12 +127,18 @@ pub struct Walk {
     trusted: Vec<[u8; 32]>,
     /// Where it says so since the walk began.
     dropped: Vec<(u64, Sha256)>,
+    /// What it has taken out between records that stay, near the place that the walk has come to.
+    gaps: Vec<Gap>,
+    /// Records that were taken out so, as far as was walked.
+    taken_out: u64,
     place: Place,
     first: Option<u64>,
     /// The last record that a witness agrees with.
     good: u64,
     sealed: Option<u64>,
     kept: Option<Head>,
+    /// Its record was taken out.
+    kept_is_dropped: bool,
 }
 
 /// How far a walk has come.
@@ -172,11 +180,14 @@ impl Walk {
             starts,
             trusted: trusted.to_vec(),
             dropped: Vec::new(),
+            gaps: Vec::new(),
+            taken_out: 0,
             place: Place::Start,
             first: None,
             good: 0,
             sealed: None,
             kept,
+            kept_is_dropped: false,
         }
     }
 
@@ -188,6 +199,14 @@ impl Walk {
             seal.start.0 > known && is_trusted && seal.is_genuine()
         };
         self.dropped = seals.iter().filter(is_new).map(|seal| seal.start).collect();
+    }
+
+    /// Hears of the gaps near the next records; of earlier ones it needs to know nothing any more. Those that no trusted
+    /// key has signed are not believed.
+    pub fn admit(&mut self, gaps: Vec<Gap>) {
+        self.gaps = gaps;
+        let trusted = &self.trusted;
+        self.gaps.retain(|gap| is_signed(gap, trusted));
     }
 
     /// Goes on after a record that was walked past elsewhere.
@@ -212,14 +231,22 @@ impl Walk {
             Place::Start => self.start(seq, faults),
             Place::After(head) if head.seq.checked_add(1) == Some(seq) => Some(head.hash),
             Place::After(head) => {
+                let (from, to) = (head.seq.saturating_add(1), seq.saturating_sub(1));
                 let dropped = self.dropped.iter().find(|(start, _)| *start == seq);
-                if dropped.is_none() {
-                    faults.push(Fault::Gap {
-                        from: head.seq.saturating_add(1),
-                        to: seq.saturating_sub(1),
-                    });
+                let mut gaps = self.gaps.iter();
+                let gap =
+                    gaps.find(|gap| gap.first == from && gap.last == to && gap.before == head.hash);
+                match (dropped, gap) {
+                    (Some((_, before)), _) => Some(*before),
+                    (None, Some(gap)) => {
+                        self.taken_out += to.saturating_sub(head.seq);
+                        Some(gap.after)
+                    }
+                    (None, None) => {
+                        faults.push(Fault::Gap { from, to });
+                        None
+                    }
                 }
-                dropped.map(|(_, before)| *before)
             }
         };
         let follows = |before| chain::link(&before, decision.record.as_bytes()) == decision.hash;
@@ -257,6 +284,10 @@ impl Walk {
     fn ask(&mut self, here: Head, faults: &mut Vec<Fault>) {
         while let Some((known, by)) = self.witnesses.pop_if(|(head, _)| head.seq <= here.seq) {
             if known.seq < here.seq {
+                if by == Witness::Kept {
+                    self.kept = None;
+                    self.kept_is_dropped = true;
+                }
                 continue;
             }
             if known.hash != here.hash {
@@ -282,9 +313,11 @@ impl Walk {
             first,
             head,
             sealed: self.sealed,
-            kept_is_dropped: self
-                .kept
-                .is_some_and(|kept| kept.seq.saturating_add(1) < first),
+            taken_out: self.taken_out,
+            kept_is_dropped: self.kept_is_dropped
+                || self
+                    .kept
+                    .is_some_and(|kept| kept.seq.saturating_add(1) < first),
         }
     }
 
@@ -312,6 +345,12 @@ impl Walk {
         }
         chain
     }
+}
+
+/// Whether a key that is trusted says that retention has taken something out.
+pub(crate) fn is_signed(gap: &Gap, trusted: &[[u8; 32]]) -> bool {
+    let key = gap.proof.as_ref().map(|proof| &proof.key);
+    key.is_some_and(|key| is_trusted(trusted, key)) && gap.is_genuine()
 }
 
 fn is_trusted(trusted: &[[u8; 32]], key: &[u8; 32]) -> bool {

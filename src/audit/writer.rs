@@ -58,7 +58,7 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, clock: &Clock, pace: 
 
     let _end = End(queue);
     let mut spare = Vec::new();
-    while let Some(batch) = queue.take(spare, pace.gather) {
+    while let Some(batch) = queue.take(spare, pace.gather, clock) {
         if !write_out(queue, &batch, &mut outlets, clock, pace.retry) {
             return;
         }

@@ -2,9 +2,9 @@
 //!
 //! Two bounds. A rate (`requests_per_second`, `burst`) spreads what goes out: a request that comes too early is given a
 //! turn and held for it, in the order of arrival, and refused where its turn lies further away than the longest hold. A
-//! quota counts what goes out in each span and refuses the rest of the span. What is denied for another reason counts
-//! against neither; what is let through and then waits in vain for its origin's turn counts. Whoever hangs up while it is
-//! held gives its turn back, and the next to come has it.
+//! quota counts the requests of each span and refuses the rest of the span. Each request that is answered counts, also one
+//! that is denied, refused or deferred for another reason: its record takes room. Such a one takes a turn, too, and is not
+//! held for it. Whoever hangs up while it is held gives its turn back, and the next to come has it.
 //!
 //! Counted in memory, for as long as the process lives: a reload changes bounds, not what was had. Turns are counted by
 //! the clock that is never set: when the wall clock is set, a rate goes on as before. Spans are days and hours of the wall
@@ -67,7 +67,7 @@ impl Entered<'_> {
         self.hold
     }
 
-    /// The request goes: what was entered stands. Tells how long it was to be held.
+    /// The request goes, or is answered otherwise: what was entered stands. Tells how long it was to be held.
     pub fn goes(mut self) -> Duration {
         self.has_gone = true;
         self.hold

@@ -159,6 +159,7 @@ impl Config {
                 durability: Durability::Relaxed,
                 keep: Some(days(90)),
                 max_size: Some(10 * GIB),
+                refusals_per_minute: 6_000,
                 seal_every: hours(1),
             },
             admin: AdminConfig {

@@ -499,6 +499,7 @@ impl Entries {
             durability,
             keep,
             max_size,
+            refusals_per_minute,
             seal_every,
         } = from;
         self.add("audit.durability", AtReload, name(&DURABILITY, *durability));
@@ -506,6 +507,8 @@ impl Entries {
         self.add("audit.keep", AtReload, keep);
         let max_size = max_size.map_or_else(|| quoted(UNLIMITED), size);
         self.add("audit.max_size", AtReload, max_size);
+        let refusals = refusals_per_minute.to_string();
+        self.add("audit.refusals_per_minute", AtReload, refusals);
         self.add("audit.seal_every", AtReload, span(*seal_every));
     }
 

@@ -205,6 +205,7 @@ synchronous = "full"
 durability = "strict"
 keep = "forever"
 max_size = "unlimited"
+refusals_per_minute = 60
 seal_every = "1m"
 [admin]
 socket = "/run/gate.sock"

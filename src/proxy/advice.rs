@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri
 
 use super::Proxy;
 use super::exchange::unread;
-use super::ledger::{Ledger, Opening};
+use super::ledger::{Charge, Ledger, Opening};
 use super::respond::{self, Asked, Audience, Refusal};
 use super::target::{self, Scope, Unreadable};
 use crate::audit::json::Object;
@@ -119,6 +119,8 @@ impl Proxy {
         };
         let mut ledger = Ledger::open(self, &Arc::default(), opening);
         ledger.enter_question(subject.octets());
+        // What another proxy sends, it counts itself, unless it asks for a turn.
+        ledger.account = Charge::Entered;
         ledger.agent = self.gate.identify(&ledger.client, headers);
         ledger.enter_user_agent(headers);
         let settings = self.settings.load_full();

@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 
 use super::body::Answer;
 use super::connect::Switching;
-use super::ledger::{Ledger, Opening};
+use super::ledger::{Charge, Ledger, Opening};
 use super::limits::TooMuch;
 use super::link::{Link, Switch};
 use super::respond::{self, Asked, Audience, Refusal};
@@ -391,6 +391,7 @@ impl Connection {
             charged: ledger.charged.take(),
         };
         let held = ledger.hold.take();
+        ledger.account = Charge::Entered;
         let held_by = ledger.pace;
         let (cleared, waited) = {
             let meantime = Meantime {

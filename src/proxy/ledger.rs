@@ -18,7 +18,7 @@ use super::limits::Place;
 use super::link::Link;
 use super::target::Scope;
 use crate::agent::Agent;
-use crate::audit::{self, DecisionId, Record};
+use crate::audit::{self, DecisionId, Exceeds, Record};
 use crate::client::Client;
 use crate::client::account::Account;
 use crate::clock::{Moment, Tick};
@@ -88,7 +88,18 @@ pub struct Ledger {
     pub bytes_out: u64,
     /// What went wrong, as Proxy-Status has it.
     error: Option<&'static str>,
+    /// Whether its client's account knows of it.
+    pub account: Charge,
     stage: Stage,
+}
+
+/// Whether a client's account knows of a request. The gate enters what it judges; what is refused before is entered here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charge {
+    /// Not yet.
+    Due,
+    /// It does, or need not.
+    Entered,
 }
 
 /// How far an exchange has come.
@@ -179,6 +190,7 @@ impl Ledger {
             bytes_in: None,
             bytes_out: 0,
             error: None,
+            account: Charge::Due,
             stage: Stage::Asked,
         })
     }
@@ -390,7 +402,36 @@ impl Ledger {
         self.client.account.took(octets, now);
     }
 
+    /// Enters a request in its client's account that was refused before the gate was asked; tells whether it exceeds what
+    /// its client may have.
+    fn enter_account(&self) -> Exceeds {
+        if self.decision.reason == Reason::QuotaSpent {
+            return Exceeds::ItsAllowance;
+        }
+        let is_strange = matches!(
+            self.decision.reason,
+            Reason::Unauthenticated | Reason::UnknownClient
+        );
+        if self.account == Charge::Entered || is_strange || !self.client.is_bounded() {
+            return Exceeds::Nothing;
+        }
+        let now = self.proxy.clock.now();
+        match self
+            .proxy
+            .gate
+            .clients()
+            .enter(&self.client, now, &self.proxy.clock)
+        {
+            Ok(entered) => {
+                entered.goes();
+                Exceeds::Nothing
+            }
+            Err(_) => Exceeds::ItsAllowance,
+        }
+    }
+
     fn record(&self) {
+        let exceeds = self.enter_account();
         let octets_in = self.bytes_in.as_deref();
         self.proxy
             .counts
@@ -474,7 +515,7 @@ impl Ledger {
         };
         // A log that fails would only be flooded with having failed.
         if self.decision.reason != Reason::LogFailed {
-            self.proxy.log.record(&record);
+            self.proxy.log.record_of(&record, exceeds);
         }
         self.proxy.summary.count(&record);
     }

@@ -75,6 +75,56 @@ fn message(seq: u64, hash: &Sha256, time: Moment, start: &(u64, Sha256)) -> Vec<
     message
 }
 
+/// Records that were taken out between others that stay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// The first of them.
+    pub first: u64,
+    /// The last.
+    pub last: u64,
+    /// The link before the first.
+    pub before: Sha256,
+    /// The link of the last.
+    pub after: Sha256,
+    /// When the last of them was taken out.
+    pub time: Moment,
+    /// That retention has taken them out; none where they were lost to damage.
+    pub proof: Option<GapProof>,
+}
+
+/// Who says that retention has taken records out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GapProof {
+    /// Ed25519 (RFC 8032) over what the gap says.
+    pub signature: [u8; 64],
+    /// The public key.
+    pub key: [u8; 32],
+}
+
+impl Gap {
+    /// Whether the signature is the key's, over what the gap says. Whose key it is remains to be asked.
+    #[must_use]
+    pub fn is_genuine(&self) -> bool {
+        let Some(GapProof { signature, key }) = &self.proof else {
+            return false;
+        };
+        UnparsedPublicKey::new(&ED25519, key)
+            .verify(&self.message(), signature)
+            .is_ok()
+    }
+
+    /// What is signed: a name for what it is, then every number in network order.
+    fn message(&self) -> Vec<u8> {
+        let mut message = b"crawlgate gap 1\0".to_vec();
+        message.extend_from_slice(&self.first.to_be_bytes());
+        message.extend_from_slice(&self.last.to_be_bytes());
+        message.extend_from_slice(&self.before);
+        message.extend_from_slice(&self.after);
+        message.extend_from_slice(&self.time.as_millis().to_be_bytes());
+        message
+    }
+}
+
 /// The key that seals, kept outside the store.
 pub struct SealingKey {
     pair: Ed25519KeyPair,
@@ -143,6 +193,15 @@ impl SealingKey {
                 "the key that seals the records is kept there: let this user read it",
             ),
         };
+        // Before it is opened: that would wait for a pipe for ever.
+        let found = fs::metadata(path).map_err(unreadable)?;
+        if !found.is_file() {
+            return Err(told(
+                StoreErrorKind::Denied,
+                &format!("this is {}", super::sqlite::kind_of(&found)),
+                "the key that seals the records is kept there: move it away",
+            ));
+        }
         let file = fs::File::open(path).map_err(unreadable)?;
         let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
         if mode & 0o077 != 0 {
@@ -185,6 +244,27 @@ impl SealingKey {
             start,
             signature: array(signature.as_ref()),
             key: self.public(),
+        }
+    }
+}
+
+impl SealingKey {
+    /// Says that the records `first` to `last`, between the links `before` and `after`, were taken out.
+    #[must_use]
+    pub fn gap(&self, first: u64, last: u64, before: Sha256, after: Sha256, now: Moment) -> Gap {
+        let gap = Gap {
+            first,
+            last,
+            before,
+            after,
+            time: now,
+            proof: None,
+        };
+        let signature = array(self.pair.sign(&gap.message()).as_ref());
+        let key = self.public();
+        Gap {
+            proof: Some(GapProof { signature, key }),
+            ..gap
         }
     }
 }

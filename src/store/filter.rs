@@ -5,15 +5,17 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::{
-    Acknowledgement, DecisionQuery, HOUR, Hourly, Kind, Note, Sha256, StoreError, StoreErrorKind,
-    Tally, TallyKey, failed,
+    Acknowledgement, DecisionQuery, HOUR, Hourly, Kind, Note, Party, Sha256, StoreError,
+    StoreErrorKind, Tally, TallyKey, failed,
 };
+use crate::audit::repeats;
 use crate::clock::Moment;
 use crate::rep::{ComparisonPath, PathPattern};
 
@@ -67,12 +69,14 @@ struct Rule<'r> {
 
 /// What an engine needs of a record to put it away.
 pub(super) struct Head<'r> {
-    is_decision: bool,
+    /// How many decisions it speaks of; none where it is about something else.
+    decisions: Option<u64>,
     time: Moment,
     mode: Cow<'r, str>,
     verdict: Cow<'r, str>,
     reason: Cow<'r, str>,
     sha256: Option<Sha256>,
+    party: Party,
 }
 
 /// The same, as it stands in the record.
@@ -81,6 +85,10 @@ struct Written<'r> {
     /// None of a line that is no decision.
     id: Option<IgnoredAny>,
     #[serde(borrow, default)]
+    event: Cow<'r, str>,
+    #[serde(default)]
+    count: u64,
+    #[serde(borrow, default)]
     time: Cow<'r, str>,
     #[serde(borrow, default)]
     mode: Cow<'r, str>,
@@ -88,6 +96,8 @@ struct Written<'r> {
     verdict: Cow<'r, str>,
     #[serde(borrow, default)]
     reason: Cow<'r, str>,
+    #[serde(borrow)]
+    client: Option<Client<'r>>,
     #[serde(borrow)]
     robots: Option<Robots<'r>>,
 }
@@ -105,9 +115,14 @@ impl<'r> Head<'r> {
             serde_json::from_str(record).map_err(|error| failed(format!("a record: {error}")))?;
         let sha256 = written.robots.as_ref().and_then(|one| one.sha256.as_ref());
         Ok(Head {
-            is_decision: written.id.is_some(),
+            decisions: match (&written.id, &*written.event) {
+                (Some(_), _) => Some(1),
+                (None, repeats::EVENT) => Some(written.count),
+                (None, _) => None,
+            },
             time: moment(&written.time),
             sha256: sha256.and_then(|digest| from_hex(digest)),
+            party: written.party(),
             mode: written.mode,
             verdict: written.verdict,
             reason: written.reason,
@@ -122,13 +137,19 @@ impl<'r> Head<'r> {
             reason: "",
         });
         Head {
-            is_decision: note.kind.is_some(),
+            decisions: note.kind.is_some().then_some(note.count),
             time: note.time,
             mode: kind.mode.into(),
             verdict: kind.verdict.into(),
             reason: kind.reason.into(),
             sha256: note.sha256,
+            party: note.party.clone(),
         }
+    }
+
+    /// Whose room it takes.
+    pub(super) fn party(&self) -> Party {
+        self.party.clone()
     }
 
     pub(super) fn time(&self) -> Moment {
@@ -137,9 +158,7 @@ impl<'r> Head<'r> {
 
     /// What it adds to its hour; nothing where it is no decision.
     pub(super) fn hourly(&self) -> Option<Hourly<&str>> {
-        if !self.is_decision {
-            return None;
-        }
+        let count = self.decisions?;
         let time = self.time.as_millis();
         let hour = u64::try_from(HOUR.as_millis()).unwrap_or(1);
         Some(Hourly {
@@ -147,13 +166,25 @@ impl<'r> Head<'r> {
             mode: &self.mode,
             verdict: &self.verdict,
             reason: &self.reason,
-            count: 1,
+            count,
         })
     }
 
     /// Digest of the robots.txt that it rests on.
     pub(super) fn sha256(&self) -> Option<Sha256> {
         self.sha256
+    }
+}
+
+impl Written<'_> {
+    /// Whose room it takes.
+    fn party(&self) -> Party {
+        let Some(client) = &self.client else {
+            return Party::Own;
+        };
+        let address = without_port(&client.address).parse();
+        let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        Party::of(client.name.as_deref(), address, &self.reason)
     }
 }
 

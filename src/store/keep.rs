@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::{Pruned, Retention, Store, StoreError, chain};
+use super::{HOUR, Pruned, Retention, Store, StoreError, chain};
 use crate::clock::{Clock, Moment};
 use crate::config::AuditConfig;
 
@@ -44,6 +44,7 @@ struct Keeper {
     sealed: Option<Moment>,
     sealing: Trouble,
     pruning: Trouble,
+    early: Early,
 }
 
 impl Keeper {
@@ -54,6 +55,7 @@ impl Keeper {
             sealed: None,
             sealing: Trouble::default(),
             pruning: Trouble::default(),
+            early: Early::default(),
         }
     }
 
@@ -76,13 +78,22 @@ impl Keeper {
         let what = "old decisions cannot be dropped";
         if self.pruning.is_over(&outcome, what)
             && let Ok(gone) = outcome
-            && gone.decisions + gone.snapshots > 0
         {
-            let (decisions, robots) = (gone.decisions, gone.snapshots);
-            info!(
-                decisions,
-                robots, "what had its time was dropped from the store"
-            );
+            let (decisions, robots) = (gone.decisions - gone.early, gone.snapshots);
+            if decisions + robots > 0 {
+                info!(
+                    decisions,
+                    robots, "what had its time was dropped from the store"
+                );
+            }
+            if gone.origins > 0 {
+                info!(
+                    origins = gone.origins,
+                    "what was known of origins had no room in the store any more ([audit] max_size): they are asked \
+                     anew after a restart"
+                );
+            }
+            self.early.count(&gone, now);
         }
     }
 }
@@ -97,12 +108,37 @@ async fn prune(
     let mut all = Pruned::default();
     loop {
         let step = store.prune(retention, Arc::clone(key), clock.now()).await?;
-        all.decisions += step.decisions;
-        all.snapshots += step.snapshots;
-        if !step.more {
+        let is_over = !step.more;
+        all.add(step);
+        if is_over {
             return Ok(all);
         }
         sleep(BREATH).await;
+    }
+}
+
+/// Decisions that went before their time, so that it is said at once, and then no more than once an hour.
+#[derive(Default)]
+struct Early {
+    count: u64,
+    told: Option<Moment>,
+}
+
+impl Early {
+    fn count(&mut self, gone: &Pruned, now: Moment) {
+        self.count += gone.early;
+        let is_due = |told| now.since(told) >= HOUR || now < told;
+        if self.count == 0 || !self.told.is_none_or(is_due) {
+            return;
+        }
+        warn!(
+            decisions = self.count,
+            of = gone.of.as_deref().unwrap_or("several"),
+            "decisions were dropped from the store before their time ([audit] keep): it has no more room ([audit] \
+             max_size). Whoever takes most of it gives first; raise max_size, or lower what is recorded"
+        );
+        self.count = 0;
+        self.told = Some(now);
     }
 }
 

@@ -200,6 +200,15 @@ impl Store for Memory {
         self.with(|kept| Ok(kept.seals.clone()))
     }
 
+    fn gaps(&self, _: u64, _: u64) -> Pending<'_, Vec<chain::Gap>> {
+        // It drops from the front alone.
+        self.with(|_| Ok(Vec::new()))
+    }
+
+    fn is_dropped(&self, _: Sha256) -> Pending<'_, bool> {
+        self.with(|_| Ok(false))
+    }
+
     fn seal(&self, key: Arc<chain::SealingKey>, now: Moment) -> Pending<'_, Option<chain::Seal>> {
         self.with(|kept| {
             let is_sealed = kept
@@ -291,7 +300,7 @@ impl Kept {
             let hour = head.hourly().map(|new| {
                 let [mode, verdict, reason] =
                     [new.mode, new.verdict, new.reason].map(str::to_owned);
-                (new.hour, mode, verdict, reason)
+                ((new.hour, mode, verdict, reason), new.count)
             });
             records.push((record.to_owned(), head.time(), hour));
         }
@@ -336,8 +345,8 @@ impl Kept {
             known.or_insert_with(|| text.to_string());
         }
         for (record, time, hour) in records {
-            if let Some(hour) = hour {
-                *self.hours.entry(hour).or_default() += 1;
+            if let Some((hour, count)) = hour {
+                *self.hours.entry(hour).or_default() += count;
             }
             let (seq, head) = self.head();
             self.decisions.push(StoredDecision {
@@ -444,6 +453,7 @@ impl Kept {
             decisions: count as u64,
             snapshots: (before - self.snapshots.len()) as u64,
             more: count == STEP,
+            ..Pruned::default()
         })
     }
 }

@@ -6,18 +6,25 @@
 //!
 //! - `schema`: tables, and views for people with the `sqlite3` shell
 //! - `open`: what may be found in the file's place
-//! - `rows`: values as columns; `error`: failures as sentences
+//! - `rows`: values as columns; `digests`: whether a row is what was written; `error`: failures as sentences
 //! - `write`, `read`, `prune`: what is done with it
+//! - `bounds`: how much there may be of everything; `shares`: whose decisions give room, `robots`: whose texts do;
+//!   `gaps`: what is left of the chain then
 //! - [`care`]: what to do when it is damaged
 
+mod bounds;
 pub mod care;
+mod digests;
 mod error;
+mod gaps;
 mod hours;
 mod open;
 mod prune;
 mod read;
+mod robots;
 mod rows;
 mod schema;
+mod shares;
 mod worker;
 mod write;
 
@@ -26,7 +33,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use self::bounds::Keeping;
 use self::open::Identity;
+pub(super) use self::open::kind_of;
 use self::read::Hints;
 use self::worker::Workers;
 use super::{
@@ -51,6 +60,8 @@ pub struct Sqlite {
     /// Who goes the long ways, through many records: what a request waits for is never behind one of these.
     walker: Workers,
     hints: Arc<Mutex<Hints>>,
+    /// What batches are bounded by; none until somebody keeps the store in order. The writer alone locks it.
+    keeping: Arc<Mutex<Option<Keeping>>>,
     /// None where it was opened to be read. Dropped last: the last connection that writes carries the log over.
     writer: Option<Writer>,
 }
@@ -88,6 +99,7 @@ impl Sqlite {
             readers: Workers::start("store-reader", &path, readers)?,
             walker: Workers::start("store-walker", &path, walker)?,
             hints: Arc::default(),
+            keeping: Arc::default(),
             writer,
             path,
         })
@@ -119,7 +131,10 @@ impl Sqlite {
 
 impl Store for Sqlite {
     fn write(&self, batch: Batch) -> Pending<'_, ()> {
-        self.write(move |connection| write::batch(connection, &batch))
+        let (path, keeping) = (Arc::clone(&self.path), Arc::clone(&self.keeping));
+        self.write(move |connection| {
+            write::batch(connection, &path, &batch, keeping.lock().as_mut())
+        })
     }
 
     fn origin(&self, origin: &Origin) -> Pending<'_, Vec<OriginMemory>> {
@@ -198,6 +213,16 @@ impl Store for Sqlite {
         self.readers.ask(|connection| read::seals(connection))
     }
 
+    fn gaps(&self, from: u64, to: u64) -> Pending<'_, Vec<chain::Gap>> {
+        self.readers
+            .ask(move |connection| gaps::between(connection, from, to))
+    }
+
+    fn is_dropped(&self, sha256: Sha256) -> Pending<'_, bool> {
+        self.readers
+            .ask(move |connection| robots::is_dropped(connection, sha256))
+    }
+
     fn seal(&self, key: Arc<chain::SealingKey>, now: Moment) -> Pending<'_, Option<chain::Seal>> {
         self.write(move |connection| write::seal(connection, &key, now))
     }
@@ -229,15 +254,30 @@ impl Store for Sqlite {
         key: Arc<chain::SealingKey>,
         now: Moment,
     ) -> Pending<'_, Pruned> {
-        let path = Arc::clone(&self.path);
-        self.write(move |connection| prune::step(connection, &path, retention, &key, now))
+        let (path, keeping) = (Arc::clone(&self.path), Arc::clone(&self.keeping));
+        self.write(move |connection| {
+            let how = prune::How {
+                keep: retention.keep,
+                key: &key,
+                now,
+            };
+            let mut step = prune::step(connection, &path, retention, &how)?;
+            let mut keeping = keeping.lock();
+            if let Some(keeping) = keeping.as_mut() {
+                step.add(keeping.take());
+            }
+            let next = Keeping::new(retention, Arc::clone(&key), now);
+            bounds::bound_log(connection, next.parts())?;
+            *keeping = Some(next);
+            Ok(step)
+        })
     }
 
     fn size(&self) -> Pending<'_, Size> {
         let path = Arc::clone(&self.path);
         self.readers.ask(move |connection| {
             let size = read::size(connection)?;
-            let bytes = prune::on_disk(connection, &path)?;
+            let bytes = bounds::on_disk(connection, &path)?;
             Ok(Size { bytes, ..size })
         })
     }

@@ -99,6 +99,7 @@ pub(super) struct Row<'a> {
     pub(super) path: &'a str,
     pub(super) agent: &'a str,
     pub(super) client: &'a str,
+    pub(super) name: Option<&'a str>,
     pub(super) rule: &'a str,
     pub(super) sha256: Option<Sha256>,
 }
@@ -112,6 +113,7 @@ pub(super) const ROW: Row<'_> = Row {
     path: "/private/x?q=1",
     agent: "ExampleBot",
     client: "127.0.0.1:40000",
+    name: Some("crawler-7"),
     rule: "Disallow: /private",
     sha256: None,
 };
@@ -124,7 +126,7 @@ impl Row<'_> {
         let hex = |sha256: Sha256| sha256.map(|octet| format!("{octet:02x}")).concat();
         let record = serde_json::json!({
             "time": time, "id": id, "mode": "enforce", "verdict": self.verdict, "reason": self.reason,
-            "client": {"address": self.client, "name": "crawler-7"},
+            "client": {"address": self.client, "name": self.name},
             "agent": {"chain": [format!("{}-Image", self.agent), self.agent]},
             "url": format!("https://{}:{}{}", self.host, self.port, self.path),
             "scheme": "https", "host": self.host, "port": self.port,
@@ -253,6 +255,17 @@ async fn states_come_back_as_they_were() {
         }
         let all = store.fetches(&origin("site.example"), 100).await.unwrap();
         assert_eq!(all.len(), states.len());
+    }
+}
+
+pub(super) fn absent(fetched: Moment) -> State {
+    unavailable(fetched)
+}
+
+pub(super) fn unreachable(since: Moment) -> State {
+    State::Unreachable {
+        outage: outage(since),
+        last_good: None,
     }
 }
 

@@ -439,11 +439,12 @@ fn a_client_may_be_in_a_mode_of_its_own() {
 #[test]
 fn what_a_client_may_have_is_had_once() {
     let mut gate = gate_with(
-        "[[client]]\nname = 'rest'\nquota = { requests = 2, bytes = '1MiB', per = '365d' }\n",
+        "[[client]]\nname = 'rest'\nquota = { requests = 3, bytes = '1MiB', per = '365d' }\n",
     );
     let origin = Origin::with_rules(RULES);
     let url = |n| origin.url(&format!("/open/{n}"));
     gate.get(&url(1)).is_origins(200, "page /open/1");
+    // A denial counts like any other: its record takes room.
     gate.denied(&gate.get(&origin.url("/private")));
     gate.get(&url(2)).is_origins(200, "page /open/2");
     let answer = gate.get(&url(3));
@@ -455,7 +456,7 @@ fn what_a_client_may_have_is_had_once() {
     // More is allowed after a reload; what was had stays had.
     gate.reload(
         |setup| {
-            setup.tables("[[client]]\nname = 'rest'\nquota = { requests = 3, per = '365d' }\n");
+            setup.tables("[[client]]\nname = 'rest'\nquota = { requests = 4, per = '365d' }\n");
         },
         RELOADED,
     );

@@ -80,6 +80,7 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
     let mut gate = Gate::with(|setup| {
         setup.set("log", "file", "\"\"");
         setup.set("audit", "durability", "\"strict\"");
+        setup.set("audit", "refusals_per_minute", "10000000");
         // Nothing is asked again within the test, so that what is known stays what it is.
         setup.set("robots", "retry_min", "\"5m\"");
     });
@@ -150,6 +151,7 @@ fn confined() -> Option<(Gate, std::path::PathBuf)> {
     setup.set("log", "decisions", "\"all\"");
     setup.set("store", "path", "\"small/crawlgate.db\"");
     setup.set("audit", "durability", "\"strict\"");
+    setup.set("audit", "refusals_per_minute", "10000000");
     let small = setup.dir().join("small");
     fs::create_dir(&small).unwrap();
     let mount = "mount -t tmpfs -o size=4m tmpfs small";

@@ -24,6 +24,7 @@ mod evidence;
 mod failures;
 mod fields;
 mod flight;
+mod flood;
 mod framing;
 mod gone;
 mod hostile;

@@ -48,9 +48,8 @@ pub(super) fn target(evidence: &Evidence<'_>) -> Result<Target, Gap> {
     if url.ends_with(REDACTED) {
         return Err(Gap::Attested(Attested::Redacted));
     }
-    if cut(url).is_some() {
-        return Err(Gap::Attested(Attested::Cut));
-    }
+    // The beginning alone is judged only where the path does not decide, see `replay::needs_path`.
+    let url = cut(url).map_or(url, |(kept, _)| kept);
     let (found, path) =
         Origin::parse(url).map_err(|_| contradiction("url", url, format!("a URL of {origin}")))?;
     if found != origin {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::review::{Finding, Review};
-use super::{Chain, Fault, Head, Walk};
+use super::{Chain, Fault, Head, Walk, is_signed};
 use crate::audit::replay::evidence::digest;
 use crate::audit::replay::{Evidence, Missing, Outcome, Unreadable};
 use crate::audit::time_text;
@@ -179,6 +179,13 @@ async fn walk(
                 seq: before.seq,
                 hash: before.hash,
             });
+        } else if let Some(gap) = store.gaps(seq - 1, seq - 1).await?.first()
+            && is_signed(gap, &trusted.keys)
+        {
+            walk.resume(Head {
+                seq: gap.last,
+                hash: gap.after,
+            });
         }
     }
     let mut after = seq.saturating_sub(1);
@@ -188,6 +195,9 @@ async fn walk(
         let Some(last) = page.last() else {
             return Ok((walk.end(faults), false));
         };
+        if last.seq.saturating_sub(after) != page.len() as u64 {
+            walk.admit(store.gaps(after, last.seq).await?);
+        }
         after = last.seq;
         for link in &page {
             walk.step(link, faults);

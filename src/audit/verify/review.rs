@@ -8,7 +8,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest;
 use serde::Deserialize;
 
-use crate::audit::replay::{self, Evidence, Missing, Outcome, Unreadable};
+use crate::audit::replay::{self, Attested, Evidence, Missing, Outcome, Unreadable};
 use crate::policy::terms::{Terms, TermsDigest};
 use crate::robots::snapshot::Snapshot;
 use crate::store::{Sha256, Store, StoreError, StoredDecision};
@@ -152,11 +152,17 @@ impl<'s> Review<'s> {
             return Ok(Finding::Misfiled);
         }
         let finding = self.replay(evidence).await?;
-        if let Finding::Replayed(Outcome::Missing(_)) = finding {
+        if let Finding::Replayed(Outcome::Missing(missing)) = finding {
             // Retention may have dropped both since the record was read.
             let page = self.store.links(decision.seq.saturating_sub(1), 1).await?;
             if page.first().is_none_or(|found| found.seq != decision.seq) {
                 return Ok(Finding::Dropped);
+            }
+            if missing == Missing::Snapshot
+                && let Ok(Some(sha256)) = evidence.snapshot()
+                && self.store.is_dropped(sha256).await?
+            {
+                return Ok(Finding::Replayed(Outcome::Attested(Attested::NoRoom)));
             }
         }
         Ok(finding)

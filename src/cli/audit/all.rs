@@ -130,6 +130,10 @@ pub(super) async fn verify(
             // Retention may have dropped what comes next since the last page: a new seal says so then.
             walk.learn(&store.seals().await.map_err(failed)?);
         }
+        let is_whole = last.seq.saturating_sub(after) == page.len() as u64;
+        if !is_whole {
+            walk.admit(store.gaps(after, last.seq).await.map_err(failed)?);
+        }
         after = last.seq;
         for decision in &page {
             let known = faults.len();
@@ -321,9 +325,13 @@ fn as_text(
     };
     let _ = writeln!(text, "seals     believed of {}", trusted.told());
     if chain.kept_is_dropped {
+        let _ = writeln!(text, "kept head retention has dropped its record");
+    }
+    if chain.taken_out > 0 {
         let _ = writeln!(
             text,
-            "kept head before all records that are there: retention has dropped them"
+            "taken out {} records between others: they had no room ([audit] max_size), and the chain is signed across them",
+            chain.taken_out
         );
     }
     let attested: u64 = tally.attested.values().sum();
@@ -373,6 +381,7 @@ fn as_json(tally: &Tally, chain: &Chain, faults: &[String], trusted: &Trusted) -
         "first": chain.first,
         "head": chain.head.to_string(),
         "sealed": chain.sealed,
+        "taken_out": chain.taken_out,
         "keys": trusted.keys.iter().map(hex).collect::<Vec<_>>(),
         "proven": tally.proven,
         "unlinked": tally.unlinked,

@@ -54,6 +54,11 @@ pub(super) fn audit(mut section: Section<'_, '_>, to: &mut AuditConfig) {
     section.set("keep", &mut to.keep, unless(FOREVER, duration(keep)));
     let size = MIB as u64..=1 << 50;
     section.set("max_size", &mut to.max_size, unless(UNLIMITED, bytes(size)));
+    section.set(
+        "refusals_per_minute",
+        &mut to.refusals_per_minute,
+        integer(1..=10_000_000),
+    );
     let seal = secs(1)..=days(365);
     section.set("seal_every", &mut to.seal_every, duration(seal));
     section.finish();

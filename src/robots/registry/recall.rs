@@ -64,25 +64,14 @@ impl Memory {
                 }
                 Err(failure)
             }
-            // Nothing that anybody has fetched: the origin is asked, as one never heard of.
-            Err(Unread::Broken(broken @ BrokenCopy::Exchanged(_))) => {
+            // Nothing that anybody has fetched: the origin is asked, as one never heard of, before anything goes there.
+            Err(Unread::Broken(broken)) => {
                 error!(
                     %origin,
                     "what the store knows of this origin was altered, and it is asked anew: {broken}; `crawlgate store \
                      check` tells what else is damaged"
                 );
                 Ok(Vec::new())
-            }
-            Err(Unread::Broken(broken)) => {
-                let failure = StoreError {
-                    kind: StoreErrorKind::Corrupt,
-                    message: format!(
-                        "{broken}; `crawlgate store check` tells what else is damaged, `crawlgate origins forget \
-                         {origin}` lets this origin be learnt anew"
-                    ),
-                };
-                error!(%origin, "requests to this origin are deferred: {failure}");
-                Err(failure)
             }
         }
     }

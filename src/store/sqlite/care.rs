@@ -10,14 +10,16 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _};
 
 pub use self::salvage::{Rebuilt, Saved, rebuild};
+use super::digests;
 use super::error::Failure;
 use super::open::PATIENCE;
 use super::rows::{integer, number};
 use super::schema::APPLICATION;
 use super::{open, read};
+use crate::audit::json::printable;
 use crate::store::filter::Head;
 use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain};
 
@@ -49,9 +51,11 @@ pub fn check(path: &Path) -> Result<Vec<String>, StoreError> {
         Err(error) => return Err(error),
     };
     // What cannot be read to its end is told, too, and the next is looked at all the same.
-    let looks: [Look; 6] = [
+    let looks: [Look; 8] = [
         structure,
         references,
+        rows,
+        gaps,
         fetched_texts,
         decisive_texts,
         links,
@@ -226,6 +230,70 @@ fn decisive_texts(connection: &Connection, faults: &mut Vec<String>) -> Result<(
     Ok(())
 }
 
+/// Rows that are not what was written, and what drops each.
+fn rows(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {
+    for table in digests::TABLES {
+        let mut statement = connection.prepare(&format!("SELECT * FROM \"{table}\""))?;
+        let mut rows = statement.query([])?;
+        let (mut told, mut more) = (0, 0_u64);
+        while let Some(row) = rows.next()? {
+            if digests::holds(table, row)? {
+                continue;
+            }
+            if told == MOST_FAULTS {
+                more += 1;
+                continue;
+            }
+            told += 1;
+            let origin = row.get::<_, String>("origin").unwrap_or_default();
+            let origin = printable(&origin);
+            let number = row.get::<_, i64>("number").unwrap_or_default();
+            faults.push(match table {
+                "override" => format!(
+                    "override {number}: it is not what was written; `crawlgate override remove {number} --by NAME` takes \
+                     it out of the store, and if it is to hold, it must be added anew"
+                ),
+                "fetch" => format!(
+                    "fetch {number}, of {origin}: it is not what was written; `crawlgate origins forget {origin}` drops it"
+                ),
+                _ => format!(
+                    "origin {origin}: its state is not what was written, and it is asked anew; `crawlgate origins forget \
+                     {origin}` drops it"
+                ),
+            });
+        }
+        if more > 0 {
+            faults.push(format!("{table}: and {more} more are not what was written"));
+        }
+    }
+    Ok(())
+}
+
+/// Gaps of the chain that do not fit what is around them.
+fn gaps(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {
+    let mut link_of = connection.prepare("SELECT hash FROM decision WHERE seq = ?1")?;
+    let mut within = connection.prepare("SELECT 1 FROM decision WHERE seq BETWEEN ?1 AND ?2")?;
+    for gap in super::gaps::between(connection, 0, integer(u64::MAX).unsigned_abs())? {
+        let (first, last) = (gap.first, gap.last);
+        let mut told = |what: &str| {
+            faults.push(format!("gap: of the decisions {first} to {last}: {what}"));
+        };
+        if gap.proof.is_some() && !gap.is_genuine() {
+            told("the signature is not genuine");
+        }
+        if within.exists([integer(first), integer(last)])? {
+            told("some are there all the same");
+        }
+        let before: Option<Sha256> = link_of
+            .query_row([integer(first.saturating_sub(1))], |row| row.get(0))
+            .optional()?;
+        if gap.proof.is_some() && before.is_some_and(|before| before != gap.before) {
+            told("the decision before them is not the one that was there");
+        }
+    }
+    Ok(())
+}
+
 /// The end of the chain, its seals, and whether records are missing.
 fn links(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {
     let (first, _) = super::write::start(connection)?;
@@ -234,7 +302,11 @@ fn links(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failur
         return Ok(());
     }
     let count: i64 = connection.query_row("SELECT count(*) FROM decision", [], |row| row.get(0))?;
-    let missing = (last.saturating_sub(first) + 1).saturating_sub(number(count));
+    let text = "SELECT coalesce(sum(last - first + 1), 0) FROM gap \
+                WHERE first > (SELECT min(seq) FROM decision)";
+    let dropped: i64 = connection.query_row(text, [], |row| row.get(0))?;
+    let there = number(count).saturating_add(number(dropped));
+    let missing = (last.saturating_sub(first) + 1).saturating_sub(there);
     if missing > 0 {
         faults.push(format!(
             "decision: {missing} between the first and the last are missing"
@@ -266,7 +338,8 @@ fn links(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failur
         }
     }
     let from = last.saturating_sub(LINKS).max(first);
-    let mut before: Option<Sha256> = None;
+    let gaps = super::gaps::between(connection, from, last)?;
+    let mut before: Option<(u64, Sha256)> = None;
     let mut statement = connection
         .prepare("SELECT seq, record, hash FROM decision WHERE seq >= ?1 ORDER BY seq")?;
     let mut rows = statement.query([integer(from)])?;
@@ -274,12 +347,20 @@ fn links(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failur
         let seq = number(row.get(0)?);
         let hash: Sha256 = row.get(2)?;
         let record = row.get_ref(1)?.as_bytes().unwrap_or_default();
-        if before.is_some_and(|before| chain::link(&before, record) != hash) {
+        // What was lost to damage has left no link.
+        let link = match before {
+            Some((last, link)) if last + 1 == seq => Some(link),
+            _ => gaps
+                .iter()
+                .find(|gap| gap.last + 1 == seq && gap.proof.is_some())
+                .map(|gap| gap.after),
+        };
+        if link.is_some_and(|link| chain::link(&link, record) != hash) {
             faults.push(format!(
                 "decision {seq}: it is not what the chain says it was"
             ));
         }
-        before = Some(hash);
+        before = Some((seq, hash));
     }
     Ok(())
 }
@@ -297,12 +378,16 @@ fn texts(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failur
 /// Numbers of the texts that are not what their digests name.
 fn wrong_texts(connection: &Connection) -> Result<Vec<i64>, Failure> {
     let mut wrong = Vec::new();
-    let mut statement = connection.prepare("SELECT number, sha256 FROM snapshot")?;
+    let mut statement =
+        connection.prepare("SELECT number, sha256, bytes FROM snapshot WHERE dropped IS NULL")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (number, sha256): (i64, Sha256) = (row.get(0)?, row.get(1)?);
+        let bytes: i64 = row.get(2)?;
         let is_right = match read::snapshot(connection, sha256) {
-            Ok(text) => text.is_some_and(|text| digest(&text) == sha256),
+            Ok(text) => text.is_some_and(|text| {
+                digest(&text) == sha256 && usize::try_from(bytes) == Ok(text.len())
+            }),
             Err(Failure::Damaged(_)) => false,
             Err(failure) => return Err(failure),
         };

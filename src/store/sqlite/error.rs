@@ -99,6 +99,12 @@ impl Failure {
                     ),
                 )
             }
+            Some(ErrorCode::SystemIoFailure) => told(
+                Kind::Failed,
+                &format!(
+                    "the disk fails under the store: {error}; see to the disk, then start again"
+                ),
+            ),
             _ => told(Kind::Failed, &format!("the store fails: {error}")),
         }
     }

@@ -18,13 +18,13 @@ impl Hours {
     pub(super) fn count(&mut self, head: &Head<'_>) {
         let Some(new) = head.hourly() else { return };
         match self.0.iter_mut().rev().find(|known| known.is_kind(&new)) {
-            Some(known) => known.count += 1,
+            Some(known) => known.count += new.count,
             None => self.0.push(Hourly {
                 hour: new.hour,
                 mode: new.mode.to_owned(),
                 verdict: new.verdict.to_owned(),
                 reason: new.reason.to_owned(),
-                count: 1,
+                count: new.count,
             }),
         }
     }

@@ -4,7 +4,9 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,7 +25,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) const PAGE: i32 = 8_192;
 
 /// Pages in the write-ahead log after which it is carried over into the database: 16 MiB.
-const CHECKPOINT: i32 = 2_048;
+pub(super) const CHECKPOINT: i32 = 2_048;
 
 /// What the write-ahead log is cut back to when it has grown beyond, in octets.
 pub(super) const LOG_SIZE: i64 = 32 * 1024 * 1024;
@@ -68,7 +70,7 @@ pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection
 /// Reads one row by way of each table and each index: who could not be found by or written to is better told now than by
 /// every request.
 fn probe(connection: &Connection) -> Result<(), Failure> {
-    const LOOKS: [&str; 18] = [
+    const LOOKS: [&str; 22] = [
         "meta",
         "snapshot NOT INDEXED",
         "snapshot WHERE sha256 >= x''",
@@ -87,6 +89,10 @@ fn probe(connection: &Connection) -> Result<(), Failure> {
         "policy",
         "override NOT INDEXED",
         "seal NOT INDEXED",
+        "party NOT INDEXED",
+        "gap NOT INDEXED",
+        "kept INDEXED BY kept_used WHERE used >= 0",
+        "domain INDEXED BY domain_octets WHERE octets >= 0",
     ];
     for look in LOOKS {
         let mut statement = connection.prepare(&format!("SELECT 1 FROM {look} LIMIT 1"))?;
@@ -155,14 +161,40 @@ pub(super) fn require(path: &Path, access: Access) -> Result<(), StoreError> {
             ),
         }),
         Err(error) if !is_there(&error) && access == Access::Read => Err(missing(path)),
-        Ok(file) if file.is_dir() => Err(StoreError {
+        // The engine would wait for a pipe for ever.
+        Ok(file) if !file.is_file() => Err(StoreError {
             kind: StoreErrorKind::Denied,
             message: format!(
-                "{}: this is a directory; move it away, or name a file with [store] path",
-                path.display()
+                "{}: this is {}; move it away, or name a file with [store] path",
+                path.display(),
+                kind_of(&file)
+            ),
+        }),
+        Err(error) if is_there(&error) => Err(StoreError {
+            kind: StoreErrorKind::Denied,
+            message: format!(
+                "{}: the store cannot be opened: {error}; {}",
+                path.display(),
+                match error.kind() {
+                    io::ErrorKind::PermissionDenied =>
+                        "let this user enter its directory and read and write the file, or name another with [store] path",
+                    _ => "see to the disk, or name another place with [store] path",
+                }
             ),
         }),
         _ => refuse_emptied(path),
+    }
+}
+
+/// What lies in place of a file.
+pub(in crate::store) fn kind_of(file: &fs::Metadata) -> &'static str {
+    let kind = file.file_type();
+    match () {
+        () if kind.is_dir() => "a directory",
+        () if kind.is_fifo() => "a named pipe",
+        () if kind.is_socket() => "a socket",
+        () if kind.is_char_device() || kind.is_block_device() => "a device",
+        () => "no file",
     }
 }
 

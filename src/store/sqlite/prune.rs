@@ -1,19 +1,22 @@
 //! What goes again, a little at a time: each step is one short transaction, so that whoever writes waits for some
 //! milliseconds at most.
 //!
-//! Decisions go from the front, so that what is left is still a chain, and the seal that is made with it says where it
-//! begins. Texts go when the last one that referred to them has gone: triggers note who has lost a reference, and a
-//! step looks whether there is another.
+//! What is old goes from the front. What is too much goes client by client, see [`shares`](super::shares). Texts go when
+//! the last one that referred to them has gone: triggers note who has lost a reference, and a step looks whether there
+//! is another.
 
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
+use super::bounds::{self, Parts};
 use super::error::Failure;
-use super::open::{LOG_SIZE, PATIENCE, beside};
-use super::rows::{self, integer, number, time};
-use super::write::{begin, head, not_before_last};
+use super::gaps::{self, Going};
+use super::open::LOG_SIZE;
+use super::rows::{integer, number, time};
+use super::write::{begin, head};
+use super::{robots, shares};
 use crate::clock::Moment;
 use crate::store::filter::Head;
 use crate::store::{Pruned, Retention, Sha256, chain};
@@ -27,136 +30,188 @@ const TEXTS: usize = 32;
 /// Free pages that one step gives back to the file system.
 const PAGES: i64 = 64;
 
+/// How it is dropped.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How<'k> {
+    /// What is younger goes only where there is too much.
+    pub(super) keep: Option<Duration>,
+    /// Seals what is left.
+    pub(super) key: &'k chain::SealingKey,
+    /// As of when.
+    pub(super) now: Moment,
+}
+
+/// Decisions that were dropped.
+#[derive(Debug, Default)]
+pub(super) struct Dropped {
+    /// How many.
+    pub(super) count: u64,
+    /// What they took.
+    pub(super) octets: u64,
+    /// Those that were younger than [`How::keep`], and whose they mostly were.
+    pub(super) early: u64,
+    /// Who gave the last of those.
+    pub(super) of: Option<String>,
+}
+
+impl Dropped {
+    pub(super) fn add(&mut self, more: Dropped) {
+        self.count += more.count;
+        self.octets += more.octets;
+        self.early += more.early;
+        self.of = more.of.or_else(|| self.of.take());
+    }
+
+    /// The same, to be told.
+    pub(super) fn told(self) -> Pruned {
+        Pruned {
+            decisions: self.count,
+            early: self.early,
+            of: self.of,
+            ..Pruned::default()
+        }
+    }
+}
+
 /// See [`Store::prune`](crate::store::Store::prune).
 pub(super) fn step(
     connection: &mut Connection,
     path: &Path,
     retention: Retention,
-    key: &chain::SealingKey,
-    now: Moment,
+    how: &How<'_>,
 ) -> Result<Pruned, Failure> {
-    let excess = match retention.max_size {
-        Some(most) => excess(connection, path, most)?,
-        None => Excess::None,
+    let bound = retention.max_size.map(|most| (most, Parts::of(most)));
+    let is_held = match bound {
+        Some((most, parts)) => is_held(connection, path, parts, most)?,
+        None => false,
     };
-    let too_much = matches!(excess, Excess::Content);
     let transaction = begin(connection)?;
-    let dropped = decisions(&transaction, retention.keep, too_much, key, now)?;
-    let (looked_at, snapshots) = texts(&transaction, retention.keep, now)?;
-    transaction.commit()?;
-    let given_back = match excess {
-        Excess::None | Excess::Held => 0,
-        Excess::Room | Excess::Content => give_back(connection)?,
-    };
-    Ok(Pruned {
-        decisions: dropped,
-        snapshots,
-        more: dropped == DECISIONS || looked_at == TEXTS || given_back > 0,
-    })
-}
-
-/// Octets of the database and its log on disk.
-pub(super) fn on_disk(connection: &Connection, path: &Path) -> Result<u64, Failure> {
-    let text = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
-    let octets: i64 = connection
-        .prepare_cached(text)?
-        .query_row([], |row| row.get(0))?;
-    Ok(number(octets) + log_size(path))
-}
-
-fn log_size(path: &Path) -> u64 {
-    std::fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len())
-}
-
-/// Octets that the database would have without its free pages: what dropping something makes less at once.
-fn content(connection: &Connection) -> Result<u64, Failure> {
-    let text = "SELECT (page_count - freelist_count) * page_size \
-                FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
-    let octets: i64 = connection
-        .prepare_cached(text)?
-        .query_row([], |row| row.get(0))?;
-    Ok(number(octets))
-}
-
-/// What there is more of than may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Excess {
-    /// Nothing.
-    None,
-    /// Room on disk that holds nothing, or that the log takes for a while: nothing is dropped for it.
-    Room,
-    /// What is kept.
-    Content,
-    /// What is kept, but somebody reads who keeps the log from being carried over: whatever is dropped makes it longer.
-    Held,
-}
-
-/// Looks what there is too much of. The log counts for nothing here: it grows with each page that is dropped, and is
-/// bounded by other means.
-fn excess(connection: &Connection, path: &Path, most: u64) -> Result<Excess, Failure> {
-    if on_disk(connection, path)? <= most {
-        return Ok(Excess::None);
-    }
-    // Who reads meanwhile keeps the log as it is: that is not waited for, the next step tries again.
-    connection.busy_timeout(Duration::ZERO)?;
-    let shortened = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-    connection.busy_timeout(PATIENCE)?;
-    shortened?;
-    let log_is_long = log_size(path) > number(LOG_SIZE);
-    Ok(match content(connection)? > most {
-        true if log_is_long => Excess::Held,
-        true => Excess::Content,
-        false if on_disk(connection, path)? > most => Excess::Room,
-        false => Excess::None,
-    })
-}
-
-/// Drops the oldest decisions; how many.
-fn decisions(
-    transaction: &Transaction<'_>,
-    keep: Option<Duration>,
-    too_much: bool,
-    key: &chain::SealingKey,
-    now: Moment,
-) -> Result<u64, Failure> {
-    let (last, head) = head(transaction)?;
-    let oldest_kept = keep.map_or(Moment::default(), |keep| now - keep);
-    let mut gone: Option<(u64, Sha256)> = None;
-    let mut count = 0;
-    {
-        let mut oldest = transaction
-            .prepare_cached("SELECT seq, time, hash, record FROM decision ORDER BY seq LIMIT ?1")?;
-        let mut loose =
-            transaction.prepare_cached("INSERT OR IGNORE INTO leftover VALUES (?1, 0)")?;
-        let mut rows = oldest.query([integer(DECISIONS)])?;
-        while let Some(row) = rows.next()? {
-            let seq = number(row.get(0)?);
-            let at = Moment::from_millis(number(row.get(1)?));
-            // One from the future is not old: whether its clock was wrong or ours is now, nobody can tell.
-            let is_old = at < oldest_kept;
-            // The head stays: the chain goes on from it.
-            if seq == last || !(is_old || too_much) {
-                break;
-            }
-            let record: String = row.get(3)?;
-            if let Some(sha256) = Head::of(&record)?.sha256() {
-                loose.execute([sha256])?;
-            }
-            gone = Some((seq, row.get(2)?));
-            count += 1;
+    let mut dropped = drop_old(&transaction, how)?;
+    let mut origins = 0;
+    if let (Some((_, parts)), false) = (bound, is_held) {
+        origins = robots::make_room(&transaction, parts.robots, 0, how.now)?;
+        let need = bounds::excess(&transaction, parts, 0)?;
+        if need > 0 {
+            dropped.add(drop_largest(&transaction, need, how)?);
         }
     }
-    let Some((seq, hash)) = gone else {
-        return Ok(0);
+    let (looked_at, snapshots) = texts(&transaction, retention.keep, how.now)?;
+    transaction.commit()?;
+    let mut given_back = 0;
+    if let (Some((_, parts)), false) = (bound, is_held) {
+        if bounds::file_size(connection)? > parts.content {
+            given_back = give_back(connection)?;
+        }
+        bounds::shorten_log(connection, path, parts)?;
+    }
+    Ok(Pruned {
+        snapshots,
+        origins,
+        more: dropped.count > 0 || origins > 0 || looked_at == TEXTS || given_back > 0,
+        ..dropped.told()
+    })
+}
+
+/// Whether there is too much, and somebody reads who keeps the log from being carried over: whatever is dropped makes it
+/// longer.
+fn is_held(connection: &Connection, path: &Path, parts: Parts, most: u64) -> Result<bool, Failure> {
+    if bounds::on_disk(connection, path)? <= most {
+        return Ok(false);
+    }
+    bounds::carry_over(connection)?;
+    let is_long = bounds::log_size(path) > number(LOG_SIZE).max(parts.log);
+    Ok(is_long && bounds::on_disk(connection, path)? > most)
+}
+
+/// Drops decisions that have had their time, from the front.
+fn drop_old(transaction: &Transaction<'_>, how: &How<'_>) -> Result<Dropped, Failure> {
+    let Some(keep) = how.keep else {
+        return Ok(Dropped::default());
     };
-    transaction.execute("DELETE FROM decision WHERE seq <= ?1", [integer(seq)])?;
-    super::hours::prune(transaction)?;
-    // Seals of heads that are gone: their word is in the one that follows, which says what it begins with.
-    transaction.execute("DELETE FROM seal WHERE seq <= ?1", [integer(seq)])?;
-    let now = not_before_last(transaction, now)?;
-    let seal = key.seal(last, head, (seq + 1, hash), now);
-    rows::write_seal(transaction, &seal)?;
-    Ok(count)
+    let oldest_kept = how.now - keep;
+    let mut oldest = transaction.prepare_cached(
+        "SELECT seq, time, hash, party, record FROM decision ORDER BY seq LIMIT ?1",
+    )?;
+    let rows = oldest.query([integer(DECISIONS)])?;
+    // One from the future is not old: whether its clock was wrong or ours is now, nobody can tell.
+    let going = read(transaction, rows, |_, at| at < oldest_kept)?;
+    take_out(transaction, &going, how)
+}
+
+/// Drops the oldest decisions of whoever takes most, until `need` octets are free, or as many as one step may.
+pub(super) fn drop_largest(
+    transaction: &Transaction<'_>,
+    need: u64,
+    how: &How<'_>,
+) -> Result<Dropped, Failure> {
+    // Mostly the first has something to give: the head of the chain may be all that one has.
+    for party in shares::by_size(transaction)? {
+        let mut oldest = transaction.prepare_cached(
+            "SELECT seq, time, hash, party, record FROM decision WHERE seq >= ?1 AND party = ?2 ORDER BY seq LIMIT ?3",
+        )?;
+        let rows = oldest.query([party.oldest, party.party, integer(DECISIONS)])?;
+        let going = read(transaction, rows, |freed, _| freed < need)?;
+        let Some((last, _)) = going.last() else {
+            continue;
+        };
+        shares::move_on(transaction, party.party, last.seq + 1)?;
+        let mut dropped = take_out(transaction, &going, how)?;
+        if dropped.early > 0 {
+            dropped.of = Some(party.name);
+        }
+        return Ok(dropped);
+    }
+    Ok(Dropped::default())
+}
+
+/// A decision on its way out, and its time.
+type Old = (Going, Moment);
+
+/// Reads decisions for as long as they `go`, by what those before take and by their time. The head of the chain stays: the
+/// chain goes on from it.
+fn read(
+    transaction: &Transaction<'_>,
+    mut rows: rusqlite::Rows<'_>,
+    go: impl Fn(u64, Moment) -> bool,
+) -> Result<Vec<Old>, Failure> {
+    let (last, _) = head(transaction)?;
+    let (mut going, mut freed) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let seq = number(row.get(0)?);
+        let at = Moment::from_millis(number(row.get(1)?));
+        if seq == last || !go(freed, at) {
+            break;
+        }
+        // One that is damaged goes as well; what it rested on is looked at by others.
+        let record = row.get_ref(4)?.as_str().unwrap_or_default();
+        let octets = shares::octets_of(record.len() as u64);
+        freed += octets;
+        let one = Going {
+            seq,
+            hash: row.get(2)?,
+            party: row.get(3)?,
+            octets,
+            sha256: Head::of(record).ok().and_then(|head| head.sha256()),
+        };
+        going.push((one, at));
+    }
+    Ok(going)
+}
+
+fn take_out(transaction: &Transaction<'_>, old: &[Old], how: &How<'_>) -> Result<Dropped, Failure> {
+    let going: Vec<Going> = old.iter().map(|(going, _)| going.clone()).collect();
+    if going.is_empty() {
+        return Ok(Dropped::default());
+    }
+    gaps::take_out(transaction, &going, how)?;
+    let oldest_kept = how.keep.map_or(Moment::default(), |keep| how.now - keep);
+    let early = old.iter().filter(|(_, at)| *at >= oldest_kept).count();
+    Ok(Dropped {
+        count: going.len() as u64,
+        octets: going.iter().map(|one| one.octets).sum(),
+        early: early as u64,
+        of: None,
+    })
 }
 
 /// Drops texts that nobody refers to any more and that are old enough; how many were looked at, how many went.
@@ -165,30 +220,36 @@ fn texts(
     keep: Option<Duration>,
     now: Moment,
 ) -> Result<(usize, u64), Failure> {
-    // Nothing goes, so nothing is looked at: what is noted stays noted.
-    let Some(keep) = keep else {
-        return Ok((0, 0));
-    };
-    let mut due = transaction
-        .prepare_cached("SELECT sha256 FROM leftover WHERE due <= ?1 ORDER BY due LIMIT ?2")?;
+    // Kept for ever, a text goes only where it has gone already: what is noted of others stays noted.
+    let mut due = transaction.prepare_cached(match keep {
+        Some(_) => "SELECT sha256 FROM leftover WHERE due <= ?1 ORDER BY due LIMIT ?2",
+        None => {
+            "SELECT sha256 FROM leftover JOIN snapshot USING (sha256) WHERE due <= ?1 AND dropped IS NOT NULL LIMIT ?2"
+        }
+    })?;
     let due = due.query_map(params![time(now), TEXTS as i64], |row| row.get(0))?;
     let due: Vec<Sha256> = due.collect::<Result<_, _>>()?;
     let mut dropped = 0;
     for sha256 in &due {
         let mut look = transaction.prepare_cached(
-            "SELECT last_fetched, EXISTS (SELECT 1 FROM origin WHERE origin.sha256 = snapshot.sha256) \
+            "SELECT last_fetched, dropped IS NOT NULL, \
+             EXISTS (SELECT 1 FROM origin WHERE origin.sha256 = snapshot.sha256) \
              OR EXISTS (SELECT 1 FROM fetch WHERE fetch.sha256 = snapshot.sha256) \
              OR last_decision >= (SELECT coalesce(min(seq), 1) FROM decision) AND last_decision > 0 \
              FROM snapshot WHERE sha256 = ?1",
         )?;
         let found = look.query_row([sha256], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?))
+            Ok((row.get(0)?, row.get::<_, bool>(1)?, row.get::<_, bool>(2)?))
         });
         let waits_until = match found.optional()? {
             // Whoever refers to it notes it again when that ends.
-            None | Some((_, true)) => None,
-            Some((fetched, false)) => {
-                let due = Moment::from_millis(number(fetched)) + keep;
+            None | Some((.., true)) => None,
+            // Of one without its text, nothing is lost.
+            Some((fetched, is_dropped, false)) => {
+                let due = match (keep, is_dropped) {
+                    (Some(keep), false) => Moment::from_millis(number(fetched)) + keep,
+                    _ => now,
+                };
                 if due <= now {
                     transaction
                         .prepare_cached("DELETE FROM snapshot WHERE sha256 = ?1")?

@@ -5,16 +5,19 @@
 
 use memchr::memmem;
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
+use tracing::error;
 
+use super::digests;
 use super::error::Failure;
 use super::rows::{self, integer, number, time};
 use crate::audit::DecisionId;
+use crate::audit::json::printable;
 use crate::clock::Moment;
 use crate::policy::overrides::Override;
 use crate::store::filter::{Filter, Tallies};
 use crate::store::{
-    DecisionQuery, Fetch, OriginMemory, OriginQuery, Removed, Sha256, Size, StoredDecision, Tally,
-    TallyKey, chain, place as place_of,
+    DecisionQuery, Fetch, OriginMemory, OriginQuery, Removed, Sha256, Size, StoreError,
+    StoreErrorKind, StoredDecision, Tally, TallyKey, chain, place as place_of,
 };
 
 /// Records read by one statement on a long way.
@@ -36,7 +39,7 @@ pub(super) struct Hints {
 pub(super) fn origin(connection: &Connection, name: &str) -> Result<Vec<OriginMemory>, Failure> {
     let mut statement =
         connection.prepare_cached("SELECT * FROM origin WHERE origin = ?1 ORDER BY identity")?;
-    all(statement.query([name])?, rows::origin)
+    sound(statement.query([name])?, rows::origin)
 }
 
 pub(super) fn origins(
@@ -62,7 +65,7 @@ pub(super) fn origins(
         ":containing": query.containing,
         ":limit": limit(query.limit),
     })?;
-    all(rows, rows::origin)
+    sound(rows, rows::origin)
 }
 
 pub(super) fn fetches(
@@ -72,15 +75,15 @@ pub(super) fn fetches(
 ) -> Result<Vec<Fetch>, Failure> {
     let mut statement = connection
         .prepare_cached("SELECT * FROM fetch WHERE origin = ?1 ORDER BY number DESC LIMIT ?2")?;
-    all(statement.query(params![origin, limit(most)])?, rows::fetch)
+    sound(statement.query(params![origin, limit(most)])?, rows::fetch)
 }
 
 pub(super) fn snapshot(
     connection: &Connection,
     sha256: Sha256,
 ) -> Result<Option<Vec<u8>>, Failure> {
-    let mut statement =
-        connection.prepare_cached("SELECT bytes, body FROM snapshot WHERE sha256 = ?1")?;
+    let mut statement = connection
+        .prepare_cached("SELECT bytes, body FROM snapshot WHERE sha256 = ?1 AND dropped IS NULL")?;
     first(statement.query([sha256])?, |row| {
         let bytes = usize::try_from(row.get::<_, i64>(0)?).unwrap_or_default();
         let text = zstd::bulk::decompress(row.get_ref(1)?.as_blob().unwrap_or_default(), bytes);
@@ -287,16 +290,44 @@ pub(super) fn seals(connection: &Connection) -> Result<Vec<chain::Seal>, Failure
 }
 
 pub(super) fn overrides(connection: &Connection) -> Result<Vec<Override>, Failure> {
-    let mut statement = connection
-        .prepare_cached("SELECT * FROM override WHERE removed IS NULL ORDER BY number")?;
-    all(statement.query([])?, rows::override_)
+    asserted(connection, |row| {
+        let is_removed = row.get::<_, Option<i64>>("removed")?.is_some();
+        (!is_removed).then(|| rows::override_(row)).transpose()
+    })
 }
 
 /// See [`Store::removed_overrides`](crate::store::Store::removed_overrides).
 pub(super) fn removed_overrides(connection: &Connection) -> Result<Vec<Removed>, Failure> {
-    let mut statement = connection
-        .prepare_cached("SELECT * FROM override WHERE removed IS NOT NULL ORDER BY number")?;
-    all(statement.query([])?, rows::removed)
+    asserted(connection, |row| {
+        let is_removed = row.get::<_, Option<i64>>("removed")?.is_some();
+        is_removed.then(|| rows::removed(row)).transpose()
+    })
+}
+
+/// Reads overrides. One that is damaged may have been a denial, or one that is in force still: who cannot read it must
+/// not go on as if it were not there.
+fn asserted<T>(
+    connection: &Connection,
+    read: impl Fn(&Row<'_>) -> Result<Option<T>, Failure>,
+) -> Result<Vec<T>, Failure> {
+    let mut statement = connection.prepare_cached("SELECT * FROM override ORDER BY number")?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        if !digests::holds("override", row)? {
+            let number: i64 = row.get("number")?;
+            return Err(Failure::Told(StoreError {
+                kind: StoreErrorKind::Corrupt,
+                message: format!(
+                    "the store is damaged: override {number} is not what was written, so nobody knows what it says; \
+                     `crawlgate override remove {number} --by NAME` takes it out of the store, or `crawlgate store \
+                     rebuild` does; if it is to hold, add it anew"
+                ),
+            }));
+        }
+        found.extend(read(row)?);
+    }
+    Ok(found)
 }
 
 pub(super) fn version(connection: &Connection) -> Result<u64, Failure> {
@@ -315,8 +346,12 @@ pub(super) fn size(connection: &Connection) -> Result<Size, Failure> {
         bytes: 0,
         origins: count("SELECT count(*) FROM origin")?,
         snapshots: count("SELECT count(*) FROM snapshot")?,
-        // Without gaps, so nothing must be counted.
-        decisions: count("SELECT coalesce(max(seq) - min(seq) + 1, 0) FROM decision")?,
+        // What is between the first and the last and not in a gap is there, so nothing must be counted.
+        decisions: count(
+            "SELECT coalesce(max(seq) - min(seq) + 1 - (SELECT coalesce(sum(last - first + 1), 0) FROM gap \
+             WHERE first > (SELECT min(seq) FROM decision)), 0) \
+             FROM decision",
+        )?,
     })
 }
 
@@ -329,6 +364,30 @@ fn first<T>(
     read: impl Fn(&Row<'_>) -> Result<T, Failure>,
 ) -> Result<Option<T>, Failure> {
     rows.next()?.map(read).transpose()
+}
+
+/// Those of the rows that are what was written. The others say nothing: what they were is told, and asked anew.
+fn sound<T>(
+    mut rows: rusqlite::Rows<'_>,
+    read: impl Fn(&Row<'_>) -> Result<T, Failure>,
+) -> Result<Vec<T>, Failure> {
+    let mut sound = Vec::new();
+    while let Some(row) = rows.next()? {
+        match read(row) {
+            Ok(one) => sound.push(one),
+            Err(Failure::Damaged(what)) => {
+                let origin = row.get::<_, String>("origin").unwrap_or_default();
+                let origin = printable(&origin);
+                error!(
+                    %origin,
+                    "what the store knows of this origin is damaged, and it is asked anew: {what}; `crawlgate origins \
+                     forget {origin}` drops it, `crawlgate store check` tells what else is damaged"
+                );
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(sound)
 }
 
 fn all<T>(

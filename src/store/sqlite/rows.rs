@@ -5,6 +5,7 @@
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, named_params};
 
+use super::digests;
 use super::error::Failure;
 use crate::clock::Moment;
 use crate::policy::overrides::{Action, Override, OverrideId};
@@ -66,7 +67,7 @@ fn nonsense(column: &str) -> Failure {
 pub(super) fn write_origin(
     connection: &rusqlite::Connection,
     memory: &OriginMemory,
-) -> rusqlite::Result<()> {
+) -> Result<(), Failure> {
     let (copy, fresh, outage) = match &memory.state {
         Remembered::Successful {
             copy,
@@ -83,7 +84,7 @@ pub(super) fn write_origin(
     let mut statement = connection.prepare_cached(
         "INSERT INTO origin VALUES (:origin, :identity, :user_agent, :state, :updated, :fetched, :refresh_from, :fresh_until, :absence, :cause, \
          :since, :last_failure, :last_attempt, :attempts, :next_attempt, :sha256, :status, :final_url, :bytes, \
-         :truncated) \
+         :truncated, NULL) \
          ON CONFLICT (origin, identity) DO UPDATE SET user_agent = :user_agent, state = :state, updated = :updated, fetched = :fetched, \
          refresh_from = :refresh_from, fresh_until = :fresh_until, absence = :absence, cause = :cause, since = :since, \
          last_failure = :last_failure, last_attempt = :last_attempt, attempts = :attempts, next_attempt = :next_attempt, sha256 = :sha256, status = :status, \
@@ -111,11 +112,17 @@ pub(super) fn write_origin(
         ":bytes": copy.map(|copy| integer(copy.bytes)),
         ":truncated": copy.map(|copy| copy.truncated),
     })?;
-    Ok(())
+    digests::stamp(
+        connection,
+        "origin",
+        "origin = ?1 AND identity = ?2",
+        &[&memory.origin.as_str(), &memory.identity.to_string()],
+    )
 }
 
 /// Reads an origin's row.
 pub(super) fn origin(row: &Row<'_>) -> Result<OriginMemory, Failure> {
+    digests::require("origin", row)?;
     let state: String = row.get("state")?;
     let state = match state.as_str() {
         "successful" => Remembered::Successful {
@@ -198,7 +205,7 @@ pub(super) fn write_fetch(
     connection: &rusqlite::Connection,
     origin: &Origin,
     fetch: &Fetch,
-) -> rusqlite::Result<()> {
+) -> Result<(), Failure> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO fetch \
          (origin, identity, user_agent, other, time, duration, result, cause, status, hops, sha256, fields) VALUES \
@@ -219,11 +226,13 @@ pub(super) fn write_fetch(
         ":sha256": fetch.sha256,
         ":fields": json(&fetch.fields),
     })?;
-    Ok(())
+    let number = connection.last_insert_rowid();
+    digests::stamp(connection, "fetch", "number = ?1", &[&number])
 }
 
 /// Reads a fetch's row.
 pub(super) fn fetch(row: &Row<'_>) -> Result<Fetch, Failure> {
+    digests::require("fetch", row)?;
     let (hops, fields): (String, String) = (row.get("hops")?, row.get("fields")?);
     let other = match row.get::<_, Option<String>>("other")? {
         Some(text) => {
@@ -280,6 +289,22 @@ pub(super) fn seal(row: &Row<'_>) -> Result<chain::Seal, Failure> {
         start: (number(row.get("start_seq")?), digest_at(row, "start_hash")?),
         signature: octets(row, "signature")?.ok_or_else(|| nonsense("signature"))?,
         key: octets(row, "key")?.ok_or_else(|| nonsense("key"))?,
+    })
+}
+
+/// Reads a gap's row.
+pub(super) fn gap(row: &Row<'_>) -> Result<chain::Gap, Failure> {
+    let proof = match (octets(row, "signature")?, octets(row, "key")?) {
+        (Some(signature), Some(key)) => Some(chain::GapProof { signature, key }),
+        _ => None,
+    };
+    Ok(chain::Gap {
+        first: number(row.get("first")?),
+        last: number(row.get("last")?),
+        before: digest_at(row, "link_before")?,
+        after: digest_at(row, "link_after")?,
+        time: moment_at(row, "time")?,
+        proof,
     })
 }
 

@@ -7,6 +7,7 @@
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
+use super::digests;
 use super::error::Failure;
 
 /// Marks a database as ours (`PRAGMA application_id`): "crlg".
@@ -14,7 +15,7 @@ pub(super) const APPLICATION: i32 = 0x6372_6c67;
 
 /// The steps from an empty database to the present schema. The number of those that were taken is the database's
 /// `user_version`. A step that was released is never changed: a new one follows.
-pub(super) const STEPS: &[&str] = &[FIRST, SECOND, RECOUNT];
+pub(super) const STEPS: &[&str] = &[FIRST, SECOND, RECOUNT, BOUNDS, DIGESTS];
 
 const FIRST: &str = r#"
 CREATE TABLE meta (
@@ -203,8 +204,103 @@ pub(super) const RECOUNT: &str = r#"
 DELETE FROM hourly;
 INSERT INTO hourly
 SELECT time - time % 3600000, coalesce(record->>'mode', ''), coalesce(record->>'verdict', ''),
-    coalesce(record->>'reason', ''), count(*)
-FROM decision WHERE json_valid(record) AND record->>'id' IS NOT NULL GROUP BY 1, 2, 3, 4;
+    coalesce(record->>'reason', ''), sum(iif(record->>'id' IS NULL, record->>'count', 1))
+FROM decision WHERE json_valid(record) AND (record->>'id' IS NOT NULL OR record->>'event' = 'refusals_repeated')
+GROUP BY 1, 2, 3, 4;
+"#;
+
+const BOUNDS: &str = r#"
+-- Each client, and each address without one, has a share of the room for decisions: `octets` is what it takes of it, about,
+-- and before `oldest` it has no decision. Number 0 stands for all that came when there were too many to tell apart.
+ALTER TABLE decision ADD COLUMN party INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE party (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    octets INTEGER NOT NULL,
+    oldest INTEGER NOT NULL
+) STRICT;
+INSERT INTO party SELECT 0, 'others', coalesce(sum(length(record) + 128), 0), 0 FROM decision;
+
+-- Decisions `first` to `last` were dropped to make room, between others that stay: the links before and after them,
+-- signed (Ed25519). Without a signature they were lost to damage.
+CREATE TABLE gap (
+    first INTEGER PRIMARY KEY,
+    last INTEGER NOT NULL,
+    link_before BLOB NOT NULL,
+    link_after BLOB NOT NULL,
+    time INTEGER NOT NULL,
+    signature BLOB,
+    key BLOB
+) STRICT;
+
+-- A text that was dropped to make room leaves its row, without the text, for as long as a decision names it.
+ALTER TABLE snapshot ADD COLUMN domain TEXT NOT NULL DEFAULT '';
+ALTER TABLE snapshot ADD COLUMN dropped INTEGER;
+CREATE INDEX snapshot_used ON snapshot (last_fetched);
+CREATE INDEX snapshot_domain ON snapshot (domain, last_fetched);
+
+-- What is known of origins, by registrable domain, and what it takes, about: one domain with names without end must not
+-- push out all others.
+CREATE TABLE kept (
+    origin TEXT PRIMARY KEY,
+    domain TEXT NOT NULL,
+    used INTEGER NOT NULL,
+    octets INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX kept_used ON kept (used);
+CREATE INDEX kept_domain ON kept (domain, used);
+CREATE TABLE domain (
+    name TEXT PRIMARY KEY,
+    octets INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX domain_octets ON domain (octets);
+INSERT INTO meta VALUES ('robots_octets', 0);
+
+CREATE TRIGGER domain_new AFTER INSERT ON domain
+    BEGIN UPDATE meta SET value = value + new.octets WHERE name = 'robots_octets'; END;
+CREATE TRIGGER domain_changed AFTER UPDATE OF octets ON domain
+    BEGIN UPDATE meta SET value = value + new.octets - old.octets WHERE name = 'robots_octets'; END;
+CREATE TRIGGER domain_gone AFTER DELETE ON domain
+    BEGIN UPDATE meta SET value = value - old.octets WHERE name = 'robots_octets'; END;
+
+CREATE TRIGGER kept_new AFTER INSERT ON kept BEGIN
+    INSERT INTO domain VALUES (new.domain, new.octets) ON CONFLICT (name) DO UPDATE SET octets = octets + excluded.octets;
+END;
+CREATE TRIGGER kept_changed AFTER UPDATE OF octets ON kept WHEN new.octets <> old.octets BEGIN
+    UPDATE domain SET octets = octets + new.octets - old.octets WHERE name = new.domain;
+END;
+CREATE TRIGGER kept_gone AFTER DELETE ON kept BEGIN
+    UPDATE domain SET octets = octets - old.octets WHERE name = old.domain;
+    DELETE FROM domain WHERE name = old.domain AND octets <= 0;
+END;
+CREATE TRIGGER origin_gone_from_kept AFTER DELETE ON origin
+    WHEN NOT EXISTS (SELECT 1 FROM origin WHERE origin = old.origin)
+    BEGIN DELETE FROM kept WHERE origin = old.origin; END;
+
+CREATE TRIGGER snapshot_new AFTER INSERT ON snapshot BEGIN
+    INSERT INTO domain VALUES (new.domain, length(new.body) + 256)
+    ON CONFLICT (name) DO UPDATE SET octets = octets + excluded.octets;
+END;
+CREATE TRIGGER snapshot_changed AFTER UPDATE OF body, domain ON snapshot BEGIN
+    INSERT INTO domain VALUES (new.domain, length(new.body) + 256)
+    ON CONFLICT (name) DO UPDATE SET octets = octets + excluded.octets;
+    UPDATE domain SET octets = octets - length(old.body) - 256 WHERE name = old.domain;
+    DELETE FROM domain WHERE name = old.domain AND octets <= 0;
+END;
+CREATE TRIGGER snapshot_gone AFTER DELETE ON snapshot BEGIN
+    UPDATE domain SET octets = octets - length(old.body) - 256 WHERE name = old.domain;
+    DELETE FROM domain WHERE name = old.domain AND octets <= 0;
+END;
+INSERT INTO domain SELECT '', sum(length(body) + 256) FROM snapshot HAVING count(*) > 0;
+INSERT INTO kept SELECT origin, '', updated, 1024 FROM origin;
+"#;
+
+/// Rows that are there already get theirs when the step is taken, see [`migrate`].
+const DIGESTS: &str = r#"
+-- The first 16 octets of the SHA-256 of all that the row says: one that says something else is damaged.
+ALTER TABLE origin ADD COLUMN digest BLOB;
+ALTER TABLE fetch ADD COLUMN digest BLOB;
+ALTER TABLE override ADD COLUMN digest BLOB;
 "#;
 
 /// How far a database is.
@@ -245,6 +341,11 @@ pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
     let missing = steps.iter().skip(usize::try_from(taken).unwrap_or(0));
     for step in missing {
         transaction.execute_batch(step)?;
+        if *step == DIGESTS {
+            for table in digests::TABLES {
+                digests::stamp_all(&transaction, table)?;
+            }
+        }
     }
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(

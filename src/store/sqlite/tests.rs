@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::open::beside;
 use super::*;
 use crate::store::tests::{ROW, Row, land, landing, record, rows, successful};
-use crate::store::{Kind, Note};
+use crate::store::{Kind, Note, Party};
 
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -36,6 +36,9 @@ async fn filled(path: &Path, decisions: u64) {
     .await;
     record(&store, &rows(decisions)).await;
 }
+
+mod flips;
+mod room;
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
@@ -193,7 +196,7 @@ async fn an_older_store_is_brought_up_to_date_and_a_newer_one_is_left_alone() {
         let error = Sqlite::open(&path, access, Synchronous::Normal).unwrap_err();
         assert_eq!(error.kind, StoreErrorKind::Newer);
         assert!(
-            error.message.contains("schema 4, known here: up to 3"),
+            error.message.contains("schema 6, known here: up to 5"),
             "{error}"
         );
     }
@@ -357,13 +360,12 @@ async fn damage_is_found_and_what_can_be_read_is_saved() {
     assert_eq!((saved("origin").rows, saved("snapshot").rows), (1, 1));
     assert!(rebuilt.aside.exists(), "the damaged one is kept");
 
-    let faults = care::check(&path).unwrap();
-    let missing = format!("decision: {} between", 2_000 - decisions.rows);
-    assert!(
-        faults.iter().any(|fault| fault.starts_with(&missing)),
-        "{faults:?}"
-    );
+    // What is lost is told by the rebuild, and again by whoever verifies the chain: nobody is sent in a circle.
+    assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
     let store = open(&path).unwrap();
+    let lost = store.gaps(0, u64::MAX >> 1).await.unwrap();
+    let lost: u64 = lost.iter().map(|gap| gap.last - gap.first + 1).sum();
+    assert_eq!(lost, 2_000 - decisions.rows);
     record(&store, &rows(1)).await;
     let last = store.links(2_000, 10).await.unwrap();
     assert_eq!(last.len(), 1, "the chain goes on from its head");
@@ -480,7 +482,7 @@ async fn prune(store: &Sqlite, most: u64) -> Pruned {
 
 #[tokio::test]
 async fn somebody_who_reads_on_and_on_makes_retention_drop_no_more_than_is_too_much() {
-    const MOST: u64 = 2 * 1024 * 1024;
+    const MOST: u64 = 7 * 512 * 1024;
     let (_folder, path) = place();
     let store = open(&path).unwrap();
     let reader = shell(&path);
@@ -550,7 +552,7 @@ async fn of_large_records_no_more_goes_than_need_be() {
     let left = store.size().await.unwrap();
     assert!(left.bytes <= MOST, "room is given back: {left:?}");
     // A step drops 250, and pages are filled by one large record each at worst.
-    let fit = MOST / 8_192;
+    let fit = MOST / 8_192 / 2;
     assert!(left.decisions + 250 >= fit, "{left:?} of {full:?}");
 }
 
@@ -718,6 +720,8 @@ async fn what_is_noted_of_records_is_kept_as_what_is_read_of_them() {
     };
     let first = Note {
         time: NOON + Duration::from_millis(1),
+        party: Party::Own,
+        count: 1,
         kind: Some(Kind {
             mode: "report",
             verdict: "deny",
@@ -727,12 +731,14 @@ async fn what_is_noted_of_records_is_kept_as_what_is_read_of_them() {
     };
     let second = Note {
         time: NOON + Duration::from_millis(2),
+        party: Party::Own,
+        count: 1,
         kind: None,
         sha256: None,
     };
     let read = kept(Vec::new()).await;
     assert_eq!(read.each_ref().map(Vec::len), [2, 1, 1]);
-    assert_eq!(kept(vec![first, second]).await, read, "noted");
+    assert_eq!(kept(vec![first, second.clone()]).await, read, "noted");
     // A note too few, which could be of either line: none counts.
     assert_eq!(kept(vec![second]).await, read, "not all noted");
 }

@@ -4,13 +4,18 @@
 //! store, and the chain stays one.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use tracing::{error, warn};
 
+use super::bounds::{self, Keeping, Parts};
+use super::digests;
 use super::error::Failure;
 use super::hours::Hours;
+use super::robots;
 use super::rows::{self, integer, number, time};
+use super::shares::{self, Shares};
 use crate::clock::Moment;
 use crate::policy::overrides::Override;
 use crate::robots::identity::OWN_STATES;
@@ -18,11 +23,14 @@ use crate::robots::memory::at_rest;
 use crate::robots::snapshot::Snapshot;
 use crate::store::filter::{Head, records_of};
 use crate::store::{
-    Acknowledgement, Batch, FETCHES_KEPT, Landing, Note, OriginMemory, Sha256, chain,
+    Acknowledgement, Batch, FETCHES_KEPT, Landing, Note, OriginMemory, Pruned, Sha256, chain,
 };
 
 /// How well texts are compressed: zstd's own default.
 const LEVEL: i32 = 3;
+
+/// What a state without a text takes, about.
+const STATE: u64 = 1_024;
 
 /// Begins a transaction that writes.
 pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Failure> {
@@ -34,11 +42,19 @@ pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Fail
     Ok(connection.transaction_with_behavior(behavior)?)
 }
 
-/// See [`Store::write`](crate::store::Store::write).
-pub(super) fn batch(connection: &mut Connection, batch: &Batch) -> Result<(), Failure> {
+/// See [`Store::write`](crate::store::Store::write). What is written finds room within what is kept, if somebody keeps the
+/// store in order.
+pub(super) fn batch(
+    connection: &mut Connection,
+    path: &Path,
+    batch: &Batch,
+    keeping: Option<&mut Keeping>,
+) -> Result<(), Failure> {
+    let parts = keeping.as_ref().and_then(|keeping| keeping.parts());
+    let mut dropped = Pruned::default();
     let mut transaction = begin(connection)?;
     for one in &batch.landings {
-        landing_or_nothing(&mut transaction, one)?;
+        dropped.origins += landing_or_nothing(&mut transaction, one, parts)?;
     }
     for (digest, text) in &batch.policies {
         let mut statement =
@@ -46,18 +62,36 @@ pub(super) fn batch(connection: &mut Connection, batch: &Batch) -> Result<(), Fa
         statement.execute(params![&**digest, &**text])?;
     }
     if !batch.lines.is_empty() {
+        if let Some(keeping) = &keeping {
+            let incoming = shares::octets_of_lines(&batch.lines)?;
+            dropped.add(keeping.make_room(&transaction, incoming)?.told());
+        }
         records(&transaction, &batch.lines, &batch.notes)?;
     }
     transaction.commit()?;
-    Ok(())
+    if let Some(keeping) = keeping {
+        keeping.tell(dropped);
+    }
+    match parts {
+        Some(parts) => bounds::shorten_log(connection, path, parts),
+        None => Ok(()),
+    }
 }
 
 /// Keeps what has become known of an origin; where that very row cannot be kept, loudly nothing of it. It is only
-/// memory, and is fetched again; the records that come with it must not wait for it for ever.
-fn landing_or_nothing(transaction: &mut Transaction<'_>, one: &Landing) -> Result<(), Failure> {
+/// memory, and is fetched again; the records that come with it must not wait for it for ever. Tells how much of others
+/// went to make room.
+fn landing_or_nothing(
+    transaction: &mut Transaction<'_>,
+    one: &Landing,
+    parts: Option<Parts>,
+) -> Result<u64, Failure> {
     let savepoint = transaction.savepoint()?;
-    match landing(&savepoint, one) {
-        Ok(()) => Ok(savepoint.commit()?),
+    match landing(&savepoint, one, parts) {
+        Ok(gone) => {
+            savepoint.commit()?;
+            Ok(gone)
+        }
         Err(failure) if failure.is_of_one_row() => {
             // Dropped, it is taken back.
             savepoint.finish()?;
@@ -66,18 +100,36 @@ fn landing_or_nothing(transaction: &mut Transaction<'_>, one: &Landing) -> Resul
                 ?failure,
                 "what was learnt of this origin cannot be kept, and is learnt anew after a restart"
             );
-            Ok(())
+            Ok(0)
         }
         Err(failure) => Err(failure),
     }
 }
 
-fn landing(transaction: &Connection, landing: &Landing) -> Result<(), Failure> {
+fn landing(
+    transaction: &Connection,
+    landing: &Landing,
+    parts: Option<Parts>,
+) -> Result<u64, Failure> {
     let Some(state) = at_rest(&landing.state) else {
-        return Ok(());
+        return Ok(0);
     };
+    let mut gone = 0;
+    if let (None, Some(parts)) = (landing.state.snapshot(), parts) {
+        gone = robots::make_room(transaction, parts.robots, STATE, landing.fetch.time)?;
+    }
     if let Some(file) = landing.state.snapshot() {
-        snapshot(transaction, file, landing.fetch.time)?;
+        match snapshot(transaction, file, landing, parts)? {
+            Kept::Whole { dropped } => gone = dropped,
+            Kept::TooLarge => {
+                warn!(
+                    origin = landing.origin.as_str(),
+                    "the robots.txt of this origin is too large for so small a store ([audit] max_size); it is fetched \
+                     anew after a restart, and decisions that rest on it cannot be proven"
+                );
+                return Ok(0);
+            }
+        }
     }
     let memory = OriginMemory {
         origin: landing.origin.clone(),
@@ -100,37 +152,79 @@ fn landing(transaction: &Connection, landing: &Landing) -> Result<(), Failure> {
          (SELECT identity FROM origin WHERE origin = ?1 AND identity <> '*' ORDER BY updated DESC LIMIT -1 OFFSET ?2)",
     )?;
     replaced.execute(params![origin, OWN_STATES as i64])?;
-    Ok(())
+    robots::note(transaction, &landing.origin, landing.fetch.time)?;
+    Ok(gone)
+}
+
+/// Whether a text is kept.
+enum Kept {
+    /// It is; so much of others went for it.
+    Whole {
+        /// Texts and origins.
+        dropped: u64,
+    },
+    /// It has no room even alone.
+    TooLarge,
 }
 
 /// Keeps a text, if it is not kept yet; in place of one that was altered since, which would be refused for ever.
-fn snapshot(transaction: &Connection, file: &Snapshot, now: Moment) -> Result<(), Failure> {
+fn snapshot(
+    transaction: &Connection,
+    file: &Snapshot,
+    landing: &Landing,
+    parts: Option<Parts>,
+) -> Result<Kept, Failure> {
+    let now = landing.fetch.time;
     let text = file.robots.text();
     let mut seen = transaction.prepare_cached(
         "UPDATE snapshot SET last_fetched = max(last_fetched, ?2) WHERE sha256 = ?1",
     )?;
     let is_known = seen.execute(params![file.sha256, time(now)])? > 0;
     if is_known && is_kept_whole(transaction, file.sha256, text)? {
-        return Ok(());
+        return Ok(Kept::Whole { dropped: 0 });
     }
     let body = zstd::bulk::compress(text, LEVEL)
         .map_err(|error| Failure::Told(crate::store::failed(format!("zstd: {error}"))))?;
-    if is_known {
+    let mut dropped = 0;
+    if let Some(Parts { robots: most, .. }) = parts {
+        let length = body.len() as u64;
+        if length > most / 2 {
+            return Ok(Kept::TooLarge);
+        }
+        dropped = robots::make_room(transaction, most, length, now)?;
+    }
+    let kept = Kept::Whole { dropped };
+    let domain = robots::domain_of(&landing.origin);
+    // What makes room may have dropped the row, too.
+    let was_dropped = robots::is_dropped(transaction, file.sha256)?;
+    let is_known = transaction
+        .prepare_cached("SELECT 1 FROM snapshot WHERE sha256 = ?1")?
+        .exists([file.sha256])?;
+    if is_known && !was_dropped {
         let sha256: String = file.sha256.iter().map(|o| format!("{o:02x}")).collect();
         warn!(
             sha256,
             "a robots.txt in the store was altered; it was fetched again, and is put back as it was"
         );
-        let mut mend = transaction
-            .prepare_cached("UPDATE snapshot SET bytes = ?2, body = ?3 WHERE sha256 = ?1")?;
-        mend.execute(params![file.sha256, text.len() as i64, body])?;
-        return Ok(());
+    }
+    if is_known {
+        let mut mend = transaction.prepare_cached(
+            "UPDATE snapshot SET bytes = ?2, body = ?3, domain = ?4, dropped = NULL WHERE sha256 = ?1",
+        )?;
+        mend.execute(params![file.sha256, text.len() as i64, body, domain])?;
+        return Ok(kept);
     }
     let mut add = transaction.prepare_cached(
-        "INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched) VALUES (?1, ?2, ?3, ?4, ?4)",
+        "INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched, domain) VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
     )?;
-    add.execute(params![file.sha256, text.len() as i64, body, time(now)])?;
-    Ok(())
+    add.execute(params![
+        file.sha256,
+        text.len() as i64,
+        body,
+        time(now),
+        domain
+    ])?;
+    Ok(kept)
 }
 
 /// Whether the text that is kept under this digest is `text`.
@@ -148,10 +242,13 @@ fn records(transaction: &Transaction<'_>, lines: &[u8], notes: &[Note]) -> Resul
     let is_noted = memchr::memchr_iter(b'\n', lines).count() == notes.len();
     let mut notes = notes.iter().filter(|_| is_noted);
     let (mut seq, mut hash) = head(transaction)?;
-    let mut used: HashMap<Sha256, u64> = HashMap::new();
+    let mut used: HashMap<Sha256, (u64, Moment)> = HashMap::new();
     let mut hours = Hours::default();
+    let mut shares = Shares::default();
     {
-        let mut add = transaction.prepare_cached("INSERT INTO decision VALUES (?1, ?2, ?3, ?4)")?;
+        let mut add = transaction.prepare_cached(
+            "INSERT INTO decision (seq, time, hash, record, party) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
         for record in records_of(lines)? {
             let facts = match notes.next() {
                 Some(note) => Head::noted(note),
@@ -160,17 +257,27 @@ fn records(transaction: &Transaction<'_>, lines: &[u8], notes: &[Note]) -> Resul
             hours.count(&facts);
             seq += 1;
             hash = chain::link(&hash, record.as_bytes());
-            add.execute(params![integer(seq), time(facts.time()), hash, record])?;
+            let party = shares.count(transaction, facts.party(), seq, record.len())?;
+            let at = time(facts.time());
+            add.execute(params![integer(seq), at, hash, record, party])?;
             if let Some(sha256) = facts.sha256() {
-                used.insert(sha256, seq);
+                used.insert(sha256, (seq, facts.time()));
             }
         }
     }
     hours.write(transaction)?;
+    shares.write(transaction)?;
     let mut refer =
         transaction.prepare_cached("UPDATE snapshot SET last_decision = ?2 WHERE sha256 = ?1")?;
-    for (sha256, seq) in used {
-        refer.execute(params![sha256, integer(seq)])?;
+    // A process may know a text that the store had no room for any more.
+    let mut lack = transaction.prepare_cached(
+        "INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched, last_decision, dropped) \
+         VALUES (?1, 0, x'', ?3, ?3, ?2, ?3)",
+    )?;
+    for (sha256, (seq, at)) in used {
+        if refer.execute(params![sha256, integer(seq)])? == 0 {
+            lack.execute(params![sha256, integer(seq), time(at)])?;
+        }
     }
     Ok(())
 }
@@ -211,9 +318,16 @@ pub(super) fn start(connection: &Connection) -> Result<(u64, Sha256), Failure> {
     let mut statement = connection.prepare_cached(
         "SELECT start_hash FROM seal WHERE start_seq = ?1 ORDER BY number DESC LIMIT 1",
     )?;
-    let before = statement
+    let mut before: Option<Sha256> = statement
         .query_row([integer(first)], |row| row.get(0))
         .optional()?;
+    if before.is_none() {
+        // Or it was lost to damage, which a rebuild has noted.
+        before = connection
+            .prepare_cached("SELECT link_after FROM gap WHERE first = 1 AND last = ?1")?
+            .query_row([integer(first - 1)], |row| row.get(0))
+            .optional()?;
+    }
     before.map(|before| (first, before)).ok_or_else(|| {
         Failure::Damaged(format!(
             "decisions before {first} are gone, and no seal says why"
@@ -298,7 +412,9 @@ pub(super) fn add_override(connection: &mut Connection, new: &Override) -> Resul
             time(new.created),
         ],
     )?;
-    let id = number(transaction.last_insert_rowid());
+    let row = transaction.last_insert_rowid();
+    digests::stamp(&transaction, "override", "number = ?1", &[&row])?;
+    let id = number(row);
     changed(&transaction)?;
     transaction.commit()?;
     Ok(id)
@@ -312,10 +428,30 @@ pub(super) fn remove_override(
     now: Moment,
 ) -> Result<bool, Failure> {
     let transaction = begin(connection)?;
-    let removed = transaction.execute(
-        "UPDATE override SET removed = ?2, removed_by = ?3 WHERE number = ?1 AND removed IS NULL",
-        params![integer(id), time(now), by],
-    )?;
+    let holds = transaction
+        .prepare("SELECT * FROM override WHERE number = ?1")?
+        .query_and_then([integer(id)], |row| digests::holds("override", row))?
+        .next()
+        .transpose()?;
+    let removed = match holds {
+        None => 0,
+        // Nobody knows what it said, nor whether it was removed: there is nothing to keep of it.
+        Some(false) => {
+            warn!(
+                number = id,
+                by, "an override that was damaged is taken out of the store"
+            );
+            transaction.execute("DELETE FROM override WHERE number = ?1", [integer(id)])?
+        }
+        Some(true) => {
+            let removed = transaction.execute(
+                "UPDATE override SET removed = ?2, removed_by = ?3 WHERE number = ?1 AND removed IS NULL",
+                params![integer(id), time(now), by],
+            )?;
+            digests::stamp(&transaction, "override", "number = ?1", &[&integer(id)])?;
+            removed
+        }
+    };
     if removed > 0 {
         changed(&transaction)?;
     }

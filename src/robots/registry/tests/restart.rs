@@ -6,7 +6,7 @@ use super::*;
 use crate::audit::Log;
 use crate::policy::overrides::Override;
 use crate::robots::memory::hex;
-use crate::store::chain::{Seal, SealingKey};
+use crate::store::chain::{Gap, Seal, SealingKey};
 use crate::store::memory;
 use crate::store::{
     Acknowledgement, Batch, DecisionQuery, OriginMemory, OriginQuery, Pending, Pruned, Remembered,
@@ -620,6 +620,14 @@ impl Store for Faulty {
 
     fn remove_override(&self, number: u64, by: String, now: Moment) -> Pending<'_, bool> {
         self.inner.remove_override(number, by, now)
+    }
+
+    fn gaps(&self, from: u64, to: u64) -> Pending<'_, Vec<Gap>> {
+        self.inner.gaps(from, to)
+    }
+
+    fn is_dropped(&self, sha256: Sha256) -> Pending<'_, bool> {
+        self.inner.is_dropped(sha256)
     }
 
     fn version(&self) -> Pending<'_, u64> {

@@ -9,16 +9,19 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, params_from_iter};
+use rusqlite::{Connection, OpenFlags, Transaction, params, params_from_iter};
 use rustix::fs::{FlockOperation, fcntl_lock};
 
+use super::super::digests;
 use super::super::error::Failure;
+use super::super::gaps;
 use super::super::open::{self, PAGE, beside};
-use super::super::rows::number;
+use super::super::rows::{integer, number, time};
 use super::{lenient, was_ours, wrong_texts};
 use crate::clock::Moment;
 use crate::config::Synchronous;
-use crate::store::{Access, StoreError, StoreErrorKind, chain, failed};
+use crate::store::filter::Head;
+use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain, failed};
 
 /// What a rebuild has saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +44,7 @@ pub struct Saved {
 }
 
 /// A table, and the column that gives its order.
-const TABLES: [(&str, Key); 9] = [
+const TABLES: [(&str, Key); 10] = [
     ("snapshot", Key::Number("number")),
     ("origin", Key::Text("origin")),
     ("fetch", Key::Number("number")),
@@ -50,6 +53,7 @@ const TABLES: [(&str, Key); 9] = [
     ("policy", Key::Text("digest")),
     ("override", Key::Number("number")),
     ("seal", Key::Number("number")),
+    ("gap", Key::Number("first")),
     ("leftover", Key::Text("sha256")),
 ];
 
@@ -88,7 +92,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     refuse_company(path)?;
     let new = beside(path, ".rebuilding");
     remove(&new);
-    let saved = salvage(path, &new).inspect_err(|_| remove(&new))?;
+    let saved = salvage(path, &new, now).inspect_err(|_| remove(&new))?;
     let aside = beside(path, &format!(".damaged-{}", now.as_millis()));
     let moved = || -> io::Result<()> {
         for suffix in ["", "-wal"] {
@@ -143,7 +147,7 @@ fn remove(path: &Path) {
     }
 }
 
-fn salvage(path: &Path, new: &Path) -> Result<Vec<Saved>, StoreError> {
+fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Vec<Saved>, StoreError> {
     let mut target = open::writer(new, Synchronous::Normal)?;
     let mut tables = save(path, &mut target).map_err(|failure| failure.at(path))?;
     if nothing_saved(&tables) {
@@ -159,7 +163,9 @@ fn salvage(path: &Path, new: &Path) -> Result<Vec<Saved>, StoreError> {
         return Err(nothing_left(path));
     }
     let mut last = || -> Result<(), Failure> {
-        drop_remains(&target, &mut tables)?;
+        let transaction = target.transaction()?;
+        drop_remains(&transaction, &mut tables, now)?;
+        transaction.commit()?;
         target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
     };
@@ -333,24 +339,138 @@ fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Resu
     Ok(count)
 }
 
-/// Drops what was saved without what it rests on.
-fn drop_remains(target: &Connection, tables: &mut [Saved]) -> Result<(), Failure> {
+/// Drops what was saved without what it rests on, and notes what is lost, so that the new store is one that is in order:
+/// `audit verify` goes on telling what cannot be proven any more.
+fn drop_remains(
+    target: &Transaction<'_>,
+    tables: &mut [Saved],
+    now: Moment,
+) -> Result<(), Failure> {
     for number in wrong_texts(target)? {
         target.execute("DELETE FROM snapshot WHERE number = ?1", [number])?;
     }
+    for table in digests::TABLES {
+        digests::drop_damaged(target, table)?;
+    }
     // A state without its text is no state: the origin is fetched anew.
     target.execute_batch(
-        "DELETE FROM origin WHERE sha256 IS NOT NULL AND sha256 NOT IN (SELECT sha256 FROM snapshot);
+        "DELETE FROM origin WHERE sha256 IS NOT NULL AND sha256 NOT IN \
+         (SELECT sha256 FROM snapshot WHERE dropped IS NULL);
          DELETE FROM fetch WHERE (origin, identity) NOT IN (SELECT origin, identity FROM origin);
          DELETE FROM acknowledgement WHERE seq NOT IN (SELECT seq FROM decision);",
     )?;
+    note_texts(target, now)?;
+    note_gaps(target, now)?;
     super::super::hours::recount(target)?;
+    super::super::shares::recount(target)?;
+    super::super::robots::recount(target)?;
     for saved in tables {
         let text = format!("SELECT count(*) FROM \"{}\"", saved.table);
         let left = number(target.query_row(&text, [], |row| row.get(0))?);
         let dropped = saved.rows.saturating_sub(left);
         saved.rows = left;
         saved.lost = saved.lost.map(|lost| lost + dropped);
+    }
+    Ok(())
+}
+
+/// Leaves a row for each text that something names and that is lost, as for one that was dropped.
+fn note_texts(target: &Transaction<'_>, now: Moment) -> Result<(), Failure> {
+    let mut lack = target.prepare(
+        "INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched, last_decision, dropped) \
+         VALUES (?1, 0, x'', ?3, ?3, ?2, ?3)",
+    )?;
+    let mut refer = target
+        .prepare("UPDATE snapshot SET last_decision = max(last_decision, ?2) WHERE sha256 = ?1")?;
+    let mut name = |sha256: Sha256, seq: i64| -> Result<(), Failure> {
+        if refer.execute(params![sha256, seq])? == 0 {
+            lack.execute(params![sha256, seq, time(now)])?;
+        }
+        Ok(())
+    };
+    let mut fetched = target.prepare(
+        "SELECT DISTINCT sha256 FROM fetch WHERE sha256 IS NOT NULL AND length(sha256) = 32",
+    )?;
+    let mut rows = fetched.query([])?;
+    while let Some(row) = rows.next()? {
+        name(row.get(0)?, 0)?;
+    }
+    let mut decisions = target.prepare("SELECT seq, record FROM decision ORDER BY seq")?;
+    let mut rows = decisions.query([])?;
+    // Most decisions rest on the text of the one before.
+    let mut before: Option<(Sha256, i64)> = None;
+    while let Some(row) = rows.next()? {
+        let seq = row.get(0)?;
+        let record = row.get_ref(1)?.as_str().unwrap_or_default();
+        let Some(sha256) = Head::of(record).ok().and_then(|head| head.sha256()) else {
+            continue;
+        };
+        if let Some((text, last)) = before
+            && text != sha256
+        {
+            name(text, last)?;
+        }
+        before = Some((sha256, seq));
+    }
+    if let Some((text, last)) = before {
+        name(text, last)?;
+    }
+    Ok(())
+}
+
+/// Leaves a gap without a signature where decisions are lost. Seals of what is lost say nothing any more.
+fn note_gaps(target: &Transaction<'_>, now: Moment) -> Result<(), Failure> {
+    target.execute_batch(
+        "DELETE FROM gap WHERE last < first OR EXISTS (SELECT 1 FROM decision WHERE seq BETWEEN first AND last)
+             OR first < (SELECT coalesce(min(seq), 0) FROM decision)
+             OR last > (SELECT coalesce(max(seq), 0) FROM decision);
+         DELETE FROM seal WHERE seq NOT IN (SELECT seq FROM decision)",
+    )?;
+    let mut there = target.prepare(
+        "SELECT seq, seq, hash FROM decision UNION ALL SELECT first, last, link_after FROM gap ORDER BY 1",
+    )?;
+    let mut rows = there.query([])?;
+    let mut lost = Vec::new();
+    let mut before: Option<(u64, Sha256)> = None;
+    while let Some(row) = rows.next()? {
+        let (first, last) = (number(row.get(0)?), number(row.get(1)?));
+        if let Some((end, link)) = before
+            && end + 1 < first
+        {
+            lost.push(chain::Gap {
+                first: end + 1,
+                last: first - 1,
+                before: link,
+                after: chain::GENESIS,
+                time: now,
+                proof: None,
+            });
+        }
+        before = Some((last, row.get(2)?));
+    }
+    for gap in &lost {
+        gaps::write(target, gap)?;
+    }
+    // The chain begins somewhere else where its front is lost, and no seal can say so.
+    let first: Option<i64> =
+        target.query_row("SELECT min(seq) FROM decision", [], |row| row.get(0))?;
+    if let Some(first) = first.map(number).filter(|first| *first > 1) {
+        let is_known = target
+            .prepare("SELECT 1 FROM seal WHERE start_seq = ?1")?
+            .exists([integer(first)])?;
+        if !is_known {
+            gaps::write(
+                target,
+                &chain::Gap {
+                    first: 1,
+                    last: first - 1,
+                    before: chain::GENESIS,
+                    after: chain::GENESIS,
+                    time: now,
+                    proof: None,
+                },
+            )?;
+        }
     }
     Ok(())
 }

@@ -1,0 +1,259 @@
+//! Refusals beyond counting: one line says of many what they have in common.
+//!
+//! A refusal costs its client nothing, so a client could have as many recorded as it can send requests, and fill the store
+//! with them. Of each client (of each address where there is none) and for each reason, so many a minute are recorded one
+//! by one; those beyond are counted, and when the minute is over one line tells how many there were.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use super::{field, json::Object, stamp};
+use crate::client::ClientKey;
+use crate::clock::Moment;
+use crate::store::{Kind, Note, Party};
+
+/// How long refusals are counted together.
+pub(super) const WINDOW: Duration = Duration::from_secs(60);
+
+/// Clients and reasons that are told apart; beyond, there is one count for each reason.
+const MOST: usize = 4_096;
+
+/// What is recorded beyond a client's rate or quota, of each reason in a minute: enough to see what it was about.
+const BEYOND_ITS_RATE: u64 = 10;
+
+/// Counts refusals by client and reason.
+#[derive(Debug, Default)]
+pub(super) struct Repeats {
+    windows: HashMap<(Party, &'static str), Window>,
+    /// When it was looked last which of them are over.
+    looked: Moment,
+}
+
+/// One minute of one client and one reason.
+#[derive(Debug)]
+struct Window {
+    began: Moment,
+    kind: Kind,
+    recorded: u64,
+    /// Those that were not recorded one by one: the first, the last, how many.
+    beyond: Option<(Moment, Moment, u64)>,
+}
+
+/// A line to be recorded, and what is to be noted of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) note: Note,
+    pub(super) text: Vec<u8>,
+}
+
+/// How many refusals are recorded one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Allowance {
+    /// As many as are configured.
+    Ordinary(u64),
+    /// It exceeds what its client may have, and is worth little.
+    Exceeded,
+}
+
+impl Repeats {
+    /// Whether a refusal is to be recorded by itself; else it is counted here. A count that is over is given to `tell`.
+    pub(super) fn admits(
+        &mut self,
+        note: &Note,
+        allowance: Allowance,
+        tell: impl FnOnce(Line),
+    ) -> bool {
+        let Some(kind) = note.kind else { return true };
+        let most = match allowance {
+            Allowance::Ordinary(most) => most,
+            Allowance::Exceeded => BEYOND_ITS_RATE,
+        };
+        let mut key = (note.party.clone(), kind.reason);
+        if self.windows.len() >= MOST && !self.windows.contains_key(&key) {
+            key.0 = Party::Client(ClientKey::At(OTHERS));
+        }
+        let window = self.windows.entry(key.clone());
+        let window = window.or_insert(Window::at(note.time, kind));
+        if window.is_over(note.time) {
+            let over = std::mem::replace(window, Window::at(note.time, kind));
+            if let Some(line) = over.line(&key.0) {
+                tell(line);
+            }
+        }
+        if window.recorded < most {
+            window.recorded += 1;
+            return true;
+        }
+        let (_, last, count) = window.beyond.get_or_insert((note.time, note.time, 0));
+        *last = note.time.max(*last);
+        *count += 1;
+        false
+    }
+
+    /// Gives `tell` the counts whose minute is over, or all of them. It is asked often, and looks once a second.
+    pub(super) fn drain(&mut self, now: Moment, all: bool, mut tell: impl FnMut(Line)) {
+        let since = now.since(self.looked).max(self.looked.since(now));
+        if self.windows.is_empty() || (since < Duration::from_secs(1) && !all) {
+            return;
+        }
+        self.looked = now;
+        self.windows.retain(|(party, _), window| {
+            let is_over = all || window.is_over(now);
+            if is_over && let Some(line) = window.line(party) {
+                tell(line);
+            }
+            !is_over
+        });
+    }
+
+    /// Whether something is counted that has to be told some day.
+    pub(super) fn is_pending(&self) -> bool {
+        self.windows.values().any(|window| window.beyond.is_some())
+    }
+}
+
+/// The address that stands for all others.
+const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+impl Window {
+    fn at(began: Moment, kind: Kind) -> Window {
+        Window {
+            began,
+            kind,
+            recorded: 0,
+            beyond: None,
+        }
+    }
+
+    /// Also where the clock was set back: nobody waits for it to come again.
+    fn is_over(&self, now: Moment) -> bool {
+        now.since(self.began).max(self.began.since(now)) >= WINDOW
+    }
+
+    fn line(&self, party: &Party) -> Option<Line> {
+        let (first, last, count) = self.beyond?;
+        let mut text = Vec::with_capacity(320);
+        let mut event = Object::open(&mut text);
+        event.plain(field::TIME, &stamp::rfc3339(last));
+        event.plain(field::EVENT, EVENT.as_bytes());
+        let mut client = event.object(field::CLIENT);
+        let (address, name) = match party {
+            Party::Client(ClientKey::Named(name)) => (OTHERS, Some(name.as_bytes())),
+            Party::Client(ClientKey::At(address)) => (*address, None),
+            Party::Strangers | Party::Own => (OTHERS, None),
+        };
+        client.address(field::ADDRESS, SocketAddr::new(address, 0));
+        client.text_or_null(field::NAME, name, NAME);
+        client.close();
+        event.plain(field::MODE, self.kind.mode.as_bytes());
+        event.plain(field::VERDICT, self.kind.verdict.as_bytes());
+        event.plain(field::REASON, self.kind.reason.as_bytes());
+        event.number(field::COUNT, count);
+        event.plain(field::FIRST, &stamp::rfc3339(first));
+        event.plain(field::LAST, &stamp::rfc3339(last));
+        event.close();
+        text.push(b'\n');
+        let note = Note {
+            time: last,
+            party: party.clone(),
+            kind: Some(self.kind),
+            count,
+            sha256: None,
+        };
+        Some(Line { note, text })
+    }
+}
+
+/// What such a line calls itself.
+pub(crate) const EVENT: &str = "refusals_repeated";
+
+/// The longest name, in octets of the line.
+const NAME: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: Moment = Moment::from_millis(1_795_176_000_000);
+
+    fn note(name: &str, reason: &'static str, after: u64) -> Note {
+        Note {
+            time: NOON + Duration::from_secs(after),
+            party: Party::Client(ClientKey::Named(name.into())),
+            kind: Some(Kind {
+                mode: "enforce",
+                verdict: "deny",
+                reason,
+            }),
+            count: 1,
+            sha256: None,
+        }
+    }
+
+    #[test]
+    fn what_exceeds_a_minute_is_one_line_with_a_count() {
+        let mut repeats = Repeats::default();
+        let mut told = Vec::new();
+        let mut admitted = 0;
+        let mut see = |note: &Note| {
+            let allowance = Allowance::Ordinary(3);
+            admitted += u64::from(repeats.admits(note, allowance, |line| told.push(line)));
+        };
+        for _ in 0..1_000 {
+            see(&note("a", "robots_disallow", 0));
+        }
+        // Another reason, another client: each has its own.
+        see(&note("a", "path_guard", 1));
+        see(&note("b", "robots_disallow", 1));
+        see(&note("a", "robots_disallow", 59));
+        see(&note("a", "robots_disallow", 60));
+        assert_eq!(admitted, 3 + 1 + 1 + 1);
+        let [line] = told.as_slice() else {
+            panic!("{told:?}")
+        };
+        let read: serde_json::Value = serde_json::from_slice(&line.text).unwrap();
+        assert_eq!(
+            read,
+            serde_json::json!({
+                "time": "2026-11-20T12:00:59.000Z", "event": "refusals_repeated",
+                "client": {"address": "0.0.0.0:0", "name": "a"}, "mode": "enforce", "verdict": "deny",
+                "reason": "robots_disallow", "count": 998, "first": "2026-11-20T12:00:00.000Z",
+                "last": "2026-11-20T12:00:59.000Z",
+            })
+        );
+        assert_eq!(line.note.count, 998);
+    }
+
+    #[test]
+    fn a_count_is_told_when_its_minute_is_over_or_the_log_is_closed() {
+        let after = |secs| NOON + Duration::from_secs(secs);
+        for (name, now, all, want) in [
+            ("not yet", after(30), false, 0),
+            ("over", after(60), false, 1),
+            ("a clock set back", NOON - WINDOW, false, 1),
+            ("closed", after(1), true, 1),
+        ] {
+            let mut repeats = Repeats::default();
+            for _ in 0..20 {
+                repeats.admits(&note("a", "quota_spent", 0), Allowance::Exceeded, |_| {});
+            }
+            let mut told = Vec::new();
+            repeats.drain(now, all, |line| told.push(line.note.count));
+            assert_eq!(told, vec![10; want], "{name}");
+            assert_eq!(repeats.is_pending(), want == 0, "{name}");
+        }
+    }
+
+    #[test]
+    fn clients_without_end_are_counted_together() {
+        let mut repeats = Repeats::default();
+        let mut admitted = 0;
+        for n in 0..3 * MOST {
+            let note = note(&n.to_string(), "robots_disallow", 0);
+            admitted += usize::from(repeats.admits(&note, Allowance::Ordinary(5), |_| {}));
+        }
+        assert_eq!(admitted, MOST + 5);
+        assert!(repeats.windows.len() <= MOST + 1);
+    }
+}

@@ -1,0 +1,221 @@
+//! How much there may be of everything, where the whole has a bound.
+//!
+//! Each part has a room of its own. What is known of origins never takes the room of decisions: evidence goes for newer
+//! evidence alone. The file takes its room page by page and gives none back by itself, so each batch finds its room
+//! before it is written ([`make_room`]), not at the next look: a crawler writes faster than anybody looks.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, Transaction};
+
+use super::error::Failure;
+use super::open::{LOG_SIZE, PAGE, PATIENCE, beside};
+use super::prune::{self, Dropped};
+use super::rows::number;
+use super::shares;
+use crate::clock::Moment;
+use crate::store::{Pruned, Retention, chain};
+
+/// What is dropped at once beyond twice the room that a batch needs, where the bound was lowered.
+const AT_ONCE: u64 = 1024 * 1024;
+
+/// What a bound on the whole leaves for each part, in octets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Parts {
+    /// The write-ahead log.
+    pub(super) log: u64,
+    /// The database.
+    pub(super) content: u64,
+    /// Of that, what is known of origins: states, fetches, and the texts of robots.txt.
+    pub(super) robots: u64,
+    /// Of that, decisions, and the proof of them.
+    pub(super) decisions: u64,
+}
+
+impl Parts {
+    /// The parts of a store of `most` octets.
+    pub(super) fn of(most: u64) -> Self {
+        const LEAST_LOG: u64 = 256 * 1024;
+        let log = (most / 8).clamp(LEAST_LOG, number(LOG_SIZE) + 8 * 1024 * 1024);
+        let content = most.saturating_sub(log);
+        let robots = content / 4;
+        // The rest is for what has no room of its own: overrides, settings, hours, seals.
+        let decisions = content - robots - content / 32;
+        Self {
+            log,
+            content,
+            robots,
+            decisions,
+        }
+    }
+}
+
+/// What whoever keeps the store in order has asked for last: batches are bounded by it, too.
+#[derive(Debug)]
+pub(super) struct Keeping {
+    retention: Retention,
+    key: Arc<chain::SealingKey>,
+    now: Moment,
+    /// What batches have dropped since, to be told at the next look.
+    dropped: Pruned,
+}
+
+impl Keeping {
+    pub(super) fn new(retention: Retention, key: Arc<chain::SealingKey>, now: Moment) -> Self {
+        Self {
+            retention,
+            key,
+            now,
+            dropped: Pruned::default(),
+        }
+    }
+
+    /// The parts of the store, where it is bounded.
+    pub(super) fn parts(&self) -> Option<Parts> {
+        self.retention.max_size.map(Parts::of)
+    }
+
+    /// Adds what a batch has dropped, once it is written.
+    pub(super) fn tell(&mut self, dropped: Pruned) {
+        self.dropped.add(dropped);
+    }
+
+    /// Takes what was dropped since the last look.
+    pub(super) fn take(&mut self) -> Pruned {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// Drops as many decisions as `incoming` octets of new ones need room.
+    pub(super) fn make_room(
+        &self,
+        transaction: &Transaction<'_>,
+        incoming: u64,
+    ) -> Result<Dropped, Failure> {
+        match self.parts() {
+            Some(parts) => {
+                let how = prune::How {
+                    keep: self.retention.keep,
+                    key: &self.key,
+                    now: self.now,
+                };
+                make_room(transaction, parts, incoming, &how)
+            }
+            None => Ok(Dropped::default()),
+        }
+    }
+}
+
+/// Drops decisions until `incoming` octets of new ones have room, each time the oldest of the client that takes most.
+pub(super) fn make_room(
+    transaction: &Transaction<'_>,
+    parts: Parts,
+    incoming: u64,
+    how: &prune::How<'_>,
+) -> Result<Dropped, Failure> {
+    let mut all = Dropped::default();
+    let most = incoming.saturating_mul(2).saturating_add(AT_ONCE);
+    while all.octets < most {
+        let need = excess(transaction, parts, incoming)?;
+        if need == 0 {
+            break;
+        }
+        let step = prune::drop_largest(transaction, need.min(most), how)?;
+        let is_over = step.count == 0;
+        all.add(step);
+        if is_over {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+/// How many octets of decisions there are too many, were `incoming` written now.
+pub(super) fn excess(connection: &Connection, parts: Parts, incoming: u64) -> Result<u64, Failure> {
+    let by_share = (shares::octets(connection)? + incoming).saturating_sub(parts.decisions);
+    let by_page = (content(connection)? + incoming).saturating_sub(parts.content);
+    Ok(by_share.max(by_page))
+}
+
+/// Octets of the database and its log on disk.
+pub(super) fn on_disk(connection: &Connection, path: &Path) -> Result<u64, Failure> {
+    Ok(file_size(connection)? + log_size(path))
+}
+
+/// Octets of the database on disk, once its log is carried over.
+pub(super) fn file_size(connection: &Connection) -> Result<u64, Failure> {
+    let text = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+    let octets: i64 = connection
+        .prepare_cached(text)?
+        .query_row([], |row| row.get(0))?;
+    Ok(number(octets))
+}
+
+/// Octets of the write-ahead log.
+pub(super) fn log_size(path: &Path) -> u64 {
+    std::fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len())
+}
+
+/// Octets that the database would have without its free pages: what dropping something makes less at once.
+pub(super) fn content(connection: &Connection) -> Result<u64, Failure> {
+    let text = "SELECT (page_count - freelist_count) * page_size \
+                FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
+    let octets: i64 = connection
+        .prepare_cached(text)?
+        .query_row([], |row| row.get(0))?;
+    Ok(number(octets))
+}
+
+/// Has the log carried over as often as its part of the bound asks for.
+pub(super) fn bound_log(connection: &Connection, parts: Option<Parts>) -> Result<(), Failure> {
+    let (limit, pages) = match parts {
+        None => (LOG_SIZE, super::open::CHECKPOINT),
+        Some(parts) => {
+            let limit = i64::try_from(parts.log / 2)
+                .unwrap_or(LOG_SIZE)
+                .min(LOG_SIZE);
+            let pages = i32::try_from(limit / 2 / i64::from(PAGE)).unwrap_or(i32::MAX);
+            (limit, pages.clamp(8, super::open::CHECKPOINT))
+        }
+    };
+    connection.pragma_update(None, "journal_size_limit", limit)?;
+    connection.pragma_update(None, "wal_autocheckpoint", pages)?;
+    Ok(())
+}
+
+/// Cuts the log back where it has grown beyond half of its part. Who reads meanwhile keeps it as it is: that is not waited
+/// for, the next batch tries again.
+pub(super) fn shorten_log(
+    connection: &Connection,
+    path: &Path,
+    parts: Parts,
+) -> Result<(), Failure> {
+    if log_size(path) > parts.log / 2 {
+        carry_over(connection)?;
+    }
+    Ok(())
+}
+
+/// Carries the log over into the database and cuts it back, unless somebody reads.
+pub(super) fn carry_over(connection: &Connection) -> Result<(), Failure> {
+    connection.busy_timeout(Duration::ZERO)?;
+    let shortened = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    connection.busy_timeout(PATIENCE)?;
+    Ok(shortened?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_takes_the_room_of_another() {
+        for most in [1 << 20, 64 << 20, 10 << 30, 1 << 50] {
+            let parts = Parts::of(most);
+            assert!(parts.log + parts.content <= most, "{parts:?}");
+            assert!(parts.robots + parts.decisions < parts.content, "{parts:?}");
+            assert!(parts.decisions >= most / 2, "{parts:?} of {most}");
+        }
+    }
+}

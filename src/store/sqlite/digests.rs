@@ -1,0 +1,156 @@
+//! A digest in each row that a decision rests on: states of origins, fetches, overrides.
+//!
+//! One flipped bit in a moment lifts a disallow, or hides that an override was removed. The engine keeps no check sums
+//! of its pages, so each row carries the first half of the SHA-256 of all that it says. It has no key: whoever reads the
+//! store must be able to check it, and it is to find what a disk, a memory or a hand in the file has altered by mistake. Who
+//! may write the file and wants to deceive could as well write the configuration; what is evidence is chained and sealed
+//! with a key.
+//!
+//! A row that does not agree with its digest says nothing: an origin is asked anew, and an override that cannot be read
+//! lets nobody start as if it were not there.
+
+use aws_lc_rs::digest::{Context, SHA256};
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, Row, ToSql};
+
+use super::error::Failure;
+
+/// The tables whose rows carry a digest.
+pub(super) const TABLES: [&str; 3] = ["origin", "fetch", "override"];
+
+/// Half a SHA-256: no accident finds another text of the same.
+type Digest = [u8; 16];
+
+/// The column that holds it.
+const COLUMN: &str = "digest";
+
+/// The digest of a row that was read with all its columns.
+fn of(table: &str, row: &Row<'_>) -> rusqlite::Result<Digest> {
+    of_first(table, row, 0)
+}
+
+/// The same, without the last columns.
+fn of_first(table: &str, row: &Row<'_>, without: usize) -> rusqlite::Result<Digest> {
+    let mut context = Context::new(&SHA256);
+    let mut add = |kind: u8, octets: &[u8]| {
+        context.update(&[kind]);
+        context.update(&(octets.len() as u64).to_be_bytes());
+        context.update(octets);
+    };
+    add(b'T', table.as_bytes());
+    let statement = row.as_ref();
+    let columns = statement.column_count() - without;
+    for place in 0..columns {
+        let column = statement.column_name(place)?;
+        if column == COLUMN {
+            continue;
+        }
+        add(b'C', column.as_bytes());
+        match row.get_ref(place)? {
+            ValueRef::Null => add(b'n', &[]),
+            ValueRef::Integer(integer) => add(b'i', &integer.to_be_bytes()),
+            ValueRef::Real(real) => add(b'r', &real.to_bits().to_be_bytes()),
+            ValueRef::Text(text) => add(b't', text),
+            ValueRef::Blob(blob) => add(b'b', blob),
+        }
+    }
+    let mut half = Digest::default();
+    for (to, from) in half.iter_mut().zip(context.finish().as_ref()) {
+        *to = *from;
+    }
+    Ok(half)
+}
+
+/// Whether a row that was read with all its columns is what was written.
+pub(super) fn holds(table: &str, row: &Row<'_>) -> rusqlite::Result<bool> {
+    holds_of(table, row, 0)
+}
+
+fn holds_of(table: &str, row: &Row<'_>, without: usize) -> rusqlite::Result<bool> {
+    let kept = match row.get_ref(COLUMN)? {
+        ValueRef::Blob(blob) => Digest::try_from(blob).ok(),
+        _ => None,
+    };
+    Ok(kept == Some(of_first(table, row, without)?))
+}
+
+/// Fails where a row is not what was written.
+pub(super) fn require(table: &str, row: &Row<'_>) -> Result<(), Failure> {
+    match holds(table, row)? {
+        true => Ok(()),
+        false => Err(Failure::Damaged(format!(
+            "{table}: a row is not what was written"
+        ))),
+    }
+}
+
+/// Puts the digest into the row of a table for which `condition` holds: one that was just written.
+pub(super) fn stamp(
+    connection: &Connection,
+    table: &str,
+    condition: &str,
+    params: &[&dyn ToSql],
+) -> Result<(), Failure> {
+    let text = format!("SELECT * FROM \"{table}\" WHERE {condition}");
+    let digest = connection
+        .prepare_cached(&text)?
+        .query_and_then(params, |row| of(table, row))?
+        .next()
+        .transpose()?;
+    let text = format!(
+        "UPDATE \"{table}\" SET {COLUMN} = ?{} WHERE {condition}",
+        params.len() + 1
+    );
+    let all: Vec<&dyn ToSql> = params
+        .iter()
+        .copied()
+        .chain([&digest as &dyn ToSql])
+        .collect();
+    connection.prepare_cached(&text)?.execute(&*all)?;
+    Ok(())
+}
+
+/// Puts the digest into each row of a table.
+pub(super) fn stamp_all(connection: &Connection, table: &str) -> Result<(), Failure> {
+    let (columns, condition) = key(table);
+    let mut all = connection.prepare(&format!("SELECT {columns} FROM \"{table}\""))?;
+    let width = all.column_count();
+    let mut rows = all.query([])?;
+    while let Some(row) = rows.next()? {
+        let names: Vec<Value> = (0..width).map(|at| row.get(at)).collect::<Result<_, _>>()?;
+        let names: Vec<&dyn ToSql> = names.iter().map(|name| name as &dyn ToSql).collect();
+        stamp(connection, table, condition, &names)?;
+    }
+    Ok(())
+}
+
+/// Drops the rows of a table that are not what was written; how many.
+pub(super) fn drop_damaged(connection: &Connection, table: &str) -> Result<u64, Failure> {
+    let (columns, condition) = key(table);
+    let mut damaged = Vec::new();
+    {
+        let mut all = connection.prepare(&format!("SELECT *, {columns} FROM \"{table}\""))?;
+        let width = columns.split(',').count();
+        let mut rows = all.query([])?;
+        while let Some(row) = rows.next()? {
+            if !holds_of(table, row, width)? {
+                let all = row.as_ref().column_count();
+                let names = (all - width..all).map(|at| row.get(at));
+                damaged.push(names.collect::<Result<Vec<Value>, _>>()?);
+            }
+        }
+    }
+    let mut drop = connection.prepare(&format!("DELETE FROM \"{table}\" WHERE {condition}"))?;
+    for names in &damaged {
+        drop.execute(rusqlite::params_from_iter(names))?;
+    }
+    Ok(damaged.len() as u64)
+}
+
+/// What names a row of a table.
+fn key(table: &str) -> (&'static str, &'static str) {
+    match table {
+        "origin" => ("origin, identity", "origin = ?1 AND identity = ?2"),
+        _ => ("number", "number = ?1"),
+    }
+}

@@ -1,0 +1,180 @@
+//! Decisions taken out of the chain, at its front or between others that stay.
+//!
+//! What stays can be proven all the same. At the front, the next seal says with which link the chain begins. Between
+//! others, a gap is signed that names the links before and after it: the links up to it are those that were sealed, or the
+//! signature would speak of others. Gaps that meet become one, so there are never more gaps than decisions.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+
+use super::error::Failure;
+use super::prune::How;
+use super::rows::{self, integer, number};
+use super::write::{head, not_before_last, start};
+use super::{hours, shares};
+use crate::store::{Sha256, chain};
+
+/// A decision that goes.
+#[derive(Debug, Clone)]
+pub(super) struct Going {
+    /// Its place.
+    pub(super) seq: u64,
+    /// Its link.
+    pub(super) hash: Sha256,
+    /// Whose room it takes.
+    pub(super) party: i64,
+    /// How much of it.
+    pub(super) octets: u64,
+    /// The robots.txt that it rests on.
+    pub(super) sha256: Option<Sha256>,
+}
+
+/// Takes decisions out, in the order of their places. The last one of the chain is none of them.
+pub(super) fn take_out(
+    transaction: &Transaction<'_>,
+    going: &[Going],
+    how: &How<'_>,
+) -> Result<(), Failure> {
+    let mut front = None;
+    let mut seals = 0;
+    for run in going.chunk_by(|one, next| one.seq + 1 == next.seq) {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else {
+            continue;
+        };
+        transaction
+            .prepare_cached("DELETE FROM decision WHERE seq BETWEEN ?1 AND ?2")?
+            .execute([integer(first.seq), integer(last.seq)])?;
+        // What comes after is where the chain goes on.
+        let (to, link_after) = match following(transaction, last.seq + 1)? {
+            Some(gap) => (gap.last, gap.after),
+            None => (last.seq, last.hash),
+        };
+        let (from, link_before) = match preceding(transaction, first.seq)? {
+            Some(before) => before,
+            None => {
+                front = Some((to + 1, link_after));
+                seals += unseal(transaction, 0, to)?;
+                transaction
+                    .prepare_cached("DELETE FROM gap WHERE last <= ?1")?
+                    .execute([integer(to)])?;
+                continue;
+            }
+        };
+        let now = not_before_last(transaction, how.now)?;
+        let mut gap = how.key.gap(from, to, link_before, link_after, now);
+        if link_before == chain::GENESIS {
+            // Something was lost here before, and nobody vouches for that.
+            gap.proof = None;
+        }
+        write(transaction, &gap)?;
+        seals += unseal(transaction, from, to)?;
+    }
+    if front.is_some() {
+        hours::prune(transaction)?;
+    }
+    if front.is_some() || seals > 0 {
+        let (last, head) = head(transaction)?;
+        let start = match front {
+            Some(start) => start,
+            None => start(transaction)?,
+        };
+        // What earlier seals of this place say, the new one says, too.
+        unseal(transaction, last, last)?;
+        let now = not_before_last(transaction, how.now)?;
+        rows::write_seal(transaction, &how.key.seal(last, head, start, now))?;
+    }
+    settle(transaction, going)
+}
+
+/// Takes them off their shares, and notes which texts have lost a decision.
+fn settle(transaction: &Transaction<'_>, going: &[Going]) -> Result<(), Failure> {
+    let mut octets: BTreeMap<i64, u64> = BTreeMap::new();
+    let mut loose = transaction.prepare_cached("INSERT OR IGNORE INTO leftover VALUES (?1, 0)")?;
+    for one in going {
+        *octets.entry(one.party).or_default() += one.octets;
+        if let Some(sha256) = one.sha256 {
+            loose.execute([sha256])?;
+        }
+    }
+    for (party, octets) in octets {
+        shares::take_off(transaction, party, octets)?;
+    }
+    Ok(())
+}
+
+/// Drops the seals of places that are gone: their word is in the one that follows.
+fn unseal(transaction: &Transaction<'_>, first: u64, last: u64) -> Result<usize, Failure> {
+    let mut drop = transaction.prepare_cached("DELETE FROM seal WHERE seq BETWEEN ?1 AND ?2")?;
+    Ok(drop.execute([integer(first), integer(last)])?)
+}
+
+/// Where a gap begins that ends right before `seq`, and the link before it; nothing where the chain begins there. A gap
+/// that is met becomes part of it.
+fn preceding(transaction: &Transaction<'_>, seq: u64) -> Result<Option<(u64, Sha256)>, Failure> {
+    let before = integer(seq.saturating_sub(1));
+    let met: Option<(i64, Sha256)> = transaction
+        .prepare_cached("DELETE FROM gap WHERE last = ?1 RETURNING first, link_before")?
+        .query_row([before], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    if let Some((first, link)) = met {
+        return Ok(Some((number(first), link)));
+    }
+    let link: Option<Sha256> = transaction
+        .prepare_cached("SELECT hash FROM decision WHERE seq = ?1")?
+        .query_row([before], |row| row.get(0))
+        .optional()?;
+    if let Some(link) = link {
+        return Ok(Some((seq, link)));
+    }
+    // Where something is missing already the chain does not begin here, and no link can be told.
+    let is_front = !transaction
+        .prepare_cached("SELECT 1 FROM decision WHERE seq < ?1")?
+        .exists([integer(seq)])?;
+    Ok((!is_front).then_some((seq, chain::GENESIS)))
+}
+
+/// The gap that begins with `seq`, which becomes part of another.
+fn following(transaction: &Transaction<'_>, seq: u64) -> Result<Option<chain::Gap>, Failure> {
+    let Some(gap) = transaction
+        .prepare_cached("SELECT * FROM gap WHERE first = ?1")?
+        .query_and_then([integer(seq)], rows::gap)?
+        .next()
+        .transpose()?
+    else {
+        return Ok(None);
+    };
+    transaction
+        .prepare_cached("DELETE FROM gap WHERE first = ?1")?
+        .execute([integer(seq)])?;
+    Ok(Some(gap))
+}
+
+/// Adds a gap.
+pub(super) fn write(connection: &Connection, gap: &chain::Gap) -> Result<(), Failure> {
+    let proof = gap.proof.as_ref();
+    connection
+        .prepare_cached("INSERT INTO gap VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
+        .execute(params![
+            integer(gap.first),
+            integer(gap.last),
+            gap.before,
+            gap.after,
+            rows::time(gap.time),
+            proof.map(|proof| proof.signature),
+            proof.map(|proof| proof.key),
+        ])?;
+    Ok(())
+}
+
+/// The gaps that are not wholly before `from` or behind `to`, in order.
+pub(super) fn between(
+    connection: &Connection,
+    from: u64,
+    to: u64,
+) -> Result<Vec<chain::Gap>, Failure> {
+    let mut gaps = connection
+        .prepare_cached("SELECT * FROM gap WHERE last >= ?1 AND first <= ?2 ORDER BY first")?;
+    gaps.query_and_then([integer(from), integer(to)], rows::gap)?
+        .collect()
+}

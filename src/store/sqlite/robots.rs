@@ -1,0 +1,250 @@
+//! The room of what is known of origins: states, fetches and texts of robots.txt.
+//!
+//! Where it is short, a registrable domain (one name that somebody has paid for) that takes more than its share gives
+//! first, so that names without end under one domain push out nothing but each other. Within it, and else among all: first
+//! texts that no decision rests on, then what is known of origins without a text, then texts that decisions rest on; of
+//! each kind what was not used for longest. A state that goes is no state: the origin is asked anew before anything is let
+//! through. Of a text that decisions rest on, the row stays, so that nobody takes it for lost by damage.
+
+use std::net::IpAddr;
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::error::Failure;
+use super::rows::{integer, number, time};
+use crate::clock::Moment;
+use crate::rep::Origin;
+use crate::store::Sha256;
+
+/// The share of one domain, while others want room: this part of all.
+const SHARE: u64 = 16;
+
+/// Texts, or times as many origins, that go at once.
+const AT_ONCE: usize = 2_048;
+
+/// Origins that go together.
+const ORIGINS: i64 = 32;
+
+/// The domain that an origin counts for: the registrable one, where its host is a name.
+pub(super) fn domain_of(origin: &Origin) -> &str {
+    let host = origin.host();
+    let is_address = host.starts_with('[') || host.parse::<IpAddr>().is_ok();
+    match is_address {
+        true => host,
+        false => psl::domain_str(host).unwrap_or(host),
+    }
+}
+
+/// Notes what is kept of an origin, after its state and a fetch were written.
+pub(super) fn note(connection: &Connection, origin: &Origin, used: Moment) -> Result<(), Failure> {
+    connection
+        .prepare_cached(
+            "INSERT INTO kept SELECT ?1, ?2, ?3, 640 + (SELECT coalesce(sum(320 + length(hops) + length(fields)), 0) \
+             FROM fetch WHERE origin = ?1) WHERE true \
+             ON CONFLICT (origin) DO UPDATE SET used = max(used, excluded.used), octets = excluded.octets",
+        )?
+        .execute(params![origin.as_str(), domain_of(origin), time(used)])?;
+    Ok(())
+}
+
+/// What all of it takes, about.
+pub(super) fn octets(connection: &Connection) -> Result<u64, Failure> {
+    let mut value =
+        connection.prepare_cached("SELECT value FROM meta WHERE name = 'robots_octets'")?;
+    Ok(number(value.query_row([], |row| row.get(0))?))
+}
+
+/// Drops what was not used for longest until `incoming` octets fit into `most`, or as much as goes at once; how many
+/// texts and origins.
+pub(super) fn make_room(
+    transaction: &Connection,
+    most: u64,
+    incoming: u64,
+    now: Moment,
+) -> Result<u64, Failure> {
+    let mut gone = 0;
+    if octets(transaction)? + incoming <= most {
+        return Ok(gone);
+    }
+    let first = first_decision(transaction)?;
+    for _ in 0..AT_ONCE {
+        if octets(transaction)? + incoming <= most {
+            break;
+        }
+        let domain = over_its_share(transaction, most / SHARE)?;
+        let dropped = drop_one(transaction, domain.as_deref(), first, now)?;
+        gone += dropped;
+        if dropped == 0 {
+            break;
+        }
+    }
+    Ok(gone)
+}
+
+/// Texts that no decision from here on rests on may go.
+fn first_decision(connection: &Connection) -> Result<i64, Failure> {
+    let mut first = connection.prepare_cached("SELECT coalesce(min(seq), 1) FROM decision")?;
+    Ok(first.query_row([], |row| row.get(0))?)
+}
+
+/// The domain that takes most, where that is more than `share`.
+fn over_its_share(connection: &Connection, share: u64) -> Result<Option<String>, Failure> {
+    let mut most = connection
+        .prepare_cached("SELECT name FROM domain WHERE octets > ?1 ORDER BY octets DESC LIMIT 1")?;
+    Ok(most
+        .query_row([integer(share)], |row| row.get(0))
+        .optional()?)
+}
+
+/// Drops one text, or some origins, of a domain or of all; how many.
+fn drop_one(
+    transaction: &Connection,
+    domain: Option<&str>,
+    first: i64,
+    now: Moment,
+) -> Result<u64, Failure> {
+    if let Some(text) = oldest_text(transaction, domain, first)? {
+        return drop_text(transaction, domain, &text, first, now).map(|()| 1);
+    }
+    let origins = drop_origins(transaction, domain)?;
+    if origins > 0 {
+        return Ok(origins);
+    }
+    match oldest_text(transaction, domain, i64::MAX)? {
+        Some(text) => drop_text(transaction, domain, &text, first, now).map(|()| 1),
+        None => Ok(0),
+    }
+}
+
+struct Text {
+    number: i64,
+    sha256: Sha256,
+    last_decision: i64,
+}
+
+/// The text that was not fetched for longest, of those that no decision from `first` on rests on.
+fn oldest_text(
+    connection: &Connection,
+    domain: Option<&str>,
+    first: i64,
+) -> Result<Option<Text>, Failure> {
+    let mut oldest = connection.prepare_cached(match domain {
+        Some(_) => {
+            "SELECT number, sha256, last_decision FROM snapshot WHERE domain = ?1 AND dropped IS NULL \
+             AND last_decision < ?2 ORDER BY last_fetched LIMIT 1"
+        }
+        None => {
+            "SELECT number, sha256, last_decision FROM snapshot WHERE ?1 IS NULL AND dropped IS NULL \
+             AND last_decision < ?2 ORDER BY last_fetched LIMIT 1"
+        }
+    })?;
+    let found = oldest.query_row(params![domain, first], |row| {
+        Ok(Text {
+            number: row.get(0)?,
+            sha256: row.get(1)?,
+            last_decision: row.get(2)?,
+        })
+    });
+    Ok(found.optional()?)
+}
+
+/// Drops a text, and what is known of the origins that it is of. Where another domain has the same one, it is theirs.
+fn drop_text(
+    transaction: &Connection,
+    domain: Option<&str>,
+    text: &Text,
+    first: i64,
+    now: Moment,
+) -> Result<(), Failure> {
+    transaction
+        .prepare_cached(
+            "DELETE FROM origin WHERE sha256 = ?1 AND (?2 IS NULL OR origin IN (SELECT origin FROM kept WHERE domain = ?2))",
+        )?
+        .execute(params![text.sha256, domain])?;
+    let others: Option<Option<String>> = transaction
+        .prepare_cached(
+            "SELECT kept.domain FROM origin LEFT JOIN kept USING (origin) WHERE sha256 = ?1 LIMIT 1",
+        )?
+        .query_row([text.sha256], |row| row.get(0))
+        .optional()?;
+    if let Some(theirs) = others {
+        transaction
+            .prepare_cached("UPDATE snapshot SET domain = ?2 WHERE number = ?1")?
+            .execute(params![text.number, theirs.unwrap_or_default()])?;
+        return Ok(());
+    }
+    let is_fetched = transaction
+        .prepare_cached("SELECT 1 FROM fetch WHERE sha256 = ?1")?
+        .exists([text.sha256])?;
+    let is_named = text.last_decision >= first && text.last_decision > 0;
+    match is_fetched || is_named {
+        true => transaction
+            .prepare_cached("UPDATE snapshot SET body = x'', dropped = ?2 WHERE number = ?1")?
+            .execute(params![text.number, time(now)])?,
+        false => transaction
+            .prepare_cached("DELETE FROM snapshot WHERE number = ?1")?
+            .execute([text.number])?,
+    };
+    Ok(())
+}
+
+/// Drops what is known of the origins that were not used for longest and that hold no text; how many.
+fn drop_origins(transaction: &Connection, domain: Option<&str>) -> Result<u64, Failure> {
+    let mut drop = transaction.prepare_cached(match domain {
+        Some(_) => {
+            "DELETE FROM origin WHERE origin IN (SELECT origin FROM kept WHERE domain = ?1 AND NOT EXISTS \
+             (SELECT 1 FROM origin AS held WHERE held.origin = kept.origin AND held.sha256 IS NOT NULL) \
+             ORDER BY used LIMIT ?2)"
+        }
+        None => {
+            "DELETE FROM origin WHERE ?1 IS NULL AND origin IN (SELECT origin FROM kept WHERE NOT EXISTS \
+             (SELECT 1 FROM origin AS held WHERE held.origin = kept.origin AND held.sha256 IS NOT NULL) \
+             ORDER BY used LIMIT ?2)"
+        }
+    })?;
+    Ok(drop.execute(params![domain, ORIGINS])? as u64)
+}
+
+/// Whether the text of this digest was dropped to make room.
+pub(super) fn is_dropped(connection: &Connection, sha256: Sha256) -> Result<bool, Failure> {
+    let mut look = connection
+        .prepare_cached("SELECT 1 FROM snapshot WHERE sha256 = ?1 AND dropped IS NOT NULL")?;
+    Ok(look.exists([sha256])?)
+}
+
+/// Notes anew what is kept of each origin, as after some of them were saved out of a damaged store.
+pub(super) fn recount(transaction: &Connection) -> Result<(), Failure> {
+    transaction.execute("DELETE FROM kept", [])?;
+    let mut all = transaction.prepare("SELECT origin, max(updated) FROM origin GROUP BY origin")?;
+    let mut rows = all.query([])?;
+    while let Some(row) = rows.next()? {
+        let name: String = row.get(0)?;
+        let used = Moment::from_millis(number(row.get(1)?));
+        if let Ok((origin, _)) = Origin::parse(&name) {
+            note(transaction, &origin, used)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_count_for_what_was_registered() {
+        for (url, domain) in [
+            ("https://example.com", "example.com"),
+            ("http://a.b.example.com:8080", "example.com"),
+            ("https://a.example.co.uk", "example.co.uk"),
+            ("https://one.github.io", "one.github.io"),
+            ("https://x.unheard-of", "x.unheard-of"),
+            ("http://localhost", "localhost"),
+            ("http://192.0.2.7", "192.0.2.7"),
+            ("http://[2001:db8::1]", "[2001:db8::1]"),
+        ] {
+            let (origin, _) = Origin::parse(url).unwrap();
+            assert_eq!(domain_of(&origin), domain, "{url}");
+        }
+    }
+}

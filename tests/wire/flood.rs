@@ -1,0 +1,113 @@
+//! A refusal costs its client nothing, so it must not cost others their evidence.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Gate, Origin, RULES};
+
+/// Ends the gate and tells how many refusals are recorded one by one, and what the counts of the others say.
+fn told(gate: &mut Gate, reason: &str) -> (u64, Vec<Value>) {
+    gate.signal(Signal::TERM);
+    gate.wait();
+    let records = gate.records();
+    let (counts, single): (Vec<_>, Vec<_>) = records
+        .into_iter()
+        .filter(|record| record["reason"] == reason)
+        .partition(|record| record["event"] == "refusals_repeated");
+    (single.len() as u64, counts)
+}
+
+#[test]
+fn denials_beyond_a_number_are_one_record_with_a_count() {
+    let mut gate = Gate::with(|setup| {
+        setup.set("audit", "refusals_per_minute", "5");
+    });
+    let origin = Origin::with_rules(RULES);
+    for n in 0..60 {
+        let answer = gate.get(&origin.url(&format!("/private/{n}")));
+        assert_eq!(answer.status, 403);
+    }
+    // What goes out is recorded as ever.
+    gate.get(&origin.url("/open")).is_origins(200, "page /open");
+    gate.record_of(&origin.url("/open"));
+    let (single, counts) = told(&mut gate, "robots_disallow");
+    let beyond: u64 = counts
+        .iter()
+        .map(|line| line["count"].as_u64().unwrap())
+        .sum();
+    // The minute may have turned in between.
+    assert!((5..=10).contains(&single), "{single} {counts:?}");
+    assert_eq!(single + beyond, 60, "{counts:?}");
+    let count = &counts[0];
+    assert_eq!(count["client"]["address"], "127.0.0.1:0", "{count}");
+    assert_eq!(count["verdict"], "deny", "{count}");
+    assert!(count["id"].is_null() && count["first"].is_string() && count["last"].is_string());
+    assert_eq!(origin.seen_but_robots(), ["GET /open"]);
+}
+
+#[test]
+fn a_denial_counts_against_the_rate_of_its_client() {
+    let mut gate = Gate::with(|setup| {
+        setup
+            .set("pace", "max_hold", "\"0s\"")
+            .tables("[[client]]\nname = 'rest'\nrequests_per_second = 0.001\nburst = 3\n");
+    });
+    let origin = Origin::with_rules(RULES);
+    let mut answers = Vec::new();
+    for n in 0..100 {
+        answers.push(gate.get(&origin.url(&format!("/private/{n}"))));
+    }
+    for answer in &answers[..3] {
+        gate.denied(answer);
+    }
+    for answer in &answers[3..] {
+        assert_eq!(answer.status, 429);
+    }
+    // What is refused before it is judged is answered with what it is, and recorded as what exceeds.
+    for _ in 0..15 {
+        let mut wire = gate.connect();
+        let url = origin.url("/open");
+        wire.send(format!("TRACE {url} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        assert_ne!(wire.response("TRACE").status, 200);
+    }
+    let records = gate.records();
+    let early = records
+        .iter()
+        .filter(|record| record["reason"] == "bad_request");
+    assert!((10..15).contains(&early.count()));
+    let (single, counts) = told(&mut gate, "quota_spent");
+    let beyond: u64 = counts
+        .iter()
+        .map(|line| line["count"].as_u64().unwrap())
+        .sum();
+    assert!((10..=20).contains(&single), "{single} {counts:?}");
+    assert_eq!(single + beyond, 97, "{counts:?}");
+    assert_eq!(counts[0]["client"]["name"], "rest");
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+}
+
+#[test]
+fn a_long_url_is_cut_and_named_by_its_digest() {
+    let gate = Gate::start();
+    let origin = Origin::with_rules(RULES);
+    let url = origin.url(&format!("/private/{}", "x".repeat(6_000)));
+    gate.denied(&gate.get(&url));
+    let record = gate.record("the long one", |record| !record["url_sha256"].is_null());
+    let kept = record["url"].as_str().unwrap();
+    assert!(kept.len() <= 2_048, "{}", kept.len());
+    let (start, _) = kept.split_once('…').unwrap();
+    assert!(url.starts_with(start), "{kept}");
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, url.as_bytes());
+    let digest: String = digest
+        .as_ref()
+        .iter()
+        .map(|octet| format!("{octet:02x}"))
+        .collect();
+    assert_eq!(record["url_sha256"], digest);
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+    // The rule could match by what is not there: that is said, and nothing is claimed.
+    let id = record["id"].as_str().unwrap();
+    let (code, out, said) = gate.beside("audit", &["verify", id]);
+    assert_eq!(code, Some(0), "{out}{said}");
+    assert!(out.contains("attested, not proven"), "{out}");
+}

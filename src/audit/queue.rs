@@ -22,7 +22,7 @@ use super::{
     field,
     json::Object,
     log::LogFailed,
-    repeats::{self, Allowance, Repeats},
+    repeats::{self, Admission, Allowance, Repeats},
     stamp,
 };
 use crate::clock::{Clock, Moment};
@@ -225,18 +225,20 @@ impl Queue {
         {
             let mut inner = self.inner.lock();
             let mut over = None;
-            let is_admitted = inner
+            let admission = inner
                 .repeats
                 .admits(&note, allowance, |line| over = Some(line));
             if let Some(line) = over {
                 self.add(&mut inner, |inner| inner.put_line(line));
             }
-            if !is_admitted {
-                if inner.is_empty() {
-                    // The count has to be told when its minute is over: a writer that sleeps for good must know.
+            match admission {
+                Admission::Recorded => {}
+                Admission::CountedFirst => {
+                    // A writer that sleeps until something comes must know that it has something to tell.
                     self.wake.notify_one();
+                    return;
                 }
-                return;
+                Admission::Counted => return,
             }
         }
         self.put(note, write);

@@ -47,6 +47,17 @@ pub(super) struct Line {
     pub(super) text: Vec<u8>,
 }
 
+/// What becomes of a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// It is recorded by itself.
+    Recorded,
+    /// It is counted, the first of its minute: its count has to be told when that is over.
+    CountedFirst,
+    /// It is counted, too.
+    Counted,
+}
+
 /// How many refusals are recorded one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Allowance {
@@ -57,14 +68,17 @@ pub(super) enum Allowance {
 }
 
 impl Repeats {
-    /// Whether a refusal is to be recorded by itself; else it is counted here. A count that is over is given to `tell`.
+    /// Tells what becomes of a refusal, and counts it where it is not recorded by itself. A count that is over is given to
+    /// `tell`.
     pub(super) fn admits(
         &mut self,
         note: &Note,
         allowance: Allowance,
         tell: impl FnOnce(Line),
-    ) -> bool {
-        let Some(kind) = note.kind else { return true };
+    ) -> Admission {
+        let Some(kind) = note.kind else {
+            return Admission::Recorded;
+        };
         let most = match allowance {
             Allowance::Ordinary(most) => most,
             Allowance::Exceeded => BEYOND_ITS_RATE,
@@ -83,12 +97,19 @@ impl Repeats {
         }
         if window.recorded < most {
             window.recorded += 1;
-            return true;
+            return Admission::Recorded;
         }
-        let (_, last, count) = window.beyond.get_or_insert((note.time, note.time, 0));
-        *last = note.time.max(*last);
-        *count += 1;
-        false
+        match &mut window.beyond {
+            Some((_, last, count)) => {
+                *last = note.time.max(*last);
+                *count += 1;
+                Admission::Counted
+            }
+            none => {
+                *none = Some((note.time, note.time, 1));
+                Admission::CountedFirst
+            }
+        }
     }
 
     /// Gives `tell` the counts whose minute is over, or all of them. It is asked often, and looks once a second.
@@ -198,7 +219,8 @@ mod tests {
         let mut admitted = 0;
         let mut see = |note: &Note| {
             let allowance = Allowance::Ordinary(3);
-            admitted += u64::from(repeats.admits(note, allowance, |line| told.push(line)));
+            let admission = repeats.admits(note, allowance, |line| told.push(line));
+            admitted += u64::from(admission == Admission::Recorded);
         };
         for _ in 0..1_000 {
             see(&note("a", "robots_disallow", 0));
@@ -251,7 +273,8 @@ mod tests {
         let mut admitted = 0;
         for n in 0..3 * MOST {
             let note = note(&n.to_string(), "robots_disallow", 0);
-            admitted += usize::from(repeats.admits(&note, Allowance::Ordinary(5), |_| {}));
+            let admission = repeats.admits(&note, Allowance::Ordinary(5), |_| {});
+            admitted += usize::from(admission == Admission::Recorded);
         }
         assert_eq!(admitted, MOST + 5);
         assert!(repeats.windows.len() <= MOST + 1);

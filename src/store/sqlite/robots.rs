@@ -71,8 +71,14 @@ pub(super) fn make_room(
         if octets(transaction)? + incoming <= most {
             break;
         }
-        let domain = over_its_share(transaction, most / SHARE)?;
-        let dropped = drop_one(transaction, domain.as_deref(), first, now)?;
+        let mut dropped = 0;
+        if let Some(domain) = over_its_share(transaction, most / SHARE)? {
+            dropped = drop_one(transaction, Some(&domain), first, now)?;
+        }
+        if dropped == 0 {
+            // It may have nothing left but what decisions name.
+            dropped = drop_one(transaction, None, first, now)?;
+        }
         gone += dropped;
         if dropped == 0 {
             break;

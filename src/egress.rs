@@ -4,16 +4,20 @@
 //! the fetch of a robots.txt. The request's URI is built here from the errand, not from what a crawler
 //! wrote, so what was judged is what is fetched. How long a connection may take is the errand's, too.
 //! A permit is checked against all [`Changes`] when its connection is there, right before it is used: one that settings
-//! or a robots.txt have overtaken comes back, and so does one whose connection was lost.
-//! Connections are pooled across crawlers and per origin, TLS sessions are resumed, certificates are always verified.
+//! or a robots.txt have overtaken comes back, and so does one whose connection was lost. Connections are pooled per
+//! origin, and per client where clients are told apart; TLS sessions are resumed, certificates are always verified. A
+//! request that an origin may take for two ([`Sharing`]), and each robots.txt, has a connection to itself: no other
+//! request gets an answer that belongs to a part of it.
 //!
 //! What is dialled is an address that [`walls`] let through, whoever named it: the crawler, a redirect of a
 //! robots.txt, or a name that leads elsewhere today.
 
 mod address;
+mod attempt;
 mod counts;
 mod dial;
 mod failure;
+mod outgoing;
 mod pool;
 mod race;
 mod resolve;
@@ -25,15 +29,13 @@ use std::future::{Ready, ready};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::{Arc, Once};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Method, Request, Response, Uri, Version};
-use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
+use http::header::CONNECTION;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use hyper::body::Body as _;
 use hyper::client::conn::http1;
 use hyper_rustls::HttpsConnector;
 use hyper_util::rt::TokioIo;
@@ -41,15 +43,18 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tower_service::Service;
 
+use self::attempt::{Lost, answer, copy_if_safe};
 use self::counts::Counts;
 pub use self::dial::faults;
 use self::dial::{Dialler, is_local};
 pub use self::failure::Failure;
+pub use self::outgoing::{BodyError, Outgoing};
 pub use self::pool::Inbound;
-use self::pool::{Lease, Past, Pool};
+use self::pool::{Connection, Key, Lease, Past, Pool};
 pub use self::walls::Prohibited;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
+use crate::descriptors::{Budget, are_exhausted};
 use crate::metrics::Registry;
 use crate::policy::generation::Changes;
 use crate::policy::{Current, Permit, Target};
@@ -62,6 +67,9 @@ const DOUBTFUL: Duration = Duration::from_millis(2);
 
 /// Fields of a response. Some origins send more than the hundred that are hyper's default.
 const RESPONSE_FIELDS: usize = 512;
+/// How long idle connections that are closed may take to give up their descriptors, and how often that is looked for.
+const CLOSING: Duration = Duration::from_millis(10);
+const CLOSING_CHECKS: usize = 50;
 
 /// Origins whose TLS sessions can be resumed.
 const RESUMABLE: usize = 4096;
@@ -80,8 +88,8 @@ impl From<String> for Way {
 /// What a request goes out for.
 #[derive(Debug, Clone, Copy)]
 enum Errand<'a> {
-    /// A page that was cleared.
-    Page(&'a Permit),
+    /// A page that was cleared, for the client of this name: no other client's requests share its connections.
+    Page(&'a Permit, &'a Option<Arc<str>>),
     /// A robots.txt, which needs no clearance.
     Robots(&'a RobotsErrand),
 }
@@ -97,7 +105,7 @@ impl<'a> Errand<'a> {
     /// The proof that it may go out; nothing where what it rests on has changed.
     fn proof(self, changes: &Changes) -> Option<Proof<'a>> {
         match self {
-            Errand::Page(permit) => permit.current(changes).map(Proof::Page),
+            Errand::Page(permit, _) => permit.current(changes).map(Proof::Page),
             Errand::Robots(errand) => Some(Proof::Robots(errand)),
         }
     }
@@ -163,18 +171,33 @@ pub struct Received {
     pub peer: SocketAddr,
 }
 
-/// The body of a request that leaves.
-#[derive(Default)]
-pub enum Outgoing {
-    /// None.
-    #[default]
-    Empty,
-    /// As it comes from the crawler.
-    Stream(Pin<Box<dyn Body<Data = Bytes, Error = BodyError> + Send>>),
+/// How a request shares its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    /// With requests before and after it.
+    Pooled,
+    /// With no other one: it goes out with `Connection: close`.
+    Alone,
 }
 
-/// Why a body could not be passed on.
-pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+impl Sharing {
+    /// A server that does not expect a body with the method leaves the body unread, and reads it as the next request:
+    /// one that was not judged, with an answer that goes to the next request on the connection. RFC 9110 (section 9.3)
+    /// gives a body a meaning for POST and PUT, RFC 5789 for PATCH, and no other method's body has one. A robots.txt
+    /// binds all crawlers, so its fetch trusts no connection that a crawler's request was on.
+    fn of(errand: Errand<'_>, request: &Request<Outgoing>) -> Sharing {
+        let takes_body = || {
+            matches!(
+                *request.method(),
+                Method::POST | Method::PUT | Method::PATCH
+            )
+        };
+        match errand {
+            Errand::Page(..) if request.body().is_end_stream() || takes_body() => Sharing::Pooled,
+            Errand::Page(..) | Errand::Robots(_) => Sharing::Alone,
+        }
+    }
+}
 
 impl Egress {
     /// Opens the way out as configured. Nothing is connected yet.
@@ -186,7 +209,12 @@ impl Egress {
         Ok(Egress(Arc::new(Shared {
             dialler: Dialler::new(config)?,
             tls: Arc::new(tls_config(&config.tls.extra_roots)?),
-            pool: Pool::new(upstream.idle_per_host, upstream.idle_timeout, clock),
+            pool: Pool::new(
+                upstream.idle_per_host,
+                Budget::now(config.limits.connections).idle,
+                upstream.idle_timeout,
+                clock,
+            ),
             connect_timeout: upstream.connect_timeout,
             idle_timeout: upstream.idle_timeout,
             sweeping: Once::new(),
@@ -199,7 +227,15 @@ impl Egress {
     /// looked up anew.
     pub fn reconfigure(&self, config: &Config) {
         self.0.dialler.reconfigure(config);
+        let most = Budget::now(config.limits.connections).idle;
+        self.0.pool.keep_at_most(most);
         self.0.pool.empty();
+    }
+
+    /// Closes connections that wait for their next request: where descriptors have run out, others need theirs more.
+    /// Tells whether there were any.
+    pub fn close_idle(&self) -> bool {
+        self.0.pool.close_idle() > 0
     }
 
     /// Shows what is counted of connections.
@@ -278,19 +314,23 @@ impl Egress {
     }
 
     /// Sends a page and waits for the response head. Method, fields and body are the caller's; where it goes and what it
-    /// asks for are the permit's. The head may take as long as the caller waits. It is sent `now`.
+    /// asks for are the permit's. The head may take as long as the caller waits. It is sent `now`, on a connection that only
+    /// requests of `client` share; `interim` is told of each interim response.
     ///
     /// # Errors
     /// Why no response head came. The request goes out again by another permit only.
     pub async fn send(
         &self,
         permit: Permit,
+        client: Option<Arc<str>>,
         request: Request<Outgoing>,
+        interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
         now: Moment,
         reuse: Reuse,
     ) -> Result<Received, Unsent> {
-        let errand = Errand::Page(&permit);
-        let failed = match self.try_send(errand, request, Some(now), reuse).await {
+        let errand = Errand::Page(&permit, &client);
+        let sent = self.try_send(errand, request, interim, Some(now), reuse);
+        let failed = match sent.await {
             Ok(received) => return Ok(received),
             Err(failed) => failed,
         };
@@ -319,16 +359,9 @@ impl Egress {
         now: Moment,
     ) -> Result<Received, Failure> {
         let errand = Errand::Robots(&errand);
-        let sent = match self
-            .try_send(errand, request, Some(now), Reuse::Allowed)
-            .await
-        {
-            Err(Halt::Lost(request)) => {
-                self.try_send(errand, *request, None, Reuse::Forbidden)
-                    .await
-            }
-            sent => sent,
-        };
+        let sent = self
+            .try_send(errand, request, |_, _| {}, Some(now), Reuse::Forbidden)
+            .await;
         sent.map_err(|halt| match halt {
             Halt::Failed(failure) => failure,
             Halt::Lost(_) | Halt::Overtaken(_) => Failure::Terminated,
@@ -339,24 +372,31 @@ impl Egress {
         &self,
         errand: Errand<'_>,
         mut request: Request<Outgoing>,
+        interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
         mut now: Option<Moment>,
         reuse: Reuse,
     ) -> Result<Received, Halt> {
-        let (origin, path) = match errand {
-            Errand::Page(permit) => (&permit.target().origin, &permit.target().path),
-            Errand::Robots(errand) => errand.target(),
-        };
-        let (to_connect, to_answer) = match errand {
-            Errand::Page(_) => (self.0.connect_timeout, None),
+        let sharing = Sharing::of(errand, &request);
+        let (key, path, to_connect, to_answer) = match errand {
+            Errand::Page(permit, client) => {
+                let target = permit.target();
+                let key = Key::new(&target.origin, client.clone());
+                (key, &target.path, self.0.connect_timeout, None)
+            }
             Errand::Robots(errand) => {
+                let (origin, path) = errand.target();
                 let (to_connect, to_answer) = errand.patience();
-                (to_connect, Some(to_answer))
+                (Key::new(origin, None), path, to_connect, Some(to_answer))
             }
         };
         *request.uri_mut() = Uri::from(path.clone());
         *request.version_mut() = Version::HTTP_11;
+        match sharing {
+            Sharing::Pooled => {}
+            Sharing::Alone => say_close(request.headers_mut()),
+        }
         while reuse == Reuse::Allowed
-            && let Some(lease) = self.0.pool.take(origin, now.take())
+            && let Some(lease) = self.0.pool.take_for(sharing, &key, now.take())
         {
             let is_doubtful = lease.idle_for >= DOUBTFUL || lease.past == Past::Once;
             let spare = is_doubtful.then(|| copy_if_safe(&request)).flatten();
@@ -364,7 +404,8 @@ impl Egress {
                 lease.give_back();
                 return Err(Halt::Overtaken(Box::new(request)));
             };
-            match (answer(proof, lease, request, to_answer).await, spare) {
+            let attempt = answer(proof, lease, request, interim.clone(), to_answer);
+            match (attempt.await, spare) {
                 (Ok(received), _) => return Ok(received),
                 (Err(Lost::Unsent(unsent)), _) => request = unsent,
                 // The origin may have closed the connection while the request was on its way. Once more, then,
@@ -377,14 +418,14 @@ impl Egress {
         }
         // Boxed: what a rare connect needs should not burden every request's future.
         let way = request.extensions().get::<Way>().cloned();
-        let lease = Box::pin(self.0.dial(origin, to_connect, way))
+        let lease = Box::pin(self.0.dial(key, sharing, to_connect, way))
             .await
             .map_err(Halt::Failed)?;
         let Some(proof) = errand.proof(&self.0.changes) else {
             lease.give_back();
             return Err(Halt::Overtaken(Box::new(request)));
         };
-        answer(proof, lease, request, to_answer)
+        answer(proof, lease, request, interim, to_answer)
             .await
             .map_err(|lost| match lost {
                 Lost::Sent(failure) => Halt::Failed(failure),
@@ -402,7 +443,7 @@ impl Egress {
         permit: Permit,
         way: Option<&Way>,
     ) -> Result<TcpStream, Unconnected> {
-        let dialling = self.0.dialler.dial(&permit.target().origin, way);
+        let dialling = self.0.reach(&permit.target().origin, way);
         let stream = timeout(self.0.connect_timeout, dialling)
             .await
             .map_err(|_| Unconnected::Failed(Failure::ConnectTimeout))?
@@ -431,16 +472,35 @@ enum Halt {
 }
 
 impl Shared {
-    /// Connects to `origin` within a time that covers the look-up of its name, TCP and TLS.
+    /// Makes a connection, in the place of idle ones where no descriptor is left.
+    async fn reach(&self, origin: &Origin, way: Option<&Way>) -> Result<TcpStream, Failure> {
+        match self.dialler.dial(origin, way).await {
+            Err(Failure::Exhausted) if self.pool.close_idle() > 0 => {
+                // Each of them ends in its own task.
+                for _ in 0..CLOSING_CHECKS {
+                    tokio::time::sleep(CLOSING).await;
+                    if !are_exhausted() {
+                        break;
+                    }
+                }
+                self.dialler.dial(origin, way).await
+            }
+            dialled => dialled,
+        }
+    }
+
+    /// Connects to the origin of `key` within a time that covers the look-up of its name, TCP and TLS.
     async fn dial(
         &self,
-        origin: &Origin,
+        key: Key,
+        sharing: Sharing,
         within: Duration,
         way: Option<Way>,
     ) -> Result<Lease, Failure> {
+        let origin = key.origin();
         let uri = address(origin).ok_or(Failure::Unaddressable)?;
         let connecting = async {
-            let stream = self.dialler.dial(origin, way.as_ref()).await?;
+            let stream = self.reach(origin, way.as_ref()).await?;
             let peer = stream.peer_addr().map_err(|error| Failure::of(&error))?;
             let mut tls = HttpsConnector::from((Dialled(Some(stream)), Arc::clone(&self.tls)));
             let io = tls.call(uri).await.map_err(|error| Failure::of(&*error));
@@ -468,7 +528,7 @@ impl Shared {
             .map_err(|error| Failure::of(&error))?;
         // Its end is seen by the exchange that it carries, or by the pool.
         let open = self.counts.opened();
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             drop(connection.with_upgrades().await);
             drop(open);
         });
@@ -476,72 +536,18 @@ impl Shared {
             let every = (self.idle_timeout / 2).max(Duration::from_secs(1));
             tokio::spawn(Pool::sweep(Arc::downgrade(&self.pool), every));
         });
-        Ok(self.pool.lease(origin, sender, peer))
+        let connection = Connection::new(sender, peer, task.abort_handle());
+        Ok(self.pool.lease(key, connection, sharing))
     }
 }
 
-/// A request that got no answer.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "it lives for an instant, and a box would cost more"
-)]
-enum Lost {
-    /// Nothing of it was sent.
-    Unsent(Request<Outgoing>),
-    /// It may have been.
-    Sent(Failure),
-}
-
-/// An attempt whose response head may take `patience`; without one, any time.
-async fn answer(
-    proof: Proof<'_>,
-    lease: Lease,
-    request: Request<Outgoing>,
-    patience: Option<Duration>,
-) -> Result<Received, Lost> {
-    match patience {
-        None => attempt(proof, lease, request).await,
-        // Boxed, as a connect is: pages need no second attempt in their future.
-        Some(patience) => Box::pin(timeout(patience, attempt(proof, lease, request)))
-            .await
-            .unwrap_or(Err(Lost::Sent(Failure::ResponseTimeout))),
+/// Says that the connection closes after this request, beside what else its list holds (RFC 9110 7.6.1). What comes back
+/// to be judged again says so already.
+fn say_close(headers: &mut HeaderMap) {
+    let mut options = headers.get_all(CONNECTION).iter();
+    if !options.any(|option| option.as_bytes() == b"close") {
+        headers.append(CONNECTION, HeaderValue::from_static("close"));
     }
-}
-
-/// The only place where a request leaves; without a proof that nothing has changed there is no way to call it.
-async fn attempt(
-    _: Proof<'_>,
-    mut lease: Lease,
-    request: Request<Outgoing>,
-) -> Result<Received, Lost> {
-    match lease.sender.try_send_request(request).await {
-        Ok(response) => {
-            let peer = lease.peer;
-            let response = response.map(|incoming: Incoming| Inbound::new(incoming, lease));
-            Ok(Received { response, peer })
-        }
-        Err(mut error) => Err(match error.take_message() {
-            Some(request) => Lost::Unsent(request),
-            None => Lost::Sent(Failure::of(error.error())),
-        }),
-    }
-}
-
-/// A second copy of a request that may be sent twice: safe, and without a body.
-fn copy_if_safe(request: &Request<Outgoing>) -> Option<Request<Outgoing>> {
-    let is_safe = matches!(
-        *request.method(),
-        Method::GET | Method::HEAD | Method::OPTIONS
-    );
-    if !is_safe || !request.body().is_end_stream() {
-        return None;
-    }
-    let mut copy = Request::new(Outgoing::Empty);
-    copy.method_mut().clone_from(request.method());
-    copy.uri_mut().clone_from(request.uri());
-    copy.headers_mut().clone_from(request.headers());
-    copy.extensions_mut().clone_from(request.extensions());
-    Some(copy)
 }
 
 /// The origin as the connector wants it: a URI.
@@ -622,35 +628,6 @@ impl std::error::Error for EgressError {
         match self {
             EgressError::Trust(error) => Some(error),
             EgressError::Credentials { .. } => None,
-        }
-    }
-}
-
-impl Body for Outgoing {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match self.get_mut() {
-            Outgoing::Empty => Poll::Ready(None),
-            Outgoing::Stream(body) => body.as_mut().poll_frame(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Outgoing::Empty => true,
-            Outgoing::Stream(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Outgoing::Empty => SizeHint::with_exact(0),
-            Outgoing::Stream(body) => body.size_hint(),
         }
     }
 }

@@ -196,6 +196,7 @@ pub fn view(file: &File, config: &RobotsConfig, now: Moment) -> View {
         fetched_as: None,
         stance: Stance::Rules(Arc::clone(file)),
         now,
+        is_exhausted: false,
         by: Arc::new(InForce::of(config.clone())),
         landings: Landings::default(),
     }

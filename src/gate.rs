@@ -34,6 +34,9 @@ use crate::robots::registry::{Memory, Registry, View};
 use crate::robots::state::{Stance, State};
 use crate::robots::wish::Wish;
 
+/// When a request may come again that was refused for want of descriptors.
+const SHORTLY: Duration = Duration::from_secs(1);
+
 /// Decides, after fetching and waiting for what a decision needs.
 pub struct Gate {
     egress: Egress,
@@ -714,6 +717,7 @@ impl Gate {
             fetched_as,
             stance,
             now,
+            is_exhausted,
             by,
             landings,
         } = view;
@@ -724,6 +728,12 @@ impl Gate {
             path_guard: by.config.path_guard,
             terms: by.terms,
         };
+        if let (Stance::Unknown, true) = (&stance, is_exhausted) {
+            return Ruling::Refuse(Decision {
+                retry_at: Some(now + SHORTLY),
+                ..Decision::bare(Reason::Overloaded, now)
+            });
+        }
         if let Stance::Unknown = stance {
             let retry_at = now + by.config.timing.retry_min;
             return policy::await_robots(target, state, retry_at, settings, now);

@@ -30,7 +30,8 @@
 //! usable is known, then [`policy::decide`], what the client has left, then [`pace`] → `proxy::fields` and `proxy::upstream` forward through
 //! [`egress`], or `proxy::respond` refuses → `proxy::ledger` gives the record to [`audit`], whose writer puts it into
 //! the [`store`], behind the robots.txt that it rests on. A CONNECT goes through
-//! `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and what is inside begins again at `proxy::wire`. Other
+//! `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and what is inside begins again at `proxy::wire`.
+//! Other
 //! proxies ask through `proxy::advice`, by the same gate and the same exit. One answer asks no gate: the self-test, whose
 //! host exists nowhere else.
 //!
@@ -39,7 +40,7 @@
 //!
 //! # Reading order
 //!
-//! [`clock`] · [`metrics`] · [`rep`] · [`config`] · [`robots::access`], [`robots::reach`],
+//! [`clock`] · [`descriptors`] · [`metrics`] · [`rep`] · [`config`] · [`robots::access`], [`robots::reach`],
 //! [`robots::state`] · [`agent`] · [`client`] · [`policy`] · [`trust`],
 //! [`egress`] · [`store`], [`robots::memory`] · [`audit`] · [`robots::identity`], [`robots::fetch`], [`robots::registry`] · [`pace`] ·
 //! [`gate`] · [`ca`] · [`proxy`] · [`admin`] · [`audit::replay`], [`audit::verify`] · [`explain`] ·
@@ -67,6 +68,7 @@ pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod config;
+pub mod descriptors;
 pub mod egress;
 pub mod explain;
 pub mod gate;

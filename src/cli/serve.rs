@@ -20,13 +20,11 @@ use crate::audit::{Log, LogError};
 use crate::ca::{self, Authority};
 use crate::clock::Clock;
 use crate::config::{Config, Mode, TlsConfig};
+use crate::descriptors::{Budget, limit, raise_limit};
 use crate::egress::Egress;
 use crate::proxy::Proxy;
 use crate::store::Store;
 use crate::telemetry::{LevelHandle, Telemetry};
-
-/// Descriptors beside those of exchanges: the store, logs, listeners, unused connections to origins.
-const OTHER_DESCRIPTORS: u64 = 256;
 
 /// How long exchanges that are cut off may take to be recorded.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -77,7 +75,10 @@ async fn serve(
     // Before anything else: a signal that comes early must find someone listening.
     let mut signals =
         Signals::new().map_err(|error| format!("signals cannot be received: {error}"))?;
-    raise_descriptor_limit(config.limits.connections);
+    if let Err(error) = raise_limit() {
+        warn!(%error, "the limit on open descriptors cannot be raised");
+    }
+    let config = within_descriptors(config);
     info!(configuration = %config.source, "crawlgate {}", env!("CARGO_PKG_VERSION"));
     let proxy = build(config, Log::open)?;
     if let Some(tracer) = telemetry.tracer() {
@@ -217,24 +218,23 @@ pub(super) fn build(
     Proxy::new(config, egress, authority, log, clock).map_err(|error| error.to_string())
 }
 
-/// Each exchange takes two descriptors, and the usual soft limit of 1,024 is there for programs that use select(2).
-fn raise_descriptor_limit(connections: usize) {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        warn!(%error, "the limit on open descriptors cannot be raised");
-        limit = getrlimit(Resource::Nofile);
-    }
-    let needed = 2 * connections as u64 + OTHER_DESCRIPTORS;
-    if let Some(most) = limit.current.filter(|most| *most < needed) {
+/// Takes no more connections than there are descriptors for: each exchange takes two.
+fn within_descriptors(mut config: Config) -> Config {
+    let wanted = config.limits.connections;
+    let Budget { connections, idle } = Budget::now(wanted);
+    if connections < wanted {
         warn!(
-            most,
+            limit = limit(),
+            wanted,
             connections,
-            "the limit on open descriptors is too low for [limits] connections, each of which may take two: raise it \
-             (LimitNOFILE=, ulimit -Hn), or lower connections"
+            idle,
+            "the limit on open descriptors is too low for [limits] connections, each of which may take two: fewer are \
+             taken, and fewer unused connections to origins kept; raise it (LimitNOFILE=, ulimit -Hn), or lower \
+             connections"
         );
+        config.limits.connections = connections;
     }
+    config
 }
 
 fn reload(proxy: &Proxy, explicit: Option<&Path>, level: &LevelHandle) {
@@ -246,6 +246,7 @@ fn reload(proxy: &Proxy, explicit: Option<&Path>, level: &LevelHandle) {
     }
     match Config::load(explicit) {
         Ok(config) => {
+            let config = within_descriptors(config);
             let (config, plan) = proxy.settings().reloaded(&config);
             if let Err(error) = level.set(&config.log.level) {
                 warn!("[log] level stays as it was: {error}");

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 
 use super::walls::Prohibited;
+use crate::descriptors::is_exhaustion;
 use crate::robots::access::Cause;
 
 /// Why no response head came.
@@ -25,6 +26,8 @@ pub enum Failure {
     Terminated,
     /// The answer was not HTTP.
     Protocol,
+    /// Interim responses came without end.
+    Interim,
     /// The response head took too long.
     ResponseTimeout,
     /// The crawler's own body broke off.
@@ -33,6 +36,8 @@ pub enum Failure {
     RequestStalled,
     /// No connection can be made to such an origin.
     Unaddressable,
+    /// This machine has no descriptor left, or no memory, to make a connection with: nothing is known of the origin.
+    Exhausted,
     /// A wall stands before it.
     Prohibited(Prohibited),
     /// The proxy on the way could not be reached.
@@ -90,6 +95,7 @@ impl Failure {
         }
         let error = error.downcast_ref::<io::Error>()?;
         Some(match error.kind() {
+            _ if is_exhaustion(error) => Failure::Exhausted,
             io::ErrorKind::ConnectionRefused => Failure::Refused,
             io::ErrorKind::TimedOut => Failure::ConnectTimeout,
             io::ErrorKind::ConnectionReset
@@ -99,7 +105,7 @@ impl Failure {
             io::ErrorKind::HostUnreachable
             | io::ErrorKind::NetworkUnreachable
             | io::ErrorKind::AddrNotAvailable => Failure::Unroutable,
-            // Whatever else the system says, such as too many open files, it says of connecting.
+            // Whatever else the system says, it says of connecting.
             _ if error.raw_os_error().is_some() => Failure::Unroutable,
             _ => return None,
         })
@@ -111,6 +117,7 @@ impl Failure {
             Failure::Dns => "dns_error",
             Failure::Refused => "connection_refused",
             Failure::Unroutable | Failure::Unaddressable => "destination_ip_unroutable",
+            Failure::Exhausted => "connection_limit_reached",
             Failure::Prohibited(wall) => wall.error_type(),
             Failure::ProxyUnreachable | Failure::ProxyRefused => "destination_unavailable",
             Failure::ProxyLogin => "proxy_configuration_error",
@@ -118,9 +125,17 @@ impl Failure {
             Failure::Certificate => "tls_certificate_error",
             Failure::Tls => "tls_protocol_error",
             Failure::Terminated => "connection_terminated",
-            Failure::Protocol => "http_protocol_error",
+            Failure::Protocol | Failure::Interim => "http_protocol_error",
             Failure::ResponseTimeout => "http_response_timeout",
             Failure::RequestBody | Failure::RequestStalled => "http_request_error",
+        }
+    }
+
+    /// Returns the error type of a response whose body broke off with this error.
+    pub fn of_body(error: &hyper::Error) -> &'static str {
+        match Failure::of(error) {
+            Failure::Protocol => "http_response_transfer_coding",
+            _ => "http_response_incomplete",
         }
     }
 
@@ -130,6 +145,7 @@ impl Failure {
             Failure::Dns => "its name did not resolve",
             Failure::Refused => "it refused the connection",
             Failure::Unroutable | Failure::Unaddressable => "no connection could be made to it",
+            Failure::Exhausted => "this proxy has no descriptor left for a connection to it",
             Failure::Prohibited(_) => "it may not be reached from here",
             Failure::ProxyUnreachable => {
                 "the proxy on the way to it ([[upstream.proxy]]) could not be reached"
@@ -145,6 +161,7 @@ impl Failure {
             Failure::Tls => "TLS with it failed",
             Failure::Terminated => "it closed the connection before its answer was whole",
             Failure::Protocol => "its answer was not valid HTTP",
+            Failure::Interim => "it sent interim responses without end",
             Failure::ResponseTimeout => "it did not answer in time",
             Failure::RequestBody => "the request's body broke off",
             Failure::RequestStalled => "the request's body came too slowly",
@@ -173,6 +190,7 @@ impl Failure {
             Failure::Dns => Cause::Dns,
             Failure::Refused | Failure::Unroutable => Cause::Connect,
             Failure::Unaddressable => Cause::Unaddressable,
+            Failure::Exhausted => Cause::Exhausted,
             Failure::Prohibited(_) => Cause::Prohibited,
             Failure::ProxyUnreachable | Failure::ProxyRefused | Failure::ProxyLogin => {
                 Cause::Connect
@@ -181,7 +199,7 @@ impl Failure {
             Failure::Certificate => Cause::Certificate,
             Failure::Tls => Cause::Tls,
             Failure::Terminated => Cause::Incomplete,
-            Failure::Protocol => Cause::Protocol,
+            Failure::Protocol | Failure::Interim => Cause::Protocol,
             Failure::RequestBody | Failure::RequestStalled => Cause::Internal,
         }
     }
@@ -237,7 +255,7 @@ mod tests {
             ("no route", os(Errno::HOSTUNREACH), Failure::Unroutable),
             ("no network", os(Errno::NETUNREACH), Failure::Unroutable),
             ("a firewall", os(Errno::PERM), Failure::Unroutable),
-            ("too many open files", os(Errno::MFILE), Failure::Unroutable),
+            ("too many open files", os(Errno::MFILE), Failure::Exhausted),
             ("the connection took too long", os(Errno::TIMEDOUT), Failure::ConnectTimeout),
             ("reset", os(Errno::CONNRESET), Failure::Terminated),
             ("closed in the middle of a handshake",
@@ -308,7 +326,7 @@ mod tests {
         let broken = body.collect().await.expect_err("the body is cut short");
         assert_eq!(Failure::of(&broken), Failure::Terminated);
         let frames = Broken(Some(broken.into()));
-        let error = exchange(Outgoing::Stream(Box::pin(frames)), "")
+        let error = exchange(Outgoing::stream(frames), "")
             .await
             .expect_err("the body fails");
         assert_eq!(Failure::of(&error), Failure::RequestBody, "{error:?}");

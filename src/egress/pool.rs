@@ -1,7 +1,8 @@
-//! Connections to origins that wait for their next request, shared by all crawlers.
+//! Connections to origins that wait for their next request, shared by all crawlers that are of one client.
 //!
 //! One connection carries one request at a time. It is lent with the request, travels with the response's
-//! body, and comes back when that has ended; a body that is dropped half-way closes it. A request
+//! body, and comes back when that has ended; a body that is dropped half-way closes it, and so do octets that the origin
+//! sends without being asked: hyper looks for them before it takes another request. A request
 //! that finds its connection closed before it was sent takes another; one that was sent on a connection
 //! that had been used before, and lost with it, is sent once more where that is safe (RFC 9110 9.2.2).
 
@@ -17,28 +18,74 @@ use dashmap::DashMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
+use tokio::task::AbortHandle;
 
-use super::Outgoing;
+use super::attempt::InterimBound;
+use super::{Outgoing, Sharing};
 use crate::clock::{Clock, Moment};
 use crate::rep::Origin;
 
-/// Idle connections kept in all, whatever their origins.
-const MOST_IDLE: usize = 8192;
-
-/// Idle connections by origin.
+/// Idle connections by origin and client.
 pub(super) struct Pool {
-    idle: DashMap<Origin, Vec<Idle>, ahash::RandomState>,
+    idle: DashMap<Key, Vec<Idle>, ahash::RandomState>,
     count: AtomicUsize,
     /// How often the pool was emptied: what was lent before does not come back.
     generation: AtomicU64,
     per_origin: usize,
+    /// Idle connections in all, whatever their origins.
+    most: AtomicUsize,
     timeout: Duration,
     clock: Clock,
 }
 
+/// Which requests may share a connection, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    origin: Origin,
+    /// The client's name, where clients are told apart: what one client sends cannot touch another's answers.
+    client: Option<Arc<str>>,
+}
+
+impl Key {
+    pub(super) fn new(origin: &Origin, client: Option<Arc<str>>) -> Key {
+        Key {
+            origin: origin.clone(),
+            client,
+        }
+    }
+
+    /// Where the connection leads.
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+/// A connection to an origin.
+pub(super) struct Connection {
+    pub(super) sender: SendRequest<Outgoing>,
+    /// The address that was dialled.
+    pub(super) peer: SocketAddr,
+    /// On the interim responses of the exchange that it carries.
+    pub(super) interim: Arc<InterimBound>,
+}
+
+impl Connection {
+    /// A connection whose octets `task` moves.
+    pub(super) fn new(
+        sender: SendRequest<Outgoing>,
+        peer: SocketAddr,
+        task: AbortHandle,
+    ) -> Connection {
+        Connection {
+            sender,
+            peer,
+            interim: Arc::new(InterimBound::new(task)),
+        }
+    }
+}
+
 struct Idle {
-    sender: SendRequest<Outgoing>,
-    peer: SocketAddr,
+    connection: Connection,
     since: Moment,
     past: Past,
 }
@@ -65,43 +112,70 @@ impl Past {
 
 /// A connection on loan.
 pub(super) struct Lease {
-    pub(super) sender: SendRequest<Outgoing>,
-    /// The address that was dialled.
-    pub(super) peer: SocketAddr,
+    pub(super) connection: Connection,
     /// How long it was idle; nothing for a new one.
     pub(super) idle_for: Duration,
     /// What it has carried before.
     pub(super) past: Past,
-    origin: Origin,
+    /// Where it goes when its exchange has ended; none: it is closed.
+    home: Option<Home>,
+}
+
+/// Where a connection comes from.
+struct Home {
+    key: Key,
     generation: u64,
     pool: Arc<Pool>,
 }
 
 impl Pool {
-    pub(super) fn new(per_origin: usize, timeout: Duration, clock: Clock) -> Arc<Pool> {
+    pub(super) fn new(
+        per_origin: usize,
+        most: usize,
+        timeout: Duration,
+        clock: Clock,
+    ) -> Arc<Pool> {
         Arc::new(Pool {
             idle: DashMap::default(),
             count: AtomicUsize::new(0),
             generation: AtomicU64::new(0),
             per_origin,
+            most: AtomicUsize::new(most),
             timeout,
             clock,
         })
     }
 
-    /// An idle connection to `origin`: the one used last, so that those not needed grow old.
+    /// Keeps so many idle connections from now on.
+    pub(super) fn keep_at_most(&self, most: usize) {
+        self.most.store(most, Ordering::Relaxed);
+    }
+
+    /// An idle connection for a request that shares its own so: the one used last, so that those not needed grow old.
     /// `now` saves a look at the clock, where somebody has just looked.
-    pub(super) fn take(self: &Arc<Self>, origin: &Origin, now: Option<Moment>) -> Option<Lease> {
-        let mut idle = self.idle.get_mut(origin)?;
+    pub(super) fn take_for(
+        self: &Arc<Self>,
+        sharing: Sharing,
+        key: &Key,
+        now: Option<Moment>,
+    ) -> Option<Lease> {
+        match sharing {
+            Sharing::Pooled => self.take(key, now),
+            Sharing::Alone => None,
+        }
+    }
+
+    fn take(self: &Arc<Self>, key: &Key, now: Option<Moment>) -> Option<Lease> {
+        let mut idle = self.idle.get_mut(key)?;
         let now = now.unwrap_or_else(|| self.clock.now());
-        while let Some(connection) = idle.pop() {
+        while let Some(found) = idle.pop() {
             self.count.fetch_sub(1, Ordering::Relaxed);
-            let idle_for = now.since(connection.since);
-            if connection.sender.is_ready() && idle_for < self.timeout {
+            let idle_for = now.since(found.since);
+            if found.connection.sender.is_ready() && idle_for < self.timeout {
                 return Some(Lease {
                     idle_for,
-                    past: connection.past,
-                    ..self.lease(origin, connection.sender, connection.peer)
+                    past: found.past,
+                    ..self.lease(key.clone(), found.connection, Sharing::Pooled)
                 });
             }
         }
@@ -111,18 +185,23 @@ impl Pool {
     /// Lends a connection that was just made.
     pub(super) fn lease(
         self: &Arc<Self>,
-        origin: &Origin,
-        sender: SendRequest<Outgoing>,
-        peer: SocketAddr,
+        key: Key,
+        connection: Connection,
+        sharing: Sharing,
     ) -> Lease {
-        Lease {
-            sender,
-            peer,
-            idle_for: Duration::ZERO,
-            past: Past::New,
-            origin: origin.clone(),
+        let home = || Home {
+            key,
             generation: self.generation.load(Ordering::Acquire),
             pool: Arc::clone(self),
+        };
+        Lease {
+            connection,
+            idle_for: Duration::ZERO,
+            past: Past::New,
+            home: match sharing {
+                Sharing::Pooled => Some(home()),
+                Sharing::Alone => None,
+            },
         }
     }
 
@@ -135,31 +214,31 @@ impl Pool {
     pub(super) fn empty(&self) {
         // First: what comes back meanwhile is of an earlier generation, or is found below.
         self.generation.fetch_add(1, Ordering::AcqRel);
+        self.close_idle();
+    }
+
+    /// Closes all that is idle; tells how many connections that were.
+    pub(super) fn close_idle(&self) -> usize {
+        let mut closed = 0;
         self.idle.retain(|_, idle| {
+            closed += idle.len();
             self.count.fetch_sub(idle.len(), Ordering::Relaxed);
             false
         });
+        closed
     }
 
-    fn put(
-        &self,
-        origin: Origin,
-        sender: SendRequest<Outgoing>,
-        peer: SocketAddr,
-        past: Past,
-        generation: u64,
-    ) {
-        if self.count.load(Ordering::Relaxed) >= MOST_IDLE {
+    fn put(&self, key: Key, generation: u64, connection: Connection, past: Past) {
+        if self.count.load(Ordering::Relaxed) >= self.most.load(Ordering::Relaxed) {
             return;
         }
-        let mut idle = self.idle.entry(origin).or_default();
+        let mut idle = self.idle.entry(key).or_default();
         let is_current = self.generation.load(Ordering::Acquire) == generation;
         if is_current && idle.len() < self.per_origin {
             self.count.fetch_add(1, Ordering::Relaxed);
             let since = self.clock.now();
             idle.push(Idle {
-                sender,
-                peer,
+                connection,
                 since,
                 past,
             });
@@ -174,8 +253,8 @@ impl Pool {
             let now = pool.clock.now();
             pool.idle.retain(|_, idle| {
                 let before = idle.len();
-                idle.retain(|connection| {
-                    !connection.sender.is_closed() && now.since(connection.since) < pool.timeout
+                idle.retain(|idle| {
+                    !idle.connection.sender.is_closed() && now.since(idle.since) < pool.timeout
                 });
                 pool.count.fetch_sub(before - idle.len(), Ordering::Relaxed);
                 !idle.is_empty()
@@ -185,13 +264,22 @@ impl Pool {
 }
 
 impl Lease {
+    /// The connection carries no other exchange.
+    pub(super) fn is_the_last(&mut self) {
+        self.home = None;
+    }
+
     /// Gives the connection back, as soon as it can take another request.
     pub(super) fn give_back(mut self) {
-        if self.sender.is_ready() {
+        let sender = &mut self.connection.sender;
+        if self.home.is_none() || sender.is_closed() {
+            return;
+        }
+        if sender.is_ready() {
             self.put();
-        } else if !self.sender.is_closed() {
+        } else {
             tokio::spawn(async move {
-                if self.sender.ready().await.is_ok() {
+                if self.connection.sender.ready().await.is_ok() {
                     self.put();
                 }
             });
@@ -199,16 +287,14 @@ impl Lease {
     }
 
     fn put(self) {
-        let Lease {
-            pool,
-            origin,
-            sender,
-            peer,
-            past,
+        if let Some(Home {
+            key,
             generation,
-            ..
-        } = self;
-        pool.put(origin, sender, peer, past.with_one_more(), generation);
+            pool,
+        }) = self.home
+        {
+            pool.put(key, generation, self.connection, self.past.with_one_more());
+        }
     }
 }
 

@@ -107,27 +107,27 @@ pub async fn send(
         let octets = Arc::clone(ledger.bytes_in.get_or_insert_default());
         let told = intake.insert(Arc::new(Intake::new(octets)));
         let upload = Upload::new(incoming, Arc::clone(told), crawler, invited);
-        Outgoing::Stream(Box::pin(upload))
+        Outgoing::stream(upload)
     } else {
         Outgoing::Empty
     };
-    let mut request = Request::from_parts(parts, body);
+    let request = Request::from_parts(parts, body);
     let invitation = invitation.map(Arc::new);
-    if !is_http_10 {
-        let link = Arc::clone(&connection.link);
+    let interim = {
+        let link = (!is_http_10).then(|| Arc::clone(&connection.link));
         let invitation = invitation.clone();
-        hyper::ext::on_informational(&mut request, move |interim| {
-            match (interim.status(), &invitation) {
-                (StatusCode::CONTINUE, Some(invitation)) => drop(invitation.send()),
-                // Nobody asked for it.
-                (StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
-                (status, _) => link.push_interim(&head(status, interim.headers())),
-            }
-        });
-    }
+        move |status: StatusCode, fields: &HeaderMap| match (&link, status, &invitation) {
+            // HTTP/1.0 has no interim responses (RFC 9110 15.2).
+            (None, ..) => {}
+            (Some(_), StatusCode::CONTINUE, Some(invitation)) => drop(invitation.send()),
+            // It was not asked for.
+            (Some(_), StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
+            (Some(link), status, _) => link.push_interim(&head(status, fields)),
+        }
+    };
     let now = ledger.leaves();
     let again = AtomicU8::new(ONCE);
-    let sent = deliver(connection, permit, request, now, ledger, &again);
+    let sent = deliver(connection, permit, request, interim, now, ledger, &again);
     let mut sent = std::pin::pin!(sent);
     let intake = intake.as_deref();
     // What is sent a second time has the origin's time from then on.
@@ -179,6 +179,7 @@ async fn deliver(
     connection: &Connection,
     mut permit: Permit,
     mut request: Request<Outgoing>,
+    interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
     mut now: Moment,
     ledger: &mut Ledger,
     stage: &AtomicU8,
@@ -186,7 +187,11 @@ async fn deliver(
     let proxy = &connection.visitor.proxy;
     let mut reuse = Reuse::Allowed;
     for _ in 0..MOST_JUDGEMENTS {
-        let again = match proxy.egress.send(permit, request, now, reuse).await {
+        let client = ledger.client.name.clone();
+        let sent = proxy
+            .egress
+            .send(permit, client, request, interim.clone(), now, reuse);
+        let again = match sent.await {
             Ok(received) => return Ok(received),
             Err(Unsent::Failed(failure)) => return Err(failure.into()),
             Err(Unsent::Overtaken(again)) => {

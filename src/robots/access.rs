@@ -38,6 +38,19 @@ pub enum AccessResult {
     },
 }
 
+impl AccessResult {
+    /// Whether it tells of this machine alone: the origin was not asked.
+    pub fn is_of_this_machine(&self) -> bool {
+        matches!(
+            self,
+            AccessResult::Unreachable {
+                cause: Cause::Exhausted,
+                ..
+            }
+        )
+    }
+}
+
 /// Why an origin counts as one without robots.txt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absence {
@@ -82,6 +95,8 @@ pub enum Cause {
     Prohibited,
     /// It redirected to what lies behind one.
     ProhibitedHop,
+    /// This machine had no descriptor left for the fetch: it says nothing about the origin, and changes no state.
+    Exhausted,
     /// The fetch itself failed inside crawlgate; never the origin's doing.
     Internal,
 }
@@ -325,6 +340,7 @@ impl Cause {
             Cause::Unaddressable => "unaddressable",
             Cause::Prohibited => "prohibited",
             Cause::ProhibitedHop => "prohibited_hop",
+            Cause::Exhausted => "exhausted",
             Cause::Internal => "internal",
         };
         name.to_owned()
@@ -350,6 +366,7 @@ impl Cause {
             "unaddressable" => Cause::Unaddressable,
             "prohibited" => Cause::Prohibited,
             "prohibited_hop" => Cause::ProhibitedHop,
+            "exhausted" => Cause::Exhausted,
             "internal" => Cause::Internal,
             _ => return None,
         })
@@ -407,6 +424,7 @@ impl fmt::Display for Cause {
                 f.write_str("it redirected to what may not be reached from here ([egress] allow)")
             }
             Cause::Unaddressable => f.write_str("no connection can be made to such an origin"),
+            Cause::Exhausted => f.write_str("crawlgate has no descriptor left for the fetch"),
             Cause::Internal => f.write_str("the fetch failed inside crawlgate"),
         }
     }
@@ -563,6 +581,7 @@ mod tests {
             Cause::Unaddressable,
             Cause::Prohibited,
             Cause::ProhibitedHop,
+            Cause::Exhausted,
             Cause::Internal,
         ];
         for cause in causes {

@@ -66,6 +66,8 @@ pub struct View {
     pub stance: Stance,
     /// When that was so: the clock is read once for all that follows.
     pub now: Moment,
+    /// Nothing is known of the origin because this machine had no descriptor left to ask it with.
+    pub is_exhausted: bool,
     /// Under which settings: the file was read by them, and the stance follows from them.
     pub by: Arc<InForce>,
     /// The landings that the state takes into account.
@@ -531,7 +533,12 @@ impl Shared {
         let stance = state.stance(now, &by.config.timing.profile);
         // A flight that is up is worth waiting for only where nothing usable is known: a complete
         // disallow whose next attempt is not due yet has none.
-        let awaited = match state.due(now, &by.config.timing.profile) {
+        let is_exhausted = slot.is_exhausted(now);
+        let due = match is_exhausted {
+            true => Due::No,
+            false => state.due(now, &by.config.timing.profile),
+        };
+        let awaited = match due {
             Due::No => None,
             Due::Ahead => {
                 self.join(entry, origin, crawler, slot);
@@ -550,6 +557,7 @@ impl Shared {
             fetched_as,
             stance,
             now,
+            is_exhausted,
             by,
             landings,
         };
@@ -592,6 +600,7 @@ impl Shared {
             return View::unknown(now, by, landings);
         };
         let state = slot.settle(now, &by.config);
+        let is_exhausted = slot.is_exhausted(now);
         self.weigh(slot);
         let fetched_as = slot.fetched_as.clone();
         drop(slots);
@@ -605,6 +614,7 @@ impl Shared {
             fetched_as,
             stance,
             now,
+            is_exhausted,
             by,
             landings,
         }
@@ -790,6 +800,7 @@ impl View {
             fetched_as: None,
             stance: Stance::Unknown,
             now,
+            is_exhausted: false,
             by,
             landings,
         }

@@ -59,6 +59,7 @@ struct Shared {
     seen: Mutex<Vec<Seen>>,
     news: Condvar,
     connections: AtomicUsize,
+    ended: AtomicUsize,
     sent: AtomicU64,
 }
 
@@ -94,6 +95,7 @@ impl Origin {
             seen: Mutex::default(),
             news: Condvar::new(),
             connections: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
             sent: AtomicU64::new(0),
         });
         let server = Arc::clone(&shared);
@@ -104,7 +106,10 @@ impl Origin {
                 }
                 let server = Arc::clone(&server);
                 // A peer that goes away ends its connection; that is no failure of the test.
-                thread::spawn(move || drop(server.serve(stream)));
+                thread::spawn(move || {
+                    drop(server.serve(stream));
+                    server.ended.fetch_add(1, Ordering::SeqCst);
+                });
             }
         });
         Self { shared }
@@ -242,6 +247,11 @@ impl Origin {
             "only {} of {count} requests arrived",
             seen.len()
         );
+    }
+
+    /// How many of its connections have ended.
+    pub(crate) fn ended(&self) -> usize {
+        self.shared.ended.load(Ordering::SeqCst)
     }
 
     /// How many connections it accepted.

@@ -14,12 +14,12 @@ use crate::pace::held_and_broken_off;
 use crate::support::{Gate, Origin, RULES, Reply, Response, Setup, Wire, origin_ca_pem};
 
 /// The password of a test: it must be found nowhere.
-const PASSWORD: &str = "sesame-canary-4711";
+pub(crate) const PASSWORD: &str = "sesame-canary-4711";
 
 const RELOADED: &str = "the configuration was read again";
 
 /// An entry with a hash that takes no time to check.
-fn entry(name: &str, more: &str) -> String {
+pub(crate) fn entry(name: &str, more: &str) -> String {
     use argon2::PasswordHasher as _;
     let params = argon2::Params::new(8, 1, 1, None).unwrap();
     let argon2 = argon2::Argon2::new(Default::default(), Default::default(), params);

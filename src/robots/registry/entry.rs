@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::counts::Known;
+use super::flight::EXHAUSTED;
 use crate::clock::{Moment, Uptime};
 use crate::config::RobotsConfig;
 use crate::policy::generation::Group;
@@ -51,6 +52,8 @@ pub(super) struct Slot {
     pub(super) state: Arc<State>,
     /// When the identity's latest failure was; none where that was before this process, or the state was not in memory.
     pub(super) failed: Option<Uptime>,
+    /// Where the last fetch could not begin for want of descriptors: there is none before this.
+    pub(super) exhausted_until: Option<Moment>,
     /// How the state was learnt; none where nothing is known.
     pub(super) fetched_as: Option<Arc<FetchedAs>>,
     pub(super) flight: Option<watch::Receiver<()>>,
@@ -208,12 +211,20 @@ impl Slot {
             identity,
             state: Arc::default(),
             failed: None,
+            exhausted_until: None,
             fetched_as: None,
             flight: None,
             used: now,
             bytes: SLOT_BYTES,
             known: Known::Nothing,
         }
+    }
+
+    /// Tells whether a fetch would find no descriptor, as one has just found none.
+    pub(super) fn is_exhausted(&self, now: Moment) -> bool {
+        // One that lies further away was set by a clock that was ahead.
+        let holds = |until| now < until && until <= now + EXHAUSTED;
+        self.exhausted_until.is_some_and(holds)
     }
 
     /// The state as it may be believed at `now` and as `config` reads it. Nearly always as it is.

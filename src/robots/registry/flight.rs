@@ -26,6 +26,9 @@ use crate::store::{self, Landing, OtherAnswer, StoreError};
 /// How old what is known for `*` may be to confirm what another identity was answered just now.
 const RECENT: Duration = Duration::from_secs(300);
 
+/// How long no fetch is tried where one found no descriptor.
+pub(super) const EXHAUSTED: Duration = Duration::from_secs(1);
+
 /// One flight. Lands exactly once, also when its task panics or is dropped.
 struct Flight {
     shared: Arc<Shared>,
@@ -46,6 +49,14 @@ enum Stage {
     Fetching,
     /// It has landed.
     Landed,
+}
+
+/// What is known for `*`.
+struct Common {
+    state: Arc<State>,
+    fetched_as: Option<Arc<FetchedAs>>,
+    /// This machine had no descriptor left to ask with.
+    is_exhausted: bool,
 }
 
 /// What the store knows of an origin, on its way.
@@ -125,7 +136,7 @@ impl Shared {
         origin: &Origin,
         config: &RobotsConfig,
         patience: Duration,
-    ) -> Option<(Arc<State>, Option<Arc<FetchedAs>>)> {
+    ) -> Option<Common> {
         let seen = |slots: &mut Slots| {
             let now = self.clock.now();
             let crawler = Crawler::default();
@@ -142,13 +153,21 @@ impl Shared {
             found
         };
         let Some(mut flight) = flight else {
-            return Some((state, fetched_as));
+            return Some(Common {
+                state,
+                fetched_as,
+                is_exhausted: false,
+            });
         };
         timeout(patience, flight.changed()).await.ok().map(drop)?;
         let mut slots = entry.slots.lock();
         let slot = slots.of(&Identity::default())?;
-        let state = slot.settle(self.clock.now(), config);
-        Some((state, slot.fetched_as.clone()))
+        let now = self.clock.now();
+        Some(Common {
+            state: slot.settle(now, config),
+            fetched_as: slot.fetched_as.clone(),
+            is_exhausted: slot.is_exhausted(now),
+        })
     }
 }
 
@@ -212,8 +231,10 @@ impl Flight {
         let settings = shared.settings.load_full();
         let asked = self.asked(&settings);
         let (result, fetch) = (shared.fetch)(asked).await;
-        let (result, fetch) = self.confirmed(&settings, result, fetch).await;
-        self.land(result, Some(fetch));
+        match self.confirmed(&settings, result, fetch).await {
+            (result, _) if result.is_of_this_machine() => self.give_up(&result),
+            (result, fetch) => self.land(result, Some(fetch)),
+        }
         drop(self);
         shared.bound();
     }
@@ -260,9 +281,9 @@ impl Flight {
         let common = self
             .shared
             .common(&self.entry, &self.origin, config, patience);
-        let (state, fetched_as) = match common.await {
-            Some((state, fetched_as)) => (Some(state), fetched_as),
-            None => (None, None),
+        let (state, fetched_as, is_exhausted) = match common.await {
+            Some(common) => (Some(common.state), common.fetched_as, common.is_exhausted),
+            None => (None, None, false),
         };
         let now = self.shared.clock.now();
         let user_agent = match fetched_as {
@@ -310,6 +331,7 @@ impl Flight {
             other => {
                 let outage = other.and_then(State::outage);
                 let cause = match other {
+                    _ if is_exhausted => Cause::Exhausted,
                     Some(_) => outage.map_or(Cause::Internal, |outage| outage.cause),
                     None => Cause::Timeout,
                 };
@@ -333,6 +355,18 @@ impl Flight {
                 };
                 (result, fetch)
             }
+        }
+    }
+
+    /// Ends without having asked the origin: what is known of it stays as it is.
+    fn give_up(&mut self, result: &AccessResult) {
+        self.stage = Stage::Landed;
+        tell(&self.origin, &self.identity, result);
+        self.shared.counts.fetched(result, None);
+        // A slot with a flight stays.
+        if let Some(slot) = self.entry.slots.lock().of(&self.identity) {
+            slot.flight = None;
+            slot.exhausted_until = Some(self.shared.clock.now() + EXHAUSTED);
         }
     }
 

@@ -1,0 +1,150 @@
+//! One attempt: a request on one connection, up to the head of its response.
+//!
+//! An origin may send interim responses (1xx) before the final one, and RFC 9110 (section 15.2) sets no bound to them.
+//! Here there is one: an origin that sends more has no answer.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::{HeaderMap, Method, Request, StatusCode};
+use hyper::body::{Body as _, Incoming};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use super::pool::Lease;
+use super::{Failure, Inbound, Outgoing, Proof, Received};
+
+/// Interim responses before one final response.
+const MOST_INTERIM: usize = 64;
+
+/// Octets of them.
+const MOST_INTERIM_OCTETS: usize = 65_536;
+
+/// A request that got no answer.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it lives for an instant, and a box would cost more"
+)]
+pub(super) enum Lost {
+    /// Nothing of it was sent.
+    Unsent(Request<Outgoing>),
+    /// It may have been.
+    Sent(Failure),
+}
+
+/// Makes an attempt whose response head may take `patience`; without one, any time.
+pub(super) async fn answer(
+    proof: Proof<'_>,
+    lease: Lease,
+    request: Request<Outgoing>,
+    interim: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static,
+    patience: Option<Duration>,
+) -> Result<Received, Lost> {
+    match patience {
+        None => attempt(proof, lease, request, interim).await,
+        // Boxed, as a connect is: pages need no second attempt in their future.
+        Some(patience) => Box::pin(timeout(patience, attempt(proof, lease, request, interim)))
+            .await
+            .unwrap_or(Err(Lost::Sent(Failure::ResponseTimeout))),
+    }
+}
+
+/// The only place where a request leaves; without a proof that nothing has changed there is no way to call it.
+async fn attempt(
+    _: Proof<'_>,
+    mut lease: Lease,
+    mut request: Request<Outgoing>,
+    interim: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static,
+) -> Result<Received, Lost> {
+    let taken = request.body().taken();
+    let bound = lease.connection.interim.clone();
+    bound.begin();
+    hyper::ext::on_informational(&mut request, move |response| {
+        if bound.holds(response.headers()) {
+            interim(response.status(), response.headers());
+        }
+    });
+    let sent = lease.connection.sender.try_send_request(request).await;
+    // The final response may have come with those that were too many.
+    if lease.connection.interim.is_exceeded() {
+        return Err(Lost::Sent(Failure::Interim));
+    }
+    match sent {
+        Ok(response) => {
+            let peer = lease.connection.peer;
+            if !taken.is_whole() {
+                // Answered before the request was over: what is left of the body may be read as another request.
+                lease.is_the_last();
+            }
+            let response = response.map(|incoming: Incoming| Inbound::new(incoming, lease));
+            Ok(Received { response, peer })
+        }
+        Err(mut error) => Err(match error.take_message() {
+            Some(request) => Lost::Unsent(request),
+            None => Lost::Sent(Failure::of(error.error())),
+        }),
+    }
+}
+
+/// A second copy of a request that may be sent twice: safe, and without a body.
+pub(super) fn copy_if_safe(request: &Request<Outgoing>) -> Option<Request<Outgoing>> {
+    let is_safe = matches!(
+        *request.method(),
+        Method::GET | Method::HEAD | Method::OPTIONS
+    );
+    if !is_safe || !request.body().is_end_stream() {
+        return None;
+    }
+    let mut copy = Request::new(Outgoing::Empty);
+    copy.method_mut().clone_from(request.method());
+    copy.uri_mut().clone_from(request.uri());
+    copy.headers_mut().clone_from(request.headers());
+    copy.extensions_mut().clone_from(request.extensions());
+    Some(copy)
+}
+
+/// The bound on the interim responses of one connection's exchange.
+#[derive(Debug)]
+pub(super) struct InterimBound {
+    count: AtomicUsize,
+    octets: AtomicUsize,
+    /// Ends the connection.
+    connection: AbortHandle,
+}
+
+impl InterimBound {
+    pub(super) fn new(connection: AbortHandle) -> InterimBound {
+        InterimBound {
+            count: AtomicUsize::new(0),
+            octets: AtomicUsize::new(0),
+            connection,
+        }
+    }
+
+    /// An exchange begins.
+    fn begin(&self) {
+        self.count.store(0, Ordering::Relaxed);
+        self.octets.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts an interim response with these fields; one too many ends the connection.
+    fn holds(&self, fields: &HeaderMap) -> bool {
+        let octets = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+            name.as_str().len() + value.len() + ": \r\n".len()
+        };
+        let octets: usize = fields.iter().map(octets).sum();
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.octets.fetch_add(octets, Ordering::Relaxed);
+        let is_exceeded = self.is_exceeded();
+        if is_exceeded {
+            self.connection.abort();
+        }
+        !is_exceeded
+    }
+
+    /// Whether there were too many.
+    fn is_exceeded(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > MOST_INTERIM
+            || self.octets.load(Ordering::Relaxed) > MOST_INTERIM_OCTETS
+    }
+}

@@ -1,0 +1,95 @@
+//! The body of a request that leaves.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+/// The body of a request that leaves.
+#[derive(Default)]
+pub enum Outgoing {
+    /// None.
+    #[default]
+    Empty,
+    /// As it comes from the crawler.
+    Stream(Stream),
+}
+
+/// Why a body could not be passed on.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+type Octets = Pin<Box<dyn Body<Data = Bytes, Error = BodyError> + Send>>;
+
+/// A body that tells when all of it was taken.
+pub struct Stream {
+    octets: Octets,
+    taken: Arc<AtomicBool>,
+}
+
+/// Whether all of a body was taken.
+#[derive(Debug, Clone)]
+pub(super) struct Taken(Option<Arc<AtomicBool>>);
+
+impl Outgoing {
+    /// A body that comes in these frames.
+    pub fn stream(octets: impl Body<Data = Bytes, Error = BodyError> + Send + 'static) -> Outgoing {
+        Outgoing::Stream(Stream {
+            octets: Box::pin(octets),
+            taken: Arc::default(),
+        })
+    }
+
+    /// What tells whether all of this body was taken, once it is on its way.
+    pub(super) fn taken(&self) -> Taken {
+        match self {
+            Outgoing::Empty => Taken(None),
+            Outgoing::Stream(stream) => Taken(Some(Arc::clone(&stream.taken))),
+        }
+    }
+}
+
+impl Taken {
+    /// Whether it was.
+    pub(super) fn is_whole(&self) -> bool {
+        let is_taken = |taken: &Arc<AtomicBool>| taken.load(Ordering::Acquire);
+        self.0.as_ref().is_none_or(is_taken)
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let stream = match self.get_mut() {
+            Outgoing::Empty => return Poll::Ready(None),
+            Outgoing::Stream(stream) => stream,
+        };
+        let frame = ready!(stream.octets.as_mut().poll_frame(cx));
+        // One whose length is known is not asked again after its last octet.
+        if frame.is_none() || stream.octets.is_end_stream() {
+            stream.taken.store(true, Ordering::Release);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Outgoing::Empty => true,
+            Outgoing::Stream(stream) => stream.octets.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Outgoing::Empty => SizeHint::with_exact(0),
+            Outgoing::Stream(stream) => stream.octets.size_hint(),
+        }
+    }
+}

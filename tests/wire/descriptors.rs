@@ -1,0 +1,242 @@
+//! No descriptor is left: that says nothing about an origin, makes nothing spin, and passes.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+use crate::support::{Gate, Origin, RULES, Setup, Wire, eventually};
+
+/// Lowers what the gate may have open to what it has, up to the first gap, and more by `spare`. Its hard limit stays.
+fn leave_none(gate: &Gate, spare: u64) {
+    let open: Vec<u64> = fs::read_dir(format!("/proc/{}/fd", gate.id()))
+        .unwrap()
+        .filter_map(|entry| {
+            entry
+                .unwrap()
+                .file_name()
+                .into_string()
+                .unwrap()
+                .parse()
+                .ok()
+        })
+        .collect();
+    let gap = (0..).find(|number| !open.contains(number)).unwrap();
+    set_limit(gate, Some(gap + spare));
+}
+
+fn set_limit(gate: &Gate, current: Option<u64>) {
+    let id = Pid::from_raw(i32::try_from(gate.id()).unwrap()).unwrap();
+    let before = prlimit(
+        Some(id),
+        Resource::Nofile,
+        Rlimit {
+            current,
+            maximum: hard_limit(gate),
+        },
+    );
+    before.unwrap();
+}
+
+fn hard_limit(gate: &Gate) -> Option<u64> {
+    let limits = fs::read_to_string(format!("/proc/{}/limits", gate.id())).unwrap();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"))
+        .unwrap();
+    line.split_whitespace().nth(4).unwrap().parse().ok()
+}
+
+/// CPU time that the gate has used, in clock ticks of a hundredth of a second.
+fn ticks(gate: &Gate) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", gate.id())).unwrap();
+    let (_, rest) = stat.rsplit_once(')').unwrap();
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+/// Opens connections to the gate until the numbers below that of the last one are all taken.
+fn fill_gaps(gate: &Gate) -> Vec<Wire> {
+    let origin = Origin::http();
+    let crowd = (0..24).map(|_| {
+        let mut wire = gate.connect();
+        // It is accepted once it is answered.
+        wire.get(&origin.url("/robots.txt"));
+        wire
+    });
+    crowd.collect()
+}
+
+#[test]
+fn want_of_descriptors_is_no_outage_of_an_origin() {
+    for make in [Origin::http, Origin::https] {
+        let gate = Gate::start();
+        let (known, new) = (make().robots(RULES), make().robots(RULES));
+        let mut wire = gate.connect();
+        let asks = |wire: &mut Wire, origin: &Origin, path: &str| {
+            let authority = origin.authority();
+            match origin.url("").starts_with("https") {
+                // Through tunnels that are there before descriptors run out.
+                true => wire.get_inside(&authority, path),
+                false => wire.get(&origin.url(path)),
+            }
+        };
+        let inside = |origin: &Origin| match origin.url("").starts_with("https") {
+            true => Some(gate.intercept(&origin.authority(), "site.test")),
+            false => None,
+        };
+        let (mut to_known, mut to_new) = (inside(&known), inside(&new));
+        let to_known = to_known.as_mut();
+        let mut first = to_known;
+        let wire_of =
+            |own: Option<&mut Wire>, wire: &mut Wire, origin: &Origin, path: &str| match own {
+                Some(own) => asks(own, origin, path),
+                None => asks(wire, origin, path),
+            };
+        wire_of(first.as_deref_mut(), &mut wire, &known, "/1").is_origins(200, "page /1");
+        set_limit(&gate, Some(3));
+
+        // What has a connection goes on.
+        wire_of(first.as_deref_mut(), &mut wire, &known, "/2").is_origins(200, "page /2");
+        // A robots.txt that cannot be asked for.
+        let answer = wire_of(to_new.as_mut(), &mut wire, &new, "/1");
+        let record = gate.refused(&answer, 503, "overloaded");
+        assert_eq!(record["error"], "connection_limit_reached", "{record}");
+        let said = answer.field("proxy-status").unwrap();
+        assert!(said.contains("error=connection_limit_reached"), "{said}");
+        assert!(answer.field("retry-after").is_some(), "{answer:?}");
+        assert_eq!(new.connections(), 0);
+        // A page of an origin whose rules are known, on a connection that is not there.
+        let body = "Content-Length: 4\r\n\r\nbody";
+        let url = known.url("/3");
+        let authority = known.authority();
+        let (target, own) = match first.as_deref_mut() {
+            Some(own) => ("/3", own),
+            None => (&*url, &mut wire),
+        };
+        let answer = own.exchange(format!(
+            "GET {target} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n{body}"
+        ));
+        let record = gate.refused(&answer, 503, "overloaded");
+        assert_eq!(
+            (&record["error"], &record["url"]),
+            (&"connection_limit_reached".into(), &url.into())
+        );
+
+        // All is as it was before.
+        set_limit(&gate, hard_limit(&gate));
+        eventually("the origin to be asked", || {
+            let answer = wire_of(to_new.as_mut(), &mut wire, &new, "/2");
+            match answer.status {
+                200 => Some(()),
+                _ => {
+                    gate.refused(&answer, 503, "overloaded");
+                    None
+                }
+            }
+        });
+        gate.denied(&wire_of(to_new.as_mut(), &mut wire, &new, "/private"));
+        gate.denied(&wire_of(first, &mut wire, &known, "/private"));
+        assert_eq!((new.robots_fetches(), known.robots_fetches()), (1, 1));
+        let unreachable = gate.records();
+        let unreachable = unreachable
+            .iter()
+            .find(|one| one["reason"] == "robots_unreachable");
+        assert_eq!(unreachable, None);
+    }
+}
+
+#[test]
+fn idle_connections_make_room_where_no_descriptor_is_left() {
+    let gate = Gate::start();
+    let (idle, known) = (Origin::http(), Origin::http());
+    gate.get(&known.url("/1"));
+    for _ in 0..3 {
+        gate.get(&idle.url("/1"));
+    }
+    let mut crowd = fill_gaps(&gate);
+    assert_eq!(idle.ended(), 1, "that of the robots.txt");
+    leave_none(&gate, 0);
+    // To an origin that is not connected to: it takes the place of what waits.
+    let new = Origin::http();
+    crowd[0]
+        .get(&new.url("/page"))
+        .is_origins(200, "page /page");
+    eventually("the idle connection to be closed", || {
+        (idle.ended() == 2).then_some(())
+    });
+
+    // And a crawler that comes takes the place of one that is silent.
+    leave_none(&gate, 0);
+    gate.get(&new.url("/next")).is_origins(200, "page /next");
+}
+
+#[test]
+fn a_listener_without_descriptors_rests_and_comes_back() {
+    let gate = Gate::start();
+    let origin = Origin::http();
+    set_limit(&gate, Some(3));
+    let mut waiting: Vec<Wire> = (0..20).map(|_| gate.connect()).collect();
+    gate.wait_said("no connection could be accepted");
+    let (before, began) = (ticks(&gate), std::time::Instant::now());
+    // For as long as it rests nothing happens: its own clock is what is measured.
+    while began.elapsed() < std::time::Duration::from_secs(2) {
+        std::thread::park_timeout(std::time::Duration::from_millis(100));
+    }
+    let used = ticks(&gate) - before;
+    assert!(
+        used < 40,
+        "{used} hundredths of a second of CPU time in two seconds"
+    );
+    assert_eq!(
+        gate.said()
+            .matches("no connection could be accepted")
+            .count(),
+        1
+    );
+    set_limit(&gate, hard_limit(&gate));
+    for wire in &mut waiting {
+        wire.get(&origin.url("/page")).is_origins(200, "page /page");
+    }
+}
+
+#[test]
+fn a_low_limit_is_told_at_the_start_and_kept_within() {
+    let setup = Setup::new();
+    let serve = setup.command("serve");
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -Sn 64; ulimit -Hn 96; exec \"$0\" \"$@\""])
+        .arg(serve.get_program())
+        .args(serve.get_args())
+        .current_dir(setup.dir())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let gate = Gate::spawn(setup, command);
+    // Raised as far as it goes, and told.
+    assert_eq!(hard_limit(&gate), Some(96));
+    gate.wait_said("the limit on open descriptors is too low");
+    let said = gate.said();
+    assert!(
+        said.contains("limit=96") && said.contains("connections=31"),
+        "{said}"
+    );
+    // More crawlers and more origins than it has descriptors: each is served, or told to come again.
+    let origins: Vec<Origin> = (0..60).map(|_| Origin::http()).collect();
+    let mut silent = Vec::new();
+    for origin in &origins {
+        silent.push(gate.connect());
+        gate.get(&origin.url("/page")).is_origins(200, "page /page");
+    }
+    assert!(
+        !gate.said().contains("no connection could be accepted"),
+        "{}",
+        gate.said()
+    );
+    let unreachable = gate.records();
+    let unreachable = unreachable
+        .iter()
+        .find(|one| one["reason"] != "robots_unavailable");
+    assert_eq!(unreachable, None);
+}

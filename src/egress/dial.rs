@@ -18,8 +18,8 @@ use arc_swap::ArcSwap;
 use rustix::net::sockopt::set_tcp_keepidle;
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::race::{interleave, race};
-use super::resolve::Names;
+use super::race::{Later, interleave, race};
+use super::resolve::{Found, Names};
 use super::tunnel::{self, Login};
 use super::walls::{Prohibited, Walls, literal};
 use super::{EgressError, Failure, Way};
@@ -27,6 +27,7 @@ use crate::config::{
     Config, Credentials, HostPattern, ProxyProtocol, Route, UpstreamConfig, UpstreamProxy, Via,
     check_credentials,
 };
+use crate::descriptors::is_exhaustion;
 use crate::rep::Origin;
 
 /// How long a connection is silent before the system asks whether the other side is still there.
@@ -126,14 +127,14 @@ impl Dialler {
     ) -> Result<TcpStream, Failure> {
         let (host, port) = (origin.host(), origin.port());
         let Some(proxy) = self.proxy_for(host) else {
-            return connect(self.find(host, port).await?).await;
+            return connect(self.find_in_parts(host, port).await?).await;
         };
         let host = self.by_proxy(host, port)?;
         let mut stream = self
             .dial_proxy(proxy)
             .await
             .map_err(|failure| match failure {
-                Failure::Prohibited(_) => failure,
+                Failure::Prohibited(_) | Failure::Exhausted => failure,
                 _ => Failure::ProxyUnreachable,
             })?;
         let login = proxy.login.as_ref();
@@ -162,21 +163,25 @@ impl Dialler {
         proxy.as_ref()
     }
 
-    /// The addresses of a host that may be dialled; never none.
+    /// Finds the addresses of a host that may be dialled, as far as they are known at once; never none.
     async fn find(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
-        let walls = self.walls.load_full();
-        self.find_by(host, port, |address| walls.judge(host, address, is_local))
-            .await
+        Ok(self.find_in_parts(host, port).await?.now)
+    }
+
+    async fn find_in_parts(&self, host: &str, port: u16) -> Result<Open, Failure> {
+        let (walls, name) = (self.walls.load_full(), host.to_owned());
+        let judge = move |address| walls.judge(&name, address, is_local);
+        self.find_by(host, port, judge).await
     }
 
     async fn find_by(
         &self,
         host: &str,
         port: u16,
-        judge: impl Fn(SocketAddr) -> Result<(), Prohibited>,
-    ) -> Result<Vec<SocketAddr>, Failure> {
-        let addresses = match literal(host) {
-            Some(address) => vec![address],
+        judge: impl Fn(SocketAddr) -> Result<(), Prohibited> + Send + 'static,
+    ) -> Result<Open, Failure> {
+        let Found { now, later } = match literal(host) {
+            Some(address) => vec![address].into(),
             // Before it is looked up: a denied name is no business of the name server's.
             None => {
                 let walls = self.walls.load_full();
@@ -184,25 +189,25 @@ impl Dialler {
                 let names = self.names.load_full();
                 names.resolve(host).await.map_err(|error| {
                     tracing::debug!(host, %error, "no address");
-                    Failure::Dns
+                    error.failure()
                 })?
             }
         };
-        let mut open = Vec::new();
-        let mut prohibited = None;
-        for address in addresses {
-            // As what it is: an IPv4-mapped address would be dialled over IPv4 all the same.
-            let address = SocketAddr::new(address.to_canonical(), port);
-            match judge(address) {
-                Ok(()) if open.contains(&address) => {}
-                Ok(()) => open.push(address),
-                Err(wall) => prohibited = prohibited.or(Some(wall)),
+        match (open_of(now, port, &judge), later) {
+            (Ok(now), None) => Ok(Open { now, later: None }),
+            (Ok(now), Some(later)) => {
+                let later = async move { open_of(later.await, port, &judge).unwrap_or_default() };
+                Ok(Open {
+                    now,
+                    later: Some(Box::pin(later)),
+                })
             }
-        }
-        match (open.is_empty(), prohibited) {
-            (false, _) => Ok(interleave(open)),
-            (true, Some(wall)) => Err(Failure::Prohibited(wall)),
-            (true, None) => Err(Failure::Dns),
+            (Err(failure), None) => Err(failure),
+            // What is prohibited so far is not all that there is.
+            (Err(failure), Some(later)) => match open_of(later.await, port, &judge) {
+                Ok(now) => Ok(Open { now, later: None }),
+                Err(_) => Err(failure),
+            },
         }
     }
 
@@ -223,8 +228,8 @@ impl Dialler {
     }
 
     async fn dial_proxy(&self, proxy: &Proxy) -> Result<TcpStream, Failure> {
-        let walls = self.walls.load_full();
-        let judge = |address| walls.judge_proxy(&proxy.host, address, is_local);
+        let (walls, host) = (self.walls.load_full(), proxy.host.clone());
+        let judge = move |address| walls.judge_proxy(&host, address, is_local);
         connect(self.find_by(&proxy.host, proxy.port, judge).await?).await
     }
 }
@@ -287,8 +292,39 @@ impl std::fmt::Debug for Proxy {
     }
 }
 
-async fn connect(addresses: Vec<SocketAddr>) -> Result<TcpStream, Failure> {
-    race(addresses, open).await.map_err(|error| {
+/// Places behind no wall.
+struct Open {
+    now: Vec<SocketAddr>,
+    /// Those that a name server has not told yet.
+    later: Option<Later>,
+}
+
+/// Keeps those of `addresses` that `judge` lets through, each once.
+fn open_of(
+    addresses: Vec<IpAddr>,
+    port: u16,
+    judge: impl Fn(SocketAddr) -> Result<(), Prohibited>,
+) -> Result<Vec<SocketAddr>, Failure> {
+    let mut open = Vec::new();
+    let mut prohibited = None;
+    for address in addresses {
+        // As what it is: an IPv4-mapped address would be dialled over IPv4 all the same.
+        let address = SocketAddr::new(address.to_canonical(), port);
+        match judge(address) {
+            Ok(()) if open.contains(&address) => {}
+            Ok(()) => open.push(address),
+            Err(wall) => prohibited = prohibited.or(Some(wall)),
+        }
+    }
+    match (open.is_empty(), prohibited) {
+        (false, _) => Ok(interleave(open)),
+        (true, Some(wall)) => Err(Failure::Prohibited(wall)),
+        (true, None) => Err(Failure::Dns),
+    }
+}
+
+async fn connect(Open { now, later }: Open) -> Result<TcpStream, Failure> {
+    race(now, later, open).await.map_err(|error| {
         // It says of connecting what it would otherwise say of a connection.
         match Failure::of(&error) {
             Failure::Terminated => Failure::Refused,
@@ -309,9 +345,13 @@ async fn open(address: SocketAddr) -> io::Result<TcpStream> {
     socket.connect(address).await
 }
 
-/// Whether an address is one of this machine: only those can be bound. Nothing is sent.
+/// Whether an address is one of this machine: only those can be bound. Nothing is sent. Where that cannot be tried, it
+/// is taken for one.
 pub(super) fn is_local(address: IpAddr) -> bool {
-    UdpSocket::bind((address, 0)).is_ok()
+    match UdpSocket::bind((address, 0)) {
+        Ok(_) => true,
+        Err(error) => is_exhaustion(&error),
+    }
 }
 
 #[cfg(test)]

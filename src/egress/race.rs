@@ -1,15 +1,20 @@
 //! Happy Eyeballs (RFC 8305): of several addresses, the one that answers first.
 //!
 //! The families take turns, and each attempt has a quarter of a second before the next one starts beside it; one that
-//! fails starts the next at once. The first connection wins, the others are given up.
+//! fails starts the next at once. The first connection wins, the others are given up. Addresses that a name server tells
+//! late join those that are still to be tried.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+
+use crate::descriptors::is_exhaustion;
 
 /// How long an attempt is alone (RFC 8305, section 5: the recommended Connection Attempt Delay).
 const ALONE: Duration = Duration::from_millis(250);
@@ -36,21 +41,27 @@ pub(super) fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     order
 }
 
-/// Connects to one of `addresses`, in their order. The error is that of the attempt that failed last.
+/// Addresses that may come while others are tried.
+pub(super) type Later = Pin<Box<dyn Future<Output = Vec<SocketAddr>> + Send>>;
+
+/// Connects to one of `addresses`, in their order, or of those that come later. The error is that of the attempt that
+/// failed last.
 pub(super) async fn race<C, F>(
     addresses: Vec<SocketAddr>,
+    later: Option<Later>,
     connect: impl Fn(SocketAddr) -> F,
 ) -> io::Result<C>
 where
     C: Send + 'static,
     F: Future<Output = io::Result<C>> + Send + 'static,
 {
-    race_by(addresses, connect, || sleep(ALONE)).await
+    race_by(addresses, later, connect, || sleep(ALONE)).await
 }
 
 /// [`race`], with what tells that an attempt has been alone for long enough.
 async fn race_by<C, F, A>(
     addresses: Vec<SocketAddr>,
+    mut later: Option<Later>,
     connect: impl Fn(SocketAddr) -> F,
     alone: impl Fn() -> A,
 ) -> io::Result<C>
@@ -59,29 +70,49 @@ where
     F: Future<Output = io::Result<C>> + Send + 'static,
     A: Future<Output = ()>,
 {
-    let mut rest = addresses.into_iter();
+    let mut rest = VecDeque::from(addresses);
     if rest.len() == 1
-        && let Some(only) = rest.next()
+        && later.is_none()
+        && let Some(only) = rest.pop_front()
     {
         return connect(only).await;
     }
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
     let mut attempts = JoinSet::new();
+    let mut is_due = true;
     loop {
-        match rest.next() {
-            Some(address) => drop(attempts.spawn(connect(address))),
-            None if attempts.is_empty() => return Err(failed),
-            None => {}
+        if is_due || attempts.is_empty() {
+            match rest.pop_front() {
+                Some(address) => drop(attempts.spawn(connect(address))),
+                None if attempts.is_empty() && later.is_none() => return Err(failed),
+                None => {}
+            }
         }
-        let has_more = rest.len() > 0;
+        is_due = true;
+        let has_more = !rest.is_empty();
+        let coming = async {
+            match &mut later {
+                Some(later) => later.await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
-            // There is one: it was just started, or the loop would have ended.
+            // There is one, or addresses are still to come: otherwise the loop would have ended.
             Some(ended) = attempts.join_next() => match ended {
                 Ok(Ok(connection)) => return Ok(connection),
+                // One that could not even be tried leaves open what the others would have shown.
+                Ok(Err(_)) if is_exhaustion(&failed) => {}
                 Ok(Err(error)) => failed = error,
                 Err(panicked) => failed = io::Error::other(panicked),
             },
+            found = coming => {
+                later = None;
+                rest.extend(found);
+                rest.truncate(MOST);
+                // The attempt under way has its time alone first.
+                is_due = false;
+            }
             () = alone(), if has_more => {}
         }
     }
@@ -126,10 +157,16 @@ mod tests {
         Answers(usize),
         /// This attempt fails.
         Fails(usize),
+        /// The name server tells as many more places.
+        Comes(usize),
+        /// It tells that there are no others.
+        Ends,
     }
 
     /// Plays `events` to a race between `places`, and tells who won, and how many attempts were under way or over
     /// before each event and after the last.
+    ///
+    /// Where an event says that more places come, the name server has not told all of them at the start.
     async fn play(places: usize, events: &[Event]) -> (Option<usize>, Vec<usize>) {
         let overdue = Arc::new(Notify::new());
         let fates: Arc<Mutex<Vec<oneshot::Sender<bool>>>> = Arc::default();
@@ -154,7 +191,19 @@ mod tests {
             }
         };
         let place = |place| SocketAddr::from(([192, 0, 2, 1], u16::try_from(place).unwrap()));
-        let racing = tokio::spawn(race_by((0..places).map(place).collect(), connect, alone));
+        let is_late = |event: &Event| matches!(event, Event::Comes(_) | Event::Ends);
+        let (tell, told) = oneshot::channel::<Vec<SocketAddr>>();
+        let mut tell = Some(tell);
+        let later = events.iter().any(is_late).then(|| {
+            let later: Later = Box::pin(async { told.await.unwrap() });
+            later
+        });
+        let racing = tokio::spawn(race_by(
+            (0..places).map(place).collect(),
+            later,
+            connect,
+            alone,
+        ));
         let mut begun = Vec::new();
         for event in events {
             settle().await;
@@ -168,6 +217,11 @@ mod tests {
                 Event::Overdue => overdue.notify_one(),
                 Event::Answers(place) => decide(place, true),
                 Event::Fails(place) => decide(place, false),
+                Event::Comes(more) => {
+                    let more = (places..places + more).map(place).collect();
+                    tell.take().unwrap().send(more).unwrap();
+                }
+                Event::Ends => tell.take().unwrap().send(Vec::new()).unwrap(),
             }
         }
         settle().await;
@@ -186,7 +240,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_to_answer_wins_and_nobody_waits_for_a_black_hole() {
-        use Event::{Answers, Fails, Overdue};
+        use Event::{Answers, Comes, Ends, Fails, Overdue};
         // How many places, what happens, who wins, how many attempts there were each time.
         type Case<'a> = (&'a str, usize, &'a [Event], Option<usize>, &'a [usize]);
         #[rustfmt::skip] // one row, one case
@@ -202,6 +256,12 @@ mod tests {
             ("all fail", 2, &[Fails(0), Fails(1)], None, &[1, 2, 2]),
             ("the first fails last", 2, &[Overdue, Fails(1), Fails(0)], None, &[1, 2, 2, 2]),
             ("nowhere to go", 0, &[], None, &[0]),
+            ("one more comes and is not needed", 1, &[Comes(1), Answers(0)], Some(0), &[1, 1, 1]),
+            ("one more comes beside a black hole", 1, &[Comes(1), Overdue, Answers(1)], Some(1), &[1, 1, 2, 2]),
+            ("one more comes when all have failed", 1, &[Fails(0), Comes(1), Answers(1)], Some(1), &[1, 1, 2, 2]),
+            ("no other comes when all have failed", 1, &[Fails(0), Ends], None, &[1, 1, 1]),
+            ("no other comes while one is tried", 1, &[Ends, Answers(0)], Some(0), &[1, 1, 1]),
+            ("two more come after one that fails", 1, &[Comes(2), Fails(0), Fails(1), Answers(2)], Some(2), &[1, 1, 2, 3, 3]),
         ];
         for (name, places, events, winner, begun) in cases {
             let played = play(*places, events).await;

@@ -6,22 +6,33 @@
 //! always as absolute names: a search domain would make `intranet` in a crawler's URL into a host of ours. Answers are
 //! kept for their TTL, and no more than [`CACHED`] of them.
 //!
+//! Both families are asked for at the same time, and a name server that answers for one of them alone is enough
+//! (`families`).
+//!
 //! What comes back is only ever *judged and dialled*; nobody looks a second time, so a name that changes its mind
 //! between two look-ups changes nothing.
 
+mod families;
 mod hosts;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::pin::Pin;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{LookupIpStrategy, ResolveHosts, ResolverConfig};
+use hickory_resolver::config::{ResolveHosts, ResolverConfig};
+use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 
+use self::families::families;
+#[cfg(test)]
+pub(super) use self::families::tests::{Answer, name_server};
 use self::hosts::HostsFile;
+use super::Failure;
+use crate::descriptors::{are_exhausted, is_exhaustion};
 
 /// Where the system keeps its hosts file.
 const HOSTS_FILE: &str = "/etc/hosts";
@@ -52,26 +63,81 @@ enum Others {
 
 struct System {
     hosts_file: HostsFile,
-    /// Made at the first question, since it wants a runtime to live in; or why there is none.
-    resolver: OnceLock<Result<TokioResolver, String>>,
+    /// Made at the first question, since it wants a runtime to live in.
+    resolver: OnceLock<TokioResolver>,
 }
 
 #[cfg(test)]
 type Script = dyn Fn(&str) -> Result<Vec<IpAddr>, DnsError> + Send + Sync;
 
+/// The addresses of a name.
+pub(super) struct Found {
+    /// What is known by now; never none.
+    pub(super) now: Vec<IpAddr>,
+    /// What is still to come, where one family was answered for and the other was not.
+    pub(super) later: Option<Later>,
+}
+
+/// Addresses to come; none where it turns out that there are none.
+pub(super) type Later = Pin<Box<dyn Future<Output = Vec<IpAddr>> + Send>>;
+
+impl From<Vec<IpAddr>> for Found {
+    fn from(now: Vec<IpAddr>) -> Found {
+        Found { now, later: None }
+    }
+}
+
 /// A name did not resolve.
 #[derive(Debug)]
-pub(super) struct DnsError(String);
+pub(super) struct DnsError {
+    why: String,
+    is_exhaustion: bool,
+}
 
 impl DnsError {
     pub(super) fn new(why: impl fmt::Display) -> DnsError {
-        DnsError(why.to_string())
+        DnsError {
+            why: why.to_string(),
+            is_exhaustion: false,
+        }
+    }
+
+    /// Nothing was asked: there was no descriptor to ask with.
+    fn exhausted(why: impl fmt::Display) -> DnsError {
+        DnsError {
+            is_exhaustion: true,
+            ..DnsError::new(why)
+        }
+    }
+
+    /// What it means for whoever wanted to connect.
+    pub(super) fn failure(&self) -> Failure {
+        match self.is_exhaustion {
+            true => Failure::Exhausted,
+            false => Failure::Dns,
+        }
+    }
+}
+
+impl From<NetError> for DnsError {
+    fn from(error: NetError) -> DnsError {
+        let is_ours = match &error {
+            NetError::Io(error) => is_exhaustion(error),
+            // More questions are under way than may be.
+            NetError::Busy => true,
+            // Servers that could not be asked are told of in several ways.
+            _ => !error.is_no_records_found() && are_exhausted(),
+        };
+        match is_ours {
+            true => DnsError::exhausted(error),
+            false => DnsError::new(error),
+        }
     }
 }
 
 impl fmt::Display for DnsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "name not resolved: {}", self.0)
+        write!(f, "name not resolved: {}", self.why)
     }
 }
 
@@ -97,54 +163,87 @@ impl Names {
         }
     }
 
+    /// A hosts file, and a name server on a port of this machine.
+    #[cfg(test)]
+    pub(super) fn asking(port: u16, hosts_file: &std::path::Path) -> Names {
+        let mut server =
+            hickory_resolver::config::NameServerConfig::udp(Ipv4Addr::LOCALHOST.into());
+        for connection in &mut server.connections {
+            connection.port = port;
+        }
+        let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+        let mut builder =
+            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+        builder.options_mut().use_hosts_file = ResolveHosts::Never;
+        let resolver = builder.build().expect("a resolver");
+        Names {
+            hosts: HashMap::new(),
+            others: Others::System(Box::new(System {
+                hosts_file: HostsFile::at(hosts_file),
+                resolver: OnceLock::from(resolver),
+            })),
+        }
+    }
+
     /// The address that the operator gives a name, a canonical host.
     pub(super) fn given(&self, host: &str) -> Option<IpAddr> {
         self.hosts.get(host).copied()
     }
 
-    /// The addresses of a name, a canonical host that is no address itself. Never empty.
-    pub(super) async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, DnsError> {
+    /// Finds the addresses of a name, a canonical host that is no address itself.
+    pub(super) async fn resolve(&self, host: &str) -> Result<Found, DnsError> {
         if let Some(address) = self.given(host) {
-            return Ok(vec![address]);
+            return Ok(vec![address].into());
         }
-        let found: Vec<IpAddr> = match &self.others {
+        let found: Found = match &self.others {
             Others::System(system) => system.resolve(host).await?,
             #[cfg(test)]
-            Others::Scripted(script) => script(host)?,
+            Others::Scripted(script) => script(host)?.into(),
         };
-        match found {
-            found if found.is_empty() => Err(DnsError::new("it has no address")),
-            found => Ok(found),
+        match found.now.is_empty() {
+            true => Err(DnsError::new("it has no address")),
+            false => Ok(found),
         }
     }
 }
 
 impl System {
-    async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, DnsError> {
+    async fn resolve(&self, host: &str) -> Result<Found, DnsError> {
         let written = self.hosts_file.addresses(host);
+        let written = written.map_err(DnsError::exhausted)?;
         if !written.is_empty() {
-            return Ok(written);
+            return Ok(written.into());
         }
         if host == "localhost" || host.ends_with(".localhost") {
-            return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+            let addresses: Vec<IpAddr> =
+                vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+            return Ok(addresses.into());
         }
-        let resolver = self.resolver.get_or_init(of_resolv_conf).as_ref();
-        let resolver = resolver.map_err(DnsError::new)?;
+        let resolver = match self.resolver.get() {
+            Some(resolver) => resolver,
+            None => {
+                let made = of_resolv_conf()?;
+                self.resolver.get_or_init(|| made)
+            }
+        };
         // The last dot makes it absolute.
-        let answer = resolver.lookup_ip(format!("{host}.")).await;
-        Ok(answer.map_err(DnsError::new)?.iter().collect())
+        families(resolver, format!("{host}.")).await
     }
 }
 
 /// The system's name servers. Where it names none, the hosts file is all there is, as in a container without network.
-fn of_resolv_conf() -> Result<TokioResolver, String> {
-    let mut builder = TokioResolver::builder_tokio().unwrap_or_else(|error| {
-        tracing::warn!(%error, "no name servers in /etc/resolv.conf: only names of the hosts file resolve");
-        let nobody = ResolverConfig::from_parts(None, Vec::new(), Vec::new());
-        TokioResolver::builder_with_config(nobody, TokioRuntimeProvider::default())
-    });
+fn of_resolv_conf() -> Result<TokioResolver, DnsError> {
+    let mut builder = match TokioResolver::builder_tokio() {
+        Ok(builder) => builder,
+        // The file is there all the same, and is read at the next question.
+        Err(error) if are_exhausted() => return Err(DnsError::exhausted(error)),
+        Err(error) => {
+            tracing::warn!(%error, "no name servers in /etc/resolv.conf: only names of the hosts file resolve");
+            let none = ResolverConfig::from_parts(None, Vec::new(), Vec::new());
+            TokioResolver::builder_with_config(none, TokioRuntimeProvider::default())
+        }
+    };
     let options = builder.options_mut();
-    options.ip_strategy = LookupIpStrategy::Ipv6AndIpv4;
     // Read already, by us: the resolver would ask for the family that the file does not give.
     options.use_hosts_file = ResolveHosts::Never;
     options.cache_size = CACHED;
@@ -152,7 +251,7 @@ fn of_resolv_conf() -> Result<TokioResolver, String> {
     options.max_active_requests = UNDER_WAY;
     builder
         .build()
-        .map_err(|error| format!("no resolver: {error}"))
+        .map_err(|error| DnsError::new(format!("no resolver: {error}")))
 }
 
 impl fmt::Debug for Names {
@@ -165,7 +264,6 @@ impl fmt::Debug for Names {
 
 #[cfg(test)]
 mod tests {
-    use hickory_resolver::config::NameServerConfig;
     use tokio::net::UdpSocket;
 
     use super::*;
@@ -175,8 +273,8 @@ mod tests {
         let mut names = Names::scripted(|host| Err(DnsError::new(format!("{host} was asked for"))));
         let address = IpAddr::from([192, 0, 2, 1]);
         names.hosts.insert("site.test".to_owned(), address);
-        assert_eq!(names.resolve("site.test").await.unwrap(), [address]);
-        let error = names.resolve("other.test").await.unwrap_err().to_string();
+        assert_eq!(names.resolve("site.test").await.unwrap().now, [address]);
+        let error = names.resolve("other.test").await.err().unwrap().to_string();
         assert_eq!(error, "name not resolved: other.test was asked for");
     }
 
@@ -189,7 +287,7 @@ mod tests {
     #[tokio::test]
     async fn the_systems_resolver_knows_this_machine() {
         let found = Names::of_system(HashMap::new()).resolve("localhost").await;
-        let found = found.unwrap();
+        let found = found.unwrap().now;
         assert!(found.iter().all(IpAddr::is_loopback), "{found:?}");
     }
 
@@ -199,21 +297,7 @@ mod tests {
         let path = directory.path().join("hosts");
         std::fs::write(&path, hosts_file).unwrap();
         let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let mut server = NameServerConfig::udp(Ipv4Addr::LOCALHOST.into());
-        for connection in &mut server.connections {
-            connection.port = silent.local_addr().unwrap().port();
-        }
-        let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
-        let mut builder =
-            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
-        builder.options_mut().use_hosts_file = ResolveHosts::Never;
-        let names = Names {
-            hosts: HashMap::new(),
-            others: Others::System(Box::new(System {
-                hosts_file: HostsFile::at(path),
-                resolver: OnceLock::from(Ok(builder.build().unwrap())),
-            })),
-        };
+        let names = Names::asking(silent.local_addr().unwrap().port(), &path);
         (names, silent, directory)
     }
 
@@ -228,7 +312,7 @@ mod tests {
             ("localhost", &["127.0.0.1", "::1"]),
             ("any.localhost", &["127.0.0.1", "::1"]),
         ] {
-            let found = names.resolve(name).await.unwrap();
+            let found = names.resolve(name).await.unwrap().now;
             let expected: Vec<IpAddr> = expected.iter().map(|text| text.parse().unwrap()).collect();
             assert_eq!(found, expected, "{name}");
         }

@@ -274,3 +274,30 @@ fn the_addresses_of_this_machine_are_known() {
         assert_eq!(is_local(address.parse().unwrap()), want, "{address}");
     }
 }
+
+#[tokio::test]
+async fn an_origin_whose_name_server_says_nothing_of_ipv6_is_reached() {
+    use super::super::resolve::{Answer, name_server};
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let here = listener.local_addr().unwrap();
+    let at_once = Answer::Is(here.ip(), Duration::ZERO);
+    for (case, six, four) in [
+        ("no word of IPv6", Answer::Silent, at_once.clone()),
+        (
+            "what is known first is prohibited, and the rest is late",
+            Answer::Is("fc00::1".parse().unwrap(), Duration::ZERO),
+            Answer::Is(here.ip(), Duration::from_millis(300)),
+        ),
+        (
+            "nothing listens at what is known first, and the rest is late",
+            Answer::Is("::1".parse().unwrap(), Duration::ZERO),
+            Answer::Is(here.ip(), Duration::from_millis(300)),
+        ),
+    ] {
+        let dialler = dialler("egress.allow = ['127.0.0.1', '::1']");
+        dialler.asks(name_server(six, four).await);
+        let dialled = dialler.dial(&origin("site.test", here.port())).await;
+        let stream = dialled.unwrap_or_else(|failure| panic!("{case}: {failure:?}"));
+        assert_eq!(stream.peer_addr().unwrap(), here, "{case}");
+    }
+}

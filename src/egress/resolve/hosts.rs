@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::descriptors::is_exhaustion;
+
 type Entries = HashMap<Box<str>, Vec<IpAddr>>;
 
 /// A hosts file, and what it said when it was last read.
@@ -38,12 +40,15 @@ impl HostsFile {
         }
     }
 
-    /// The addresses that the file gives `host`, a canonical host; none if it does not name it.
-    pub(super) fn addresses(&self, host: &str) -> Vec<IpAddr> {
-        self.entries().get(host).cloned().unwrap_or_default()
+    /// Returns the addresses that the file gives `host`, a canonical host; none if it does not name it.
+    ///
+    /// # Errors
+    /// When no descriptor is left to read it with: what it says is not known, and no name server may be asked instead.
+    pub(super) fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        Ok(self.entries()?.get(host).cloned().unwrap_or_default())
     }
 
-    fn entries(&self) -> Arc<Entries> {
+    fn entries(&self) -> io::Result<Arc<Entries>> {
         let mut kept = self.kept.lock();
         // One stat for each connection that is made; the file is local.
         let stamp = match std::fs::metadata(&self.path) {
@@ -53,23 +58,24 @@ impl HostsFile {
                     tracing::warn!(file = %self.path.display(), %error, "the hosts file cannot be read any more");
                 }
                 *kept = None;
-                return Arc::default();
+                return Ok(Arc::default());
             }
         };
         if let Some((former, entries)) = &*kept
             && *former == stamp
         {
-            return Arc::clone(entries);
+            return Ok(Arc::clone(entries));
         }
         let entries = match std::fs::read(&self.path) {
             Ok(octets) => Arc::new(parse(&octets)),
+            Err(error) if is_exhaustion(&error) => return Err(error),
             Err(error) => {
                 tracing::warn!(file = %self.path.display(), %error, "the hosts file cannot be read");
                 Arc::default()
             }
         };
         *kept = Some((stamp, Arc::clone(&entries)));
-        entries
+        Ok(entries)
     }
 }
 
@@ -129,14 +135,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hosts");
         let file = HostsFile::at(&path);
-        assert!(file.addresses("a.test").is_empty(), "there is no file yet");
+        assert!(
+            file.addresses("a.test").unwrap().is_empty(),
+            "there is no file yet"
+        );
         std::fs::write(&path, "192.0.2.1 a.test").unwrap();
-        assert_eq!(file.addresses("a.test"), addresses(&["192.0.2.1"]));
-        let same = Arc::as_ptr(&file.entries());
-        assert_eq!(Arc::as_ptr(&file.entries()), same, "read twice");
+        assert_eq!(file.addresses("a.test").unwrap(), addresses(&["192.0.2.1"]));
+        let same = Arc::as_ptr(&file.entries().unwrap());
+        assert_eq!(Arc::as_ptr(&file.entries().unwrap()), same, "read twice");
         std::fs::write(&path, "192.0.2.22 a.test").unwrap();
-        assert_eq!(file.addresses("a.test"), addresses(&["192.0.2.22"]));
+        assert_eq!(
+            file.addresses("a.test").unwrap(),
+            addresses(&["192.0.2.22"])
+        );
         std::fs::remove_file(&path).unwrap();
-        assert!(file.addresses("a.test").is_empty());
+        assert!(file.addresses("a.test").unwrap().is_empty());
     }
 }

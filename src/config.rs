@@ -187,6 +187,8 @@ pub struct Limits {
     pub body_rate: u32,
     /// Longest time a connection stays open between requests.
     pub idle_timeout: Duration,
+    /// Longest time that nothing passes through a WebSocket or an opaque tunnel.
+    pub tunnel_idle_timeout: Duration,
     /// Fields of a request head; at least 8.
     pub header_fields: usize,
     /// Octets of a request head.
@@ -395,6 +397,8 @@ pub struct UpstreamConfig {
     pub connect_timeout: Duration,
     /// Longest time from the end of a request to the head of its response.
     pub response_timeout: Duration,
+    /// Longest time that nothing of a response's body comes.
+    pub body_timeout: Duration,
     /// How long an unused connection is kept.
     pub idle_timeout: Duration,
     /// Unused connections kept per origin.

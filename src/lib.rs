@@ -30,8 +30,8 @@
 //! usable is known, then [`policy::decide`], what the client has left, then [`pace`] → `proxy::fields` and `proxy::upstream` forward through
 //! [`egress`], or `proxy::respond` refuses → `proxy::ledger` gives the record to [`audit`], whose writer puts it into
 //! the [`store`], behind the robots.txt that it rests on. A CONNECT goes through
-//! `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and what is inside begins again at `proxy::wire`.
-//! Other
+//! `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and what is inside begins again at `proxy::wire`;
+//! what is not looked into, WebSockets too, goes through `proxy::relay`. Other
 //! proxies ask through `proxy::advice`, by the same gate and the same exit. One answer asks no gate: the self-test, whose
 //! host exists nowhere else.
 //!

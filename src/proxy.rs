@@ -18,6 +18,7 @@ mod limits;
 mod linger;
 mod link;
 pub mod listener;
+mod relay;
 mod respond;
 mod self_test;
 mod server;

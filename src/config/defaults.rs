@@ -65,6 +65,7 @@ impl Config {
                 body_timeout: secs(60),
                 body_rate: 100,
                 idle_timeout: secs(120),
+                tunnel_idle_timeout: secs(5 * 60),
                 header_fields: 100,
                 header_bytes: 64 * KIB,
                 uri_bytes: 16 * KIB,
@@ -126,6 +127,7 @@ impl Config {
             upstream: UpstreamConfig {
                 connect_timeout: secs(10),
                 response_timeout: secs(60),
+                body_timeout: secs(60),
                 idle_timeout: secs(90),
                 idle_per_host: 64,
                 via: true,

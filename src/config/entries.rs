@@ -152,7 +152,10 @@ impl Config {
                 ..old.tls
             },
             egress: new.egress,
-            upstream: old.upstream,
+            upstream: UpstreamConfig {
+                body_timeout: new.upstream.body_timeout,
+                ..old.upstream
+            },
             log: LogConfig {
                 decisions: new.log.decisions,
                 on_failure: new.log.on_failure,
@@ -208,6 +211,7 @@ impl Entries {
             body_timeout,
             body_rate,
             idle_timeout,
+            tunnel_idle_timeout,
             header_fields,
             header_bytes,
             uri_bytes,
@@ -225,6 +229,11 @@ impl Entries {
         self.add("limits.body_timeout", AtReload, span(*body_timeout));
         self.add("limits.body_rate", AtReload, body_rate.to_string());
         self.add("limits.idle_timeout", AtReload, span(*idle_timeout));
+        self.add(
+            "limits.tunnel_idle_timeout",
+            AtReload,
+            span(*tunnel_idle_timeout),
+        );
         self.add("limits.header_fields", AtReload, header_fields.to_string());
         self.add("limits.header_bytes", AtReload, size(*header_bytes as u64));
         self.add("limits.uri_bytes", AtReload, size(*uri_bytes as u64));
@@ -408,6 +417,7 @@ impl Entries {
         let UpstreamConfig {
             connect_timeout,
             response_timeout,
+            body_timeout,
             idle_timeout,
             idle_per_host,
             via,
@@ -424,6 +434,7 @@ impl Entries {
             AtRestart,
             span(*response_timeout),
         );
+        self.add("upstream.body_timeout", AtReload, span(*body_timeout));
         self.add("upstream.idle_timeout", AtRestart, span(*idle_timeout));
         self.add(
             "upstream.idle_per_host",

@@ -104,6 +104,7 @@ header_timeout = "1s"
 body_timeout = "2s"
 body_rate = 0
 idle_timeout = "1m1s"
+tunnel_idle_timeout = "7m"
 header_fields = 50
 header_bytes = 4097
 uri_bytes = "4KiB"
@@ -163,6 +164,7 @@ name_constraints = ["example.com", "10.0.0.0/8"]
 [upstream]
 connect_timeout = "1s"
 response_timeout = "2s"
+body_timeout = "4s"
 idle_timeout = "3s"
 idle_per_host = 0
 via = false

@@ -15,11 +15,7 @@ use super::fields;
 use super::ledger::Ledger;
 use super::upstream::{Invitation, Timer};
 use super::waiting::{Grant, Waiting};
-use crate::egress::{BodyError, Inbound};
-
-/// How long an origin may be silent in the middle of a body. A crawler that hangs up meanwhile is not always noticed
-/// before, since a request behind the one under way keeps hyper from reading.
-const SILENCE: Duration = Duration::from_secs(300);
+use crate::egress::{BodyError, Failure, Inbound};
 
 /// The body of an answer to a crawler. Holds the exchange's ledger, so that the record is written when the
 /// last octet has gone, or the crawler.
@@ -30,6 +26,8 @@ pub struct Answer {
     ledger: Option<Box<Ledger>>,
     /// Fires when the origin may have been silent for too long.
     silence: Option<Silence>,
+    /// Only the end of the connection tells the crawler where the body ends.
+    is_open_ended: bool,
     /// Keeps a request's body that was not asked for waiting until the answer is over.
     invitation: Option<Arc<Invitation>>,
 }
@@ -40,6 +38,21 @@ enum Content {
     Own(Option<Bytes>),
     /// From the origin, as it comes.
     Origins(Inbound),
+    /// It broke off.
+    Broken(Option<BodyError>),
+}
+
+/// What is known of a response of an origin that is passed on.
+#[derive(Debug)]
+pub struct Passing {
+    /// Kept for as long as the body is read: without it the request's body breaks off.
+    pub invitation: Option<Arc<Invitation>>,
+    /// Fires when the origin may have been silent for too long.
+    pub timer: Timer,
+    /// How long it may be silent.
+    pub patience: Duration,
+    /// Only the end of the connection tells the crawler where the body ends, as in HTTP/1.0 without a length.
+    pub is_open_ended: bool,
 }
 
 impl Answer {
@@ -50,6 +63,7 @@ impl Answer {
             content,
             ledger: Some(ledger),
             silence: None,
+            is_open_ended: false,
             invitation: None,
         }
     }
@@ -60,25 +74,60 @@ impl Answer {
             content: Content::Own(None),
             ledger: None,
             silence: None,
+            is_open_ended: false,
             invitation: None,
         }
     }
 
     /// The origin's body.
-    pub fn forwarded(
-        incoming: Inbound,
-        ledger: Box<Ledger>,
-        invitation: Option<Arc<Invitation>>,
-        timer: Timer,
-    ) -> Answer {
+    pub fn forwarded(incoming: Inbound, ledger: Box<Ledger>, passing: Passing) -> Answer {
+        let Passing {
+            invitation,
+            timer,
+            patience,
+            is_open_ended,
+        } = passing;
         Answer {
             content: Content::Origins(incoming),
             ledger: Some(ledger),
             silence: Some(Silence {
                 timer,
+                patience,
                 is_broken: true,
             }),
+            is_open_ended,
             invitation,
+        }
+    }
+
+    /// Counts what passes, and lets go of what an end leaves behind.
+    fn passes(
+        &mut self,
+        frame: Option<Frame<Bytes>>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let mut frame = frame.map(Ok);
+        mend_trailers(&mut frame);
+        match (&frame, &mut self.ledger) {
+            (Some(Ok(frame)), Some(ledger)) => {
+                ledger.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
+            }
+            (Some(_), _) => {}
+            (None, _) => {
+                self.content = Content::Own(None);
+                self.invitation = None;
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    /// Enters that the body broke off, and why.
+    fn break_off(&mut self, why: &'static str, error: BodyError) {
+        self.content = Content::Broken(Some(error));
+        if let Some(ledger) = &mut self.ledger {
+            ledger.failed(why);
+            if self.is_open_ended {
+                ledger.resets();
+            }
         }
     }
 }
@@ -92,43 +141,43 @@ impl Body for Answer {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        let mut frame = match &mut this.content {
+        let frame = match &mut this.content {
             Content::Own(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
+            Content::Broken(error) => error.take().map(Err),
             Content::Origins(incoming) => {
-                match (Pin::new(incoming).poll_frame(cx), &mut this.silence) {
+                let broken = match (Pin::new(incoming).poll_frame(cx), &mut this.silence) {
+                    (Poll::Ready(Some(Err(error))), _) => (Failure::of_body(&error), error.into()),
                     (Poll::Ready(frame), silence) => {
                         if let Some(silence) = silence {
                             silence.is_broken = true;
                         }
-                        frame.map(|frame| frame.map_err(Into::into))
+                        return this.passes(frame.and_then(Result::ok));
                     }
                     (Poll::Pending, None) => return Poll::Pending,
                     (Poll::Pending, Some(silence)) => {
                         ready!(silence.poll_too_long(cx));
-                        Some(Err("the origin fell silent".into()))
+                        ("http_response_timeout", "the origin fell silent".into())
                     }
-                }
+                };
+                let (why, error) = broken;
+                this.break_off(why, error);
+                // hyper drops what it has not flushed when a body fails: the head first of all.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
         };
-        mend_trailers(&mut frame);
-        match (&frame, &mut this.ledger) {
-            (Some(Ok(frame)), Some(ledger)) => {
-                ledger.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
-            }
-            (Some(Err(_)), Some(ledger)) => ledger.failed("http_response_incomplete"),
-            (Some(_), None) => {}
-            (None, _) => {
-                this.content = Content::Own(None);
-                this.invitation = None;
-            }
+        match frame {
+            Some(Err(error)) => Poll::Ready(Some(Err(error))),
+            Some(Ok(frame)) => this.passes(Some(frame)),
+            None => this.passes(None),
         }
-        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Own(bytes) => bytes.is_none(),
             Content::Origins(incoming) => incoming.is_end_stream(),
+            Content::Broken(_) => false,
         }
     }
 
@@ -138,6 +187,7 @@ impl Body for Answer {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             Content::Origins(incoming) => incoming.size_hint(),
+            Content::Broken(_) => SizeHint::default(),
         }
     }
 }
@@ -161,10 +211,13 @@ impl Drop for Answer {
     }
 }
 
-/// An origin's silence in the middle of a body.
+/// An origin's silence in the middle of a body. A crawler that hangs up meanwhile is not always noticed before, since a
+/// request behind the one under way keeps hyper from reading.
 #[derive(Debug)]
 struct Silence {
     timer: Timer,
+    /// How long it may last; it is noticed after twice that at the latest, so that no frame costs a look at a clock.
+    patience: Duration,
     /// Something came since the timer was set.
     is_broken: bool,
 }
@@ -176,7 +229,7 @@ impl Silence {
             if !std::mem::take(&mut self.is_broken) {
                 return Poll::Ready(());
             }
-            self.timer.restart(SILENCE);
+            self.timer.restart(self.patience);
         }
     }
 }

@@ -8,10 +8,7 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -19,9 +16,9 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -32,6 +29,7 @@ use super::counts::Handshake;
 use super::exchange::{Connection, Refused, turned_away, unread, unsent};
 use super::hello::{self, Hello, Replayed, TLS_HANDSHAKE};
 use super::ledger::Ledger;
+use super::relay::{GOODBYE, Relay};
 use super::respond::Refusal;
 use super::self_test;
 use super::server::{self, Visitor};
@@ -48,10 +46,6 @@ use crate::rep::{Origin, Scheme};
 
 /// A TLS alert: fatal, unrecognized_name (RFC 6066 3).
 const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
-
-/// How long one side of a WebSocket may take to close, too, when the other one has: nobody speaks half of it (RFC 6455
-/// 7.1.1), and it should not keep its place and its turn for whoever has gone.
-const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Answers a CONNECT.
 ///
@@ -212,7 +206,8 @@ async fn pass_opaque(
         }
         std::future::pending::<()>().await;
     };
-    relay_unless(io, upstream, ledger, denied).await;
+    let relay = Relay::of(&connection.visitor, None);
+    relay.run(io, upstream, ledger, denied).await;
 }
 
 /// Connects a tunnel in which neither TLS nor HTTP is spoken, if it may be opened. What changes while it is connected is
@@ -425,7 +420,8 @@ async fn pass(
         return;
     }
     let downstream = Replayed::new(octets.freeze(), downstream);
-    relay_unless(downstream, upstream, ledger, denied).await;
+    let relay = Relay::of(visitor, None);
+    relay.run(downstream, upstream, ledger, denied).await;
 }
 
 /// Judges a tunnel to which no TLS session is spoken.
@@ -547,138 +543,7 @@ impl Switching {
         let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
         let kind = Kind::Request;
         let denied = denied(visitor, kind, target, client, agent, changes);
-        relay_while(downstream, upstream, ledger, denied, Some(GOODBYE)).await;
-    }
-}
-
-/// Passes octets both ways until both sides have finished, and then lets the ledger go; breaks off when it is `denied`.
-async fn relay_unless(
-    downstream: impl AsyncRead + AsyncWrite + Unpin,
-    upstream: impl AsyncRead + AsyncWrite + Unpin,
-    ledger: Box<Ledger>,
-    denied: impl Future<Output = ()>,
-) {
-    relay_while(downstream, upstream, ledger, denied, None).await;
-}
-
-/// The same. When one side has finished, the other one has `goodbye` to do so, too; none: as long as it likes.
-async fn relay_while(
-    mut downstream: impl AsyncRead + AsyncWrite + Unpin,
-    mut upstream: impl AsyncRead + AsyncWrite + Unpin,
-    mut ledger: Box<Ledger>,
-    denied: impl Future<Output = ()>,
-    goodbye: Option<Duration>,
-) {
-    let _open = ledger.tunnels();
-    ledger.asks_something();
-    let bytes_in = Arc::clone(ledger.bytes_in.get_or_insert_default());
-    let (first, ended) = oneshot::channel();
-    let mut counted = Counted {
-        inner: &mut downstream,
-        bytes_in: &bytes_in,
-        ledger: &mut ledger,
-        first: Some(first),
-    };
-    let overdue = async {
-        let (Some(goodbye), Ok(side)) = (goodbye, ended.await) else {
-            return std::future::pending().await;
-        };
-        tokio::time::sleep(goodbye).await;
-        side
-    };
-    // Until both sides have finished, whoever drops this breaks off.
-    counted.ledger.hung_up();
-    let end = tokio::select! {
-        copied = copy_bidirectional(&mut counted, &mut upstream) => match copied {
-            Ok(_) => End::Finished,
-            Err(_) => End::Broken,
-        },
-        () = denied => End::Denied,
-        side = overdue => End::Of(side),
-    };
-    match end {
-        End::Finished | End::Of(Side::Origin) => ledger.finished(),
-        // As if it had hung up, which it most likely has.
-        End::Of(Side::Crawler) => {}
-        End::Broken => ledger.failed("connection_terminated"),
-        End::Denied => ledger.failed("http_request_denied"),
-    }
-    let _ = downstream.shutdown().await; // the peer may be gone
-}
-
-/// Why a relay is over.
-enum End {
-    /// Both sides have finished.
-    Finished,
-    /// A connection broke.
-    Broken,
-    /// It would be denied by now.
-    Denied,
-    /// This side has finished, and the other one did not follow.
-    Of(Side),
-}
-
-/// Who has finished.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Crawler,
-    Origin,
-}
-
-/// The crawler's side of a relay, counting. Tells who finishes first.
-struct Counted<'a, S> {
-    inner: &'a mut S,
-    bytes_in: &'a AtomicU64,
-    ledger: &'a mut Ledger,
-    first: Option<oneshot::Sender<Side>>,
-}
-
-impl<S> Counted<'_, S> {
-    fn has_finished(&mut self, side: Side) {
-        if let Some(first) = self.first.take() {
-            let _ = first.send(side); // nobody may care
-        }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<'_, S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let has_room = buf.remaining() > 0;
-        let poll = Pin::new(&mut *self.inner).poll_read(cx, buf);
-        let octets = (buf.filled().len() - before) as u64;
-        self.bytes_in.fetch_add(octets, Ordering::Relaxed);
-        if has_room && octets == 0 && matches!(poll, Poll::Ready(Ok(()))) {
-            self.has_finished(Side::Crawler);
-        }
-        poll
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let poll = Pin::new(&mut *self.inner).poll_write(cx, buf);
-        if let Poll::Ready(Ok(octets)) = poll {
-            self.ledger.bytes_out += octets as u64;
-        }
-        poll
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The origin has finished, and all that it said has been passed on.
-        self.has_finished(Side::Origin);
-        Pin::new(&mut *self.inner).poll_shutdown(cx)
+        let relay = Relay::of(visitor, Some(GOODBYE));
+        relay.run(downstream, upstream, ledger, denied).await;
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, CONNECTION, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
-use super::body::Answer;
+use super::body::{Answer, Passing};
 use super::connect::Switching;
 use super::ledger::{Charge, Ledger, Opening};
 use super::limits::TooMuch;
@@ -18,7 +18,7 @@ use super::link::{Link, Switch};
 use super::respond::{self, Asked, Audience, Refusal};
 use super::server::Visitor;
 use super::target::{self, Scope, Unreadable};
-use super::upstream::{self, Invitation, Patience, Received, Timer, Unanswered};
+use super::upstream::{self, Patience, Received, Unanswered};
 use super::waiting::Grant;
 use super::{Proxy, connect, fields, self_test};
 use crate::client::{Client, Memo, Stranger};
@@ -282,12 +282,13 @@ impl Connection {
             request.extensions_mut().insert(way.clone());
         }
         // Taken out first: the settings would stay borrowed for as long as the origin takes.
-        let patience = {
+        let (patience, silence) = {
             let settings = self.visitor.proxy.settings.load();
-            Patience {
+            let patience = Patience {
                 origin: settings.upstream.response_timeout,
                 crawler: Grant::of(&settings.limits),
-            }
+            };
+            (patience, settings.upstream.body_timeout)
         };
         // Boxed, so that a denial does not pay for the room that forwarding needs.
         let received = Box::pin(upstream::send(self, permit, request, &mut ledger, patience)).await;
@@ -295,7 +296,7 @@ impl Connection {
             response,
             peer,
             invitation,
-            timer,
+            mut timer,
         } = match received {
             Ok(received) => {
                 ledger.observe(Ok(&received.response));
@@ -321,7 +322,17 @@ impl Connection {
         if !fields::is_framed_plainly(response.headers()) {
             return Err((Refusal::Upstream(Failure::Protocol), ledger));
         }
-        Ok(self.pass(response, ledger, invitation, timer))
+        if silence < patience.origin {
+            timer.restart(silence);
+        }
+        let length = response.body().size_hint().exact();
+        let passing = Passing {
+            invitation,
+            timer,
+            patience: silence,
+            is_open_ended: version == Version::HTTP_10 && length.is_none(),
+        };
+        Ok(self.pass(response, ledger, passing))
     }
 
     /// Asks the gate, and enters what it decides. What settings, overrides, clients or a robots.txt have overtaken while the
@@ -417,8 +428,7 @@ impl Connection {
         &self,
         mut response: Response<Inbound>,
         mut ledger: Box<Ledger>,
-        invitation: Option<Arc<Invitation>>,
-        timer: Timer,
+        passing: Passing,
     ) -> Response<Answer> {
         ledger.answered(response.status().as_u16(), None);
         let version = response.version();
@@ -427,9 +437,9 @@ impl Connection {
             .proxy
             .name
             .sign(response.headers_mut(), version);
-        *response.version_mut() = http::Version::HTTP_11;
+        *response.version_mut() = Version::HTTP_11;
         // Its extensions go along: the spelling of its names and its reason phrase.
-        response.map(|incoming| Answer::forwarded(incoming, ledger, invitation, timer))
+        response.map(|incoming| Answer::forwarded(incoming, ledger, passing))
     }
 
     /// Relays what both sides say from now on. The record is written when they have finished.
@@ -569,6 +579,12 @@ pub fn unsent(failure: Failure, mut ledger: Box<Ledger>) -> Refused {
     match failure {
         Failure::Prohibited(wall) => {
             ledger.decision = Decision::walled(wall, ledger.time);
+            (Refusal::Decided, ledger)
+        }
+        // It says nothing about the origin.
+        Failure::Exhausted => {
+            let too_much = TooMuch::Requests(Reason::Overloaded);
+            ledger.decision = told_to_wait(too_much, ledger.time);
             (Refusal::Decided, ledger)
         }
         failure => (Refusal::Upstream(failure), ledger),

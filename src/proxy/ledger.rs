@@ -313,6 +313,11 @@ impl Ledger {
         self.enter(Stage::Answered);
     }
 
+    /// Has the crawler's connection end with a reset: nothing else would tell it that its answer is not whole.
+    pub fn resets(&self) {
+        self.link.reset();
+    }
+
     /// Both sides have said all they had to say.
     pub fn finished(&mut self) {
         self.enter(Stage::Answered);

@@ -7,14 +7,15 @@
 //! has been idle for longest makes room for whoever comes. "Idle" is all that is not an exchange: silence between two
 //! requests, half a head, half a handshake. So thousands of connections that say nothing, or say it slowly, take each
 //! other's seats and nobody's turn. Only where every seat has an exchange under way is a newcomer turned away, with an
-//! answer; and only so many are answered at once, the others are closed.
+//! answer; and only so many are answered at once, the others are closed. A tunnel or a WebSocket that is silent is not
+//! idle: it goes when all that are have gone, and where it holds a request's place that is wanted.
 //!
 //! A request costs two additions and one lock that nobody else wants; the shared map is asked once per connection.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use dashmap::DashMap;
 use parking_lot::Mutex;
@@ -36,6 +37,10 @@ const BETWEEN_WARNINGS: u64 = 60_000;
 
 /// In place of when a connection became idle: it is not.
 const BUSY: u64 = 0;
+
+/// Beside when a connection became idle: it carries a tunnel or a WebSocket, through which nothing passes. It goes after
+/// all those that carry nothing.
+const SILENT: u64 = 1 << 63;
 
 /// All that is under way.
 #[derive(Debug, Default)]
@@ -102,6 +107,8 @@ pub struct Seat {
     occupancy: Arc<Occupancy>,
     shared: Arc<Shared>,
     kind: Kind,
+    /// The connection ends with a reset.
+    resets: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,6 +178,7 @@ impl Occupancy {
             occupancy: Arc::clone(self),
             shared,
             kind: Kind::Counted(number),
+            resets: AtomicBool::new(false),
         })
     }
 
@@ -194,6 +202,7 @@ impl Occupancy {
                 holding: Mutex::default(),
             }),
             kind: Kind::Spare,
+            resets: AtomicBool::new(false),
         })
     }
 
@@ -219,7 +228,8 @@ impl Occupancy {
     }
 
     fn evict_longest_idle(&self, seats: &mut Seats) -> bool {
-        if self.evict_found(seats) {
+        // One that is silent goes only where a new search finds none that is idle.
+        if self.evict_found(seats, |since| since & SILENT == 0) {
             return true;
         }
         let mut idle: Vec<(u64, u64)> = seats
@@ -234,12 +244,16 @@ impl Occupancy {
         }
         idle.sort_unstable();
         seats.idle = idle.into();
-        self.evict_found(seats)
+        self.evict_found(seats, |_| true)
     }
 
-    /// Evicts the first of those found that is still as idle as it was.
-    fn evict_found(&self, seats: &mut Seats) -> bool {
-        while let Some((since, number)) = seats.idle.pop_front() {
+    /// Evicts the first of those found that is still as idle as it was; none from the first on that may not go.
+    fn evict_found(&self, seats: &mut Seats, may_go: impl Fn(u64) -> bool) -> bool {
+        while let Some(&(since, number)) = seats.idle.front() {
+            if !may_go(since) {
+                return false;
+            }
+            seats.idle.pop_front();
             let is_same = |shared: &Arc<Shared>| shared.idle_since.load(Ordering::Relaxed) == since;
             if seats.taken.get(&number).is_some_and(is_same) {
                 self.evict(seats, number);
@@ -250,13 +264,27 @@ impl Occupancy {
     }
 
     /// Evicts the connection of this client that has been idle for longest. Whether there was one.
-    fn evict_of(&self, tally: &Arc<Tally>) -> bool {
+    fn evict_of(&self, tally: &Tally) -> bool {
+        self.evict_where(|since, shared| {
+            since != BUSY && shared.holding.lock().is_counted_by(tally)
+        })
+    }
+
+    /// Evicts the tunnel or WebSocket that has been silent for longest, of this client or of all: its request's place is
+    /// wanted. Whether there was one.
+    fn evict_silent(&self, of: Option<&Tally>) -> bool {
+        self.evict_where(|since, shared| {
+            since & SILENT != 0 && of.is_none_or(|tally| shared.holding.lock().is_counted_by(tally))
+        })
+    }
+
+    fn evict_where(&self, may_go: impl Fn(u64, &Shared) -> bool) -> bool {
         let mut seats = self.seats.lock();
-        let theirs = seats.taken.iter().filter(|(_, shared)| {
-            shared.idle_since.load(Ordering::Relaxed) != BUSY
-                && shared.holding.lock().is_counted_by(tally)
-        });
-        let longest = theirs
+        let candidates = seats
+            .taken
+            .iter()
+            .filter(|(_, shared)| may_go(shared.idle_since.load(Ordering::Relaxed), shared));
+        let longest = candidates
             .min_by_key(|(_, shared)| shared.idle_since.load(Ordering::Relaxed))
             .map(|(number, _)| *number);
         longest.is_some_and(|number| self.evict(&mut seats, number))
@@ -317,13 +345,13 @@ impl Seat {
             return Err(TooMuch::Requests(Reason::Overloaded));
         };
         let of_client = counts.requests.fetch_add(1, Ordering::Relaxed) + 1;
-        if exceeds(
-            of_client,
-            client.max_requests.or(limits.requests_per_client),
-        ) {
+        // The place of one that is silent is free as soon as its connection has noticed.
+        let most = client.max_requests.or(limits.requests_per_client);
+        if exceeds(of_client, most) && !self.occupancy.evict_silent(Some(&place.0)) {
             return Err(TooMuch::Requests(Reason::ClientLimit));
         }
-        if exceeds(in_all.load(Ordering::Relaxed), limits.requests) {
+        let now = in_all.load(Ordering::Relaxed);
+        if exceeds(now, limits.requests) && !self.occupancy.evict_silent(None) {
             return Err(TooMuch::Requests(Reason::Overloaded));
         }
         Ok(place)
@@ -378,6 +406,22 @@ impl Seat {
     pub fn end(&self) {
         let end = self.occupancy.next_end();
         self.shared.idle_since.store(end, Ordering::Relaxed);
+    }
+
+    /// Nothing has passed for some time through the tunnel or the WebSocket that it carries.
+    pub fn fall_silent(&self) {
+        let end = self.occupancy.next_end() | SILENT;
+        self.shared.idle_since.store(end, Ordering::Relaxed);
+    }
+
+    /// Has the connection end with a reset.
+    pub fn reset(&self) {
+        self.resets.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it has to.
+    pub fn resets(&self) -> bool {
+        self.resets.load(Ordering::Relaxed)
     }
 
     /// Waits until the connection has to make room. Its seat has been given away by then.

@@ -107,6 +107,13 @@ impl Link {
         }
     }
 
+    /// The connection ends with a reset.
+    pub fn reset(&self) {
+        if let Some(seat) = &self.seat {
+            seat.reset();
+        }
+    }
+
     /// The crawler took its answer too slowly: the connection ends.
     pub fn stall(&self) {
         self.is_stalled.store(true, Ordering::Relaxed);

@@ -162,7 +162,7 @@ impl Open {
         match &self.socket {
             Socket::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
-                Ok((Stream::Tcp(stream), address))
+                Ok((Stream::Tcp(stream, None), address))
             }
             Socket::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;

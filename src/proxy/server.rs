@@ -34,12 +34,16 @@ use super::target::Scope;
 use super::waiting::Grant;
 use super::wire::{Patience, Wire};
 use crate::client::{Client, Memo, Peer};
+use crate::clock::Moment;
 use crate::config::Limits;
 use crate::egress::Way;
 use crate::policy::Reason;
 
 /// Pause after the system refused to hand out a connection, such as for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Between two warnings that no connection could be accepted, at one listener.
+const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
 
 /// How long whoever is turned away may take to ask, and so to be told.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -55,6 +59,7 @@ pub async fn late(stop: &CancellationToken, patience: Duration) {
 
 /// Accepts connections until the proxy stops.
 pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
+    let mut told: Option<Moment> = None;
     loop {
         let accepted = tokio::select! {
             biased;
@@ -98,9 +103,15 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
-                warn!(%error, "no connection could be accepted");
-                // Where descriptors have run out, those of the longest idle connection are of more use to another.
-                proxy.occupancy.make_room();
+                let now = proxy.clock.now();
+                if told.is_none_or(|told| now.since(told) >= BETWEEN_WARNINGS) {
+                    told = Some(now);
+                    warn!(%error, "no connection could be accepted");
+                }
+                // Where descriptors have run out, those of idle connections are of more use to another.
+                if !proxy.egress.close_idle() {
+                    proxy.occupancy.make_room();
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -229,7 +240,7 @@ async fn tell_of(
 }
 
 /// Serves a connection of which it is known where it comes from.
-async fn attend<S>(mut visitor: Visitor, stream: S)
+async fn attend<S>(mut visitor: Visitor, mut stream: S)
 where
     S: Tune + AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -252,23 +263,35 @@ where
             visitor.turned_away = Some(reason);
         }
     }
+    stream.obey(&visitor.seat);
     serve(stream, visitor, Scope::Plain).await;
 }
 
 /// What a crawler's connection should have of the system.
 trait Tune {
     fn tune(&self) -> io::Result<()>;
+
+    /// Has it end with a reset where its `seat` says so.
+    fn obey(&mut self, seat: &Arc<Seat>);
 }
 
 impl Tune for Stream {
     fn tune(&self) -> io::Result<()> {
         Stream::tune(self)
     }
+
+    fn obey(&mut self, seat: &Arc<Seat>) {
+        Stream::obey(self, seat);
+    }
 }
 
 impl Tune for TlsStream<Stream> {
     fn tune(&self) -> io::Result<()> {
         self.get_ref().0.tune()
+    }
+
+    fn obey(&mut self, seat: &Arc<Seat>) {
+        self.get_mut().0.obey(seat);
     }
 }
 

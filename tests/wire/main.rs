@@ -49,6 +49,7 @@ mod requests;
 mod restart;
 mod run;
 mod secrets;
+mod silence;
 mod soft_404;
 mod streaming;
 mod strict;

@@ -4,7 +4,7 @@ use std::thread;
 
 use serde_json::json;
 
-use crate::support::{Gate, Latch, Origin, Reply, Wire, eventually};
+use crate::support::{Gate, Latch, Origin, Reply, Response, Wire, eventually};
 
 const CHUNK: usize = 64 * 1024;
 const HUNDRED_MEGABYTES: u64 = 1600 * CHUNK as u64;
@@ -111,30 +111,125 @@ fn a_crawler_that_does_not_read_holds_the_origin_back() {
     gate.record_of(&origin.url("/endless"));
 }
 
+/// Asks in HTTP/1.0, whose bodies may end with the connection.
+fn get_in_http_10(gate: &Gate, origin: &Origin, path: &str) -> Response {
+    let url = origin.url(path);
+    let (authority, mut wire, target) = match url.starts_with("https") {
+        true => {
+            let authority = origin.authority();
+            (
+                authority.clone(),
+                gate.intercept(&authority, "site.test"),
+                path,
+            )
+        }
+        false => (origin.authority(), gate.connect(), &*url),
+    };
+    wire.exchange(format!(
+        "GET {target} HTTP/1.0\r\nHost: {authority}\r\n\r\n"
+    ))
+}
+
 #[test]
 fn a_body_that_breaks_off_breaks_off_for_the_crawler_too() {
     let gate = Gate::start();
-    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n";
-    for origin in [Origin::http(), Origin::https()] {
-        let origin = origin
-            .on(
-                "/short",
-                [Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf").close()],
-            )
-            .on(
-                "/reset",
-                [Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf").reset()],
-            )
-            .on("/chunks", [Reply::raw(chunked).close()])
-            .on("/junk", [Reply::raw(chunked).send("zz\r\n").close()]);
-        for path in ["/short", "/reset", "/chunks", "/junk"] {
-            let answer = gate.get(&origin.url(path));
-            // A reset may overtake the head.
-            assert!(answer.status == 502 || !answer.whole, "{path}: {answer:?}");
-            let record = gate.record_of(&origin.url(path));
-            assert!(record["error"].is_string(), "{path}: {record}");
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let begun = || Reply::raw(format!("{chunked}4\r\nhalf\r\n"));
+    let never = Latch::new();
+    for (path, reply, error) in [
+        (
+            "/short",
+            Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf").close(),
+            "http_response_incomplete",
+        ),
+        (
+            "/reset",
+            Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf").reset(),
+            "http_response_incomplete",
+        ),
+        ("/chunks", begun().close(), "http_response_incomplete"),
+        (
+            "/junk",
+            begun().send("zz\r\n").close(),
+            "http_response_transfer_coding",
+        ),
+        (
+            "/junk-on-an-open-connection",
+            begun().send("zz\r\n").wait(&never),
+            "http_response_transfer_coding",
+        ),
+        (
+            "/junk-at-once",
+            Reply::raw(format!("{chunked}zz\r\nhalf\r\n0\r\n\r\n")),
+            "http_response_transfer_coding",
+        ),
+        (
+            "/more-than-a-number",
+            Reply::raw(format!("{chunked}fffffffffffffffff\r\nhalf")).wait(&never),
+            "http_response_transfer_coding",
+        ),
+    ] {
+        for origin in [Origin::http(), Origin::https()] {
+            let origin = origin.on(path, [reply.clone()]);
+            let old = get_in_http_10(&gate, &origin, path);
+            let new = gate.get(&origin.url(path));
+            for answer in [old, new] {
+                // A reset may overtake the head.
+                assert!(answer.status == 502 || !answer.whole, "{path}: {answer:?}");
+            }
+            let url = origin.url(path);
+            let records = eventually("both records", || {
+                let records = gate.records().into_iter();
+                let records: Vec<_> = records.filter(|record| record["url"] == *url).collect();
+                (records.len() == 2).then_some(records)
+            });
+            for record in records {
+                let is_reset = path == "/reset" && record["error"] == "connection_terminated";
+                assert!(record["error"] == error || is_reset, "{path}: {record}");
+            }
         }
     }
+    never.open();
+}
+
+#[test]
+fn an_origin_that_falls_silent_in_the_middle_of_a_body_is_given_up() {
+    let gate = Gate::with(|setup| {
+        setup.set("upstream", "response_timeout", "\"1h\"");
+        setup.set("upstream", "body_timeout", "\"1s\"");
+    });
+    let never = Latch::new();
+    for head in [
+        "Content-Length: 99",
+        "Transfer-Encoding: chunked",
+        "X-Open: ended",
+    ] {
+        let half = format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n4\r\nhalf\r\n");
+        for origin in [Origin::http(), Origin::https()] {
+            let origin = origin.on("/page", [Reply::raw(&half).wait(&never)]);
+            for answer in [
+                gate.get(&origin.url("/page")),
+                get_in_http_10(&gate, &origin, "/page"),
+            ] {
+                assert_eq!(
+                    (answer.status, answer.whole),
+                    (200, false),
+                    "{head}: {answer:?}"
+                );
+            }
+            let url = origin.url("/page");
+            let records = eventually("both records", || {
+                let records = gate.records().into_iter();
+                let records: Vec<_> = records.filter(|record| record["url"] == *url).collect();
+                (records.len() == 2).then_some(records)
+            });
+            for record in records {
+                assert_eq!(record["error"], "http_response_timeout", "{head}: {record}");
+                assert_eq!(record["status"], 200, "{head}: {record}");
+            }
+        }
+    }
+    never.open();
 }
 
 #[test]
@@ -239,29 +334,81 @@ fn an_answer_that_comes_before_the_end_of_the_upload_is_passed_on() {
 }
 
 #[test]
-fn interim_responses_without_end_cost_no_memory() {
-    let gate = Gate::with(|setup| {
-        setup.set("upstream", "response_timeout", "\"2s\"");
-    });
-    let early = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n".repeat(500);
-    let origin = Origin::http().on("/page", [Reply::silent().repeat(early, u64::MAX)]);
-    let before = gate.resident();
-    let url = origin.url("/page");
-    let mut wire = gate.connect();
-    wire.send(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n"));
-    // The crawler reads none of them.
-    let mut most = before;
-    eventually("the end of patience", || {
-        most = most.max(gate.resident());
-        gate.records()
-            .into_iter()
-            .find(|record| record["url"] == *url)
-    });
-    assert!(
-        most - before < ROOM,
-        "memory grew by {} octets",
-        most - before
+fn interim_responses_without_end_are_a_502_and_cost_no_memory() {
+    let gate = Gate::start();
+    let short = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
+    let long = format!(
+        "HTTP/1.1 103 Early Hints\r\nLink: {}\r\n\r\n",
+        "x".repeat(16_000)
     );
+    let last = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npage";
+    let before = gate.resident();
+    for (case, reply, status) in [
+        (
+            "64 of them",
+            Reply::silent().repeat(short, 64).send(last),
+            200,
+        ),
+        (
+            "65 of them",
+            Reply::silent().repeat(short, 65).send(last),
+            502,
+        ),
+        (
+            "60,000 octets",
+            Reply::silent().repeat(&long, 4).send(last),
+            200,
+        ),
+        (
+            "80,000 octets",
+            Reply::silent().repeat(&long, 5).send(last),
+            502,
+        ),
+        (
+            "no end",
+            Reply::silent().repeat(short.repeat(500), u64::MAX),
+            502,
+        ),
+        (
+            "100 without end",
+            Reply::silent().repeat("HTTP/1.1 100 Continue\r\n\r\n".repeat(500), u64::MAX),
+            502,
+        ),
+    ] {
+        for origin in [Origin::http(), Origin::https()] {
+            let origin = origin.on("/page", [reply.clone()]);
+            let url = origin.url("/page");
+            let mut most = before;
+            let answer = gate.get(&url);
+            most = most.max(gate.resident());
+            assert_eq!(answer.status, status, "{case}: {answer:?}");
+            let record = gate.record_of(&url);
+            assert_eq!(record["status"], status, "{case}: {record}");
+            if status == 502 {
+                assert!(answer.is_ours(), "{case}: {answer:?}");
+                assert_eq!(record["error"], "http_protocol_error", "{case}: {record}");
+                assert!(
+                    answer.interim.len() <= 64,
+                    "{case}: {}",
+                    answer.interim.len()
+                );
+            }
+            assert!(
+                most - before < ROOM,
+                "memory grew by {} octets",
+                most - before
+            );
+        }
+        // Nor is a robots.txt that comes after them read, or any crawler of HTTP/1.0 held.
+        let origin = Origin::http().on("/robots.txt", [reply]);
+        let url = origin.url("/page");
+        let mut wire = gate.connect();
+        let old = wire.exchange(format!("GET {url} HTTP/1.0\r\nHost: x\r\n\r\n"));
+        match status {
+            200 => old.is_origins(200, "page /page"),
+            _ => drop(gate.refused(&old, 403, "robots_unreachable")),
+        }
+    }
 }
 
 #[test]

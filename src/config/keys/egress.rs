@@ -88,6 +88,7 @@ pub(super) fn upstream<'t>(
         &mut to.response_timeout,
         duration(TIMEOUT),
     );
+    section.set("body_timeout", &mut to.body_timeout, duration(TIMEOUT));
     section.set("idle_timeout", &mut to.idle_timeout, duration(TIMEOUT));
     section.set("idle_per_host", &mut to.idle_per_host, integer(0..=65_536));
     section.set("via", &mut to.via, boolean);

@@ -55,6 +55,11 @@ pub(super) fn limits(mut section: Section<'_, '_>, to: &mut Limits) {
     section.set("body_rate", &mut to.body_rate, integer(0..=1_000_000));
     section.set("header_fields", &mut to.header_fields, integer(8..=1_000));
     section.set("idle_timeout", &mut to.idle_timeout, duration(TIMEOUT));
+    section.set(
+        "tunnel_idle_timeout",
+        &mut to.tunnel_idle_timeout,
+        duration(TIMEOUT),
+    );
     let head = KIB as u64..=MIB as u64;
     section.set("header_bytes", &mut to.header_bytes, bytes(head));
     // hyper takes no more.

@@ -296,7 +296,7 @@ async fn an_origin_whose_name_server_says_nothing_of_ipv6_is_reached() {
     ] {
         let dialler = dialler("egress.allow = ['127.0.0.1', '::1']");
         dialler.asks(name_server(six, four).await);
-        let dialled = dialler.dial(&origin("site.test", here.port())).await;
+        let dialled = dialler.dial(&origin("site.test", here.port()), None).await;
         let stream = dialled.unwrap_or_else(|failure| panic!("{case}: {failure:?}"));
         assert_eq!(stream.peer_addr().unwrap(), here, "{case}");
     }

@@ -213,3 +213,51 @@ fn many_threads_lose_and_invent_nothing() {
     });
     assert!(is_empty(&occupancy));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_silent_goes_after_all_that_is_idle_and_gives_its_place() {
+    let occupancy = Arc::<Occupancy>::default();
+    let seat = || occupancy.seat(3);
+    let (tunnel, socket, idle) = (seat().unwrap(), seat().unwrap(), seat().unwrap());
+    for one in [&tunnel, &socket, &idle] {
+        one.begin();
+    }
+    tunnel.fall_silent();
+    socket.fall_silent();
+    idle.end();
+    let four = seat().expect("one is idle");
+    assert!(has_to_leave(&idle).await && !has_to_leave(&tunnel).await);
+    four.begin();
+    // Found when the one before was searched for; by now there is one that is idle.
+    four.end();
+    let five = seat().expect("one is idle again");
+    assert!(has_to_leave(&four).await && !has_to_leave(&tunnel).await);
+    five.begin();
+    let six = seat().expect("two are silent");
+    assert!(has_to_leave(&tunnel).await && !has_to_leave(&socket).await);
+    six.begin();
+    // Something passes: it is in use.
+    socket.begin();
+    assert!(seat().is_none());
+
+    // The requests of one client, and of all.
+    let client = named("one");
+    for (in_all, of_client) in [(Some(2), None), (None, Some(2))] {
+        let occupancy = Arc::<Occupancy>::default();
+        let limits = limits(|limits| {
+            limits.requests = in_all;
+            limits.requests_per_client = of_client;
+        });
+        let seats: Vec<Seat> = (0..3).map(|_| occupancy.seat(10).unwrap()).collect();
+        let place = |number: usize| seats[number].place(&client, HERE, &limits);
+        let (_first, _second) = (place(0).unwrap(), place(1).unwrap());
+        seats[0].begin();
+        seats[1].begin();
+        assert!(place(2).is_err());
+        seats[1].fall_silent();
+        let third = place(2).expect("one is silent");
+        assert!(has_to_leave(&seats[1]).await && !has_to_leave(&seats[0]).await);
+        drop(third);
+        assert!(place(2).is_err(), "the silent one has not gone yet");
+    }
+}

@@ -1,0 +1,283 @@
+//! Octets both ways: an opaque tunnel, or a WebSocket.
+//!
+//! Nothing of what passes is read. A relay ends when both sides have finished, when it would be denied by now, when
+//! nothing has passed for too long, or when it is silent and others need its room.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+
+use super::ledger::Ledger;
+use super::limits::Seat;
+use super::server::Visitor;
+
+/// How long one side of a WebSocket may take to close, too, when the other one has: neither speaks half of it (RFC 6455
+/// 7.1.1), and it should not keep its place and its turn for a side that has gone.
+pub const GOODBYE: Duration = Duration::from_secs(2);
+
+/// After so long without an octet a relay is silent, and makes room where that is wanted.
+const SILENT: Duration = Duration::from_secs(10);
+
+/// What bounds a relay.
+#[derive(Debug)]
+pub struct Relay {
+    seat: Arc<Seat>,
+    /// How long nothing may pass.
+    idle: Duration,
+    /// How long one side may take to finish, when the other one has; none: as long as it likes.
+    goodbye: Option<Duration>,
+}
+
+/// Why a relay is over.
+enum End {
+    /// Both sides have finished.
+    Finished,
+    /// A connection broke.
+    Broken,
+    /// It would be denied by now.
+    Denied,
+    /// Nothing has passed for too long.
+    Silent,
+    /// Its room was wanted.
+    Evicted,
+    /// This side has finished, and the other one did not follow.
+    Of(Side),
+}
+
+/// Who has finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Crawler,
+    Origin,
+}
+
+impl Relay {
+    /// A relay on a connection of `visitor`.
+    pub fn of(visitor: &Visitor, goodbye: Option<Duration>) -> Relay {
+        let settings = visitor.proxy.settings.load();
+        Relay {
+            seat: Arc::clone(&visitor.seat),
+            idle: settings.limits.tunnel_idle_timeout,
+            goodbye,
+        }
+    }
+
+    /// Passes octets both ways until the relay is over, and then lets the ledger go. `denied` ends when it would be
+    /// denied.
+    pub async fn run(
+        self,
+        mut downstream: impl AsyncRead + AsyncWrite + Unpin,
+        mut upstream: impl AsyncRead + AsyncWrite + Unpin,
+        mut ledger: Box<Ledger>,
+        denied: impl Future<Output = ()>,
+    ) {
+        let Relay {
+            seat,
+            idle,
+            goodbye,
+        } = self;
+        let _open = ledger.tunnels();
+        ledger.asks_something();
+        let bytes_in = Arc::clone(ledger.bytes_in.get_or_insert_default());
+        let (first, ended) = oneshot::channel();
+        let activity = Activity::of(&seat);
+        let mut counted = Counted {
+            inner: &mut downstream,
+            bytes_in: &bytes_in,
+            activity: &activity,
+            ledger: &mut ledger,
+            first: Some(first),
+        };
+        let overdue = async {
+            let (Some(goodbye), Ok(side)) = (goodbye, ended.await) else {
+                return std::future::pending().await;
+            };
+            sleep(goodbye).await;
+            side
+        };
+        // Until both sides have finished, whatever drops this breaks off.
+        counted.ledger.hung_up();
+        let end = tokio::select! {
+            copied = copy_bidirectional(&mut counted, &mut upstream) => match copied {
+                Ok(_) => End::Finished,
+                Err(_) => End::Broken,
+            },
+            () = denied => End::Denied,
+            () = activity.ceases(idle) => End::Silent,
+            () = seat.has_to_leave() => End::Evicted,
+            side = overdue => End::Of(side),
+        };
+        match end {
+            End::Finished | End::Of(Side::Origin) => ledger.finished(),
+            // As if it had hung up, which it most likely has.
+            End::Of(Side::Crawler) => {}
+            End::Broken => ledger.failed("connection_terminated"),
+            End::Denied => ledger.failed("http_request_denied"),
+            End::Silent => ledger.failed("connection_read_timeout"),
+            End::Evicted => ledger.failed("connection_limit_reached"),
+        }
+        let _ = downstream.shutdown().await; // the peer may be gone
+    }
+}
+
+/// Whether anything passes.
+struct Activity<'a> {
+    seat: &'a Seat,
+    passed: AtomicU64,
+    is_silent: AtomicBool,
+}
+
+impl Activity<'_> {
+    fn of(seat: &Seat) -> Activity<'_> {
+        Activity {
+            seat,
+            passed: AtomicU64::new(0),
+            is_silent: AtomicBool::new(false),
+        }
+    }
+
+    /// So many octets pass.
+    fn passes(&self, octets: u64) {
+        if octets == 0 {
+            return;
+        }
+        self.passed.fetch_add(octets, Ordering::Relaxed);
+        if self.is_silent.swap(false, Ordering::Relaxed) {
+            self.seat.begin();
+        }
+    }
+
+    /// Waits until nothing has passed for `idle`. Tells before that when it is silent, for those who need room.
+    async fn ceases(&self, idle: Duration) {
+        let tick = SILENT.min(idle / 4);
+        let mut seen = 0;
+        let mut since = Instant::now();
+        loop {
+            sleep(tick).await;
+            let now = self.passed.load(Ordering::Relaxed);
+            if std::mem::replace(&mut seen, now) != now {
+                since = Instant::now();
+            } else if since.elapsed() >= idle {
+                return;
+            } else if !self.is_silent.swap(true, Ordering::Relaxed) {
+                self.seat.fall_silent();
+            }
+        }
+    }
+}
+
+/// The crawler's side of a relay, counting. Tells who finishes first.
+struct Counted<'a, S> {
+    inner: &'a mut S,
+    bytes_in: &'a AtomicU64,
+    activity: &'a Activity<'a>,
+    ledger: &'a mut Ledger,
+    first: Option<oneshot::Sender<Side>>,
+}
+
+impl<S> Counted<'_, S> {
+    fn has_finished(&mut self, side: Side) {
+        if let Some(first) = self.first.take() {
+            let _ = first.send(side); // nobody may care
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<'_, S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let has_room = buf.remaining() > 0;
+        let poll = Pin::new(&mut *self.inner).poll_read(cx, buf);
+        let octets = (buf.filled().len() - before) as u64;
+        self.bytes_in.fetch_add(octets, Ordering::Relaxed);
+        self.activity.passes(octets);
+        if has_room && octets == 0 && matches!(poll, Poll::Ready(Ok(()))) {
+            self.has_finished(Side::Crawler);
+        }
+        poll
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut *self.inner).poll_write(cx, buf);
+        if let Poll::Ready(Ok(octets)) = poll {
+            self.ledger.bytes_out += octets as u64;
+            self.activity.passes(octets as u64);
+        }
+        poll
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The origin has finished, and all that it said has been passed on.
+        self.has_finished(Side::Origin);
+        Pin::new(&mut *self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::super::limits::Occupancy;
+    use super::*;
+
+    /// Waits for so many ticks at most; tells whether it ceased meanwhile.
+    async fn within(mut ceases: Pin<&mut impl Future<Output = ()>>, ticks: u32) -> bool {
+        for _ in 0..ticks {
+            let a_tick = SILENT + Duration::from_millis(1);
+            if timeout(a_tick, ceases.as_mut()).await.is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_silent_makes_room_and_ends_after_its_time() {
+        let occupancy = Arc::<Occupancy>::default();
+        let seat = Arc::new(occupancy.seat(1).expect("room"));
+        seat.begin();
+        let activity = Activity::of(&seat);
+        let idle = Duration::from_secs(100);
+        let mut ceases = std::pin::pin!(activity.ceases(idle));
+        let began = Instant::now();
+        // Something passes all the time: nothing takes its room.
+        for _ in 0..20 {
+            activity.passes(1);
+            assert!(!within(ceases.as_mut(), 1).await);
+        }
+        assert!(!occupancy.make_room(), "it is in use");
+        assert!(began.elapsed() > idle);
+        // Nothing passes, and after ten to twenty seconds its room may be taken; what passes then keeps it.
+        assert!(!within(ceases.as_mut(), 3).await);
+        activity.passes(1);
+        assert!(!occupancy.make_room(), "it is in use again");
+        assert!(!within(ceases.as_mut(), 4).await);
+        assert!(occupancy.make_room(), "it is silent");
+        seat.has_to_leave().await;
+        assert!(
+            within(ceases, 12).await,
+            "nothing has passed for a hundred seconds"
+        );
+    }
+}

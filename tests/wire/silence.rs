@@ -1,0 +1,122 @@
+//! Tunnels and WebSockets through which nothing passes: they end, and make room before that.
+
+use std::time::Instant;
+
+use crate::opaque::{SWITCH, upgrade};
+use crate::support::{Gate, Origin, Reply, Wire, eventually};
+
+/// Opens a WebSocket to an echo, and says something.
+#[track_caller]
+fn socket(gate: &Gate, origin: &Origin, path: &str) -> Wire {
+    let host = origin.authority();
+    let (mut wire, target) = match origin.url("").starts_with("https") {
+        true => (gate.intercept(&host, "site.test"), path.to_owned()),
+        false => (gate.connect(), origin.url(path)),
+    };
+    assert_eq!(wire.exchange(upgrade(&target, &host)).status, 101);
+    says(&mut wire);
+    wire
+}
+
+#[track_caller]
+fn says(wire: &mut Wire) {
+    wire.send("hello");
+    assert_eq!(wire.read(5), b"hello");
+}
+
+/// Opens an opaque tunnel to an origin that repeats what it is told, and says something.
+#[track_caller]
+fn tunnel(gate: &Gate, origin: &Origin) -> Wire {
+    let mut wire = gate.connect();
+    assert_eq!(
+        wire.tunnel(&format!("bank.test:{}", origin.port())).status,
+        200
+    );
+    let mut wire = wire.tls("bank.test", crate::support::origin_ca_pem());
+    let answer = wire.exchange(upgrade("/socket", "bank.test"));
+    assert_eq!(answer.status, 101, "{answer:?}");
+    says(&mut wire);
+    wire
+}
+
+fn echo(origin: Origin) -> Origin {
+    origin.on("/socket", [Reply::raw(SWITCH).echo()])
+}
+
+fn gate(more: &[(&str, &str)]) -> Gate {
+    Gate::with(|setup| {
+        setup.set("tls", "tunnel", "[\"bank.test\"]");
+        for (key, value) in more {
+            setup.set("limits", key, value);
+        }
+    })
+}
+
+#[test]
+fn what_says_nothing_ends() {
+    let gate = gate(&[("tunnel_idle_timeout", "\"2s\"")]);
+    let (plain, tls) = (echo(Origin::http()), echo(Origin::https()));
+    let began = Instant::now();
+    let mut all = [
+        socket(&gate, &plain, "/socket"),
+        socket(&gate, &tls, "/socket"),
+        tunnel(&gate, &tls),
+    ];
+    for wire in &mut all {
+        assert!(wire.is_closed());
+    }
+    assert!(began.elapsed().as_secs() >= 2);
+    let port = tls.port();
+    for record in [
+        gate.record_of(&plain.url("/socket")),
+        gate.record_of(&tls.url("/socket")),
+        gate.record("the tunnel", |record| {
+            record["via"] == "tunnel" && record["port"] == port
+        }),
+    ] {
+        assert_eq!(record["error"], "connection_read_timeout", "{record}");
+        assert_eq!(record["verdict"], "allow", "{record}");
+    }
+    // The origins know, too: each robots.txt, and what was silent.
+    eventually("the connections to end", || {
+        (plain.ended() == 2 && tls.ended() >= 3).then_some(())
+    });
+}
+
+#[test]
+fn what_is_silent_makes_room_at_each_limit() {
+    // Each takes seconds of silence.
+    std::thread::scope(|scope| {
+        for limit in [
+            "connections",
+            "requests",
+            "requests_per_client",
+            "connections_per_client",
+        ] {
+            scope.spawn(move || makes_room_at(limit));
+        }
+    });
+}
+
+fn makes_room_at(limit: &str) {
+    // A quarter of it makes silent.
+    let gate = gate(&[("tunnel_idle_timeout", "\"20s\""), (limit, "2")]);
+    let (one, two) = (echo(Origin::http()), echo(Origin::https()));
+    let mut first = socket(&gate, &one, "/socket");
+    let mut second = tunnel(&gate, &two);
+    let page = Origin::http();
+    let refused = gate.get(&page.url("/page"));
+    assert!(matches!(refused.status, 429 | 503), "{limit}: {refused:?}");
+    eventually("one of them to be silent", || {
+        says(&mut second);
+        (gate.get(&page.url("/page")).status == 200).then_some(())
+    });
+    assert!(first.is_closed(), "{limit}");
+    let record = gate.record_of(&one.url("/socket"));
+    assert_eq!(
+        record["error"], "connection_limit_reached",
+        "{limit}: {record}"
+    );
+    // The one that was heard last is still there.
+    says(&mut second);
+}

@@ -45,7 +45,7 @@ const CRAWLER: &str = "BenchBot";
 const USER_AGENT: &str = "Mozilla/5.0 (compatible; BenchBot/1.0; +https://bench.example/bot)";
 
 /// A path, and what decides about it.
-const PATHS: [(&str, &str, Reason); 6] = [
+const PATHS: [(&str, &str, Reason); 9] = [
     (
         "allowed, no rule matches",
         "/articles/2026/11/a-page-of-usual-length.html?page=2",
@@ -70,6 +70,21 @@ const PATHS: [(&str, &str, Reason); 6] = [
         "denied by a rule with an anchor",
         "/download/archive/big.type-05",
         Reason::RobotsDisallow,
+    ),
+    (
+        "allowed, with escapes that are no other path",
+        "/articles/caf%C3%A9%20noir/a-page.html?q=a%20b",
+        Reason::RobotsAllow,
+    ),
+    (
+        "allowed, with an escaped slash in the query",
+        "/share?url=https%3A%2F%2Fsite.example%2Farticles",
+        Reason::RobotsAllow,
+    ),
+    (
+        "denied by the path guard, an escaped slash",
+        "/section-31%2Fprivate%2Fdiary.html",
+        Reason::PathGuard,
     ),
     (
         "denied by the path guard",

@@ -241,7 +241,7 @@ pub struct RobotsConfig {
     pub hold: Duration,
     /// Frequent misspellings and lines that lack their colon count.
     pub lenient: bool,
-    /// Paths with dot segments or doubled slashes are judged resolved, too.
+    /// Paths are judged in all readings that servers may make of them.
     pub path_guard: bool,
     /// A 5xx of a site that answers missing pages so means that there is no file.
     pub soft_404: bool,

@@ -329,6 +329,9 @@ pub fn meaning(decision: &Decision) -> String {
         Reason::OperatorAllow => "an override of the operator allows it".to_owned(),
         Reason::OperatorDeny => "an override of the operator denies it".to_owned(),
         Reason::RobotsDisallow => "a rule disallows it".to_owned(),
+        Reason::PathGuard if decision.rule.is_none() => {
+            "the origin may read the path in more ways than can be judged".to_owned()
+        }
         Reason::PathGuard => "a rule disallows what the origin may read the path as".to_owned(),
         Reason::RobotsUnreachable => match decision.cause() {
             Some(cause) => format!("robots.txt cannot be had: {cause}"),

@@ -7,8 +7,8 @@
 //! 3. what a crawler must say of itself ([`identity`]), before anything is asked of the origin;
 //! 4. what a person has asserted ([`overrides`]): robots.txt is not even asked for then;
 //! 5. what the origin's robots.txt, or its absence, says;
-//! 6. the path guard: a path that dot segments or doubled slashes would make into another one for
-//!    the origin must be allowed in both forms.
+//! 6. the path guard: a path that the origin may read as another one must be allowed in every reading
+//!    ([`crate::rep::Readings`]).
 //!
 //! [`crate::gate`] adds what takes waiting: nothing is decided that cannot be recorded
 //! ([`Reason::LogFailed`]), a robots.txt that does not come in time defers ([`Reason::RobotsPending`]), and what
@@ -40,7 +40,7 @@ use crate::agent::Agent;
 use crate::clock::Moment;
 use crate::config::{Mode, RobotsConfig};
 use crate::egress::Prohibited;
-use crate::rep::{ComparisonPath, Finding, Origin, Rule, RuleKind, readings};
+use crate::rep::{ComparisonPath, Finding, Guarded, Origin, Rule, RuleKind, Rules};
 use crate::robots::access::Cause;
 use crate::robots::identity::FetchedAs;
 use crate::robots::state::{Stance, State};
@@ -147,7 +147,7 @@ pub struct Settings {
     pub mode: Mode,
     /// Of the permit, where one is made.
     pub generation: Generation,
-    /// Paths with dot segments or doubled slashes are judged resolved, too.
+    /// Paths are judged in all their readings.
     pub path_guard: bool,
     /// Names all that a verdict follows from.
     pub terms: TermsDigest,
@@ -177,6 +177,8 @@ pub struct Decision {
     pub at: Moment,
     /// The rule that decided, where one did.
     pub rule: Option<Rule>,
+    /// The reading of the path that the rule is about, in comparison form, where that is not the path as written.
+    pub reading: Option<Box<str>>,
     /// The override that decided, where one did.
     pub asserted: Option<Arc<Override>>,
     /// What was known of the origin's robots.txt, where that was asked.
@@ -199,6 +201,7 @@ impl Decision {
             mode: Mode::Enforce,
             at,
             rule: None,
+            reading: None,
             asserted: None,
             basis: None,
             fetched_as: None,
@@ -352,25 +355,57 @@ pub fn decide(
     settings: Settings,
     now: Moment,
 ) -> Ruling {
-    let (reason, rule) = match stance {
+    let grounds = match stance {
         Stance::Rules(snapshot) => {
             let rules = snapshot.rules(&agent.tokens);
-            let raw = target.path.as_str().as_bytes();
-            let path = ComparisonPath::new(raw);
-            match rules.verdict(&path) {
-                _ if rules.is_empty() => (Reason::NoRules, None),
-                Some(rule) if rule.kind == RuleKind::Disallow => {
-                    (Reason::RobotsDisallow, Some(rule.into_rule()))
-                }
-                found => match guarded(raw, settings.path_guard, &rules) {
-                    Some(rule) => (Reason::PathGuard, Some(rule)),
-                    None => (Reason::RobotsAllow, found.map(Finding::into_rule)),
-                },
-            }
+            let path = ComparisonPath::new(target.path.as_str().as_bytes());
+            by_rules(&rules, &path, settings.path_guard)
         }
-        other => (without_rules(other), None),
+        other => Grounds::bare(without_rules(other)),
     };
-    conclude(target, reason, rule, state, stance, settings, now)
+    conclude(target, grounds, state, stance, settings, now)
+}
+
+/// Why, and by which rule about which reading.
+struct Grounds {
+    reason: Reason,
+    rule: Option<Rule>,
+    reading: Option<Box<str>>,
+}
+
+impl Grounds {
+    fn bare(reason: Reason) -> Grounds {
+        Grounds::by(reason, None)
+    }
+
+    fn by(reason: Reason, rule: Option<Finding<'_>>) -> Grounds {
+        Grounds {
+            reason,
+            rule: rule.map(Finding::into_rule),
+            reading: None,
+        }
+    }
+}
+
+fn by_rules(rules: &Rules, path: &ComparisonPath<'_>, path_guard: bool) -> Grounds {
+    let found = rules.verdict(path);
+    match &found {
+        _ if rules.is_empty() => return Grounds::bare(Reason::NoRules),
+        Some(rule) if rule.kind == RuleKind::Disallow => {
+            return Grounds::by(Reason::RobotsDisallow, found);
+        }
+        _ if !path_guard => return Grounds::by(Reason::RobotsAllow, found),
+        _ => {}
+    }
+    match rules.guard(path) {
+        Guarded::Clear => Grounds::by(Reason::RobotsAllow, found),
+        Guarded::Disallowed { reading, rule } => Grounds {
+            // A comparison form is ASCII.
+            reading: Some(String::from_utf8_lossy(&reading).into()),
+            ..Grounds::by(Reason::PathGuard, Some(rule))
+        },
+        Guarded::TooMany => Grounds::bare(Reason::PathGuard),
+    }
 }
 
 /// Judges a tunnel that cannot be looked into: it may pass only where nothing is disallowed to this
@@ -396,7 +431,8 @@ pub fn decide_tunnel(
         }
         other => without_rules(other),
     };
-    conclude(target, reason, None, state, stance, settings, now)
+    let grounds = Grounds::bare(reason);
+    conclude(target, grounds, state, stance, settings, now)
 }
 
 /// Defers a request whose robots.txt has not come in time; the same request may fare better at `retry_at`.
@@ -422,6 +458,7 @@ pub fn await_turn(permit: Permit, allowed: Decision, retry_at: Moment) -> Ruling
     let decision = Decision {
         reason: Reason::Paced,
         rule: None,
+        reading: None,
         retry_at: Some(retry_at),
         ..allowed
     };
@@ -446,30 +483,20 @@ fn without_rules(stance: &Stance) -> Reason {
     }
 }
 
-fn guarded(raw: &[u8], path_guard: bool, rules: &crate::rep::Rules) -> Option<Rule> {
-    if !path_guard {
-        return None;
-    }
-    readings(raw).find_map(|reading| {
-        let rule = rules.verdict(&ComparisonPath::new(&reading))?;
-        (rule.kind == RuleKind::Disallow).then(|| rule.into_rule())
-    })
-}
-
 fn conclude(
     target: Target,
-    reason: Reason,
-    rule: Option<Rule>,
+    grounds: Grounds,
     state: &Arc<State>,
     stance: &Stance,
     settings: Settings,
     now: Moment,
 ) -> Ruling {
     let decision = Decision {
-        reason,
+        reason: grounds.reason,
         mode: settings.mode,
         at: now,
-        rule,
+        rule: grounds.rule,
+        reading: grounds.reading,
         asserted: None,
         basis: Some(Arc::clone(state)),
         fetched_as: None,

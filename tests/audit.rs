@@ -88,6 +88,7 @@ fn record_for_ever(file: PathBuf) -> ! {
                 via: "plain",
                 opaque: false,
                 rule: None,
+                reading: None,
                 overridden: None,
                 robots: None,
                 hold: Duration::ZERO,

@@ -120,7 +120,7 @@ deny: http://site.test/x/../private/%61
             examplebot (line 12; 2 rules; merged)
   path:     /x/../private/a (as it is compared)
   why:      no rule matches
-  read as:  /private/%61 (disallowed)
+  read as:  /private/a (disallowed)
             9 octets  Disallow: /private/ (line 4) decides
 ",
         ),

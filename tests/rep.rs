@@ -14,6 +14,8 @@ mod naive;
 mod origins;
 #[path = "rep/properties.rs"]
 mod properties;
+#[path = "rep/servers.rs"]
+mod servers;
 #[path = "rep/strategies.rs"]
 mod strategies;
 #[path = "rep/tables.rs"]

@@ -30,6 +30,7 @@ pub const RULE: &str = "rule";
 pub const GROUP: &str = "group";
 pub const TEXT: &str = "text";
 pub const LINE: &str = "line";
+pub const READING: &str = "reading";
 pub const OVERRIDE: &str = "override";
 pub const ORIGIN: &str = "origin";
 pub const PATTERN: &str = "pattern";

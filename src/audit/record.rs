@@ -59,6 +59,8 @@ pub struct Record<'a> {
     pub opaque: bool,
     /// The rule that decided; none where no rule did.
     pub rule: Option<RuleLine<'a>>,
+    /// What the origin may read the path as, where the rule is about that; none where it is about the path as received.
+    pub reading: Option<&'a str>,
     /// The override that decided; none where no override did.
     pub overridden: Option<Assertion<'a>>,
     /// The robots.txt that the decision rests on; none where it rests on none.
@@ -285,6 +287,7 @@ impl Record<'_> {
             Some(rule) => rule.write(record.object(f::RULE)),
             None => record.null(f::RULE),
         }
+        record.text_or_null(f::READING, self.reading.map(str::as_bytes), most::URL);
         match &self.overridden {
             Some(assertion) => assertion.write(record.object(f::OVERRIDE)),
             None => record.null(f::OVERRIDE),

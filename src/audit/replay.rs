@@ -7,7 +7,7 @@
 //!
 //! # What a replay proves, and what it takes on trust
 //!
-//! It proves that verdict, reason, rule, line and group follow from the robots.txt, the state, the settings and the
+//! It proves that verdict, reason, rule, line, group and the reading of the path that the rule is about follow from the robots.txt, the state, the settings and the
 //! override that the record names. It takes on trust what those were: that the site did answer so, that the crawler did
 //! ask so, and that no other override was in force. That the record still says what it said then is not proven here but
 //! by the chain (see [`super::verify`]).
@@ -161,6 +161,7 @@ pub fn replay(
         decision.reason.as_str(),
     );
     compare_rule(&mut differences, evidence, &decision);
+    compare_reading(&mut differences, evidence, &decision);
     if differences.is_empty() {
         Outcome::Same
     } else {
@@ -314,6 +315,17 @@ fn compare_rule(differences: &mut Vec<Difference>, evidence: &Evidence<'_>, deci
             });
         }
     }
+}
+
+fn compare_reading(
+    differences: &mut Vec<Difference>,
+    evidence: &Evidence<'_>,
+    decision: &Decision,
+) {
+    let none = "none";
+    let recorded = evidence.reading.as_deref().unwrap_or(none);
+    let replayed = decision.reading.as_deref().unwrap_or(none);
+    compare(differences, "reading", recorded, replayed);
 }
 
 fn compare(differences: &mut Vec<Difference>, what: &'static str, recorded: &str, replayed: &str) {

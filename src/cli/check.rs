@@ -85,7 +85,8 @@ Other names are ignored. Every line is answered with one object on one line, in 
   line           its number, from 1, or null
   group          the group that speaks, by the name that it gives the agent, or null
   guard          only where it is allowed and the path guard would deny it: reading (the path
-                 as the origin may read it), rule, line, group
+                 as the origin may read it), rule, line, group; all null where it has more
+                 readings than are judged
   notes          only where asked for: a list of line, kind, message, text
 or, where it cannot be judged, with
   error          why

@@ -3,7 +3,7 @@
 //! Patterns match as those of robots.txt do, and the most specific one that matches decides: most octets, a deny on a
 //! tie. One that has expired does not count.
 //!
-//! An origin may read a path as another one (`/open/../private`; see [`readings`]). An assertion is about what the origin
+//! An origin may read a path as another one (`/open/../private`; see [`Readings`]). An assertion is about what the origin
 //! serves, so it is asked about every reading, whatever `[robots] path_guard` says. A deny that decides about one of
 //! them denies. An allow that decides about the path as written must match the others by itself; where it speaks of some
 //! only, robots.txt has the word. So the one override that a record names is enough to see that it had to decide.
@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::clock::Moment;
-use crate::rep::{ComparisonPath, Origin, PathPattern, readings};
+use crate::rep::{ComparisonPath, Origin, PathPattern, Readings, Spelling};
 
 /// An assertion about the paths of one origin. Never inferred, always by a named person, and expiring unless it
 /// stands in the configuration.
@@ -156,15 +156,28 @@ impl Overrides {
     /// The override that decides about a path (with its query) of an origin at `now`.
     pub fn about(&self, origin: &Origin, path: &[u8], now: Moment) -> Option<&Arc<Override>> {
         let entries = self.of(origin)?;
-        let written = first(entries, &ComparisonPath::new(path), now);
+        let path = ComparisonPath::new(path);
+        let written = first(entries, &path, Spelling::Written, now);
         let mut decides = written;
         if written.is_none_or(Entry::is_allow) {
-            for reading in readings(path) {
-                let reading = ComparisonPath::new(&reading);
-                match first(entries, &reading, now) {
+            let readings = Readings::of(&path);
+            let has_escapes = entries.iter().any(|entry| entry.pattern.has_escapes());
+            for (reading, spelling) in readings.questions(has_escapes) {
+                match first(entries, &reading, spelling, now) {
                     Some(entry) if !entry.is_allow() => return Some(&entry.asserted),
-                    _ => decides = decides.filter(|allow| allow.pattern.matches(&reading)),
+                    _ => {
+                        let matches = |allow: &&Entry| allow.pattern.matches_in(&reading, spelling);
+                        decides = decides.filter(matches);
+                    }
                 }
+            }
+            if !readings.is_complete() {
+                // One of those that were not asked about may be meant.
+                let denies = |entry: &&Entry| !entry.is_allow() && entry.asserted.holds(now);
+                if let Some(deny) = entries.iter().find(denies) {
+                    return Some(&deny.asserted);
+                }
+                decides = decides.filter(|allow| allow.pattern.is_everything());
             }
         }
         decides.map(|entry| &entry.asserted)
@@ -190,10 +203,15 @@ impl Overrides {
 }
 
 /// The most specific one that holds and matches.
-fn first<'a>(entries: &'a [Entry], path: &ComparisonPath<'_>, now: Moment) -> Option<&'a Entry> {
+fn first<'a>(
+    entries: &'a [Entry],
+    path: &ComparisonPath<'_>,
+    spelling: Spelling,
+    now: Moment,
+) -> Option<&'a Entry> {
     entries
         .iter()
-        .find(|entry| entry.asserted.holds(now) && entry.pattern.matches(path))
+        .find(|entry| entry.asserted.holds(now) && entry.pattern.matches_in(path, spelling))
 }
 
 #[cfg(test)]

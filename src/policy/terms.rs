@@ -19,7 +19,7 @@ pub struct Terms {
     pub lenient: bool,
     /// Octets of a file that count.
     pub size_limit: u64,
-    /// Paths with dot segments or doubled slashes are judged resolved, too.
+    /// Paths are judged in all their readings.
     pub path_guard: bool,
     /// A 5xx whose body says "page not found" means that there is no file.
     pub soft_404: bool,

@@ -116,7 +116,8 @@ fn the_path_guard_judges_what_the_origin_may_make_of_a_path() {
         ("dots in the query lead nowhere", "/x?/../private", RobotsAllow, None, RobotsAllow),
         ("an encoded slash hides it", "/%2Fprivate", PathGuard, Some(2), RobotsAllow),
         ("dots and an encoded slash lead to it", "/a/..%2fprivate", PathGuard, Some(2), RobotsAllow),
-        ("an encoded slash alone is none", "/a%2Fb/c", RobotsAllow, None, RobotsAllow),
+        ("an encoded slash is one to most servers", "/a%2Fb/c", PathGuard, Some(4), RobotsAllow),
+        ("an encoded slash leads elsewhere", "/a%2Fc/b", RobotsAllow, None, RobotsAllow),
     ];
     for (name, path, guarded, line, unguarded) in cases {
         let with = decision(judge(path, &rules(FILE), true), path);

@@ -92,10 +92,14 @@ enum Known {
     Upgrade,
     ContentLength,
     ProxyStatus,
+    /// By these, frameworks (Symfony, Laminas, those behind IIS) let a request speak of another target than its request
+    /// line does. The request line was judged.
+    XOriginalUrl,
+    XRewriteUrl,
 }
 
 /// How many there are.
-const KNOWN: usize = 10;
+const KNOWN: usize = 12;
 
 impl Known {
     const ALL: [Known; KNOWN] = [
@@ -109,6 +113,8 @@ impl Known {
         Known::Upgrade,
         Known::ContentLength,
         Known::ProxyStatus,
+        Known::XOriginalUrl,
+        Known::XRewriteUrl,
     ];
 
     fn of(name: &HeaderName) -> Option<Known> {
@@ -123,6 +129,8 @@ impl Known {
             "upgrade" => Known::Upgrade,
             "content-length" => Known::ContentLength,
             "proxy-status" => Known::ProxyStatus,
+            "x-original-url" => Known::XOriginalUrl,
+            "x-rewrite-url" => Known::XRewriteUrl,
             _ => return None,
         })
     }
@@ -139,6 +147,8 @@ impl Known {
             Known::Upgrade => "upgrade",
             Known::ContentLength => "content-length",
             Known::ProxyStatus => "proxy-status",
+            Known::XOriginalUrl => "x-original-url",
+            Known::XRewriteUrl => "x-rewrite-url",
         }
     }
 }
@@ -152,6 +162,7 @@ pub fn to_origin(headers: &mut HeaderMap, origin: &Origin, may_switch: bool) -> 
         && lists(headers, &UPGRADE, b"websocket");
     let found = strip(headers, |known| match known {
         Known::KeepAlive | Known::ProxyConnection | Known::ProxyAuthorization => false,
+        Known::XOriginalUrl | Known::XRewriteUrl => false,
         Known::Connection => wants_websocket || takes_trailers,
         Known::Te => takes_trailers && !wants_websocket,
         Known::Upgrade => wants_websocket,
@@ -194,6 +205,7 @@ pub fn to_crawler(headers: &mut HeaderMap) {
         Known::ContentLength => !is_coded,
         // It says `chunked` or is refused; hyper leaves it out where the crawler knows no chunks.
         Known::TransferEncoding | Known::ProxyAuthorization | Known::ProxyStatus => true,
+        Known::XOriginalUrl | Known::XRewriteUrl => true,
     });
     if found.has(Known::ContentLength) && !is_coded {
         write_length_anew(headers);
@@ -345,7 +357,7 @@ pub fn to_trailers(trailers: &mut HeaderMap) {
 }
 
 /// In order: it is searched by halves.
-const FORBIDDEN_TRAILERS: [&str; 38] = [
+const FORBIDDEN_TRAILERS: [&str; 40] = [
     "age",
     "authorization",
     "cache-control",
@@ -384,6 +396,8 @@ const FORBIDDEN_TRAILERS: [&str; 38] = [
     "via",
     "warning",
     "www-authenticate",
+    "x-original-url",
+    "x-rewrite-url",
 ];
 
 /// The target names the host; what the crawler's own Host says does not matter (RFC 9112 3.2.2).
@@ -600,6 +614,16 @@ mod tests {
                 false,
             ),
             (&[("Upgrade", "websocket")], &["host: a.test:81"], false),
+            (
+                &[
+                    ("X-Original-URL", "/private"),
+                    ("X-Rewrite-URL", "/private"),
+                    ("x-original-url", "/private"),
+                    ("X-Original-Host", "b.test"),
+                ],
+                &["host: a.test:81", "x-original-host: b.test"],
+                false,
+            ),
         ] {
             let mut headers = fields(lines);
             assert_eq!(

@@ -497,6 +497,7 @@ impl Ledger {
                 text: &rule.text,
                 line: rule.line,
             }),
+            reading: decision.reading.as_deref(),
             overridden: decision.asserted.as_deref().map(audit::Assertion::of),
             robots: decision.basis.as_deref().map(|state| {
                 let cause = cause.as_deref().unwrap_or_default();

@@ -123,9 +123,13 @@ impl<'a> Facts<'a> {
             object.plain("mode", decision.mode.as_str().as_bytes());
         }
         object.plain("reason", decision.reason.as_str().as_bytes());
+        let reading = decision.reading.as_deref().map(str::as_bytes);
         object.text_or_null("rule", self.rule.map(|rule| rule.text.as_bytes()), MOST);
         object.number_or_null("line", self.rule.map(|rule| u64::from(rule.line)));
         object.text_or_null("group", self.rule.map(|rule| rule.group.as_bytes()), MOST);
+        if let Some(reading) = reading {
+            object.text("reading", reading, MOST);
+        }
         object.text_or_null(
             "override",
             self.asserted.as_deref().map(str::as_bytes),
@@ -155,6 +159,9 @@ impl<'a> Facts<'a> {
                 "rule: {} (line {}, group {})",
                 rule.text, rule.line, rule.group
             );
+        }
+        if let Some(reading) = &self.decision.reading {
+            let _ = writeln!(text, "read as: {reading}");
         }
         if let Some(id) = &self.asserted {
             let _ = writeln!(text, "override: {id}");
@@ -435,7 +442,10 @@ fn decided(
             StatusCode::FORBIDDEN,
             "http_request_denied",
             "Disallowed by robots.txt in another reading of the path",
-            format!("An origin may read this path as one that the robots.txt of {origin} disallows; write it without dot segments and doubled slashes."),
+            match &decision.reading {
+                Some(reading) => format!("{origin} may read this path as {reading}, which its robots.txt disallows; write the path without escaped or doubled slashes, dot segments and parameters."),
+                None => format!("{origin} may read this path in more ways than can be judged; write it plainly."),
+            },
         ),
         Reason::AddressProhibited => (
             StatusCode::FORBIDDEN,

@@ -10,7 +10,7 @@ use std::fmt;
 use std::slice;
 
 use super::group::Selection;
-use super::guard::readings;
+use super::guard::{Readings, Spelling, decoded_value};
 use super::line::is_space;
 use super::parse::Robots;
 use super::path::ComparisonPath;
@@ -27,9 +27,11 @@ pub struct Explanation {
     pub groups: Vec<Speaker>,
     /// The path as it was asked about.
     pub written: Judged,
-    /// The same path as the origin server may read it ([`readings`](super::readings)); the path guard denies where
+    /// The same path as the origin server may read it ([`Readings`](super::Readings)); the path guard denies where
     /// one of these is disallowed.
     pub readings: Vec<Judged>,
+    /// Whether these are all. Where they are not, the path guard denies if anything is disallowed at all.
+    pub are_all_readings: bool,
 }
 
 /// What became of a token of the chain.
@@ -184,7 +186,10 @@ impl Robots {
             Some(named) if at > named => Standing::NotAsked,
             _ => Standing::NotNamed,
         };
+        let path = ComparisonPath::new(path_and_query);
+        let readings = Readings::of(&path);
         let patterns = self.patterns(selection);
+        let has_escapes = patterns.iter().any(|candidate| candidate.decoded.is_some());
         let groups = match named.and_then(|at| chain.get(at)) {
             Some(token) => self.speakers(|value| {
                 let names = [narrow(value), wide(value)];
@@ -199,10 +204,18 @@ impl Robots {
                 .enumerate()
                 .map(|(at, token)| (token.clone(), standing(at)))
                 .collect(),
-            written: judge(path_and_query, &patterns, !groups.is_empty()),
-            readings: readings(path_and_query)
-                .map(|reading| judge(&reading, &patterns, !groups.is_empty()))
-                .collect(),
+            written: judge(
+                path_and_query,
+                &path,
+                Spelling::Written,
+                &patterns,
+                !groups.is_empty(),
+            ),
+            readings: told(&readings, has_escapes, |reading, spelling| {
+                let octets = reading.as_bytes();
+                judge(octets, reading, spelling, &patterns, !groups.is_empty())
+            }),
+            are_all_readings: readings.is_complete(),
             groups,
         }
     }
@@ -222,6 +235,7 @@ impl Robots {
                 if let Some((value, (pattern, octets))) = compiled {
                     candidates.push(Candidate {
                         pattern,
+                        decoded: decoded_value(value).and_then(|value| Pattern::new(&value)),
                         found: Match {
                             rule: rule.clone(),
                             pattern: Box::from(String::from_utf8_lossy(value)),
@@ -257,23 +271,65 @@ impl Robots {
     }
 }
 
+/// The readings, judged. One that is compared with both spellings of the rules is told of once: as it is disallowed,
+/// where it is.
+fn told(
+    readings: &Readings<'_>,
+    has_escapes: bool,
+    judge: impl Fn(&ComparisonPath<'_>, Spelling) -> Judged,
+) -> Vec<Judged> {
+    let mut told: Vec<Judged> = Vec::new();
+    let mut others = readings.paths().peekable();
+    for (reading, spelling) in readings.questions(has_escapes) {
+        let judged = judge(&reading, spelling);
+        let is_next = others.next_if(|next| *next == reading.as_bytes()).is_some();
+        let is_told = |last: &&mut Judged| *last.form == *reading.as_bytes();
+        if is_next {
+            told.push(judged);
+        } else if judged.is_disallowed() {
+            match told.last_mut().filter(is_told) {
+                Some(last) if last.is_disallowed() => {}
+                Some(last) => *last = judged,
+                // The path as it is written, by decoded rules.
+                None => told.push(judged),
+            }
+        }
+    }
+    told
+}
+
 /// A pattern, and what is to be told of it where it matches.
 struct Candidate {
     pattern: Pattern,
+    /// With its escapes decoded, and its length then, where that makes another one of it.
+    decoded: Option<(Pattern, usize)>,
     found: Match,
 }
 
-fn judge(path_and_query: &[u8], candidates: &[Candidate], is_spoken_to: bool) -> Judged {
-    let path = ComparisonPath::new(path_and_query);
+fn judge(
+    path_and_query: &[u8],
+    path: &ComparisonPath<'_>,
+    spelling: Spelling,
+    candidates: &[Candidate],
+    is_spoken_to: bool,
+) -> Judged {
     let form = path.as_bytes();
     let subject = Subject::new(form);
     let mut matches: Vec<Match> = Vec::new();
-    for Candidate { pattern, found } in candidates {
+    for candidate in candidates {
+        let found = &candidate.found;
+        let (pattern, octets) = match &candidate.decoded {
+            Some((decoded, octets)) if spelling == Spelling::Decoded => (decoded, *octets),
+            _ => (&candidate.pattern, found.octets),
+        };
         let is_told = matches
             .last()
             .is_some_and(|told| told.rule.line == found.rule.line);
         if !is_told && form.starts_with(pattern.head()) && pattern.matches(&subject) {
-            matches.push(found.clone());
+            matches.push(Match {
+                octets,
+                ..found.clone()
+            });
         }
     }
     // Stable: file order decides last.

@@ -1,254 +1,220 @@
-//! The path guard's question: could the origin server read this path as another one?
+//! The path guard's question: which other paths may the origin server make of this one?
 //!
-//! Many servers resolve dot segments and merge doubled slashes before they look at a path, so
-//! `/a/../private` and `//private` may be answered with what `/private` disallows. A path is
-//! therefore judged both as written and as it might be read. Being one reading too careful costs
-//! nothing but a denial of a path that nobody writes by accident.
+//! Between the request line and the resource, a server takes some steps: it decodes escapes, cuts parameters off
+//! segments, takes backslashes for slashes, resolves dot segments, merges slashes. Servers differ in which of them they
+//! take and in which order, and a request often passes two servers. So the guard does not model one server after the
+//! other: it asks about all that any row of these steps makes of a path.
+//!
+//! | step | makes of | this | taken by (of those in `docs/path-guard.md`) |
+//! |---|---|---|---|
+//! | decode once | `/private%2Fdiary` | `/private/diary` | nearly all |
+//! | decode twice | `/private%252Fdiary` | `/private/diary` | two servers in a row |
+//! | cut parameters | `/private;x/diary` | `/private/diary` | Tomcat, Jetty |
+//! | backslashes | `/private\diary` | `/private/diary` | Node's `new URL` |
+//! | cut the authority | `//host/private/diary` | `/private/diary` | Node's `new URL` |
+//! | resolve and merge | `/a/..//private/diary` | `/private/diary` | nearly all |
+//! | drop a final slash | `/page.php/.` | `/page.php` | file servers |
+//! | drop an empty query | `/x.gif?` | `/x.gif` | all |
+//!
+//! A final slash that stands in the path as it is written is dropped only behind a file's name: a rule that ends in `$`
+//! means to tell `/folder` from `/folder/`.
+//!
+//! All of it happens on comparison forms, where most spellings of one path are one already. A form that is found once
+//! is not looked at again, so the search ends; [`MOST`] and [`MOST_OCTETS`] bound what a hostile path makes of it. A path
+//! with more readings than that is denied wherever anything is disallowed: no author of a page writes one.
+//!
+//! A server that decodes a path serves one resource for `/a/b` and `/a%2Fb`. What a rule says of one it says of the
+//! other, so a decoded path is compared with decoded rules ([`Spelling`]).
 
-use super::path::before_fragment;
+mod steps;
 
-/// The path as a server might read it that merges slashes and removes dot segments, query kept;
-/// `None` where that changes nothing.
-///
-/// - Dots count encoded too (`%2e`), and with parameters (`..;x`: Tomcat). A segment of nothing but
-///   parameters (`;x`) is empty.
-/// - `..` at the root stays at the root. A path that ends in a dot segment ends with a slash (RFC
-///   3986 section 5.2.4).
-/// - The query takes no part. `%2F` is no slash; [`readings`] knows of servers that disagree.
-pub fn resolved(path_and_query: &[u8]) -> Option<Vec<u8>> {
-    resolve(path_and_query, Order::MergeFirst)
+use std::borrow::Cow;
+
+pub(super) use self::steps::decoded_value;
+use self::steps::{
+    Decoding, Order, decoded, is_changed_by_a_step, is_file_with_slash, is_stable, resolved,
+    with_slashes, without_authority, without_empty_query, without_final_slash, without_parameters,
+};
+use super::path::ComparisonPath;
+
+/// The most readings of one path that are asked about.
+const MOST: usize = 64;
+
+/// The most octets that all readings of a path have together. A path of up to 2 KiB never reaches it before [`MOST`].
+const MOST_OCTETS: usize = 128 * 1024;
+
+/// Which spelling of the rules a path is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spelling {
+    /// As the author wrote them, in comparison form: `%2F` is not `/`.
+    Written,
+    /// With their escapes decoded, as a server decodes those of a path.
+    Decoded,
 }
 
 /// All other readings of a path, each once; none for almost every path.
-///
-/// Servers disagree on `/a//../b`: those that merge slashes first read `/b`, those that follow RFC
-/// 3986 to the letter and merge later, or not at all, `/a/b`. And some decode before they resolve, or take a backslash
-/// for a slash: to them `/a/..%2fb` and `/a/..\b` are `/b`, too. An encoded slash that leaves nothing to resolve makes
-/// no other path (RFC 9309 section 2.2.2: `%2F` is not `/`).
-pub fn readings(path_and_query: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    let [merged, literal] = both_orders(path_and_query);
-    let [merged_decoded, literal_decoded] =
-        slashes_decoded(path_and_query).map_or([None, None], |decoded| both_orders(&decoded));
-    let merged_decoded = merged_decoded.filter(|one| Some(one) != merged.as_ref());
-    merged
-        .into_iter()
-        .chain(literal)
-        .chain(merged_decoded)
-        .chain(literal_decoded)
+#[derive(Debug)]
+pub struct Readings<'a> {
+    written: &'a [u8],
+    /// The path itself is the first, unless there are none.
+    found: Vec<Reading<'a>>,
+    is_complete: bool,
 }
 
-fn both_orders(path_and_query: &[u8]) -> [Option<Vec<u8>>; 2] {
-    let merged = resolve(path_and_query, Order::MergeFirst);
-    let literal = merged
-        .is_some()
-        .then(|| resolve(path_and_query, Order::MergeLast))
-        .flatten()
-        .filter(|literal| merged.as_ref() != Some(literal));
-    [merged, literal]
+/// What the path may be read as.
+#[derive(Debug)]
+struct Reading<'a> {
+    /// In comparison form.
+    form: Cow<'a, [u8]>,
+    is_decoded: bool,
+    /// What follows an authority holds no second one.
+    is_past_authority: bool,
 }
 
-/// The path with a slash for each `%2F`, `%5C` and backslash, query kept; `None` where it has none of them.
-fn slashes_decoded(path_and_query: &[u8]) -> Option<Vec<u8>> {
-    let end = memchr::memchr2(b'?', b'#', path_and_query).unwrap_or(path_and_query.len());
-    let (path, rest) = path_and_query.split_at_checked(end)?;
-    let is_slash = |from: &[u8]| {
-        matches!(
-            from,
-            [b'\\', ..] | [b'%', b'2', b'f' | b'F', ..] | [b'%', b'5', b'c' | b'C', ..]
-        )
-    };
-    let mut found = memchr::memchr2_iter(b'\\', b'%', path);
-    if !found.any(|place| path.get(place..).is_some_and(is_slash)) {
-        return None;
+impl<'a> Readings<'a> {
+    /// The readings of a path. One look at its octets, and no allocation, where it has none.
+    pub fn of(path: &'a ComparisonPath<'_>) -> Self {
+        let mut readings = Self {
+            written: path.as_bytes(),
+            found: Vec::new(),
+            is_complete: true,
+        };
+        if !is_plain(readings.written) && is_changed_by_a_step(readings.written) {
+            readings.search();
+        }
+        readings
     }
-    let mut decoded = Vec::with_capacity(path_and_query.len());
-    let mut left = path;
-    while let [first, after @ ..] = left {
-        left = if is_slash(left) {
-            decoded.push(b'/');
-            match first {
-                b'%' => after.get(2..).unwrap_or_default(),
-                _ => after,
+
+    /// Whether all of them are known. A path with too many is not to be trusted.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// The readings, without the path as written.
+    pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
+        self.found.iter().skip(1).map(|reading| &*reading.form)
+    }
+
+    /// What is to be asked beside the path as written: each reading, and the spelling of the rules that it is compared
+    /// with. `has_escapes` tells whether the two spellings of the rules differ; then the path as written is asked about
+    /// in the decoded one, too.
+    pub fn questions(
+        &self,
+        has_escapes: bool,
+    ) -> impl Iterator<Item = (ComparisonPath<'_>, Spelling)> {
+        let itself =
+            (has_escapes && is_stable(self.written)).then_some((self.written, Spelling::Decoded));
+        let others = self.found.iter().skip(1).flat_map(move |reading| {
+            let form = &*reading.form;
+            let is_written = !reading.is_decoded;
+            // What still holds escapes was not decoded by anyone, and the decoded rules hold none.
+            let is_decoded = reading.is_decoded || has_escapes && is_stable(form);
+            let written = is_written.then_some((form, Spelling::Written));
+            let decoded = is_decoded.then_some((form, Spelling::Decoded));
+            written.into_iter().chain(decoded)
+        });
+        itself
+            .into_iter()
+            .chain(others)
+            .map(|(form, spelling)| (ComparisonPath::of_form(form), spelling))
+    }
+
+    /// Finds every form that steps lead to, level by level: without decoding, with one, with two.
+    fn search(&mut self) {
+        self.found.push(Reading {
+            form: Cow::Borrowed(self.written),
+            is_decoded: false,
+            is_past_authority: false,
+        });
+        let mut next = 0;
+        for decoding in [None, Some(Decoding::Once), Some(Decoding::Twice)] {
+            if let Some(decoding) = decoding {
+                for at in 0..self.found.len() {
+                    let made = self.found.get(at).and_then(|reading| {
+                        Some(Reading {
+                            form: Cow::Owned(decoded(&reading.form, decoding)?),
+                            is_decoded: true,
+                            is_past_authority: reading.is_past_authority,
+                        })
+                    });
+                    self.add(made);
+                }
             }
-        } else {
-            decoded.push(*first);
-            after
-        };
-    }
-    decoded.extend_from_slice(rest);
-    Some(decoded)
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    MergeFirst,
-    MergeLast,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Segment {
-    Empty,
-    Dot,
-    DotDot,
-    Name,
-}
-
-fn resolve(path_and_query: &[u8], order: Order) -> Option<Vec<u8>> {
-    let whole = before_fragment(path_and_query);
-    let query_start = whole
-        .iter()
-        .position(|octet| *octet == b'?')
-        .unwrap_or(whole.len());
-    let (path, query) = whole.split_at_checked(query_start)?;
-    let path = path.strip_prefix(b"/")?;
-    // Nearly every path: no segment but the last is empty or begins like a dot segment. Compiles to
-    // vector instructions.
-    let is_suspect =
-        |octet: u8| (octet == b'/') | (octet == b'.') | (octet == b'%') | (octet == b';');
-    let suspects = whole.iter().zip(path).fold(false, |any, (before, octet)| {
-        any | ((*before == b'/') & is_suspect(*octet))
-    });
-    if !suspects {
-        return None;
-    }
-    let mut segments = path.split(|octet| *octet == b'/').peekable();
-    let mut is_changed = false;
-    let mut kept: Vec<&[u8]> = Vec::new();
-    let mut ends_in_folder = false;
-    while let Some(segment) = segments.next() {
-        let is_last = segments.peek().is_none();
-        let kind = classify(segment);
-        ends_in_folder = is_last && kind != Segment::Name;
-        is_changed |= match kind {
-            Segment::Name => false,
-            // The empty segment after a final slash is how a folder is written.
-            Segment::Empty => !(is_last && segment.is_empty()),
-            Segment::Dot | Segment::DotDot => true,
-        };
-        match kind {
-            Segment::Name => kept.push(segment),
-            Segment::Empty if order == Order::MergeLast => kept.push(b""),
-            Segment::Empty | Segment::Dot => {}
-            Segment::DotDot => {
-                kept.pop();
+            while let Some(reading) = self.found.get(next) {
+                for made in reading.one_step() {
+                    self.add(made);
+                }
+                if !self.is_complete {
+                    return;
+                }
+                next += 1;
             }
         }
     }
-    if !is_changed {
-        return None;
+
+    fn add(&mut self, made: Option<Reading<'a>>) {
+        let Some(made) = made else { return };
+        if self.found.iter().any(|known| known.form == made.form) {
+            return;
+        }
+        let others = self.found.iter().skip(1);
+        let octets: usize = others.map(|reading| reading.form.len()).sum();
+        if self.found.len() > MOST || octets + made.form.len() > MOST_OCTETS {
+            self.is_complete = false;
+            return;
+        }
+        self.found.push(made);
     }
-    let mut form = Vec::with_capacity(whole.len());
-    for segment in kept.iter().filter(|segment| !segment.is_empty()) {
-        form.push(b'/');
-        form.extend_from_slice(segment);
-    }
-    if ends_in_folder || form.is_empty() {
-        form.push(b'/');
-    }
-    form.extend_from_slice(query);
-    Some(form)
 }
 
-fn classify(segment: &[u8]) -> Segment {
-    let mut rest = segment;
-    let mut dots = 0;
-    loop {
-        rest = match rest {
-            [b'.', after @ ..] | [b'%', b'2', b'e' | b'E', after @ ..] => after,
-            _ => break,
+impl<'a> Reading<'a> {
+    /// What each step, but for decoding, makes of it.
+    fn one_step(&self) -> [Option<Reading<'a>>; 8] {
+        let form = &*self.form;
+        let made = |form: Vec<u8>| Reading {
+            form: Cow::Owned(form),
+            is_decoded: self.is_decoded,
+            is_past_authority: self.is_past_authority,
         };
-        dots += 1;
+        let behind_authority = || {
+            (!self.is_past_authority).then(|| {
+                Some(Reading {
+                    is_past_authority: true,
+                    ..made(without_authority(form)?)
+                })
+            })
+        };
+        // As its author wrote it, `/folder/` is another path than `/folder`.
+        let drops_slash = matches!(self.form, Cow::Owned(_)) || is_file_with_slash(form);
+        let bare = drops_slash.then(|| without_final_slash(form)).flatten();
+        [
+            resolved(form, Order::MergeFirst).map(made),
+            resolved(form, Order::MergeLast).map(made),
+            resolved(form, Order::Keep).map(made),
+            bare.map(made),
+            without_parameters(form).map(made),
+            with_slashes(form).map(made),
+            behind_authority().flatten(),
+            without_empty_query(form).map(made),
+        ]
     }
-    match (dots, rest.first()) {
-        (0, None | Some(b';')) => Segment::Empty,
-        (1, None | Some(b';')) => Segment::Dot,
-        (2, None | Some(b';')) => Segment::DotDot,
-        _ => Segment::Name,
-    }
+}
+
+/// Whether no step could change a form: it holds no escape, no parameter, no doubled slash, no segment that begins with
+/// a dot, no empty query and no slash behind a file. The scan compiles to vector instructions.
+fn is_plain(form: &[u8]) -> bool {
+    let after = form.get(1..).unwrap_or_default();
+    let suspects = form.iter().zip(after).fold(false, |any, (before, octet)| {
+        let begins = (*before == b'/') & ((*octet == b'/') | (*octet == b'.'));
+        any | (*octet == b'%') | (*octet == b';') | begins
+    });
+    !suspects
+        && match form.last() {
+            Some(b'?') => false,
+            Some(b'/') => !is_file_with_slash(form),
+            _ => true,
+        }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slashes_that_only_some_servers_see() {
-        #[rustfmt::skip] // one row, one case
-        let cases: &[(&str, &str, &[&str])] = &[
-            ("an encoded slash after dots", "/press/..%2fx", &["/x"]),
-            ("dots and slash encoded", "/press/%2e%2e%2Fx", &["/x"]),
-            ("a backslash", "/press/..\\x", &["/x"]),
-            ("an encoded backslash", "/press/..%5cx", &["/x"]),
-            ("an encoded backslash before dots", "/press%5C..%5Cx", &["/x"]),
-            ("nothing but encoded slashes between", "/%2f%2e%2fx", &["/x"]),
-            ("doubled by an encoded one", "/a/%2fb", &["/a/b"]),
-            ("both ways", "/a//b/..%2fc", &["/a/b/..%2fc", "/a/c"]),
-            ("no server reads it twice", "/a//b", &["/a/b"]),
-            ("orders differ here, too", "/a//..%2fb", &["/a/..%2fb", "/b", "/a/b"]),
-            ("the query is kept", "/a/..%2fb?c=%2f..\\", &["/b?c=%2f..\\"]),
-            ("an escape cut off", "/a/..%2", &[]),
-        ];
-        for (name, path, expected) in cases {
-            let found: Vec<Vec<u8>> = readings(path.as_bytes()).collect();
-            let found: Vec<_> = found
-                .iter()
-                .map(|reading| String::from_utf8_lossy(reading))
-                .collect();
-            assert_eq!(found, *expected, "{name}: {path}");
-        }
-    }
-
-    #[test]
-    fn ours_readings() {
-        #[rustfmt::skip] // one row, one case
-        let cases: &[(&str, &str, &[&str])] = &[
-            ("nothing to resolve", "/a/b", &[]),
-            ("a folder", "/a/", &[]),
-            ("the root", "/", &[]),
-            ("an empty path", "", &[]),
-            ("a dot segment in the middle", "/a/./b", &["/a/b"]),
-            ("a double dot segment in the middle", "/a/../private", &["/private"]),
-            ("encoded dots", "/a/%2e%2E/private", &["/private"]),
-            ("one dot encoded", "/a/.%2e/private", &["/private"]),
-            ("a final double dot", "/a/b/..", &["/a/"]),
-            ("a final dot", "/a/.", &["/a/"]),
-            ("above the root", "/../../a", &["/a"]),
-            ("nothing but dots", "/..", &["/"]),
-            ("doubled slashes", "//private", &["/private"]),
-            ("many slashes", "/a///b", &["/a/b"]),
-            ("doubled slashes at the end", "/a//", &["/a/"]),
-            ("nothing but slashes", "///", &["/"]),
-            ("servers disagree on an empty segment before dots", "/a//../b", &["/b", "/a/b"]),
-            ("dots with parameters", "/a/..;x=1/b", &["/b"]),
-            ("a dot with parameters", "/a/.;x/b", &["/a/b"]),
-            ("a segment of nothing but parameters", "/;x/private", &["/private"]),
-            ("a name with parameters", "/a;x/b", &[]),
-            ("the query is kept", "/a/../b?c", &["/b?c"]),
-            ("the query is not resolved", "/a?b=/../c//d", &[]),
-            ("the query of a resolved path neither", "//a?b=/../c//d", &["/a?b=/../c//d"]),
-            ("the fragment is dropped", "//a#//b", &["/a"]),
-            ("three dots are a name", "/a/.../b", &[]),
-            ("a hidden file is a name", "/.well-known/x", &[]),
-            ("dots within a name", "/a..b/..c/d../.e", &[]),
-            ("an escape that is no dot", "/%2g%2e%2gx", &[]),
-            ("an encoded slash and nothing to resolve", "/a%2Fb%5Cc", &[]),
-            ("an encoded slash in the query", "/a?b=/..%2fc", &[]),
-            ("an encoded slash in the fragment", "/a#/..%2fc", &[]),
-            ("not a path", "*", &[]),
-        ];
-        for (name, path, expected) in cases {
-            let found: Vec<Vec<u8>> = readings(path.as_bytes()).collect();
-            let found: Vec<_> = found
-                .iter()
-                .map(|reading| String::from_utf8_lossy(reading))
-                .collect();
-            assert_eq!(found, *expected, "{name}: {path}");
-            let first = resolved(path.as_bytes());
-            assert_eq!(
-                first.as_deref(),
-                expected.first().map(|reading| reading.as_bytes()),
-                "{name}: {path}"
-            );
-        }
-    }
-}
+mod tests;

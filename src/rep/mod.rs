@@ -65,13 +65,13 @@ pub use explain::{Explanation, Judged, Match, MatchedBy, Speaker, Standing, Why}
 pub use family::family;
 pub use field::Field;
 pub use group::{Group, Other, Selection};
-pub use guard::{readings, resolved};
+pub use guard::{Readings, Spelling};
 pub use line::lines;
 pub use note::{Note, NoteKind};
 pub use origin::{Origin, OriginError, Scheme};
 pub use parse::{ParseOptions, Robots};
 pub use path::ComparisonPath;
 pub use path_pattern::{PathPattern, PathPatternError};
-pub use rules::{Finding, Rule, RuleKind, Rules};
+pub use rules::{Finding, Guarded, Rule, RuleKind, Rules};
 pub use token::{ProductToken, TokenError};
 pub use utf16::decoded;

@@ -51,6 +51,11 @@ impl<'a> ComparisonPath<'a> {
         Self(Cow::Owned(form))
     }
 
+    /// What is in comparison form already.
+    pub(super) fn of_form(form: &'a [u8]) -> Self {
+        Self(Cow::Borrowed(form))
+    }
+
     /// The octets to compare. All are ASCII, the first is `/`.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -160,7 +165,7 @@ fn is_unreserved(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_' | b'~')
 }
 
-fn digit(octet: u8) -> Option<u8> {
+pub(super) fn digit(octet: u8) -> Option<u8> {
     match octet {
         b'0'..=b'9' => Some(octet - b'0'),
         b'a'..=b'f' => Some(octet - b'a' + 10),

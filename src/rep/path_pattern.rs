@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use super::guard::{Spelling, decoded_value};
 use super::path::ComparisonPath;
 use super::pattern::{Pattern, Subject};
 
@@ -17,6 +18,8 @@ const LONGEST: usize = 2_083;
 pub struct PathPattern {
     pattern: Pattern,
     length: usize,
+    /// With its escapes decoded, where that makes another one of it.
+    decoded: Option<Box<Pattern>>,
 }
 
 impl PathPattern {
@@ -33,13 +36,32 @@ impl PathPattern {
             return Err(PathPatternError::Fragment);
         }
         let (pattern, length) = Pattern::new(value.as_bytes()).ok_or(PathPatternError::Start)?;
-        Ok(Self { pattern, length })
+        let decoded = decoded_value(value.as_bytes()).and_then(|value| Pattern::new(&value));
+        Ok(Self {
+            pattern,
+            length,
+            decoded: decoded.map(|(pattern, _)| Box::new(pattern)),
+        })
     }
 
     /// Whether it matches a path with its query.
     pub fn matches(&self, path: &ComparisonPath<'_>) -> bool {
+        self.matches_in(path, Spelling::Written)
+    }
+
+    /// Whether it matches in one of its spellings.
+    pub fn matches_in(&self, path: &ComparisonPath<'_>, spelling: Spelling) -> bool {
+        let pattern = match &self.decoded {
+            Some(decoded) if spelling == Spelling::Decoded => decoded,
+            _ => &self.pattern,
+        };
         let path = path.as_bytes();
-        path.starts_with(self.pattern.head()) && self.pattern.matches(&Subject::new(path))
+        path.starts_with(pattern.head()) && pattern.matches(&Subject::new(path))
+    }
+
+    /// Whether its two spellings differ.
+    pub fn has_escapes(&self) -> bool {
+        self.decoded.is_some()
     }
 
     /// Octets in comparison form, every `*` and `$` counted: of two patterns that match, the one with more is the more

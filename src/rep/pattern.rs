@@ -143,6 +143,11 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Whether it holds a `%`.
+    pub(super) fn has_escape(&self) -> bool {
+        self.has_escape
+    }
+
     /// Whether it can be matched as it stands: in comparison form, and not in need of the literal
     /// form.
     pub(super) fn is_comparison_form(&self) -> bool {

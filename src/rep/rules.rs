@@ -20,6 +20,7 @@ use memchr::{memchr, memrchr};
 use super::filed::{Filed, Manner, Texts};
 use super::grams::Grams;
 use super::group::{Selection, rule_kind};
+use super::guard::{Readings, Spelling, decoded_value};
 use super::key::Key;
 use super::parse::File;
 use super::path::ComparisonPath;
@@ -71,10 +72,34 @@ pub struct Rule {
 pub struct Rules {
     file: Arc<File>,
     selection: Selection,
-    arena: Box<[u8]>,
     key: Key,
+    written: Index,
+    /// With their escapes decoded, where that makes other patterns of some.
+    decoded: Option<Box<Index>>,
+}
+
+/// Patterns in one spelling, filed.
+#[derive(Clone, Debug)]
+struct Index {
+    arena: Box<[u8]>,
     prefixes: Prefixes,
     grams: Grams,
+}
+
+/// What the path guard found.
+#[derive(Debug)]
+pub enum Guarded<'a> {
+    /// No reading of the path is disallowed.
+    Clear,
+    /// One is.
+    Disallowed {
+        /// The reading, in comparison form.
+        reading: Box<[u8]>,
+        /// What disallows it.
+        rule: Finding<'a>,
+    },
+    /// There are more readings than are asked about, and something is disallowed.
+    TooMany,
 }
 
 /// The rule that decides about a path, found but not yet written out: what it says is known, the
@@ -135,7 +160,7 @@ impl Source<'_> {
 impl Rules {
     /// Compiles the rules of the selected groups.
     pub(super) fn compile(file: &Arc<File>, selection: Selection) -> Self {
-        let mut patterns = Patterns::default();
+        let mut values = Vec::new();
         if let Some(name) = file.name(selection) {
             for group in file.groups() {
                 if file.speaker(group.clone(), name).is_none() {
@@ -143,37 +168,63 @@ impl Rules {
                 }
                 for entry in file.entries(group) {
                     if let Some(kind) = rule_kind(*entry) {
-                        patterns.add(kind, entry.place(), Value::read(file.from(entry.place())));
+                        let value = Value::read(file.from(entry.place()));
+                        values.push((kind, entry.place(), value));
                     }
                 }
             }
         }
-        let arena = patterns.arena.into_boxed_slice();
-        let texts = Texts {
-            file: file.text(),
-            arena: &arena,
-        };
         let key = Key::new();
+        let has_escapes = |(_, _, value): &(_, _, Value<'_>)| decoded(*value).is_some();
+        let has_decoded = values.iter().any(has_escapes);
         Self {
-            prefixes: Prefixes::new(&patterns.plain, texts, key),
-            grams: Grams::new(&patterns.wild, texts, key),
+            written: Index::new(&values, Spelling::Written, file, key),
+            decoded: has_decoded
+                .then(|| Box::new(Index::new(&values, Spelling::Decoded, file, key))),
             file: Arc::clone(file),
             selection,
             key,
-            arena,
         }
     }
 
     /// The rule that decides about a path. `None`: no rule matches, so it is allowed. Robots.txt
     /// itself always is.
     pub fn verdict(&self, path: &ComparisonPath<'_>) -> Option<Finding<'_>> {
+        self.verdict_of(path, Spelling::Written)
+    }
+
+    /// What the path guard says of a path that is allowed as it is written.
+    pub fn guard(&self, path: &ComparisonPath<'_>) -> Guarded<'_> {
+        let readings = Readings::of(path);
+        for (reading, spelling) in readings.questions(self.decoded.is_some()) {
+            if let Some(rule) = self.verdict_of(&reading, spelling)
+                && rule.kind == RuleKind::Disallow
+            {
+                return Guarded::Disallowed {
+                    reading: Box::from(reading.as_bytes()),
+                    rule,
+                };
+            }
+        }
+        if readings.is_complete() || self.disallows_nothing() {
+            Guarded::Clear
+        } else {
+            Guarded::TooMany
+        }
+    }
+
+    fn verdict_of(&self, path: &ComparisonPath<'_>, spelling: Spelling) -> Option<Finding<'_>> {
         if path.is_robots_txt() {
             return None;
         }
+        let index = match &self.decoded {
+            Some(decoded) if spelling == Spelling::Decoded => decoded,
+            _ => &self.written,
+        };
         let path = path.as_bytes();
-        let texts = self.texts();
-        let best = self.prefixes.best(path, texts, self.key);
-        let best = self.grams.best(path, texts, self.key, best)?;
+        let texts = index.texts(&self.file);
+        let best = index.prefixes.best(path, texts, self.key);
+        let best = index.grams.best(path, texts, self.key, best)?;
         Some(Finding {
             kind: best.kind(),
             rules: self,
@@ -196,7 +247,7 @@ impl Rules {
 
     /// Whether there is no rule that could match anything.
     pub fn is_empty(&self) -> bool {
-        self.prefixes.is_empty() && self.grams.is_empty()
+        self.written.prefixes.is_empty() && self.written.grams.is_empty()
     }
 
     /// Whether no rule can ever disallow a path.
@@ -206,21 +257,19 @@ impl Rules {
 
     /// Heap used, in octets, without the text that is the file's.
     pub fn bytes(&self) -> usize {
-        self.arena.len() + self.prefixes.bytes() + self.grams.bytes()
+        let decoded = self.decoded.as_ref();
+        self.written.bytes() + decoded.map_or(0, |index| size_of::<Index>() + index.bytes())
     }
 
     fn texts(&self) -> Texts<'_> {
-        Texts {
-            file: self.file.text(),
-            arena: &self.arena,
-        }
+        self.written.texts(&self.file)
     }
 
     /// The patterns, those left out that can never decide because an equal one goes before.
     fn patterns(&self) -> impl Iterator<Item = Filed> {
         let texts = self.texts();
-        let plain = self.prefixes.distinct(texts, self.key);
-        plain.chain(self.grams.distinct(texts, self.key))
+        let plain = self.written.prefixes.distinct(texts, self.key);
+        plain.chain(self.written.grams.distinct(texts, self.key))
     }
 
     /// The user-agent line because of which a rule holds, and the name that it bears.
@@ -243,6 +292,44 @@ impl Rules {
             group_line: speaker.map_or(0, |(entry, _)| self.file.number(entry)),
         };
         source.rule()
+    }
+}
+
+impl Index {
+    fn new(
+        values: &[(RuleKind, u32, Value<'_>)],
+        spelling: Spelling,
+        file: &File,
+        key: Key,
+    ) -> Self {
+        let mut patterns = Patterns::default();
+        for (kind, place, value) in values {
+            match decoded(*value).filter(|_| spelling == Spelling::Decoded) {
+                Some(decoded) => patterns.add_decoded(*kind, *place, &decoded),
+                None => patterns.add(*kind, *place, *value),
+            }
+        }
+        let arena = patterns.arena.into_boxed_slice();
+        let texts = Texts {
+            file: file.text(),
+            arena: &arena,
+        };
+        Self {
+            prefixes: Prefixes::new(&patterns.plain, texts, key),
+            grams: Grams::new(&patterns.wild, texts, key),
+            arena,
+        }
+    }
+
+    fn texts<'a>(&'a self, file: &'a File) -> Texts<'a> {
+        Texts {
+            file: file.text(),
+            arena: &self.arena,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.arena.len() + self.prefixes.bytes() + self.grams.bytes()
     }
 }
 
@@ -273,6 +360,14 @@ impl Patterns {
             if let Some(folder) = folder {
                 self.rewritten(kind, place, &[folder, b"$"].concat());
             }
+        }
+    }
+
+    /// Adds what a rule line says once its escapes are decoded.
+    fn add_decoded(&mut self, kind: RuleKind, place: u32, octets: &[u8]) {
+        self.rewritten(kind, place, octets);
+        if let Some(folder) = folder(kind, octets) {
+            self.rewritten(kind, place, &[folder, b"$"].concat());
         }
     }
 
@@ -310,6 +405,13 @@ impl Patterns {
             self.plain.push(filed);
         }
     }
+}
+
+/// A rule's path with its escapes decoded, where that makes another pattern of it.
+fn decoded(value: Value<'_>) -> Option<Vec<u8>> {
+    let is_path = matches!(value.octets.first(), Some(b'/' | b'*'));
+    let has_escape = is_path && value.has_escape();
+    has_escape.then(|| decoded_value(value.octets)).flatten()
 }
 
 /// The folder that an `allow: …/index.html` allows too, exactly (Google).

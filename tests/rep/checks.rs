@@ -2,8 +2,8 @@
 //! same checks; each panics at what it finds.
 
 use crawlgate::rep::{
-    ComparisonPath, Origin, Other, ParseOptions, ProductToken, Robots, RuleKind, Rules, Selection,
-    decoded, product_tokens, readings,
+    ComparisonPath, Origin, Other, ParseOptions, ProductToken, Readings, Robots, RuleKind, Rules,
+    Selection, decoded, product_tokens,
 };
 
 use super::naive::{self, Decision, Reading};
@@ -56,8 +56,9 @@ pub(crate) fn parse(data: &[u8]) {
             }
         }
     }
-    for reading in readings(data) {
-        assert!(reading.starts_with(b"/") && reading != data);
+    let path = ComparisonPath::new(data);
+    for reading in Readings::of(&path).paths() {
+        assert!(reading.starts_with(b"/") && reading.is_ascii() && reading != path.as_bytes());
     }
     let _ = Origin::parse(&String::from_utf8_lossy(data));
 }

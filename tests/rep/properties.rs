@@ -2,9 +2,7 @@
 
 use std::slice;
 
-use crawlgate::rep::{
-    ComparisonPath, ParseOptions, ProductToken, Robots, Selection, readings, resolved,
-};
+use crawlgate::rep::{ComparisonPath, ParseOptions, ProductToken, Robots, Selection};
 use proptest::prelude::*;
 
 use super::checks::{self, OPTIONS, verdict};
@@ -270,16 +268,6 @@ proptest! {
         prop_assert_eq!(whole.text(), cut.text());
         prop_assert_eq!((whole.is_truncated(), cut.is_truncated()), (false, !beyond.is_empty()));
         checks::agree(&longer, options, &chain, path.as_bytes());
-    }
-
-    #[test]
-    fn a_resolved_path_is_not_resolved_further(path in "/[./a;%2eE?]{0,16}") {
-        if let Some(other) = resolved(path.as_bytes()) {
-            prop_assert_eq!(resolved(&other), None, "{}", String::from_utf8_lossy(&other));
-        }
-        for reading in readings(path.as_bytes()) {
-            prop_assert!(reading.starts_with(b"/") && reading != path.as_bytes());
-        }
     }
 }
 

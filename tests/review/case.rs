@@ -163,6 +163,7 @@ impl Case {
                 text: &rule.text,
                 line: rule.line,
             }),
+            reading: decision.reading.as_deref(),
             robots: basis.map(|state| {
                 audit::RobotsCopy::of(state, &robots_url, cause.as_deref().unwrap_or(""), None)
             }),

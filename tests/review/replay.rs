@@ -52,7 +52,7 @@ prop_compose! {
     fn a_line()(
         field in prop::sample::select(vec!["User-agent", "Disallow", "Allow", "dissalow", "useragent", "Crawl-delay"]),
         separator in prop::sample::select(vec![": ", ":", " "]),
-        value in prop::sample::select(vec!["*", "ExampleBot", "OtherBot", "ExampleBot-Image", "/", "", "/a", "/a/*", "/*.gif$", "/b?", "/%61", "/private", "/a/index.html", "#x"]),
+        value in prop::sample::select(vec!["*", "ExampleBot", "OtherBot", "ExampleBot-Image", "/", "", "/a", "/a/*", "/*.gif$", "/b?", "/%61", "/private", "/a/index.html", "#x", "/a%2Fb", "//b"]),
         end in prop::sample::select(vec!["\n", "\r\n", "\r", "\n\n"]),
     ) -> String {
         format!("{field}{separator}{value}{end}")
@@ -161,6 +161,10 @@ fn a_case() -> impl Strategy<Value = Case> {
         "/%61",
         "/robots.txt",
         "/a/%2e%2e/private",
+        "/private%2Fx",
+        "/x;y/a",
+        "//host/b",
+        "/a%252Fb?",
         "/caf\u{e9}?\u{1f577}",
         "/;x",
         "/a\\b",
@@ -278,6 +282,41 @@ fn what_was_changed_is_named() {
                 assert!(whats.contains(what), "{name}: {differences:?}");
             }
             other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_reading_that_decided_is_part_of_the_evidence() {
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, &str, Option<&str>)] = &[
+        ("an escaped slash", "/secret%2Fdiary", Some("/secret/diary")),
+        ("a host", "//host/secret", Some("/secret")),
+        ("an escape in the rule", "/hidden/page", Some("/hidden/page")),
+        ("more readings than are judged", &"/a;b%2F..%5C//c;%252F..".repeat(30), None),
+    ];
+    const RULES: &str =
+        "User-agent: *\nDisallow: /secret/\nDisallow: /secret$\nDisallow: /hidden%2Fpage\n";
+    for (name, path, reading) in cases {
+        let case = Case::of(RULES, "ExampleBot", path);
+        let decision = case.decide();
+        assert_eq!(decision.reason.as_str(), "path_guard", "{name}");
+        assert_eq!(decision.reading.as_deref(), *reading, "{name}");
+        assert_eq!(decision.rule.is_some(), reading.is_some(), "{name}");
+        assert_eq!(found(&case, |_| {}), Outcome::Same, "{name}");
+        for (what, altered) in [
+            ("another", json!("/secret/other")),
+            ("the path itself", json!(path)),
+        ] {
+            if Some(altered.as_str().unwrap()) == *reading {
+                continue;
+            }
+            match found(&case, |record| record["reading"] = altered) {
+                Outcome::Differs(differences) => {
+                    assert_eq!(differences[0].what, "reading", "{name}: {what}")
+                }
+                other => panic!("{name}: {what}: {other:?}"),
+            }
         }
     }
 }

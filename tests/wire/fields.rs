@@ -53,6 +53,22 @@ fn hop_by_hop_fields_stay_on_their_hop() {
 }
 
 #[test]
+fn fields_that_name_another_target_reach_no_origin() {
+    let gate = Gate::start();
+    for origin in [Origin::http(), Origin::https()] {
+        let origin = origin.robots(crate::support::RULES);
+        let fields = "X-Original-URL: /private\r\nx-rewrite-url: /private\r\nX-ORIGINAL-URL: /private/2\r\nX-Original-Host: a.test\r\n";
+        let answer = gate.request("GET", &origin.url("/page"), fields);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let seen = origin.last("/page").head;
+        for name in ["x-original-url", "x-rewrite-url"] {
+            assert_eq!(seen.all(name), [""; 0], "{name} went on: {}", seen.text());
+        }
+        assert_eq!(seen.field("x-original-host").as_deref(), Some("a.test"));
+    }
+}
+
+#[test]
 fn proxy_authorization_goes_to_no_origin_also_inside_a_tunnel() {
     let (gate, origin) = (Gate::start(), Origin::https());
     let mut wire = gate.connect();

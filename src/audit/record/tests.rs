@@ -39,6 +39,7 @@ pub(in crate::audit) fn denial() -> Record<'static> {
             text: "Disallow: /private",
             line: 3,
         }),
+        reading: Some("/private/x"),
         overridden: Some(Assertion {
             id: OverrideId::Stored(12),
             origin: "https://site.example",
@@ -118,6 +119,7 @@ fn a_record_is_one_line_with_all_its_fields() {
         "via": "intercepted",
         "opaque": false,
         "rule": {"group": "*", "text": "Disallow: /private", "line": 3},
+        "reading": "/private/x",
         "override": {
             "id": "12",
             "origin": "https://site.example",
@@ -169,6 +171,7 @@ fn what_is_not_known_is_null() {
     record.user_agent = None;
     record.policy = None;
     record.rule = None;
+    record.reading = None;
     record.overridden = None;
     record.robots = None;
     record.status = None;
@@ -178,6 +181,7 @@ fn what_is_not_known_is_null() {
         &value["user_agent"],
         &value["policy"],
         &value["rule"],
+        &value["reading"],
         &value["override"],
         &value["robots"],
         &value["status"],

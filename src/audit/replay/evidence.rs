@@ -44,6 +44,8 @@ pub struct Evidence<'a> {
     pub opaque: bool,
     #[serde(borrow)]
     pub rule: Option<Rule<'a>>,
+    #[serde(borrow, default)]
+    pub reading: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub robots: Option<Robots<'a>>,
     #[serde(borrow, default)]

@@ -192,6 +192,9 @@ fn explain(page: &mut Page, explanation: &Explanation, reason: Reason) {
             reason == Reason::PathGuard && reading.is_disallowed(),
         );
     }
+    if !explanation.are_all_readings {
+        page.line("read as", "more paths than are judged");
+    }
 }
 
 fn speaker(group: &Speaker, at: usize) -> String {

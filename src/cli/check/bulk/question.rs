@@ -16,8 +16,7 @@ use crate::config::Config;
 use crate::explain::document::{NoteOf, notes_of, write};
 use crate::policy::Reason;
 use crate::rep::{
-    ComparisonPath, Finding, Origin, ParseOptions, Robots, RuleKind, Rules, Scheme, Selection,
-    readings,
+    ComparisonPath, Guarded, Origin, ParseOptions, Robots, RuleKind, Rules, Scheme, Selection,
 };
 use crate::robots::registry::View;
 use crate::robots::state::Stance;
@@ -53,13 +52,13 @@ struct Answer<'a> {
     notes: Option<Vec<NoteOf<'a>>>,
 }
 
-/// What the path guard denies by.
-#[derive(Serialize)]
+/// What the path guard denies by; all `null` where the path has more readings than are asked about.
+#[derive(Default, Serialize)]
 struct Guard<'a> {
-    reading: Cow<'a, str>,
-    rule: &'a str,
-    line: u32,
-    group: &'a str,
+    reading: Option<Cow<'a, str>>,
+    rule: Option<&'a str>,
+    line: Option<u32>,
+    group: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -235,9 +234,10 @@ fn tell(path: &[u8], rules: &Rules, path_guard: bool, noted: Option<&Robots>, ou
         Some(rule) if rule.kind == RuleKind::Disallow => Reason::RobotsDisallow,
         _ => Reason::RobotsAllow,
     };
-    let guarded = (path_guard && reason == Reason::RobotsAllow)
-        .then(|| guarded(path, rules))
-        .flatten();
+    let guarded = match path_guard && reason == Reason::RobotsAllow {
+        true => rules.guard(&form),
+        false => Guarded::Clear,
+    };
     let notes = noted.map(Robots::notes);
     let answer = Answer {
         rule: rule.map(|rule| &*rule.text),
@@ -245,24 +245,20 @@ fn tell(path: &[u8], rules: &Rules, path_guard: bool, noted: Option<&Robots>, ou
         group: rule
             .map(|rule| &*rule.group)
             .or(rules.group().map(|(group, _)| group)),
-        guard: guarded.as_ref().map(|(reading, rule)| Guard {
-            reading: String::from_utf8_lossy(reading),
-            rule: &rule.text,
-            line: rule.line,
-            group: &rule.group,
-        }),
+        guard: match &guarded {
+            Guarded::Clear => None,
+            Guarded::TooMany => Some(Guard::default()),
+            Guarded::Disallowed { reading, rule } => Some(Guard {
+                reading: Some(String::from_utf8_lossy(reading)),
+                rule: Some(&rule.text),
+                line: Some(rule.line),
+                group: Some(&rule.group),
+            }),
+        },
         notes: notes.as_deref().map(notes_of),
         ..Answer::of(reason)
     };
     write(&answer, out);
-}
-
-/// The first other reading of a path that is disallowed, and by what.
-fn guarded<'a>(path: &[u8], rules: &'a Rules) -> Option<(Vec<u8>, Finding<'a>)> {
-    readings(path).find_map(|reading| {
-        let rule = rules.verdict(&ComparisonPath::new(&reading))?;
-        (rule.kind == RuleKind::Disallow).then_some((reading, rule))
-    })
 }
 
 impl Answer<'_> {

@@ -1,0 +1,314 @@
+//! The single steps that servers take: each makes another comparison form of one, or nothing where it changes nothing.
+
+use memchr::{memchr, memchr_iter, memmem};
+
+use crate::rep::path::{Unit, digit, is_encoded};
+
+/// How often escapes are decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decoding {
+    Once,
+    /// An escaped `%` that two digits follow is an escape, too (`%252F`).
+    Twice,
+}
+
+/// What becomes of empty segments where dot segments are resolved. Servers disagree on `/a//../b`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// They go first: `/b`.
+    MergeFirst,
+    /// They go last: `..` takes an empty segment back, as in RFC 3986 section 5.2.4, and `/a/b` is left.
+    MergeLast,
+    /// They stay: `/x//a/../b` is `/x//b`.
+    Keep,
+}
+
+/// A form's path and, from its `?` on, its query.
+fn parts(form: &[u8]) -> (&[u8], &[u8]) {
+    let end = memchr(b'?', form).unwrap_or(form.len());
+    form.split_at_checked(end).unwrap_or((form, b""))
+}
+
+/// The escape that `rest` begins with: its octet, and what follows.
+fn escape(rest: &[u8]) -> Option<(u8, &[u8])> {
+    let [b'%', high, low, after @ ..] = rest else {
+        return None;
+    };
+    Some((digit(*high)? << 4 | digit(*low)?, after))
+}
+
+/// Whether decoding makes another character of an octet's escape. `?`, `#` and `%` keep theirs: a decoded one begins no
+/// query, no fragment and no escape. Neither do those that are always compared as their escapes change.
+const fn is_decoded(octet: u8) -> bool {
+    !is_encoded(octet) & (octet != b'?') & (octet != b'#') & (octet != b'%')
+}
+
+/// In a query, what parts names from values keeps its escape: servers take it apart before they decode.
+const fn is_decoded_in_query(octet: u8) -> bool {
+    is_decoded(octet) & (octet != b'&') & (octet != b'=') & (octet != b'+') & (octet != b';')
+}
+
+/// Whether decoding changes nothing.
+pub(super) fn is_stable(form: &[u8]) -> bool {
+    let (path, query) = parts(form);
+    !has_escape(path, |octet, _| is_decoded(octet))
+        && !has_escape(query, |octet, _| is_decoded_in_query(octet))
+}
+
+/// Whether any step changes a form. Most that hold escapes hold those of spaces and of other scripts, which no step does.
+pub(super) fn is_changed_by_a_step(form: &[u8]) -> bool {
+    let (path, query) = parts(form);
+    let begins_escape = |after: &[u8]| {
+        let digits = after.first_chunk::<2>();
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    memchr(b';', path).is_some()
+        || has_odd_segment(path)
+        || query == b"?"
+        || is_file_with_slash(form)
+        || has_escape(path, |octet, after| {
+            is_decoded(octet) || octet == b'\\' || octet == b'%' && begins_escape(after)
+        })
+        || has_escape(query, |octet, _| is_decoded_in_query(octet))
+}
+
+/// Whether there is an escape that `is_it`, given its octet and what follows.
+fn has_escape(text: &[u8], is_it: impl Fn(u8, &[u8]) -> bool) -> bool {
+    memchr_iter(b'%', text)
+        .filter_map(|at| escape(text.get(at..)?))
+        .any(|(octet, after)| is_it(octet, after))
+}
+
+/// The form with its escapes decoded. The query's are decoded once at most: what is encoded twice there is data.
+pub(super) fn decoded(form: &[u8], decoding: Decoding) -> Option<Vec<u8>> {
+    memchr(b'%', form)?;
+    let (path, query) = parts(form);
+    let mut made = Vec::with_capacity(form.len());
+    let path_changes = decode(path, decoding, is_decoded, &mut made);
+    let query_changes = decode(query, Decoding::Once, is_decoded_in_query, &mut made);
+    (path_changes || query_changes).then_some(made)
+}
+
+fn decode(
+    mut rest: &[u8],
+    decoding: Decoding,
+    is_decoded: impl Fn(u8) -> bool,
+    made: &mut Vec<u8>,
+) -> bool {
+    let mut is_changed = false;
+    while let Some((before, from)) = memchr(b'%', rest).and_then(|at| rest.split_at_checked(at)) {
+        made.extend_from_slice(before);
+        let Some((mut octet, mut after)) = escape(from) else {
+            made.push(b'%');
+            rest = from.get(1..).unwrap_or_default();
+            continue;
+        };
+        if decoding == Decoding::Twice
+            && octet == b'%'
+            && let [high, low, behind @ ..] = after
+            && let (Some(high), Some(low)) = (digit(*high), digit(*low))
+        {
+            (octet, after) = (high << 4 | low, behind);
+            is_changed = true;
+        }
+        if is_decoded(octet) {
+            is_changed = true;
+            made.push(octet);
+        } else {
+            Unit::Escaped(octet).write(made);
+        }
+        rest = after;
+    }
+    made.extend_from_slice(rest);
+    is_changed
+}
+
+/// A rule's value with its escapes decoded as those of a path are; `None` where that changes nothing.
+///
+/// `%2A` and `%24` stay: they are characters here, and match both their spellings anyway. What stands between two stars,
+/// or behind the last one, and holds no letter and no digit (`/*%2F`) speaks of a spelling, not of a resource: decoded,
+/// it would match nearly everything.
+pub(in crate::rep) fn decoded_value(value: &[u8]) -> Option<Vec<u8>> {
+    memchr(b'%', value)?;
+    let mut made = Vec::with_capacity(value.len());
+    let mut is_changed = false;
+    let mut is_query = false;
+    for (at, piece) in value.split(|octet| *octet == b'*').enumerate() {
+        if at > 0 {
+            made.push(b'*');
+        }
+        let is_kept = |octet: u8| matches!(octet, b'*' | b'$');
+        let start = made.len();
+        let (path, query) = if is_query {
+            (&b""[..], piece)
+        } else {
+            parts(piece)
+        };
+        is_query |= !query.is_empty();
+        let mut changes = spell(
+            path,
+            |octet| is_decoded(octet) && !is_kept(octet),
+            &mut made,
+        );
+        changes |= spell(
+            query,
+            |octet| is_decoded_in_query(octet) && !is_kept(octet),
+            &mut made,
+        );
+        let says_something = |made: &[u8]| made.iter().any(u8::is_ascii_alphanumeric);
+        if changes && at > 0 && !made.get(start..).is_some_and(says_something) {
+            made.truncate(start);
+            made.extend_from_slice(piece);
+            changes = false;
+        }
+        is_changed |= changes;
+    }
+    is_changed.then_some(made)
+}
+
+/// Appends a part of a rule's value with some of its escapes decoded, and all else as it is written.
+fn spell(mut rest: &[u8], is_decoded: impl Fn(u8) -> bool, made: &mut Vec<u8>) -> bool {
+    let mut is_changed = false;
+    while let Some(first) = rest.first() {
+        rest = match escape(rest) {
+            Some((octet, after)) if is_decoded(octet) => {
+                // An escape of an unreserved character means the same to both spellings.
+                is_changed |= !(octet.is_ascii_alphanumeric() || b"-._~".contains(&octet));
+                made.push(octet);
+                after
+            }
+            _ => {
+                made.push(*first);
+                rest.get(1..).unwrap_or_default()
+            }
+        };
+    }
+    is_changed
+}
+
+/// Without what follows a `;` in each segment.
+pub(super) fn without_parameters(form: &[u8]) -> Option<Vec<u8>> {
+    let (path, query) = parts(form);
+    memchr(b';', path)?;
+    let mut made = Vec::with_capacity(form.len());
+    let mut rest = path;
+    while let Some((before, from)) = memchr(b';', rest).and_then(|at| rest.split_at_checked(at)) {
+        made.extend_from_slice(before);
+        let end = memchr(b'/', from).unwrap_or(from.len());
+        rest = from.get(end..).unwrap_or_default();
+    }
+    made.extend_from_slice(rest);
+    made.extend_from_slice(query);
+    Some(made)
+}
+
+/// With a slash for each backslash.
+pub(super) fn with_slashes(form: &[u8]) -> Option<Vec<u8>> {
+    const BACKSLASH: &[u8] = b"%5C";
+    let (path, query) = parts(form);
+    memmem::find(path, BACKSLASH)?;
+    let mut made = Vec::with_capacity(form.len());
+    let mut rest = path;
+    while let Some((before, from)) =
+        memmem::find(rest, BACKSLASH).and_then(|at| rest.split_at_checked(at))
+    {
+        made.extend_from_slice(before);
+        made.push(b'/');
+        rest = from.get(BACKSLASH.len()..).unwrap_or_default();
+    }
+    made.extend_from_slice(rest);
+    made.extend_from_slice(query);
+    Some(made)
+}
+
+/// What follows `//host`: the URL Standard takes what two or more slashes begin for a reference with an authority.
+pub(super) fn without_authority(form: &[u8]) -> Option<Vec<u8>> {
+    let (path, query) = parts(form);
+    if !path.starts_with(b"//") {
+        return None;
+    }
+    let host = path.iter().position(|octet| *octet != b'/')?;
+    let behind = path.get(host..)?;
+    let rest = memchr(b'/', behind).and_then(|at| behind.get(at..));
+    Some([rest.unwrap_or(b"/"), query].concat())
+}
+
+/// Without a `?` that nothing follows.
+pub(super) fn without_empty_query(form: &[u8]) -> Option<Vec<u8>> {
+    let (path, query) = parts(form);
+    (query == b"?").then(|| path.to_vec())
+}
+
+/// Without a final slash.
+pub(super) fn without_final_slash(form: &[u8]) -> Option<Vec<u8>> {
+    let (path, query) = parts(form);
+    let bare = path.strip_suffix(b"/").filter(|bare| !bare.is_empty())?;
+    Some([bare, query].concat())
+}
+
+/// Whether a form ends in a slash behind a name that has a suffix, as a file's.
+pub(super) fn is_file_with_slash(form: &[u8]) -> bool {
+    let bare = form.strip_suffix(b"/").unwrap_or_default();
+    let name = bare
+        .rsplit(|octet| *octet == b'/')
+        .next()
+        .unwrap_or_default();
+    let has_suffix = |name: &[u8]| memchr(b'.', name).is_some();
+    name.get(1..).is_some_and(has_suffix) && name != b".." && memchr(b'?', bare).is_none()
+}
+
+/// Without dot segments and, if the order says so, without empty segments. `..` at the root stays at the root. Where the
+/// last segment was a dot segment, a slash is left in its place (RFC 3986 section 5.2.4).
+pub(super) fn resolved(form: &[u8], order: Order) -> Option<Vec<u8>> {
+    let (path, query) = parts(form);
+    let inner = path.strip_prefix(b"/").filter(|_| has_odd_segment(path))?;
+    let mut has_dots = false;
+    let mut has_empty = false;
+    let mut ends_in_slash = false;
+    let mut kept: Vec<&[u8]> = Vec::new();
+    let mut segments = inner.split(|octet| *octet == b'/').peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        match segment {
+            b"." | b".." => {
+                has_dots = true;
+                ends_in_slash = is_last;
+                if segment == b".." {
+                    kept.pop();
+                }
+            }
+            // The empty segment after a final slash is how a folder is written.
+            b"" if is_last => ends_in_slash = true,
+            b"" => {
+                has_empty = true;
+                if order != Order::MergeFirst {
+                    kept.push(segment);
+                }
+            }
+            name => kept.push(name),
+        }
+    }
+    if !has_dots && (!has_empty || order != Order::MergeFirst) {
+        return None;
+    }
+    let mut made = Vec::with_capacity(form.len());
+    for segment in kept {
+        if order == Order::Keep || !segment.is_empty() {
+            made.push(b'/');
+            made.extend_from_slice(segment);
+        }
+    }
+    if ends_in_slash || made.is_empty() {
+        made.push(b'/');
+    }
+    made.extend_from_slice(query);
+    Some(made)
+}
+
+/// Whether any segment is empty or begins with a dot. Compiles to vector instructions.
+fn has_odd_segment(path: &[u8]) -> bool {
+    let after = path.get(1..).unwrap_or_default();
+    path.iter().zip(after).fold(false, |any, (before, octet)| {
+        any | ((*before == b'/') & ((*octet == b'/') | (*octet == b'.')))
+    })
+}

@@ -1,0 +1,160 @@
+use super::*;
+
+fn found(path: &str) -> Vec<String> {
+    let path = ComparisonPath::new(path.as_bytes());
+    let readings = Readings::of(&path);
+    assert!(readings.is_complete());
+    let shown = |form: &[u8]| String::from_utf8_lossy(form).into_owned();
+    let mut found: Vec<String> = readings.paths().map(shown).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn ours_readings() {
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("nothing to read otherwise", "/a/b", &[]),
+        ("a folder", "/a/", &[]),
+        ("the root", "/", &[]),
+        ("an empty path", "", &[]),
+        ("not a path", "*", &[]),
+        ("what is escaped in any form", "/a%20b/%C3%A9?c=%20", &[]),
+        ("an escape of no character that is compared raw", "/a%3Fb%23c%25d", &[]),
+        ("no escape", "/%zz/a%", &[]),
+        ("an escape cut off", "/a/..%2", &[]),
+        // Dot segments and slashes.
+        ("a dot segment in the middle", "/a/./b", &["/a/b"]),
+        ("a double dot segment in the middle", "/a/../private", &["/private"]),
+        ("encoded dots", "/a/%2e%2E/private", &["/private"]),
+        ("one dot encoded", "/a/.%2e/private", &["/private"]),
+        ("a final double dot", "/a/b/..", &["/a", "/a/"]),
+        ("a final dot", "/page/.", &["/page", "/page/"]),
+        ("a slash behind it", "/page/./", &["/page", "/page/"]),
+        ("a slash behind a file", "/page.php/", &["/page.php"]),
+        ("a slash behind a hidden folder", "/.git/", &[]),
+        ("above the root", "/../../a", &["/a"]),
+        ("nothing but dots", "/..", &["/"]),
+        ("servers disagree on an empty segment before dots", "/a//../b", &["/a/b", "/b"]),
+        ("some resolve and do not merge", "/a//b/../c", &["/a//c", "/a/c"]),
+        ("many slashes", "/a///b", &["/a/b"]),
+        ("doubled slashes at the end", "/a//", &["/a", "/a/"]),
+        ("nothing but slashes", "///", &["/"]),
+        ("three dots are a name", "/a/.../b", &[]),
+        ("a hidden file is a name", "/.well-known/x", &[]),
+        ("dots within a name", "/a..b/..c/d../.e", &[]),
+        ("the query is not resolved", "/a?b=/../c//d", &[]),
+        ("the query of a resolved path neither", "/a/./b?c=/../d//e", &["/a/b?c=/../d//e"]),
+        ("the fragment is dropped", "/a//b#//c", &["/a/b"]),
+        // An authority.
+        ("a host", "//private/x", &["/private/x", "/x"]),
+        ("a host alone", "//private", &["/", "/private"]),
+        ("a host and a query", "//private?x", &["/?x", "/private?x"]),
+        ("a host behind a backslash", "/\\h/x", &["//h/x", "/h/x", "/x"]),
+        ("a second host is none", "//h//k/x", &["//k/x", "/h/k/x", "/k/x"]),
+        // Escapes.
+        ("an encoded slash", "/private%2Fx", &["/private/x"]),
+        ("another reserved character", "/a%3Ab%40", &["/a:b@"]),
+        ("an encoded slash behind dots", "/press/..%2fx", &["/press/../x", "/x"]),
+        ("encoded twice", "/a%252Fb", &["/a/b"]),
+        ("encoded twice beside once", "/a%252Fb%2Fc", &["/a%252Fb/c", "/a/b/c"]),
+        ("a letter encoded twice", "/%2561", &["/a"]),
+        ("encoded three times", "/a%25252Fb", &["/a%252Fb"]),
+        ("the query's are decoded", "/w?title=Special%3AX", &["/w?title=Special:X"]),
+        ("but for what parts it", "/w?a%3Db%26c%2Bd%3Be", &[]),
+        ("and once only", "/w?a=%252F", &[]),
+        // Backslashes.
+        ("a backslash", "/private\\x", &["/private/x"]),
+        ("an encoded backslash", "/private%5cx", &["/private/x"]),
+        ("dots between backslashes", "/press\\..\\x", &["/press/../x", "/x"]),
+        ("a backslash in the query", "/a?b=\\", &[]),
+        // Parameters.
+        ("parameters", "/private;x=1/y;z", &["/private/y"]),
+        ("parameters of dots", "/a/..;x=1/b", &["/a/../b", "/b"]),
+        ("a segment of nothing but parameters", "/;x/b", &["/", "//b", "/b"]),
+        ("parameters in the query", "/a?b;c", &[]),
+        ("an encoded slash within parameters", "/a;x%2Fb", &["/a", "/a/b", "/a;x/b"]),
+        // An empty query.
+        ("an empty query", "/x.gif?", &["/x.gif"]),
+        ("a query that ends so", "/x.gif?a?", &[]),
+    ];
+    for (name, path, expected) in cases {
+        assert_eq!(found(path), *expected, "{name}: {path}");
+    }
+}
+
+#[test]
+fn a_row_of_steps_in_any_order_is_one_reading() {
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, &str, &str)] = &[
+        ("parameters of dots, then dots", "/x/..;/private", "/private"),
+        ("escapes, backslashes, dots", "/%2e%2e%5cprivate", "/private"),
+        ("a host, then escapes", "//h/private%2Fx", "/private/x"),
+        ("escapes, then a host", "/%2Fh/private", "/private"),
+        ("parameters end at a slash that is decoded", "/private;x%2Fy", "/private/y"),
+        ("or were cut before", "/private;x%2Fy", "/private"),
+        ("parameters that an escape begins", "/private%3Bx", "/private"),
+        ("decoded, resolved, decoded again", "/a%2F..%252F..%2Fprivate", "/private"),
+        ("twice, with a backslash", "/a%255C..%255Cprivate", "/private"),
+        ("resolved, decoded, resolved, with parameters", "/a/..;x/b%2F../private;y/z", "/private/z"),
+    ];
+    for (name, path, expected) in cases {
+        assert!(
+            found(path).iter().any(|form| form == expected),
+            "{name}: {path}: {:?}",
+            found(path)
+        );
+    }
+}
+
+#[test]
+fn a_hostile_path_is_bounded() {
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("many readings", "a;b%2F..%5C//c;%252F../".repeat(40), false),
+        ("long ones", format!("a%2Fb;{}", "x/".repeat(30_000)), false),
+        ("a long path without any", "x/".repeat(32_000), true),
+        ("a long query with escapes", format!("a?{}", "%2F".repeat(15_000)), true),
+    ];
+    for (name, path, is_complete) in cases {
+        let path = format!("/{path}");
+        let path = ComparisonPath::new(path.as_bytes());
+        let readings = Readings::of(&path);
+        assert_eq!(readings.is_complete(), is_complete, "{name}");
+        assert!(readings.paths().count() <= MOST, "{name}");
+        assert!(
+            readings.paths().map(<[u8]>::len).sum::<usize>() <= MOST_OCTETS,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn rules_are_decoded_as_paths_are() {
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, &str, Option<&str>)] = &[
+        ("none", "/a/b", None),
+        ("a slash", "/a%2Fb", Some("/a/b")),
+        ("unreserved characters alone change nothing", "/%61b", None),
+        ("they go along", "/%61%3Ab", Some("/a:b")),
+        ("what is compared escaped", "/a%20%C3%A9%5C", None),
+        ("what keeps its escape", "/a%3F%23%25", None),
+        ("characters that would mean more", "/a%2A%24", None),
+        ("behind a star", "/*Special%3A", Some("/*Special:")),
+        ("nothing but a spelling", "/*%2F", None),
+        ("nothing but spellings", "/*%2F*%5B*%2C$", None),
+        ("beside one that is a name", "/a%2Fb*%2F", Some("/a/b*%2F")),
+        ("in a query", "/w?title=Special%3A*", Some("/w?title=Special:*")),
+        ("what parts a query", "/w?a%3Db%26c", None),
+        ("what would part a query in a path", "/w%3Db%26c", Some("/w=b&c")),
+        ("a query from before the star", "/w?*x%3Dy", None),
+    ];
+    for (name, value, expected) in cases {
+        let made = decoded_value(value.as_bytes());
+        assert_eq!(
+            made.as_deref(),
+            expected.map(str::as_bytes),
+            "{name}: {value}"
+        );
+    }
+}

@@ -1,0 +1,487 @@
+//! Real servers, each with the same files: found, started on a free port, and ended with their test.
+
+use std::env;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::support::{PATIENCE, eventually};
+
+/// What a server is started with: program, arguments and environment. `None` where it is not there.
+type Recipe = fn(&Place<'_>) -> Option<Command>;
+
+/// A kind of server.
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    /// What was set that is not its default.
+    pub(crate) set_up: &'static str,
+    /// The server behind it, if it is a proxy.
+    pub(crate) behind: Option<&'static str>,
+    recipe: Recipe,
+}
+
+/// Where a server runs.
+pub(crate) struct Place<'a> {
+    port: u16,
+    /// The files.
+    root: &'a Path,
+    /// A directory of its own.
+    dir: &'a Path,
+    behind: u16,
+}
+
+pub(crate) const KINDS: &[Kind] = &[
+    Kind {
+        name: "nginx",
+        set_up: "`root`",
+        behind: None,
+        recipe: |place| Some(place.configured("nginx", "nginx.conf", &["-e", "stderr", "-c"])),
+    },
+    Kind {
+        name: "Apache httpd",
+        set_up: "`DocumentRoot`",
+        behind: None,
+        recipe: |place| Some(place.configured("apache2", "apache.conf", &["-X", "-f"])),
+    },
+    Kind {
+        name: "Apache httpd, encoded slashes",
+        set_up: "`AllowEncodedSlashes On`",
+        behind: None,
+        recipe: |place| Some(place.configured("apache2", "apache-slashes.conf", &["-X", "-f"])),
+    },
+    Kind {
+        name: "Tomcat",
+        set_up: "`DefaultServlet`",
+        behind: None,
+        recipe: |place| place.java("Tomcat.java", &["strict"]),
+    },
+    Kind {
+        name: "Tomcat, lenient",
+        set_up: "`encodedSolidusHandling=\"decode\"`, `allowBackslash=\"true\"`",
+        behind: None,
+        recipe: |place| place.java("Tomcat.java", &["lenient"]),
+    },
+    Kind {
+        name: "Jetty",
+        set_up: "`ResourceHandler`",
+        behind: None,
+        recipe: |place| place.java("Jetty.java", &[]),
+    },
+    Kind {
+        name: "Express",
+        set_up: "`express.static`",
+        behind: None,
+        recipe: |place| Some(place.node("express.cjs")),
+    },
+    Kind {
+        name: "Node, new URL",
+        set_up: "`new URL(request.url, base)`, `decodeURIComponent`",
+        behind: None,
+        recipe: |place| Some(place.node("url.cjs")),
+    },
+    Kind {
+        name: "Node, path.join",
+        set_up: "`decodeURIComponent(request.url.split(\"?\")[0])`",
+        behind: None,
+        recipe: |place| Some(place.node("join.cjs")),
+    },
+    Kind {
+        name: "Python http.server",
+        set_up: "`python -m http.server`",
+        behind: None,
+        recipe: |place| {
+            let mut command = place.python();
+            command
+                .args([
+                    "-m",
+                    "http.server",
+                    &place.port.to_string(),
+                    "--bind",
+                    "127.0.0.1",
+                    "-d",
+                ])
+                .arg(place.root);
+            Some(command)
+        },
+    },
+    Kind {
+        name: "gunicorn",
+        set_up: "files by `PATH_INFO`",
+        behind: None,
+        recipe: |place| {
+            let mut command = place.python();
+            let servers = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guard/servers");
+            command
+                .args([
+                    "-m",
+                    "gunicorn",
+                    "--bind",
+                    &format!("127.0.0.1:{}", place.port),
+                    "--no-control-socket",
+                    "--worker-tmp-dir",
+                ])
+                .arg(place.dir)
+                .arg("wsgi:application")
+                .env("PYTHONPATH", servers)
+                .env("PYTHONDONTWRITEBYTECODE", "1")
+                .env("ROOT", place.root);
+            Some(command)
+        },
+    },
+    Kind {
+        name: "aiohttp",
+        set_up: "`add_static`",
+        behind: None,
+        recipe: |place| {
+            let mut command = place.python();
+            command
+                .arg(script("aio.py"))
+                .arg(place.port.to_string())
+                .arg(place.root);
+            Some(command)
+        },
+    },
+    Kind {
+        name: "PHP",
+        set_up: "`php -S`",
+        behind: None,
+        recipe: |place| Some(place.php()),
+    },
+    Kind {
+        name: "PHP, front controller",
+        set_up: "`parse_url`, `rawurldecode`",
+        behind: None,
+        recipe: |place| {
+            let mut command = place.php();
+            command.arg(script("router.php"));
+            Some(command)
+        },
+    },
+    Kind {
+        name: "Go",
+        set_up: "`http.FileServer`",
+        behind: None,
+        recipe: |place| {
+            let program = place.dir.join("files");
+            let built = Command::new("go")
+                .args(["build", "-o"])
+                .arg(&program)
+                .arg(script("files.go"))
+                .env("GO111MODULE", "off")
+                .env("GOFLAGS", "")
+                .status()
+                .unwrap();
+            assert!(built.success(), "go build");
+            let mut command = Command::new(program);
+            command.arg(place.port.to_string()).arg(place.root);
+            Some(command)
+        },
+    },
+    Kind {
+        name: "nginx before Tomcat, lenient",
+        set_up: "`proxy_pass http://tomcat$uri`",
+        behind: Some("Tomcat, lenient"),
+        recipe: |place| {
+            Some(place.configured("nginx", "nginx-proxy.conf", &["-e", "stderr", "-c"]))
+        },
+    },
+    Kind {
+        name: "nginx before http.server",
+        set_up: "`proxy_pass http://python$uri`",
+        behind: Some("Python http.server"),
+        recipe: |place| {
+            Some(place.configured("nginx", "nginx-proxy.conf", &["-e", "stderr", "-c"]))
+        },
+    },
+];
+
+fn script(name: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guard/servers")).join(name)
+}
+
+/// What `.ci/clients` has put aside for these servers.
+fn installed(folder: &str) -> PathBuf {
+    let all = env::var("CRAWLGATE_SERVERS").unwrap_or_default();
+    Path::new(&all).join(folder)
+}
+
+impl Place<'_> {
+    fn configured(&self, program: &str, file: &str, arguments: &[&str]) -> Command {
+        let (file, slashes) = match file {
+            "apache-slashes.conf" => ("apache.conf", "On"),
+            file => (file, "Off"),
+        };
+        let text = fs::read_to_string(script(file))
+            .unwrap()
+            .replace("ROOT", &self.root.to_string_lossy())
+            .replace("DIR", &self.dir.to_string_lossy())
+            .replace("PORT", &self.port.to_string())
+            .replace("BEHIND", &self.behind.to_string())
+            .replace("SLASHES", slashes);
+        let made = self.dir.join("server.conf");
+        fs::write(&made, text).unwrap();
+        let beside = format!("/usr/sbin/{program}");
+        let program = if Path::new(&beside).exists() {
+            &beside
+        } else {
+            program
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).arg(made);
+        command
+    }
+
+    fn java(&self, source: &str, more: &[&str]) -> Option<Command> {
+        let jars: Vec<String> = fs::read_dir(installed("java"))
+            .ok()?
+            .map(|entry| entry.unwrap().path().to_string_lossy().into_owned())
+            .collect();
+        let mut command = Command::new("java");
+        // One processor's worth of helpers: it serves files, one after the other.
+        command
+            .args(["-XX:TieredStopAtLevel=1", "-cp", &jars.join(":")])
+            .arg(script(source))
+            .arg(self.port.to_string())
+            .arg(self.root)
+            .arg(self.dir)
+            .args(more);
+        Some(command)
+    }
+
+    fn node(&self, source: &str) -> Command {
+        let mut command =
+            Command::new(env::var("CRAWLGATE_NODE").unwrap_or_else(|_| "node".to_owned()));
+        command
+            .arg(script(source))
+            .arg(self.port.to_string())
+            .arg(self.root)
+            .env("NODE_PATH", installed("node/node_modules"));
+        command
+    }
+
+    fn python(&self) -> Command {
+        Command::new(env::var("CRAWLGATE_PYTHON").unwrap_or_else(|_| "python3".to_owned()))
+    }
+
+    fn php(&self) -> Command {
+        let mut command = Command::new("php");
+        command
+            .args(["-S", &format!("127.0.0.1:{}", self.port), "-t"])
+            .arg(self.root);
+        command
+    }
+}
+
+/// A server that listens.
+pub(crate) struct Server {
+    pub(crate) kind: &'static Kind,
+    pub(crate) address: SocketAddr,
+    child: Child,
+    _dir: tempfile::TempDir,
+}
+
+impl Server {
+    /// Starts it; fails where it is not there.
+    #[track_caller]
+    pub(crate) fn start(kind: &'static Kind, root: &Path, behind: u16) -> Server {
+        // A port that is free now may be another's in a moment.
+        for _ in 0..5 {
+            let dir = tempfile::tempdir().unwrap();
+            let port = TcpListener::bind("127.0.0.1:0")
+                .unwrap()
+                .local_addr()
+                .unwrap()
+                .port();
+            let place = Place {
+                port,
+                root,
+                dir: dir.path(),
+                behind,
+            };
+            let mut command =
+                (kind.recipe)(&place).unwrap_or_else(|| panic!("{} is not there", kind.name));
+            let log = fs::File::create(dir.path().join("log")).unwrap();
+            let child = command
+                .current_dir(dir.path())
+                .stdin(Stdio::null())
+                .stdout(log.try_clone().unwrap())
+                .stderr(log)
+                .spawn()
+                .unwrap_or_else(|error| panic!("{}: {error}", kind.name));
+            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            let mut server = Server {
+                kind,
+                address,
+                child,
+                _dir: dir,
+            };
+            let is_up = eventually(kind.name, || match server.child.try_wait().unwrap() {
+                Some(_) => Some(false),
+                None => TcpStream::connect(address).is_ok().then_some(true),
+            });
+            if is_up {
+                return server;
+            }
+            let said = fs::read_to_string(server._dir.path().join("log")).unwrap_or_default();
+            eprintln!("{} ended: {said}", kind.name);
+        }
+        panic!("{} does not start", kind.name);
+    }
+
+    /// The marker that it serves for a target, sent as it is.
+    pub(crate) fn serves(&self, target: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request =
+            format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        // A server that refuses a line may reset the connection.
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        let (_, marker) = answer.split_once("marker:")?;
+        let end = marker.find(|one: char| one.is_whitespace() || one == '"');
+        Some(marker[..end.unwrap_or(marker.len())].to_owned())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the page says of where figures come from.
+pub(crate) fn versions() -> Vec<(&'static str, String)> {
+    let said = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        String::from_utf8_lossy(&text)
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    let python = env::var("CRAWLGATE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let node = env::var("CRAWLGATE_NODE").unwrap_or_else(|_| "node".to_owned());
+    let of = |module: &str| {
+        said(
+            &python,
+            &[
+                "-c",
+                &format!("import {module}; print({module}.__version__)"),
+            ],
+        )
+    };
+    let jar = |prefix: &str| {
+        let names = fs::read_dir(installed("java")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+        let name = names
+            .filter(|name| {
+                name.starts_with(prefix) && name.contains(|one: char| one.is_ascii_digit())
+            })
+            .max();
+        name.and_then(|name| Some(name.strip_prefix(prefix)?.strip_suffix(".jar")?.to_owned()))
+            .unwrap_or_default()
+    };
+    let after = |text: String, mark: &str| {
+        text.split_once(mark)
+            .map_or(text.clone(), |(_, rest)| rest.to_owned())
+    };
+    let word = |text: String| {
+        text.split_whitespace()
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    vec![
+        (
+            "nginx",
+            word(after(said("/usr/sbin/nginx", &["-v"]), "nginx/")),
+        ),
+        (
+            "Apache httpd",
+            word(after(said("/usr/sbin/apache2", &["-v"]), "Apache/")),
+        ),
+        ("Tomcat", jar("tomcat10-embed-core-")),
+        ("Jetty", jar("jetty9-server-")),
+        ("Node", said(&node, &["--version"])),
+        (
+            "Express",
+            said(
+                &node,
+                &[
+                    "-p",
+                    &format!(
+                        "require({:?}).version",
+                        installed("node/node_modules/express/package.json")
+                    ),
+                ],
+            ),
+        ),
+        (
+            "Python",
+            word(after(said(&python, &["--version"]), "Python ")),
+        ),
+        ("gunicorn", of("gunicorn")),
+        ("aiohttp", of("aiohttp")),
+        ("PHP", word(after(said("php", &["--version"]), "PHP "))),
+        ("Go", word(after(said("go", &["version"]), "version go"))),
+    ]
+}
+
+/// Whether all servers are there; names what is not, and fails where it has to be.
+pub(crate) fn are_there() -> bool {
+    let is_program = |name: &str| {
+        let path = env::var_os("PATH").unwrap_or_default();
+        env::split_paths(&path)
+            .chain([PathBuf::from("/usr/sbin")])
+            .any(|folder| folder.join(name).exists())
+    };
+    let mut missing: Vec<String> = ["nginx", "apache2", "java", "php", "go"]
+        .into_iter()
+        .filter(|name| !is_program(name))
+        .map(str::to_owned)
+        .collect();
+    for folder in ["java", "node/node_modules/express"] {
+        if !installed(folder).exists() {
+            missing.push(format!("{folder} in CRAWLGATE_SERVERS"));
+        }
+    }
+    if missing.is_empty() {
+        return true;
+    }
+    let is_required = env::var("CRAWLGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
+    assert!(!is_required, "missing: {missing:?}");
+    eprintln!("skipped, missing: {missing:?}");
+    false
+}
+
+/// The files that every server serves.
+pub(crate) fn files() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for resource in crate::spellings::RESOURCES {
+        let file = root.path().join(&resource[1..]);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let text = match resource.ends_with(".php") {
+            // What a script is asked beyond its own name is another resource.
+            true => format!(
+                "<?php echo \"marker:{resource}\", $_SERVER[\"PATH_INFO\"] ?? \"\", \"\\n\";\n"
+            ),
+            false => format!("marker:{resource}\n"),
+        };
+        fs::write(file, text).unwrap();
+    }
+    // Servers that change their user read them, too.
+    let readable = Command::new("chmod")
+        .args(["-R", "a+rX"])
+        .arg(root.path())
+        .status()
+        .unwrap();
+    assert!(readable.success());
+    root
+}

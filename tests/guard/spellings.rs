@@ -1,0 +1,210 @@
+//! Spellings of a path: single changes, and changes on top of others.
+
+use crawlgate::rep::ComparisonPath;
+
+/// Whether a rule that ends in `$` means another URL by its own text: that of the resource with a final slash. Some
+/// servers serve the file for it.
+pub(crate) fn is_told_apart(shape: &str, target: &ComparisonPath<'_>) -> bool {
+    shape.ends_with('$') && target.as_bytes() == [NESTED.as_bytes(), b"/"].concat()
+}
+
+/// What a site holds: the plain URL of each resource, which is also its marker.
+pub(crate) const RESOURCES: &[&str] = &[
+    DIARY,
+    PAGE,
+    NESTED,
+    "/private/open/page.html",
+    "/docs/report.pdf",
+    "/images/x.gif",
+    "/c:d@e,f/g!h.html",
+    "/x/y.html",
+];
+pub(crate) const DIARY: &str = "/private/diary.html";
+pub(crate) const PAGE: &str = "/page.php";
+pub(crate) const NESTED: &str = "/a/b";
+
+/// A query that a program reads, and where its answer says so.
+pub(crate) const WIKI: &str = "/wiki?title=Special:Log";
+
+/// Rules, and which resources they disallow.
+pub(crate) const SHAPES: &[(&str, &[&str])] = &[
+    ("Disallow: /private/", &[DIARY, "/private/open/page.html"]),
+    ("Disallow: /private", &[DIARY, "/private/open/page.html"]),
+    ("Disallow: /private%2F", &[DIARY, "/private/open/page.html"]),
+    ("Disallow: /private/\nAllow: /private/open/", &[DIARY]),
+    ("Disallow: /*/diary", &[DIARY]),
+    ("Disallow: /page.php$", &[PAGE]),
+    ("Disallow: /*.php$", &[PAGE]),
+    ("Disallow: /*.pdf$", &["/docs/report.pdf"]),
+    ("Disallow: /*.gif$\nAllow: /x/", &["/images/x.gif"]),
+    ("Disallow: /a%2Fb", &[NESTED]),
+    ("Disallow: /a/b$", &[NESTED]),
+    ("Disallow: /c:d@e,f/", &["/c:d@e,f/g!h.html"]),
+    ("Disallow: /c%3Ad%40e%2Cf/g%21h", &["/c:d@e,f/g!h.html"]),
+    (
+        "Disallow: /\nAllow: /x/",
+        &[
+            DIARY,
+            PAGE,
+            NESTED,
+            "/private/open/page.html",
+            "/docs/report.pdf",
+            "/images/x.gif",
+            "/c:d@e,f/g!h.html",
+        ],
+    ),
+    ("Disallow: /wiki?title=Special:", &[WIKI]),
+];
+
+/// One change: its name, and what it makes of a path; nothing where there is nothing to change.
+pub(crate) struct Change {
+    pub(crate) name: &'static str,
+    make: fn(&str) -> Option<String>,
+}
+
+impl Change {
+    pub(crate) fn of(&self, path: &str) -> Option<String> {
+        (self.make)(path).filter(|made| made != path)
+    }
+}
+
+/// Replaces the slash before the last segment.
+fn last_slash(path: &str, by: &str) -> Option<String> {
+    let at = path.rfind('/').filter(|at| *at > 0)?;
+    Some(format!("{}{by}{}", &path[..at], &path[at + 1..]))
+}
+
+/// Puts something behind the first segment.
+fn behind_first(path: &str, what: &str) -> Option<String> {
+    let at = path.get(1..)?.find('/')? + 1;
+    Some(format!("{}{what}{}", &path[..at], &path[at..]))
+}
+
+/// Replaces one octet behind the first slash that `is_it` finds by what `escape` makes of it.
+fn octet(path: &str, is_it: fn(char) -> bool, escape: fn(u8) -> String) -> Option<String> {
+    let at = path.get(1..)?.find(is_it)? + 1;
+    let octet = *path.as_bytes().get(at)?;
+    Some(format!(
+        "{}{}{}",
+        &path[..at],
+        escape(octet),
+        &path[at + 1..]
+    ))
+}
+
+fn all(path: &str, is_it: fn(char) -> bool) -> Option<String> {
+    let spell = |one: char| match is_it(one) {
+        true => format!("%{:02X}", one as u32),
+        false => one.to_string(),
+    };
+    Some(path.chars().map(spell).collect())
+}
+
+macro_rules! changes {
+    ($($name:literal => |$path:ident| $make:expr),+ $(,)?) => {
+        &[$(Change { name: $name, make: |$path| $make }),+]
+    };
+}
+
+/// Every single change.
+pub(crate) const CHANGES: &[Change] = changes! {
+    "slash as %2F" => |path| last_slash(path, "%2F"),
+    "slash as %2f" => |path| last_slash(path, "%2f"),
+    "all slashes but the first as %2F" => |path| Some(format!("/{}", path.strip_prefix('/')?.replace('/', "%2F"))),
+    "slash as %252F" => |path| last_slash(path, "%252F"),
+    "slash as \\" => |path| last_slash(path, "\\"),
+    "slash as %5C" => |path| last_slash(path, "%5C"),
+    "slash as %255C" => |path| last_slash(path, "%255C"),
+    "a letter escaped" => |path| octet(path, |one| one.is_ascii_alphabetic(), |octet| format!("%{octet:02x}")),
+    "a letter escaped twice" => |path| octet(path, |one| one.is_ascii_alphabetic(), |octet| format!("%25{octet:02x}")),
+    "a dot escaped" => |path| octet(path, |one| one == '.', |octet| format!("%{octet:02X}")),
+    "reserved characters escaped" => |path| all(path, |one| ":@!$&'()*+,;=".contains(one)),
+    "reserved characters escaped in lower case" => |path| Some(all(path, |one| ":@!$&'()*+,;=".contains(one))?.to_lowercase()),
+    "a slash doubled" => |path| last_slash(path, "//"),
+    "the first slash doubled" => |path| Some(format!("/{path}")),
+    "an encoded slash in front" => |path| Some(format!("/%2F{}", path.strip_prefix('/')?)),
+    "/./ in front" => |path| Some(format!("/.{path}")),
+    "/x/../ in front" => |path| Some(format!("/x/..{path}")),
+    "/x/%2e%2e/ in front" => |path| Some(format!("/x/%2e%2e{path}")),
+    "/x/..%2F in front" => |path| Some(format!("/x/..%2F{}", path.strip_prefix('/')?)),
+    "/x%2F..%2F in front" => |path| Some(format!("/x%2F..%2F{}", path.strip_prefix('/')?)),
+    "/x/%252e%252e/ in front" => |path| Some(format!("/x/%252e%252e{path}")),
+    "/x/..\\ in front" => |path| Some(format!("/x/..\\{}", path.strip_prefix('/')?)),
+    "/x%5C..%5C in front" => |path| Some(format!("/x%5C..%5C{}", path.strip_prefix('/')?)),
+    "/x/..;/ in front" => |path| Some(format!("/x/..;{path}")),
+    "/x/..;a=b/ in front" => |path| Some(format!("/x/..;a=b{path}")),
+    "/;a/ in front" => |path| Some(format!("/;a{path}")),
+    "/x//../ in front" => |path| Some(format!("/x//../..{path}")),
+    "/x/../ in the middle" => |path| behind_first(path, "/x/.."),
+    "/./ in the middle" => |path| behind_first(path, "/."),
+    "a parameter in the middle" => |path| behind_first(path, ";a=b"),
+    "an escaped ; in the middle" => |path| behind_first(path, "%3Ba"),
+    "a parameter at the end" => |path| Some(format!("{path};a")),
+    "an escaped ; at the end" => |path| Some(format!("{path}%3Ba")),
+    "//host in front" => |path| Some(format!("//host{path}")),
+    "///host in front" => |path| Some(format!("///host{path}")),
+    "//user@host:80 in front" => |path| Some(format!("//user@host:80{path}")),
+    "/\\host in front" => |path| Some(format!("/\\host{path}")),
+    "/. at the end" => |path| Some(format!("{path}/.")),
+    "/%2e at the end" => |path| Some(format!("{path}/%2e")),
+    "/x/.. at the end" => |path| Some(format!("{path}/x/..")),
+    "%2F. at the end" => |path| Some(format!("{path}%2F.")),
+    "a slash at the end" => |path| Some(format!("{path}/")),
+    "two slashes at the end" => |path| Some(format!("{path}//")),
+    "/;a at the end" => |path| Some(format!("{path}/;a")),
+    "an empty query" => |path| Some(format!("{path}?")),
+    "a fragment" => |path| Some(format!("{path}#")),
+};
+
+/// A spelling of a resource, and the changes that made it.
+pub(crate) struct Spelling {
+    pub(crate) target: String,
+    /// Where one change made it: which.
+    pub(crate) change: Option<usize>,
+    pub(crate) resource: &'static str,
+}
+
+/// Each resource as it is and in every single change; the first three with every two changes, one after the other.
+pub(crate) fn all_spellings() -> Vec<Spelling> {
+    let mut found: Vec<Spelling> = Vec::new();
+    let mut add = |target: String, change, resource| {
+        if !found.iter().any(|known| known.target == target) {
+            found.push(Spelling {
+                target,
+                change,
+                resource,
+            });
+        }
+    };
+    for (number, resource) in RESOURCES.iter().enumerate() {
+        add((*resource).to_owned(), None, resource);
+        for (at, change) in CHANGES.iter().enumerate() {
+            if let Some(target) = change.of(resource) {
+                add(target, Some(at), resource);
+            }
+        }
+        if number > 2 {
+            continue;
+        }
+        for one in CHANGES {
+            for other in CHANGES {
+                let both = one.of(resource).and_then(|made| other.of(&made));
+                // What follows a `?` is a query, and with it another URL.
+                if let Some(target) =
+                    both.filter(|both| !both.strip_suffix('?').unwrap_or(both).contains(['?', '#']))
+                {
+                    add(target, None, resource);
+                }
+            }
+        }
+    }
+    for target in [
+        "/wiki?title=Special:Log",
+        "/wiki?title=Special%3ALog",
+        "/wiki?title=Special%3aLog",
+        "/wiki?title=%53pecial%3ALog",
+    ] {
+        add(target.to_owned(), None, WIKI);
+    }
+    found
+}

@@ -1,0 +1,281 @@
+//! The path guard against models of servers: what a server makes of a path is denied where it is disallowed.
+//!
+//! A model is what one server does between the request line and the resource, written down step by step and in its own
+//! order, without a look at the guard. `tests/guard` asks the servers themselves.
+
+use crawlgate::rep::{ComparisonPath, Guarded, Robots, RuleKind, Selection};
+use proptest::prelude::*;
+
+use super::checks::OPTIONS;
+
+/// The name of the resource that a server serves for a target; `None` where it refuses.
+type Server = fn(&[u8]) -> Option<Vec<u8>>;
+
+const SERVERS: &[(&str, Server)] = &[
+    ("nginx", |target| {
+        let name = once(before(target, b"?#"))?;
+        Some(normal(&name, Empty::Merged))
+    }),
+    ("Apache, AllowEncodedSlashes On", |target| {
+        let name = once(before(target, b"?"))?;
+        Some(normal(&name, Empty::Merged))
+    }),
+    ("Tomcat", |target| {
+        let bare = cut_parameters(before(target, b"?"));
+        let name = once(&bare)?;
+        Some(normal(&backslashes(&name), Empty::Merged))
+    }),
+    ("Jetty", |target| {
+        // It resolves before it decodes, and its file system afterwards.
+        let bare = cut_parameters(before(target, b"?"));
+        let name = once(&normal(&bare, Empty::Kept))?;
+        Some(normal(&name, Empty::Merged))
+    }),
+    ("Node, new URL and decodeURIComponent", |target| {
+        let name = once(&url_path(target))?;
+        Some(normal(&name, Empty::Merged))
+    }),
+    ("Node, decodeURIComponent and new URL", |target| {
+        Some(url_path(&once(target)?))
+    }),
+    ("Express", |target| {
+        let name = once(before(target, b"?"))?;
+        Some(normal(&name, Empty::Merged))
+    }),
+    ("http.server", |target| {
+        let name = once(before(before(target, b"?"), b"#"))?;
+        let mut resource = normal(&name, Empty::Merged);
+        // The slash that a final dot segment leaves is none to it.
+        if !name.ends_with(b"/") && resource.len() > 1 {
+            resource = resource
+                .strip_suffix(b"/")
+                .map_or(resource.clone(), <[u8]>::to_vec);
+        }
+        Some(resource)
+    }),
+    ("WSGI, PATH_INFO as it is", |target| {
+        once(before(target, b"?"))
+    }),
+    ("Go, ServeMux", |target| {
+        let name = once(before(target, b"?"))?;
+        Some(normal(&name, Empty::Merged))
+    }),
+    ("two in a row that decode", |target| {
+        let name = normal(&once(before(target, b"?"))?, Empty::Merged);
+        Some(normal(&once(&name)?, Empty::Merged))
+    }),
+    ("a proxy that resolves, then Tomcat", |target| {
+        let seen = normal(before(target, b"?"), Empty::Kept);
+        let bare = cut_parameters(&seen);
+        Some(normal(&once(&bare)?, Empty::Merged))
+    }),
+    ("Tomcat behind one that decodes", |target| {
+        let name = once(before(target, b"?"))?;
+        Some(normal(&cut_parameters(&name), Empty::Merged))
+    }),
+];
+
+fn before<'a>(text: &'a [u8], ends: &[u8]) -> &'a [u8] {
+    let end = text.iter().position(|octet| ends.contains(octet));
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// Every escape decoded once; `None` where one is cut off.
+fn once(text: &[u8]) -> Option<Vec<u8>> {
+    let mut made = Vec::new();
+    let mut rest = text;
+    while let [first, after @ ..] = rest {
+        rest = if *first == b'%' {
+            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
+            made.push(u8::from_str_radix(digits, 16).ok()?);
+            &after[2..]
+        } else {
+            made.push(*first);
+            after
+        };
+    }
+    Some(made)
+}
+
+fn cut_parameters(path: &[u8]) -> Vec<u8> {
+    let segments = path.split(|octet| *octet == b'/');
+    let bare: Vec<&[u8]> = segments.map(|segment| before(segment, b";")).collect();
+    bare.join(&b'/')
+}
+
+fn backslashes(path: &[u8]) -> Vec<u8> {
+    let slash = |octet: &u8| if *octet == b'\\' { b'/' } else { *octet };
+    path.iter().map(slash).collect()
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Empty {
+    Merged,
+    Kept,
+}
+
+/// Dot segments resolved; a folder keeps its slash.
+fn normal(path: &[u8], empty: Empty) -> Vec<u8> {
+    let mut kept: Vec<&[u8]> = Vec::new();
+    let segments: Vec<&[u8]> = path.split(|octet| *octet == b'/').skip(1).collect();
+    for (at, segment) in segments.iter().enumerate() {
+        let is_last = at + 1 == segments.len();
+        match *segment {
+            b"." => {}
+            b".." => drop(kept.pop()),
+            b"" if empty == Empty::Merged || is_last => {}
+            name => kept.push(name),
+        }
+    }
+    let last = segments.last().copied().unwrap_or_default();
+    let mut made: Vec<u8> = kept
+        .iter()
+        .flat_map(|name| [b"/", *name].concat())
+        .collect();
+    if matches!(last, b"" | b"." | b"..") || made.is_empty() {
+        made.push(b'/');
+    }
+    made
+}
+
+/// The URL Standard's path of a reference against an http base.
+fn url_path(target: &[u8]) -> Vec<u8> {
+    let path = backslashes(before(target, b"?#"));
+    let path = if path.starts_with(b"//") {
+        let behind: Vec<u8> = path
+            .iter()
+            .copied()
+            .skip_while(|octet| *octet == b'/')
+            .collect();
+        let host = before(&behind, b"/").len();
+        behind[host..].to_vec()
+    } else {
+        path
+    };
+    // `%2e` is a dot there.
+    let dots = String::from_utf8_lossy(&path)
+        .replace("%2e", ".")
+        .replace("%2E", ".");
+    normal(dots.as_bytes(), Empty::Kept)
+}
+
+/// The URL that names a resource plainly.
+fn canonical(resource: &[u8]) -> Vec<u8> {
+    let mut url = Vec::new();
+    for octet in resource {
+        match octet {
+            b'?' | b'#' | b'%' | b'\\' => url.extend(format!("%{octet:02X}").bytes()),
+            _ => url.push(*octet),
+        }
+    }
+    url
+}
+
+/// The same with the query of a target. An empty one makes no other URL.
+fn plain(resource: &[u8], target: &str) -> Vec<u8> {
+    match target.split_once('?') {
+        Some((_, query)) if !query.is_empty() => {
+            [&canonical(resource)[..], b"?", query.as_bytes()].concat()
+        }
+        _ => canonical(resource),
+    }
+}
+
+fn is_denied(rules: &[String], target: &[u8], with_guard: bool) -> bool {
+    let text = format!("user-agent: *\n{}\n", rules.join("\n"));
+    let rules = Robots::parse(text.as_bytes(), OPTIONS).rules(Selection::Global);
+    let path = ComparisonPath::new(target);
+    let is_disallowed = rules
+        .verdict(&path)
+        .is_some_and(|rule| rule.kind == RuleKind::Disallow);
+    is_disallowed || with_guard && !matches!(rules.guard(&path), Guarded::Clear)
+}
+
+const SPELLING: &[&str] = &[
+    "/", "/", "/", "a", "b", "c.x", "a/b", ".", "..", "/./", "/../", "//", "%2F", "%2f", "%5C",
+    "\\", "%252F", "%2e", "%252e", ";", ";p=1", "%3B", "%61", "%2561", "..;", "?", "?q", ":",
+    "%3A", "@", "%40", "%25", "%", "/;x/",
+];
+
+prop_compose! {
+    fn target()(pieces in prop::collection::vec(prop::sample::select(SPELLING), 0..10)) -> String {
+        format!("/{}", pieces.concat())
+    }
+}
+
+fn rule() -> impl Strategy<Value = String> {
+    let value = prop_oneof![
+        4 => "(/(a|b|c\\.x)){1,3}[/$]?",
+        1 => "/(a|b)\\*[ab]\\$?",
+        1 => "/\\*\\.x\\$?",
+        1 => "/(a:b|b@a)",
+        1 => Just("/".to_owned()),
+        1 => "//a/b",
+    ];
+    (prop::bool::weighted(0.3), value).prop_map(|(allows, value)| {
+        let field = if allows { "allow" } else { "disallow" };
+        format!("{field}: {value}")
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 4_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn what_a_server_makes_of_a_path_is_denied_where_it_is_disallowed(
+        rules in prop::collection::vec(rule(), 1..5),
+        target in target(),
+        escaped in prop::collection::vec(any::<bool>(), 5),
+    ) {
+        // The author may have written reserved characters as their escapes.
+        let spelled: Vec<String> = rules.iter().zip(&escaped).map(|(rule, is_escaped)| {
+            let (field, value) = rule.split_once(": ").unwrap();
+            let (first, rest) = value.split_at(1);
+            match *is_escaped && !value.contains('*') {
+                true => format!("{field}: {first}{}", rest.replace('/', "%2F").replace(':', "%3a").replace('@', "%40")),
+                false => rule.clone(),
+            }
+        }).collect();
+        for (server, serve) in SERVERS {
+            let Some(resource) = serve(target.as_bytes()).filter(|name| name.starts_with(b"/")) else {
+                continue;
+            };
+            if is_denied(&rules, &plain(&resource, &target), false) {
+                prop_assert!(
+                    is_denied(&rules, target.as_bytes(), true) && is_denied(&spelled, target.as_bytes(), true),
+                    "{server} serves {} for {target} {spelled:?}", String::from_utf8_lossy(&resource)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_server_is_passed_without_the_guard() {
+    // Else the property above shows nothing of it.
+    let rules = ["disallow: /a/b".to_owned(), "disallow: /c.x$".to_owned()];
+    let spellings = [
+        "/a%2Fb",
+        "/a/./b",
+        "/a;x/b",
+        "//h/a/b",
+        "/a%252Fb",
+        "/x/..;/a/b",
+        "/x/..%2Fa/b",
+        "/c.x/.",
+        "/x/../a/b",
+        "/a%3Bx/b",
+    ];
+    for (server, serve) in SERVERS {
+        let passed = spellings.iter().filter(|target| {
+            let resource = serve(target.as_bytes()).unwrap();
+            is_denied(&rules, &canonical(&resource), false)
+                && !is_denied(&rules, target.as_bytes(), false)
+        });
+        assert!(passed.count() > 0, "{server}");
+    }
+}

@@ -98,6 +98,7 @@ fn a_body_that_its_server_takes_for_a_request_is_none() {
     wire.exchange(&straight).is_origins(200, "the page");
     wire.response("GET").is_origins(200, "the private page");
     drop(wire);
+    server.answered("/private");
     server.log.lock().unwrap().clear();
 
     for tables in [String::new(), entry("a", "") + &entry("b", "")] {

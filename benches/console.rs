@@ -130,6 +130,7 @@ fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
             text: "Disallow: /some/path",
             line: 17,
         }),
+        reading: None,
         overridden: None,
         robots: Some(RobotsCopy {
             url: &robots,

@@ -141,6 +141,7 @@ fn record(log: &Log, n: u64, now: Moment) {
             text: "Disallow: /some/path",
             line: 17,
         }),
+        reading: None,
         overridden: None,
         robots: Some(RobotsCopy {
             url: &robots,

@@ -82,8 +82,8 @@ pub(super) fn octets_of(length: u64) -> u64 {
     const PAGE: u64 = super::open::PAGE as u64;
     match length {
         ..2_000 => length + length / 8 + 128,
-        ..2_600 => PAGE / 3,
-        ..3_900 => PAGE / 2,
+        2_000..2_600 => PAGE / 3,
+        2_600..3_900 => PAGE / 2,
         _ => length.div_ceil(PAGE) * PAGE,
     }
 }

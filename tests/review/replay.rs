@@ -313,7 +313,7 @@ fn the_reading_that_decided_is_part_of_the_evidence() {
             }
             match found(&case, |record| record["reading"] = altered) {
                 Outcome::Differs(differences) => {
-                    assert_eq!(differences[0].what, "reading", "{name}: {what}")
+                    assert_eq!(differences[0].what, "reading", "{name}: {what}");
                 }
                 other => panic!("{name}: {what}: {other:?}"),
             }

@@ -166,9 +166,11 @@ fn idle_connections_make_room_where_no_descriptor_is_left() {
         (idle.ended() == 2).then_some(())
     });
 
-    // And a crawler that comes takes the place of one that is silent.
+    // And a crawler that comes takes the place of the connection that waits there: it is answered, but nothing is left to
+    // send its request with.
     leave_none(&gate, 0);
-    gate.get(&new.url("/next")).is_origins(200, "page /next");
+    gate.refused(&gate.get(&new.url("/next")), 503, "overloaded");
+    assert_eq!(new.seen_but_robots(), ["GET /page"]);
 }
 
 #[test]

@@ -251,8 +251,8 @@ fn robots_txt_is_not_fetched_for_what_a_quota_refuses() {
     gate.get(&known.url("/1")).is_origins(200, "page /1");
     gate.refused(&gate.get(&other.url("/open")), 429, "quota_spent");
     assert_eq!(other.seen().len(), 0, "not even robots.txt");
-    // What is known still comes first.
-    gate.denied(&gate.get(&known.url("/private/x")));
+    // Denials count, too.
+    gate.refused(&gate.get(&known.url("/private/x")), 429, "quota_spent");
     gate.refused(&gate.get(&known.url("/2")), 429, "quota_spent");
     assert_eq!(known.seen_but_robots(), ["GET /1"]);
 }

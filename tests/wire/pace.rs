@@ -222,7 +222,9 @@ pub(crate) fn held_and_broken_off(gate: &Gate, origin: &Origin, reason: &str) ->
     let wires = ["/held/1", "/held/2"].map(|path| {
         let (url, authority) = (origin.url(path), origin.authority());
         let mut wire = gate.connect();
-        wire.send(format!("GET {url} HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
+        wire.send(format!(
+            "GET {url} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n\r\n"
+        ));
         wire
     });
     // There was no room for it: the other one is held.

@@ -187,7 +187,7 @@ fn a_body_goes_with_others_only_where_its_method_has_one() {
                 false => (gate.connect(), &*url),
             };
             wire.send(format!(
-                "{method} {target} HTTP/1.1\r\nHost: {authority}\r\n{fields}"
+                "{method} {target} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n{fields}"
             ));
             assert_eq!(wire.response(method).status, 204, "{case}");
             let seen = origin.last("/page");
@@ -262,8 +262,8 @@ fn clients_share_no_connection() {
     assert_eq!((asks("b", "/5"), asks("a", "/6")), (b, a));
     assert_eq!(
         origin.connections(),
-        3,
-        "those two, and that of the robots.txt"
+        4,
+        "those two, and one of the robots.txt that each is judged by"
     );
 }
 

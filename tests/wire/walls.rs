@@ -407,8 +407,9 @@ fn pages_and_robots_txt_go_by_the_same_proxy() {
                 let sni = is_https.then(|| "www.far.test".to_owned());
                 assert_eq!(seen.sni, sni);
             }
-            // One connection for both, since robots.txt and page are the same origin's.
-            let want = [format!("far.test:{port}"), format!("www.far.test:{port}")];
+            // A robots.txt shares its connection with no page.
+            let want =
+                ["far.test", "www.far.test", "www.far.test"].map(|host| format!("{host}:{port}"));
             assert_eq!(proxy.asked(), want, "{kind}");
             assert!(!gate.said().contains("sesame"), "{}", gate.said());
             let shown = gate.setup.command("config");

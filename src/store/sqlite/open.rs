@@ -252,6 +252,8 @@ pub(super) fn connect(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connecti
     connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "cache_size", -CACHE)?;
+    // A temporary file would take a descriptor, and recording must go on where none is left.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(connection)
 }

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use crate::audit::Log;
 use crate::policy::overrides::Override;
-use crate::robots::memory::hex;
 use crate::store::chain::{Gap, Seal, SealingKey};
 use crate::store::memory;
 use crate::store::{
@@ -368,37 +367,17 @@ async fn a_store_that_cannot_be_read_is_nothing_to_judge_by() {
 }
 
 #[tokio::test]
-async fn a_file_that_the_store_has_lost_is_not_an_empty_file() {
+async fn a_file_that_the_store_has_lost_is_fetched_anew() {
     let world = World::new();
     let a = origin("a");
     world.once(&a, file(200)).await;
-    let sha256 = world
-        .kept(&a)
-        .await
-        .expect("known")
-        .state
-        .copy()
-        .expect("a file")
-        .sha256;
     world.store.loses_texts.store(true, Ordering::Relaxed);
-    let life = world.life();
-    assert!(matches!(life.lab.stance(&a).await, Stance::Unknown));
-    let refused = life.lab.refresh(&a).await.unwrap_err().to_string();
-    for part in [
-        &hex(&sha256),
-        "store check",
-        "origins forget http://a.example",
-    ] {
-        assert!(refused.contains(part), "{part}: {refused}");
-    }
-    assert_eq!(life.lab.fetches(), 0);
-    assert!(life.lab.registry.forget(&a, None).await.expect("a store"));
-    life.lab.end(file(203));
-    assert_eq!(
-        file_of(&life.lab.stance(&a).await),
-        Some(203),
-        "the way out"
-    );
+    let (stance, fetches) = world.once(&a, file(203)).await;
+    assert_eq!(file_of(&stance), Some(203), "it is no empty file");
+    assert_eq!(fetches, 1);
+    let (stance, fetches) = world.once(&a, down()).await;
+    assert!(is_disallowed(&stance), "and nothing goes out without it");
+    assert_eq!(fetches, 1);
 }
 
 #[test]

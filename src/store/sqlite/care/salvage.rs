@@ -1,10 +1,10 @@
 //! Saving what can be read of a damaged store into a new one.
 //!
 //! Table by table, in the order of its rows, over the damage, and back up to it from behind. Where not a row of any can be
-//! read, the first page may be all that is damaged: a copy gets that of a new store, and is tried once more.
+//! read, the schema may be all that is damaged: a copy gets its pages from a new store, and is tried once more.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -212,17 +212,14 @@ fn save(path: &Path, target: &mut Connection) -> Result<Vec<Saved>, Failure> {
     Ok(tables)
 }
 
-/// Copies the store to `mended` and puts the first page of a new one in place of its own: the schema is in there, and
-/// where each table begins, which is the same in all of them.
+/// Copies the store to `mended` and puts the pages of a new one's schema in place of its own: they say where each table
+/// begins, which is the same in all of them.
 fn mend(path: &Path, target: &Connection, new: &Path, mended: &Path) -> Result<(), Failure> {
     target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    let mut schema = target.prepare("SELECT pageno FROM dbstat WHERE name = 'sqlite_schema'")?;
+    let schema = schema.query_map([], |row| row.get::<_, i64>(0))?;
+    let schema = schema.collect::<rusqlite::Result<Vec<i64>>>()?;
     let copied = || -> io::Result<()> {
-        let mut page = vec![0; PAGE.unsigned_abs() as usize];
-        File::open(new)?.read_exact(&mut page)?;
-        // How many pages there are, the engine finds out by itself if it is not told.
-        if let Some(pages) = page.get_mut(28..32) {
-            pages.fill(0);
-        }
         remove(mended);
         fs::copy(path, mended)?;
         if let log = beside(path, "-wal")
@@ -230,8 +227,20 @@ fn mend(path: &Path, target: &Connection, new: &Path, mended: &Path) -> Result<(
         {
             fs::copy(log, beside(mended, "-wal"))?;
         }
-        let file = File::options().write(true).open(mended)?;
-        file.write_all_at(&page, 0)
+        let (from, to) = (File::open(new)?, File::options().write(true).open(mended)?);
+        let mut page = vec![0; PAGE.unsigned_abs() as usize];
+        for number in schema {
+            let place = number.saturating_sub(1).unsigned_abs() * page.len() as u64;
+            from.read_exact_at(&mut page, place)?;
+            // How many pages there are, the engine finds out by itself if it is not told.
+            if place == 0
+                && let Some(pages) = page.get_mut(28..32)
+            {
+                pages.fill(0);
+            }
+            to.write_all_at(&page, place)?;
+        }
+        Ok(())
     };
     let told = |error| failed(format!("{}: {error}", mended.display()));
     copied().map_err(|error| told(error).into())

@@ -6,7 +6,7 @@
 //! A permit is checked against all [`Changes`] when its connection is there, right before it is used: one that settings
 //! or a robots.txt have overtaken comes back, and so does one whose connection was lost. Connections are pooled per
 //! origin, and per client where clients are told apart; TLS sessions are resumed, certificates are always verified. A
-//! request that an origin may take for two ([`Sharing`]), and each robots.txt, has a connection to itself: no other
+//! request that an origin may take for two (`Sharing`), and each robots.txt, has a connection to itself: no other
 //! request gets an answer that belongs to a part of it.
 //!
 //! What is dialled is an address that [`walls`] let through, whoever named it: the crawler, a redirect of a

@@ -34,7 +34,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::CONNECTION;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Body as _;
 use hyper::client::conn::http1;
 use hyper_rustls::HttpsConnector;
@@ -181,19 +181,13 @@ enum Sharing {
 }
 
 impl Sharing {
-    /// A server that does not expect a body with the method leaves the body unread, and reads it as the next request:
-    /// one that was not judged, with an answer that goes to the next request on the connection. RFC 9110 (section 9.3)
-    /// gives a body a meaning for POST and PUT, RFC 5789 for PATCH, and no other method's body has one. A robots.txt
-    /// binds all crawlers, so its fetch trusts no connection that a crawler's request was on.
+    /// A server that does not expect a body leaves it unread, and reads it as the next request: one that was not judged,
+    /// with an answer that goes to the next request on the connection. No method is safe from that: a handler of POST
+    /// may answer without reading, too. A robots.txt binds all crawlers, so its fetch trusts no connection that a
+    /// crawler's request was on.
     fn of(errand: Errand<'_>, request: &Request<Outgoing>) -> Sharing {
-        let takes_body = || {
-            matches!(
-                *request.method(),
-                Method::POST | Method::PUT | Method::PATCH
-            )
-        };
         match errand {
-            Errand::Page(..) if request.body().is_end_stream() || takes_body() => Sharing::Pooled,
+            Errand::Page(..) if request.body().is_end_stream() => Sharing::Pooled,
             Errand::Page(..) | Errand::Robots(_) => Sharing::Alone,
         }
     }

@@ -261,10 +261,10 @@ fn open_connect_ports(config: &mut Config) {
 fn tell_of_no_traffic(confine: Option<Confine>) {
     let hint = match confine {
         None => {
-            "a program that reads no proxy variables goes past it: `crawlgate run --confine` lets nothing past"
+            "a program that reads no proxy variables goes past it: `crawlgate run --confine=net` lets nothing past"
         }
         Some(_) => {
-            "if it tried, it reads no proxy variables, and the kernel kept it from going past"
+            "if it tried, it reads no proxy variables, and the kernel refused it a plain TCP connection elsewhere"
         }
     };
     let _ = writeln!(

@@ -334,9 +334,10 @@ impl Body for Inbound {
         let this = self.get_mut();
         let frame = ready!(Pin::new(&mut this.incoming).poll_frame(cx));
         match &frame {
-            Some(Ok(_)) => this.finish(),
+            Some(Ok(frame)) if !frame.is_trailers() => this.finish(),
             Some(Err(_)) => this.lease = None,
-            None => {
+            // Nothing follows a trailer section (RFC 9112 7.1.2), and nothing asks for more after it.
+            Some(Ok(_)) | None => {
                 if let Some(lease) = this.lease.take() {
                     lease.give_back();
                 }

@@ -107,15 +107,18 @@ impl Answer {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let mut frame = frame.map(Ok);
         mend_trailers(&mut frame);
-        match (&frame, &mut self.ledger) {
-            (Some(Ok(frame)), Some(ledger)) => {
-                ledger.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
-            }
-            (Some(_), _) => {}
-            (None, _) => {
-                self.content = Content::Own(None);
-                self.invitation = None;
-            }
+        if let (Some(Ok(frame)), Some(ledger)) = (&frame, &mut self.ledger) {
+            ledger.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
+        // Nothing follows a trailer section (RFC 9112 7.1.2), and hyper asks for nothing after it.
+        let is_last = match &frame {
+            Some(Ok(frame)) => frame.is_trailers(),
+            Some(Err(_)) => false,
+            None => true,
+        };
+        if is_last {
+            self.content = Content::Own(None);
+            self.invitation = None;
         }
         Poll::Ready(frame)
     }

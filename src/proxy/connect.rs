@@ -119,10 +119,14 @@ async fn intercept(
         read = timeout(patience, io.read(&mut first)) => match read {
             Ok(Ok(1)) => first,
             // Hung up, or silent.
-            _ => return,
+            _ => return refuse_unheard(&connection, &origin, ledger),
         },
-        () = server::late(&connection.visitor.proxy.stop, CHANCE) => return,
-        () = connection.visitor.seat.has_to_leave() => return,
+        () = server::late(&connection.visitor.proxy.stop, CHANCE) => {
+            return refuse_unheard(&connection, &origin, ledger);
+        }
+        () = connection.visitor.seat.has_to_leave() => {
+            return refuse_unheard(&connection, &origin, ledger);
+        }
     };
     let io = Replayed::new(Bytes::copy_from_slice(&[first]), io);
     match first {
@@ -163,6 +167,15 @@ async fn intercept(
             }
         }
         _ => Box::pin(pass_opaque(&connection, origin, io, ledger)).await,
+    }
+}
+
+/// Records a tunnel that may not be opened, and in which nothing was said that could have been refused there.
+fn refuse_unheard(connection: &Connection, origin: &Origin, mut ledger: Box<Ledger>) {
+    let proxy = &connection.visitor.proxy;
+    if let Err(wall) = proxy.egress.judge_connect(origin) {
+        ledger.decision = Decision::walled(wall, proxy.clock.now());
+        ledger.failed(Failure::Prohibited(wall).error_type());
     }
 }
 

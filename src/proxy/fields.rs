@@ -129,8 +129,13 @@ impl Known {
             "upgrade" => Known::Upgrade,
             "content-length" => Known::ContentLength,
             "proxy-status" => Known::ProxyStatus,
-            "x-original-url" => Known::XOriginalUrl,
-            "x-rewrite-url" => Known::XRewriteUrl,
+            // CGI and WSGI fold `_` and `-` together.
+            "x-original-url" | "x_original_url" | "x-original_url" | "x_original-url" => {
+                Known::XOriginalUrl
+            }
+            "x-rewrite-url" | "x_rewrite_url" | "x-rewrite_url" | "x_rewrite-url" => {
+                Known::XRewriteUrl
+            }
             _ => return None,
         })
     }
@@ -347,7 +352,13 @@ fn members(line: &[u8]) -> Option<Vec<&[u8]>> {
 /// Removes from a trailer section what must not stand there: fields of framing, routing, authentication, control and
 /// content format (RFC 9110 6.5.1), and what only a proxy may say of itself.
 pub fn to_trailers(trailers: &mut HeaderMap) {
-    let is_forbidden = |name: &HeaderName| FORBIDDEN_TRAILERS.binary_search(&name.as_str()).is_ok();
+    let is_forbidden = |name: &HeaderName| {
+        FORBIDDEN_TRAILERS.binary_search(&name.as_str()).is_ok()
+            || matches!(
+                Known::of(name),
+                Some(Known::XOriginalUrl | Known::XRewriteUrl)
+            )
+    };
     if trailers.keys().any(is_forbidden) {
         keep(trailers, |name| !is_forbidden(name));
     }
@@ -357,7 +368,7 @@ pub fn to_trailers(trailers: &mut HeaderMap) {
 }
 
 /// In order: it is searched by halves.
-const FORBIDDEN_TRAILERS: [&str; 40] = [
+const FORBIDDEN_TRAILERS: [&str; 38] = [
     "age",
     "authorization",
     "cache-control",
@@ -396,8 +407,6 @@ const FORBIDDEN_TRAILERS: [&str; 40] = [
     "via",
     "warning",
     "www-authenticate",
-    "x-original-url",
-    "x-rewrite-url",
 ];
 
 /// The target names the host; what the crawler's own Host says does not matter (RFC 9112 3.2.2).
@@ -455,7 +464,8 @@ fn strip(headers: &mut HeaderMap, is_kept: impl Fn(Known) -> bool) -> Found {
     let Some(first) = first.or((!listed.is_empty()).then_some(0)) else {
         return found;
     };
-    if listed.is_empty() && first + dropped == headers.keys_len() {
+    let has_one_spelling = !found.has(Known::XOriginalUrl) && !found.has(Known::XRewriteUrl);
+    if listed.is_empty() && has_one_spelling && first + dropped == headers.keys_len() {
         // Nothing follows them that a removal could move.
         for known in Known::ALL {
             if found.has(known) && !is_kept(known) {
@@ -618,7 +628,8 @@ mod tests {
                 &[
                     ("X-Original-URL", "/private"),
                     ("X-Rewrite-URL", "/private"),
-                    ("x-original-url", "/private"),
+                    ("X_Original-URL", "/private"),
+                    ("x_rewrite_url", "/private"),
                     ("X-Original-Host", "b.test"),
                 ],
                 &["host: a.test:81", "x-original-host: b.test"],

@@ -268,11 +268,11 @@ fn missing_page(origin: &Origin) -> Option<String> {
     ))
 }
 
-/// Whether a hop leads to what its own origin disallows to this crawler. `/robots.txt` itself is always allowed
-/// (RFC 9309 2.2.2).
+/// Tells whether a hop leads to what its own origin disallows to this crawler. `/robots.txt` itself is always allowed
+/// (RFC 9309 2.2.2). What is known of the initial origin is the file that is fetched here: it forbids no way to itself.
 fn is_disallowed(asked: &Asked, origin: &Origin, path: &str) -> bool {
     let is_robots_txt = ComparisonPath::new(path.as_bytes()).is_robots_txt();
-    !is_robots_txt && (asked.disallows)(origin, path)
+    *origin != asked.origin && !is_robots_txt && (asked.disallows)(origin, path)
 }
 
 /// One GET.

@@ -180,6 +180,31 @@ fn a_redirect_into_what_its_origin_disallows_ends_the_chain() {
 }
 
 #[test]
+fn a_site_that_keeps_its_robots_txt_elsewhere_stays_shut_when_it_is_fetched_again() {
+    let gate = Gate::start();
+    let origin = Origin::http()
+        .on("/robots.txt", [Reply::redirect(301, "/kept/robots.txt")])
+        .on(
+            "/kept/robots.txt",
+            [Reply::ok("User-agent: *\nDisallow: /\n")],
+        );
+    gate.denied(&gate.get(&origin.url("/page")));
+    let (code, _, said) = gate.beside("origins", &["refresh", &origin.url("")]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(origin.robots_fetches(), 2);
+    let record = gate.denied(&gate.get(&origin.url("/page")));
+    assert_eq!(record["reason"], "robots_disallow", "{record}");
+    assert_eq!(
+        origin
+            .seen()
+            .iter()
+            .filter(|seen| seen.line() == "GET /page")
+            .count(),
+        0
+    );
+}
+
+#[test]
 fn the_operator_names_another_user_agent() {
     let gate = Gate::with(|setup| {
         setup.set(

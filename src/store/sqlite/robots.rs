@@ -128,13 +128,18 @@ struct Text {
     last_decision: i64,
 }
 
-/// The text that was not fetched for longest, of those that no decision from `first` on rests on.
+/// The text that was not fetched for longest, of those that no decision from `first` on rests on. Of those that decisions
+/// do rest on, the one that none has rested on for longest: a file in use is fetched once a day at most.
 fn oldest_text(
     connection: &Connection,
     domain: Option<&str>,
     first: i64,
 ) -> Result<Option<Text>, Failure> {
     let mut oldest = connection.prepare_cached(match domain {
+        _ if first == i64::MAX => {
+            "SELECT number, sha256, last_decision FROM snapshot WHERE (?1 IS NULL OR domain = ?1) \
+             AND dropped IS NULL AND last_decision < ?2 ORDER BY last_decision LIMIT 1"
+        }
         Some(_) => {
             "SELECT number, sha256, last_decision FROM snapshot WHERE domain = ?1 AND dropped IS NULL \
              AND last_decision < ?2 ORDER BY last_fetched LIMIT 1"

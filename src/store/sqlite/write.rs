@@ -58,7 +58,11 @@ pub(super) fn batch(
     }
     for (digest, text) in &batch.policies {
         let mut statement =
-            transaction.prepare_cached("INSERT OR IGNORE INTO policy VALUES (?1, ?2)")?;
+            transaction.prepare_cached(
+                // What was altered meanwhile is put right.
+                "INSERT INTO policy VALUES (?1, ?2) ON CONFLICT (digest) DO UPDATE SET text = excluded.text \
+                 WHERE text <> excluded.text",
+            )?;
         statement.execute(params![&**digest, &**text])?;
     }
     if !batch.lines.is_empty() {

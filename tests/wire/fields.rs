@@ -538,6 +538,12 @@ fn a_trailer_section_carries_what_it_may() {
             assert_eq!(answer.trailers.all(name), [""; 0], "{name}");
             assert_eq!(seen.trailers.all(name), [""; 0], "{name}");
         }
+        // Each has its record, and the crawler had all of its answer.
+        let whole = |record: &serde_json::Value| record["method"] == "POST";
+        assert_eq!(
+            gate.record("a POST", whole)["error"],
+            serde_json::Value::Null
+        );
     }
 }
 

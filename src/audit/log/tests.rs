@@ -468,7 +468,8 @@ async fn what_records_rest_on_is_kept_with_them_and_found_until_it_is() {
     // A sink that fails beside it does not make the store keep anything twice.
     let tank = Tank::default();
     let pace = Pace {
-        gather: Duration::from_millis(1),
+        // All of the below in one batch, also where this thread has to wait for its turn.
+        gather: Duration::from_millis(250),
         retry: Duration::from_millis(1),
     };
     let clock = Clock::system();

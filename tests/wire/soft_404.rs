@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::access::{Access, check};
-use crate::support::{Gate, Origin, Reply};
+use crate::support::{Gate, Origin, Reply, eventually};
 
 const MISSING: &str = "<!doctype html><title>Oops</title><h1>Page not found</h1>";
 
@@ -87,8 +87,11 @@ fn the_probe_is_a_fetch_like_that_of_robots_txt_and_leaves_its_trace() {
         assert_eq!(probe.field(field), robots.field(field), "{field}");
     }
     assert_eq!(probe.field("cookie"), None);
-    let (code, said, error) = gate.beside("origins", &["show", &origin.url("/"), "--json"]);
-    assert_eq!(code, Some(0), "{error}");
+    // The state is written after the answer.
+    let said = eventually("the state in the store", || {
+        let (code, said, _) = gate.beside("origins", &["show", &origin.url("/"), "--json"]);
+        (code == Some(0)).then_some(said)
+    });
     let shown: Value = serde_json::from_str(&said).unwrap();
     let fetch = &shown["history"][0];
     assert_eq!(

@@ -7,33 +7,45 @@ use crate::spellings::{CHANGES, DIARY, NESTED, PAGE, SHAPES, Spelling};
 use crate::{Found, Says, servers};
 
 const HEAD: &str = "\
-# What servers make of a path, and what the path guard asks
+# Spellings of a path, and which of them the path guard judges
 
 A robots.txt rule is compared with the path as the crawler writes it. A server serves a *resource*, and many spellings
-of a path lead to the same one. The path guard (`[robots] path_guard`, on by default) asks the rules about every reading
-of the path that servers make; where one of them is disallowed, the request is denied with the reason `path_guard`. The
-record and `crawlgate check` name the reading.
+of a path lead to the same resource. The path guard (`[robots] path_guard`, on by default) judges every reading of the
+path that servers use. If a rule disallows one of these readings, crawlgate denies the request with the reason
+`path_guard`. The record and `crawlgate check` name the reading.
 
-The readings are all that a row of these steps makes of a path, in any order: escapes decoded once or twice (but for
-`?`, `#` and `%`; in the rules as well), `\\` and `%5C` taken for slashes, `;…` cut off each segment, `//host` cut off
-the front, dot segments resolved and doubled slashes merged, a final slash dropped, an empty query dropped. In the query, reserved characters are decoded once, but for those
-that part it (`&`, `=`, `+`, `;`); nothing else of it is read otherwise.
+The path guard derives the readings by these steps, in any order and combination:
 
-A final slash that stands in the path as it is written is dropped only behind a name with a suffix (`/page.php/`): rules
-that end in `$` tell `/folder` from `/folder/`, and so does the gate, although some servers below serve a file for both.
+- decode escapes once or twice, except `?`, `#` and `%`; in the rules as well;
+- take `\\` and `%5C` for slashes;
+- remove `;…` from each segment;
+- remove `//host` from the front;
+- resolve dot segments and merge doubled slashes;
+- remove a final slash;
+- remove an empty query.
 
-Not asked: a decoded `?` or `#` (`/a%3Fb` names a file of that name with every server below), the order of query
-parameters, letters' case, trailing dots and other habits of Windows file systems, overlong UTF-8.
+In the query, it decodes reserved characters once, except those that separate parts (`&`, `=`, `+`, `;`). It changes nothing
+else in the query.
 
-A path has at most 64 readings of 128 KiB together. One with more is denied wherever anything is disallowed. A path
-without escapes, `;`, doubled slashes and dot segments has none, which one look at its octets tells.
+The path guard removes a final slash of the path as written only after a name with a suffix (`/page.php/`). Rules that end
+in `$` distinguish `/folder` from `/folder/`, and so does crawlgate, although some servers below serve a file for both.
 
-Rules such as `/*%2F`, of which decoding would leave punctuation between two stars, speak of a spelling and are not
-decoded.
+The path guard does not judge: a decoded `?` or `#` (`/a%3Fb` names a file of that name with every server below), the order
+of query parameters, the case of letters, trailing dots and other habits of Windows file systems, overlong UTF-8.
 
-This page is written by `tests/guard`, which starts these servers, sends them every spelling and fails where one serves
-a disallowed resource that the gate would have let pass:
-`CRAWLGATE_WRITE_PAGE=1 cargo test --test guard`.
+A path has at most 64 readings of 128 KiB together. crawlgate denies a path with more readings if the robots.txt disallows
+anything. A path without escapes, `;`, doubled slashes and dot segments has no further readings.
+
+The path guard does not decode rules such as `/*%2F`, of which only punctuation between two stars would remain: such a
+rule is about a spelling.
+
+`tests/guard` writes this page. It starts these servers, sends them every spelling, and fails if a server serves
+a disallowed resource that the path guard would have let pass. To write the page anew:
+
+<!-- not run: takes all these servers -->
+```sh
+CRAWLGATE_WRITE_PAGE=1 cargo test --test guard
+```
 
 ";
 
@@ -62,7 +74,7 @@ pub(crate) fn write(
         crate::spellings::RESOURCES.len(),
         SHAPES.len(),
     );
-    page.push_str("| server | set up with | leaks without rules | past the rules alone | past the gate |\n|---|---|--:|--:|--:|\n");
+    page.push_str("| server | set up with | leaks without rules | past the rules alone | past the path guard |\n|---|---|--:|--:|--:|\n");
     for one in found {
         let (mut all, mut past_rules, mut past_gate) = (0, 0, 0);
         for (spelling, shape) in one.disallowed(spellings) {
@@ -93,7 +105,7 @@ pub(crate) fn write(
         let _ = writeln!(page, "- `{shape}`: {}", resources.join(", "));
     }
 
-    page.push_str("\n## Spellings\n\nWhich servers serve the resource for a spelling with one change. All are denied.\n");
+    page.push_str("\n## Spellings\n\nEach row has a spelling with one change, and the servers that serve the resource for it. crawlgate denies all of them.\n");
     for (resource, shape) in [
         (DIARY, "Disallow: /private/"),
         (PAGE, "Disallow: /page.php$"),
@@ -101,7 +113,7 @@ pub(crate) fn write(
     ] {
         let _ = writeln!(
             page,
-            "\n### `{resource}` against `{shape}`\n\n| change | spelling | the gate says | served by |\n|---|---|---|---|"
+            "\n### `{resource}` against `{shape}`\n\n| change | spelling | decision | served by |\n|---|---|---|---|"
         );
         let mine = spellings
             .iter()

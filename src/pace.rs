@@ -55,7 +55,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::backoff::Outcome;
-pub use self::fetches::Fetches;
+pub use self::fetches::{FetchSlot, Fetches};
 use self::lane::{Claim, Entry, Lane};
 use self::regime::Regime;
 use self::track::Due;

@@ -3,6 +3,7 @@
 //! A crawl that meets ten thousand new hosts at once would fetch as many files at once; name servers and the way out
 //! are others' too.
 
+use std::future::Future;
 use std::time::Duration;
 
 use governor::middleware::NoOpMiddleware;
@@ -12,6 +13,7 @@ use governor::{Quota, RateLimiter};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::Turn;
 use crate::clock::{Clock, Moment};
 use crate::config::RobotsConfig;
 
@@ -22,6 +24,30 @@ pub struct Fetches {
     slots: Semaphore,
     rate: Option<(Quota, Mutex<Limiter>)>,
     clock: Clock,
+}
+
+/// The place of a fetch among those under way, and its turn at its origin.
+#[derive(Debug)]
+pub struct FetchSlot<'a> {
+    fetches: &'a Fetches,
+    turn: Option<Turn>,
+    slot: Option<SemaphorePermit<'a>>,
+}
+
+impl FetchSlot<'_> {
+    /// Its turn, where it has one.
+    pub fn turn(&self) -> Option<&Turn> {
+        self.turn.as_ref()
+    }
+
+    /// Waits for something that other fetches may be needed for. They find the place and the turn free meanwhile.
+    pub async fn outside<T>(&mut self, waited_for: impl Future<Output = T>) -> T {
+        self.turn = None;
+        self.slot = None;
+        let result = waited_for.await;
+        self.slot = self.fetches.slots.acquire().await.ok();
+        result
+    }
 }
 
 impl Fetches {
@@ -38,14 +64,18 @@ impl Fetches {
         }
     }
 
-    /// Waits until a fetch may begin. It is under way until what this gives is dropped.
-    pub async fn begin(&self) -> Option<SemaphorePermit<'_>> {
+    /// Waits until a fetch that has its `turn` may begin. It is under way until what this gives is dropped.
+    pub async fn begin(&self, turn: Option<Turn>) -> FetchSlot<'_> {
         // Nobody closes it.
         let slot = self.slots.acquire().await.ok();
         while let Some(wait) = self.wait() {
             tokio::time::sleep(wait).await;
         }
-        slot
+        FetchSlot {
+            fetches: self,
+            turn,
+            slot,
+        }
     }
 
     /// Takes a turn, or tells how long it is until there may be one.

@@ -39,6 +39,22 @@ pub enum AccessResult {
 }
 
 impl AccessResult {
+    /// Returns the result for an origin of which a copy of its file is held: a redirect that may not be followed takes no
+    /// rule away, so it counts as a failure.
+    #[must_use]
+    pub fn beside_a_copy(self) -> AccessResult {
+        match self {
+            AccessResult::Unavailable {
+                why: Absence::DisallowedHop,
+                ..
+            } => AccessResult::Unreachable {
+                cause: Cause::DisallowedHop,
+                retry_after: None,
+            },
+            result => result,
+        }
+    }
+
     /// Whether it tells of this machine alone: the origin was not asked.
     pub fn is_of_this_machine(&self) -> bool {
         matches!(
@@ -62,8 +78,19 @@ pub enum Absence {
     TooManyRedirects,
     /// A redirect back to a URL already visited.
     RedirectLoop,
-    /// A redirect to a URL that the known rules of its own origin disallow to this crawler (Google's RFC 9309 edition).
+    /// A redirect to a URL that the rules of its own origin disallow to this crawler (Google's RFC 9309 edition).
     DisallowedHop,
+}
+
+/// The answer of another origin's rules to the question if a redirect may lead there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hop {
+    /// They allow it.
+    Allowed,
+    /// They disallow it.
+    Disallowed,
+    /// They cannot be had.
+    Unknown,
 }
 
 /// Why an origin's robots.txt could not be had.
@@ -95,6 +122,10 @@ pub enum Cause {
     Prohibited,
     /// It redirected to what lies behind one.
     ProhibitedHop,
+    /// It redirected to a URL that its own origin disallows, and a copy of its file is held that this does not replace.
+    DisallowedHop,
+    /// It redirected to a URL of another origin that has no rules to judge it by for now.
+    UnjudgedHop,
     /// This machine had no descriptor left for the fetch: it says nothing about the origin, and changes no state.
     Exhausted,
     /// The fetch itself failed inside crawlgate; never the origin's doing.
@@ -291,10 +322,12 @@ impl Absence {
     /// speak of the crawler that asked.
     pub fn may_be_personal(self) -> bool {
         match self {
-            // A probe of the same User-Agent has told.
-            Absence::NotFoundBehind(_) => false,
-            Absence::Status(404 | 410) | Absence::DisallowedHop => false,
-            Absence::Status(_) | Absence::TooManyRedirects | Absence::RedirectLoop => true,
+            Absence::Status(404 | 410) => false,
+            Absence::Status(_)
+            | Absence::NotFoundBehind(_)
+            | Absence::TooManyRedirects
+            | Absence::RedirectLoop
+            | Absence::DisallowedHop => true,
         }
     }
 }
@@ -340,6 +373,8 @@ impl Cause {
             Cause::Unaddressable => "unaddressable",
             Cause::Prohibited => "prohibited",
             Cause::ProhibitedHop => "prohibited_hop",
+            Cause::DisallowedHop => "disallowed_hop",
+            Cause::UnjudgedHop => "unjudged_hop",
             Cause::Exhausted => "exhausted",
             Cause::Internal => "internal",
         };
@@ -366,6 +401,8 @@ impl Cause {
             "unaddressable" => Cause::Unaddressable,
             "prohibited" => Cause::Prohibited,
             "prohibited_hop" => Cause::ProhibitedHop,
+            "disallowed_hop" => Cause::DisallowedHop,
+            "unjudged_hop" => Cause::UnjudgedHop,
             "exhausted" => Cause::Exhausted,
             "internal" => Cause::Internal,
             _ => return None,
@@ -423,6 +460,12 @@ impl fmt::Display for Cause {
             Cause::ProhibitedHop => {
                 f.write_str("it redirected to what may not be reached from here ([egress] allow)")
             }
+            Cause::DisallowedHop => {
+                f.write_str("it redirected to a URL that its own robots.txt disallows")
+            }
+            Cause::UnjudgedHop => f.write_str(
+                "it redirected to another site, and that site's robots.txt cannot be had to judge the redirect by",
+            ),
             Cause::Unaddressable => f.write_str("no connection can be made to such an origin"),
             Cause::Exhausted => f.write_str("crawlgate has no descriptor left for the fetch"),
             Cause::Internal => f.write_str("the fetch failed inside crawlgate"),
@@ -581,6 +624,8 @@ mod tests {
             Cause::Unaddressable,
             Cause::Prohibited,
             Cause::ProhibitedHop,
+            Cause::DisallowedHop,
+            Cause::UnjudgedHop,
             Cause::Exhausted,
             Cause::Internal,
         ];
@@ -600,6 +645,22 @@ mod tests {
         for wrong in ["", "status_", "status_x", "status_99999", "DNS"] {
             assert_eq!(Cause::from_code(wrong), None, "{wrong:?}");
             assert_eq!(Absence::from_code(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_missing_file_speaks_to_every_crawler() {
+        for (absence, expected) in [
+            (Absence::Status(404), false),
+            (Absence::Status(410), false),
+            (Absence::Status(401), true),
+            (Absence::Status(403), true),
+            (Absence::NotFoundBehind(500), true),
+            (Absence::TooManyRedirects, true),
+            (Absence::RedirectLoop, true),
+            (Absence::DisallowedHop, true),
+        ] {
+            assert_eq!(absence.may_be_personal(), expected, "{absence:?}");
         }
     }
 

@@ -11,6 +11,8 @@ mod content;
 mod pause;
 mod trace;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,14 +29,15 @@ use self::content::{ACCEPTED, read};
 use self::pause::{Course, driven};
 use self::trace::Trace;
 use super::access::{
-    Absence, AccessResult, Cause, ERROR_PAGE, Freshness, Reading, Validity, phrases_in, read_status,
+    Absence, AccessResult, Cause, ERROR_PAGE, Freshness, Hop, Reading, Validity, phrases_in,
+    read_status,
 };
 use super::identity::Identity;
 use super::snapshot::Snapshot;
 use crate::clock::Clock;
 use crate::config::RobotsConfig;
 use crate::egress::{Egress, Inbound, Outgoing, Received};
-use crate::pace::Pace;
+use crate::pace::{FetchSlot, Pace};
 use crate::rep::{ComparisonPath, Origin, ParseOptions, Robots};
 use crate::store;
 
@@ -73,18 +76,22 @@ pub struct Asked {
     pub user_agent: HeaderValue,
     /// The settings.
     pub config: Arc<RobotsConfig>,
-    /// Whether the rules that are known and fresh of an origin disallow a path of it to this identity.
-    pub disallows: Disallows,
+    /// What the rules of another origin say of a path there that a redirect leads to.
+    pub judges: Judges,
 }
 
-/// A question to what is known already; it fetches nothing.
-pub type Disallows = Box<dyn Fn(&Origin, &str) -> bool + Send + Sync>;
+/// A question to the rules of another origin, which may have to be fetched for it.
+pub type Judges = Box<dyn Fn(Origin, String) -> Judging + Send + Sync>;
 
-/// Fetches the robots.txt of an origin, whose turn it is: what that means, and how it went. What redirects ask for counts
-/// in `pace`, and waits for no turn.
+/// The answer to that, as it comes.
+pub type Judging = Pin<Box<dyn Future<Output = Hop> + Send>>;
+
+/// Fetches the robots.txt of an origin that has its turn: what that means, and how it went. What redirects ask for counts
+/// in `pace`, and waits for no turn. While another origin's rules are waited for, the fetch leaves its `place`.
 pub async fn fetch(
     egress: &Egress,
     pace: &Pace,
+    place: &mut FetchSlot<'_>,
     asked: &Asked,
     clock: &Clock,
 ) -> (AccessResult, store::Fetch) {
@@ -96,6 +103,7 @@ pub async fn fetch(
         let walk = Walk {
             egress,
             pace,
+            place,
             asked,
             clock,
             probe: &mut probe,
@@ -127,9 +135,10 @@ enum Probe {
 }
 
 /// The way from an origin to its robots.txt.
-struct Walk<'a> {
+struct Walk<'a, 'b> {
     egress: &'a Egress,
     pace: &'a Pace,
+    place: &'a mut FetchSlot<'b>,
     asked: &'a Asked,
     clock: &'a Clock,
     probe: &'a mut Probe,
@@ -143,7 +152,7 @@ fn unreachable(cause: Cause) -> AccessResult {
     }
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     async fn go(mut self) -> AccessResult {
         let (asked, clock) = (self.asked, self.clock);
         let (origin, config) = (&asked.origin, &*asked.config);
@@ -189,27 +198,45 @@ impl Walk<'_> {
                         return unreachable(Cause::Redirect(status));
                     };
                     let freshness = freshness(response.headers(), clock);
+                    // Its connection is not kept while the next one is judged.
+                    drop(response);
                     visited.push(std::mem::replace(&mut url, next));
                     let why = if visited.contains(&url) {
                         Absence::RedirectLoop
                     } else if visited.len() > config.max_redirects as usize {
                         Absence::TooManyRedirects
                     } else {
-                        match Origin::parse(&url) {
-                            Ok((next, path)) if is_disallowed(asked, &next, &path) => {
-                                Absence::DisallowedHop
-                            }
-                            Ok((next, _)) => {
-                                self.pace.count_robots(&next);
-                                continue;
-                            }
-                            Err(_) => continue,
+                        match self.judge(&url).await {
+                            Hop::Allowed => continue,
+                            Hop::Disallowed => Absence::DisallowedHop,
+                            Hop::Unknown => return unreachable(Cause::UnjudgedHop),
                         }
                     };
                     return AccessResult::Unavailable { why, freshness };
                 }
             }
         }
+    }
+
+    /// Judges a hop, and counts it where it may be made. `/robots.txt` itself is always allowed (RFC 9309 2.2.2). What is
+    /// known of the initial origin is the file that is fetched here: it forbids no way to itself.
+    async fn judge(&mut self, url: &str) -> Hop {
+        // What is no URL fails when it is asked for.
+        let Ok((origin, path)) = Origin::parse(url) else {
+            return Hop::Allowed;
+        };
+        let is_robots_txt = ComparisonPath::new(path.as_bytes()).is_robots_txt();
+        let hop = match is_robots_txt || origin == self.asked.origin {
+            true => Hop::Allowed,
+            false => {
+                let judging = (self.asked.judges)(origin.clone(), path);
+                self.place.outside(judging).await
+            }
+        };
+        if hop == Hop::Allowed {
+            self.pace.count_robots(&origin);
+        }
+        hop
     }
 
     /// Tells whether the site answers every missing page as it has answered robots.txt: the error page says that there is
@@ -266,13 +293,6 @@ fn missing_page(origin: &Origin) -> Option<String> {
         "{}/{name}.txt",
         robots.strip_suffix("/robots.txt")?
     ))
-}
-
-/// Tells whether a hop leads to what its own origin disallows to this crawler. `/robots.txt` itself is always allowed
-/// (RFC 9309 2.2.2). What is known of the initial origin is the file that is fetched here: it forbids no way to itself.
-fn is_disallowed(asked: &Asked, origin: &Origin, path: &str) -> bool {
-    let is_robots_txt = ComparisonPath::new(path.as_bytes()).is_robots_txt();
-    *origin != asked.origin && !is_robots_txt && (asked.disallows)(origin, path)
 }
 
 /// One GET.

@@ -18,11 +18,13 @@
 mod counts;
 mod entry;
 mod flight;
+mod hops;
 mod recall;
 
 pub use self::counts::Counts;
 use self::counts::Known;
 use self::entry::{Change, ENTRY_BYTES, Entry, Recall, SLOT_BYTES, Slot, Slots};
+use self::hops::{Hopper, Waits};
 pub use self::recall::Memory;
 
 use std::future::Future;
@@ -49,7 +51,7 @@ use crate::egress::Egress;
 use crate::pace::{Fetches, Pace};
 use crate::policy::generation::{Changes, Landings};
 use crate::policy::terms::{Terms, TermsDigest};
-use crate::rep::{ComparisonPath, Origin, RuleKind};
+use crate::rep::Origin;
 use crate::store::{self, StoreError};
 
 /// Part of what is held that one eviction frees, so that its scan is paid for by many insertions.
@@ -152,6 +154,8 @@ struct Shared {
     counts: Counts,
     /// Whether any origin is reached.
     reach: Tracker,
+    /// Fetches that wait for another origin's.
+    waits: Waits,
 }
 
 /// What a request waits for.
@@ -189,11 +193,11 @@ impl Registry {
                         false => None,
                     };
                     let turn = pace.turn_for_robots(&asked.origin, address).await;
-                    let _begun = fetches.begin().await;
-                    if let Some(turn) = &turn {
+                    let mut place = fetches.begin(turn).await;
+                    if let Some(turn) = place.turn() {
                         pace.restart(turn);
                     }
-                    fetch::fetch(&egress, &pace, &asked, &clock).await
+                    fetch::fetch(&egress, &pace, &mut place, &asked, &clock).await
                 })
             })
         };
@@ -222,6 +226,7 @@ impl Registry {
                 evicting: Mutex::new(()),
                 counts: Counts::default(),
                 reach: Tracker::default(),
+                waits: Waits::default(),
             }),
         }
     }
@@ -251,7 +256,7 @@ impl Registry {
         let entry = self.shared.entry(origin);
         // Beside the moment of its use, on the same cache line.
         entry.asked.fetch_add(1, Ordering::Relaxed);
-        let (view, awaited) = self.shared.look(&entry, origin, crawler, profile);
+        let (view, awaited) = self.shared.look(&entry, origin, crawler, profile, 0);
         match awaited {
             None => view,
             // Boxed: a rare wait should not burden every request's future.
@@ -278,7 +283,7 @@ impl Registry {
             let mut slots = entry.slots.lock();
             let slot = slots.held(crawler, now);
             let doubted = slot.filter(|slot| Arc::ptr_eq(&slot.state, seen));
-            doubted.map(|slot| shared.join(&entry, origin, crawler, slot))
+            doubted.map(|slot| shared.join(&entry, origin, crawler, slot, 0))
         };
         match flight {
             Some(flight) => {
@@ -493,13 +498,15 @@ impl Shared {
         entry
     }
 
-    /// The stance now, and what to wait for where there is no usable one.
+    /// The stance now, and what to wait for where there is no usable one. So many flights wait already for one that takes
+    /// off for this.
     fn look(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
         origin: &Origin,
         crawler: Crawler<'_>,
         profile: Option<ProfileName>,
+        depth: u8,
     ) -> (View, Option<Awaited>) {
         let by = self.settings.load().under(profile);
         let mut slots = entry.slots.lock();
@@ -541,10 +548,12 @@ impl Shared {
         let awaited = match due {
             Due::No => None,
             Due::Ahead => {
-                self.join(entry, origin, crawler, slot);
+                self.join(entry, origin, crawler, slot, depth);
                 None
             }
-            Due::Now => Some(Awaited::Fetch(self.join(entry, origin, crawler, slot))),
+            Due::Now => Some(Awaited::Fetch(
+                self.join(entry, origin, crawler, slot, depth),
+            )),
         };
         let fetched_as = slot.fetched_as.clone();
         grown |= self.recount(&mut slots);
@@ -570,27 +579,10 @@ impl Shared {
         origin: &Origin,
         crawler: Crawler<'_>,
         profile: Option<ProfileName>,
-        mut awaited: Awaited,
+        awaited: Awaited,
     ) -> View {
         let hold = self.settings.load().ours.config.hold;
-        let landing = async {
-            loop {
-                // The sender is never used, only dropped, when the slots have their new states.
-                match awaited {
-                    Awaited::Fetch(mut flight) => {
-                        let _ = flight.changed().await;
-                        return;
-                    }
-                    Awaited::Recall(mut recalling) => {
-                        let _ = recalling.changed().await;
-                        match self.look(entry, origin, crawler, profile) {
-                            (_, Some(next)) => awaited = next,
-                            (_, None) => return,
-                        }
-                    }
-                }
-            }
-        };
+        let landing = self.landed(entry, origin, crawler, profile, awaited, 0);
         let landed = timeout(hold, landing).await.is_ok();
         let by = self.settings.load().under(profile);
         let mut slots = entry.slots.lock();
@@ -620,6 +612,34 @@ impl Shared {
         }
     }
 
+    /// Waits until the fetch that `awaited` is, or leads to, has landed.
+    async fn landed(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        origin: &Origin,
+        crawler: Crawler<'_>,
+        profile: Option<ProfileName>,
+        mut awaited: Awaited,
+        depth: u8,
+    ) {
+        loop {
+            // The sender is never used, only dropped, when the slots have their new states.
+            match awaited {
+                Awaited::Fetch(mut flight) => {
+                    let _ = flight.changed().await;
+                    return;
+                }
+                Awaited::Recall(mut recalling) => {
+                    let _ = recalling.changed().await;
+                    match self.look(entry, origin, crawler, profile, depth) {
+                        (_, Some(next)) => awaited = next,
+                        (_, None) => return,
+                    }
+                }
+            }
+        }
+    }
+
     /// Returns the flight of a slot, which takes off where none is up.
     fn join(
         self: &Arc<Self>,
@@ -627,6 +647,7 @@ impl Shared {
         origin: &Origin,
         crawler: Crawler<'_>,
         slot: &mut Slot,
+        depth: u8,
     ) -> watch::Receiver<()> {
         let flight = slot.flight.get_or_insert_with(|| {
             // One that shares the state of `*` asks as that.
@@ -634,7 +655,13 @@ impl Shared {
                 true => crawler.tokens(),
                 false => &[],
             };
-            self.take_off(entry, origin, slot.identity.clone(), tokens)
+            let hopper = Hopper {
+                origin: origin.clone(),
+                identity: slot.identity.clone(),
+                tokens: tokens.into(),
+                depth,
+            };
+            self.take_off(entry, hopper)
         });
         flight.clone()
     }
@@ -657,7 +684,7 @@ impl Shared {
                     return Arc::default();
                 };
                 let is_ours = slot.flight.is_none();
-                (self.join(entry, origin, crawler, slot), is_ours)
+                (self.join(entry, origin, crawler, slot, 0), is_ours)
             };
             // The sender is never used, only dropped, when the slot has its new state.
             let _ = flight.changed().await;
@@ -667,32 +694,6 @@ impl Shared {
                 return slot.map_or_else(Arc::default, |slot| Arc::clone(&slot.state));
             }
         }
-    }
-
-    /// Whether rules that are known and fresh disallow a path of an origin to a crawler. Where the crawler has no state
-    /// of its own there, nothing is known for it.
-    fn disallows(&self, origin: &Origin, path: &str, crawler: Crawler<'_>) -> bool {
-        let Some(entry) = self.entries.get(origin).map(|entry| Arc::clone(&entry)) else {
-            return false;
-        };
-        let now = self.clock.now();
-        let mut slots = entry.slots.lock();
-        let Some(slot) = slots.held(crawler, now) else {
-            return false;
-        };
-        let config = Arc::clone(&self.settings.load().ours.config);
-        let snapshot = match &*slot.settle(now, &config) {
-            State::Successful {
-                snapshot, fresh, ..
-            } if now < fresh.until => Arc::clone(snapshot),
-            _ => return false,
-        };
-        drop(slots);
-        let verdict = snapshot
-            .rules(crawler.tokens())
-            .verdict(&ComparisonPath::new(path.as_bytes()))
-            .map(|found| found.kind);
-        verdict == Some(RuleKind::Disallow)
     }
 
     /// A slot has come or gone.

@@ -157,6 +157,10 @@ impl State {
     #[must_use]
     pub fn after(self, result: AccessResult, end: FetchEnd, timing: &Timing, luck: f64) -> State {
         let now = end.now;
+        let result = match self.snapshot() {
+            Some(_) => result.beside_a_copy(),
+            None => result,
+        };
         match result {
             AccessResult::Successful {
                 snapshot,

@@ -151,32 +151,122 @@ fn octets_that_are_no_visible_ascii_never_reach_the_origins_robots_txt() {
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 }
 
-#[test]
-fn a_redirect_into_what_its_origin_disallows_ends_the_chain() {
-    let gate = Gate::start();
-    let files = Origin::with_rules("User-agent: TestBot\nDisallow: /kept/\n").on(
+/// An origin that keeps the robots.txt of others, by rules of its own.
+fn keeper(rules: &str) -> Origin {
+    Origin::with_rules(rules).on(
         "/kept/robots.txt",
         [Reply::ok("User-agent: *\nDisallow: /\n")],
+    )
+}
+
+/// An origin whose robots.txt is at a path of another one.
+fn kept_by(keeper: &Origin, path: &str) -> Origin {
+    Origin::http().on("/robots.txt", [Reply::redirect(302, &keeper.url(path))])
+}
+
+/// How often the file was asked for that an origin keeps for others.
+fn kept_file_requests(keeper: &Origin) -> usize {
+    let lines = keeper.seen_but_robots();
+    let is_it = |line: &&String| *line == "GET /kept/robots.txt";
+    lines.iter().filter(is_it).count()
+}
+
+#[test]
+fn a_redirect_into_what_its_origin_disallows_ends_the_chain_whichever_is_visited_first() {
+    let gate = Gate::start();
+    for is_visited_first in [false, true] {
+        let keeper = keeper("User-agent: *\nDisallow: /kept/\n");
+        let site = kept_by(&keeper, "/kept/robots.txt");
+        if is_visited_first {
+            gate.get(&keeper.url("/open")).is_origins(200, "page /open");
+        }
+        // Nothing else is known of it.
+        gate.get(&site.url("/page")).is_origins(200, "page /page");
+        let record = gate.record_of(&site.url("/page"));
+        assert_eq!(record["reason"], "robots_unavailable", "{record}");
+        assert_eq!(kept_file_requests(&keeper), 0, "the hop was made");
+        let agents = [format!("TestBot {OWN}"), OWN.to_owned()];
+        assert_eq!(keeper.robots_agents(), agents);
+        assert_eq!(site.robots_agents(), agents, "confirmed as crawlgate alone");
+        // A robots.txt is always allowed.
+        let fine = kept_by(&keeper, "/robots.txt");
+        gate.get(&fine.url("/page")).is_origins(200, "page /page");
+        assert_eq!(gate.record_of(&fine.url("/page"))["reason"], "robots_allow");
+    }
+}
+
+#[test]
+fn a_redirect_that_is_disallowed_to_one_name_alone_opens_nothing_for_it() {
+    let gate = Gate::start();
+    for is_visited_first in [false, true] {
+        let keeper = keeper("User-agent: TestBot\nDisallow: /kept/\n");
+        let site = kept_by(&keeper, "/kept/robots.txt");
+        if is_visited_first {
+            gate.get(&keeper.url("/open")).is_origins(200, "page /open");
+        }
+        let record = gate.denied(&gate.get(&site.url("/page")));
+        assert_eq!(fetched_as(&record), ("testbot", OWN));
+        let hop = keeper.last("/kept/robots.txt").head;
+        assert_eq!(hop.field("user-agent").as_deref(), Some(OWN));
+        gate.denied(&get_as(&gate, b"OtherBot/1", &site.url("/page")));
+        assert_eq!(site.seen_but_robots(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_redirect_that_is_disallowed_takes_no_file_away() {
+    let gate = Gate::start();
+    let keeper = keeper("User-agent: *\nDisallow: /kept/\n");
+    let hop = Reply::redirect(302, &keeper.url("/kept/robots.txt"));
+    let site = Origin::http().on("/robots.txt", [Reply::ok(RULES), hop]);
+    gate.denied(&gate.get(&site.url("/private")));
+    let (code, said, _) = gate.beside("origins", &["refresh", &site.url("")]);
+    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(site.robots_fetches(), 3, "confirmed as crawlgate alone");
+    gate.denied(&gate.get(&site.url("/private")));
+    gate.get(&site.url("/open")).is_origins(200, "page /open");
+    // Who was told nothing else is let in no more than before.
+    let other = get_as(&gate, b"OtherBot/1", &site.url("/private"));
+    let record = gate.refused(&other, 403, "robots_unreachable");
+    assert_eq!(
+        record["robots"]["unreachable"]["cause"], "disallowed_hop",
+        "{record}"
     );
-    let site = |to: &str| Origin::http().on("/robots.txt", [Reply::redirect(302, &files.url(to))]);
-    // Nothing is known of the other origin yet, and nothing is fetched to find out.
-    let early = site("/kept/robots.txt");
-    gate.denied(&gate.get(&early.url("/page")));
-    assert_eq!(files.robots_fetches(), 0);
-    gate.get(&files.url("/open")).is_origins(200, "page /open");
-    let asked = files.seen().len();
-    let late = site("/kept/robots.txt");
-    gate.get(&late.url("/page")).is_origins(200, "page /page");
-    let record = gate.record_of(&late.url("/page"));
-    assert_eq!(record["reason"], "robots_unavailable", "{record}");
-    assert_eq!(files.seen().len(), asked, "the hop was not made");
-    // A robots.txt is always allowed.
-    let fine = site("/robots.txt");
-    gate.get(&fine.url("/page")).is_origins(200, "page /page");
-    assert_eq!(gate.record_of(&fine.url("/page"))["reason"], "robots_allow");
-    // Who is disallowed nothing there follows.
-    let other = get_as(&gate, b"OtherBot/1", &late.url("/page"));
-    gate.denied(&other);
+    assert_eq!(site.seen_but_robots(), ["GET /open"]);
+    assert_eq!(kept_file_requests(&keeper), 0);
+}
+
+#[test]
+fn a_redirect_that_cannot_be_judged_is_not_followed() {
+    let gate = Gate::start();
+    for is_visited_first in [false, true] {
+        let keeper = Origin::http()
+            .on("/robots.txt", [Reply::status(503, "")])
+            .on("/kept/robots.txt", [Reply::ok("")]);
+        let site = kept_by(&keeper, "/kept/robots.txt");
+        if is_visited_first {
+            let refused = gate.get(&keeper.url("/open"));
+            gate.refused(&refused, 403, "robots_unreachable");
+        }
+        let refused = gate.get(&site.url("/page"));
+        let record = gate.refused(&refused, 403, "robots_unreachable");
+        assert_eq!(
+            record["robots"]["unreachable"]["cause"], "unjudged_hop",
+            "{record}"
+        );
+        assert_eq!(keeper.seen_but_robots(), [""; 0]);
+        assert_eq!(site.seen_but_robots(), [""; 0]);
+    }
+    // Two that keep each other's: neither can be judged.
+    let (one, two) = (Origin::http(), Origin::http());
+    let hop = |to: &Origin| [Reply::redirect(302, &to.url("/kept"))];
+    one.script("/robots.txt", hop(&two));
+    two.script("/robots.txt", hop(&one));
+    for site in [&one, &two] {
+        let refused = gate.get(&site.url("/page"));
+        gate.refused(&refused, 403, "robots_unreachable");
+        assert_eq!(site.seen_but_robots(), [""; 0]);
+    }
 }
 
 #[test]

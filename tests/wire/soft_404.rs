@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::access::{Access, check};
-use crate::support::{Gate, Origin, Reply, eventually};
+use crate::support::{Gate, Head, Origin, RULES, Reply};
 
 const MISSING: &str = "<!doctype html><title>Oops</title><h1>Page not found</h1>";
 
@@ -28,11 +28,12 @@ fn a_5xx_is_no_missing_robots_txt_without_evidence() {
     let gate = Gate::start();
     let german = "<h1>Fehler</h1> Diese Seite wurde nicht gefunden.";
     let php = "<b>Warning</b>: include(rules.php): Failed to open stream: file not found";
-    // Name, what robots.txt gets, what every missing page gets, what that means, and how often it is looked.
+    // Name, what robots.txt gets, what every missing page gets, what that means, and how often it is looked: what speaks
+    // for a missing file is looked at as crawlgate alone, too.
     #[rustfmt::skip] // one row, one case
     let cases = [
-        ("every missing page gets the same", Reply::status(500, MISSING), Reply::status(500, MISSING), Free, 1),
-        ("in another language", Reply::status(503, german), Reply::status(503, german), Free, 1),
+        ("every missing page gets the same", Reply::status(500, MISSING), Reply::status(500, MISSING), Free, 2),
+        ("in another language", Reply::status(503, german), Reply::status(503, german), Free, 2),
         ("a missing page is found", Reply::status(500, MISSING), Reply::ok("a page"), Nothing, 1),
         ("a missing page is missing", Reply::status(500, MISSING), Reply::status(404, MISSING), Nothing, 1),
         ("another status", Reply::status(500, MISSING), Reply::status(503, MISSING), Nothing, 1),
@@ -52,7 +53,8 @@ fn a_5xx_is_no_missing_robots_txt_without_evidence() {
             "{case}: {:?}",
             probes(&origin)
         );
-        assert_eq!(origin.robots_fetches(), 1, "{case}");
+        let fetches = if access == Free { 2 } else { 1 };
+        assert_eq!(origin.robots_fetches(), fetches, "{case}");
     }
 }
 
@@ -60,7 +62,11 @@ fn a_5xx_is_no_missing_robots_txt_without_evidence() {
 fn the_probe_is_a_fetch_like_that_of_robots_txt_and_leaves_its_trace() {
     let gate = Gate::start();
     let origin = site(Reply::status(500, MISSING), Reply::status(500, MISSING));
-    let answer = gate.request("GET", &origin.url("/open"), "Cookie: a=b\r\n");
+    // A crawler without a name is asked for as crawlgate alone, once.
+    let answer = gate.connect().exchange(format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\nCookie: a=b\r\n\r\n",
+        origin.url("/open")
+    ));
     assert_eq!(answer.status, 200, "{answer:?}");
     let probes = probes(&origin);
     let [probe] = &probes[..] else {
@@ -87,11 +93,8 @@ fn the_probe_is_a_fetch_like_that_of_robots_txt_and_leaves_its_trace() {
         assert_eq!(probe.field(field), robots.field(field), "{field}");
     }
     assert_eq!(probe.field("cookie"), None);
-    // The state is written after the answer.
-    let said = eventually("the state in the store", || {
-        let (code, said, _) = gate.beside("origins", &["show", &origin.url("/"), "--json"]);
-        (code == Some(0)).then_some(said)
-    });
+    let words = ["show", &origin.url("/"), "--json"];
+    let said = gate.beside_until("origins", &words, |said| said.contains("history"));
     let shown: Value = serde_json::from_str(&said).unwrap();
     let fetch = &shown["history"][0];
     assert_eq!(
@@ -101,6 +104,26 @@ fn the_probe_is_a_fetch_like_that_of_robots_txt_and_leaves_its_trace() {
     );
     let trace = format!("{}: it answered 500, as robots.txt", origin.url(target));
     assert_eq!(fetch["fields"]["(probe)"], *trace, "{said}");
+}
+
+#[test]
+fn a_missing_page_for_one_name_alone_lifts_nothing() {
+    let gate = Gate::start();
+    let is_test_bot = |head: &Head| {
+        let sent = head.field("user-agent").unwrap_or_default();
+        sent.contains("TestBot")
+    };
+    let missing = || Reply::status(500, MISSING);
+    let origin = site(Reply::ok(RULES), missing()).on_if("/robots.txt", is_test_bot, missing());
+    check("rules for all others", &gate, &origin, Access::Rules);
+    assert_eq!(probes(&origin).len(), 1, "{:?}", probes(&origin));
+    let agents = origin.robots_agents();
+    let [named, own] = &agents[..] else {
+        panic!("{agents:?}");
+    };
+    assert!(named.contains("TestBot") && !own.contains("TestBot"));
+    let record = gate.record_of(&origin.url("/private"));
+    assert_eq!(record["robots"]["user_agent"], **own, "{record}");
 }
 
 #[test]

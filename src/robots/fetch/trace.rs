@@ -162,7 +162,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::robots::access::{Absence, Cause, Freshness};
+    use crate::robots::access::{Absence, Cause, Freshness, Hop};
     use crate::robots::identity::Identity;
 
     const START: Moment = Moment::from_millis(1_790_000_000_000);
@@ -175,7 +175,7 @@ mod tests {
             identity: Identity::default(),
             user_agent: HeaderValue::from_static("GoodBot crawlgate/0.1"),
             config: crate::config::Config::default().robots.into(),
-            disallows: Box::new(|_, _| false),
+            judges: Box::new(|_, _| Box::pin(async { Hop::Unknown })),
         }
     }
 

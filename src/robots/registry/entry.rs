@@ -161,6 +161,11 @@ impl Slots {
         self.all.iter_mut().find(|slot| slot.identity == *identity)
     }
 
+    /// Tells whether a copy of the origin's file is held for any identity, however old.
+    pub(super) fn holds_a_copy(&self) -> bool {
+        self.all.iter().any(|slot| slot.state.snapshot().is_some())
+    }
+
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
         self.all.iter()

@@ -13,12 +13,13 @@ use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::entry::{Change, Entry, Recall, Slot, Slots};
+use super::hops::Hopper;
 use super::{Settings, Shared};
 use crate::clock::Moment;
 use crate::config::RobotsConfig;
-use crate::rep::{Origin, ProductToken};
+use crate::rep::Origin;
 use crate::robots::access::{AccessResult, Cause, Freshness};
-use crate::robots::fetch::{Asked, Disallows};
+use crate::robots::fetch::{Asked, Judges};
 use crate::robots::identity::{Crawler, FetchedAs, Identity, OWN};
 use crate::robots::state::{FetchEnd, State};
 use crate::store::{self, Landing, OtherAnswer, StoreError};
@@ -33,10 +34,8 @@ pub(super) const EXHAUSTED: Duration = Duration::from_secs(1);
 struct Flight {
     shared: Arc<Shared>,
     entry: Arc<Entry>,
-    origin: Origin,
-    identity: Identity,
-    /// The chain of the crawler that began it, for the hops of a redirect.
-    tokens: Box<[ProductToken]>,
+    /// The origin, and the crawler that began it.
+    hopper: Arc<Hopper>,
     stage: Stage,
     /// Dropped last: waiters then find the new state.
     _landing: watch::Sender<()>,
@@ -70,17 +69,13 @@ impl Shared {
     pub(super) fn take_off(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
-        origin: &Origin,
-        identity: Identity,
-        tokens: &[ProductToken],
+        hopper: Hopper,
     ) -> watch::Receiver<()> {
         let (landing, flight) = watch::channel(());
         let flight_of = Flight {
             shared: Arc::clone(self),
             entry: Arc::clone(entry),
-            origin: origin.clone(),
-            identity,
-            tokens: tokens.into(),
+            hopper: Arc::new(hopper),
             stage: Stage::Fetching,
             _landing: landing,
         };
@@ -136,6 +131,7 @@ impl Shared {
         origin: &Origin,
         config: &RobotsConfig,
         patience: Duration,
+        depth: u8,
     ) -> Option<Common> {
         let seen = |slots: &mut Slots| {
             let now = self.clock.now();
@@ -143,7 +139,8 @@ impl Shared {
             let slot = slots.slot(crawler, now, &mut |change: Change<'_>| self.count(change))?;
             slot.used = now;
             let state = slot.settle(now, config);
-            let flight = (!is_recent(&state, now)).then(|| self.join(entry, origin, crawler, slot));
+            let flight =
+                (!is_recent(&state, now)).then(|| self.join(entry, origin, crawler, slot, depth));
             Some((state, slot.fetched_as.clone(), flight))
         };
         let (state, fetched_as, flight) = {
@@ -240,23 +237,23 @@ impl Flight {
     }
 
     fn asked(&self, settings: &Settings) -> Asked {
-        let user_agent = settings.user_agents.for_identity(&self.identity);
+        let user_agent = settings.user_agents.for_identity(&self.hopper.identity);
         let user_agent = HeaderValue::from_str(&user_agent);
         Asked {
-            origin: self.origin.clone(),
-            identity: self.identity.clone(),
+            origin: self.hopper.origin.clone(),
+            identity: self.hopper.identity.clone(),
             // The configuration refuses what is none.
             user_agent: user_agent.unwrap_or(HeaderValue::from_static(OWN)),
             config: Arc::clone(&settings.ours.config),
-            disallows: self.disallows(),
+            judges: self.judges(),
         }
     }
 
-    fn disallows(&self) -> Disallows {
-        let shared = Arc::clone(&self.shared);
-        let (identity, tokens) = (self.identity.clone(), self.tokens.clone());
+    fn judges(&self) -> Judges {
+        let (shared, hopper) = (Arc::clone(&self.shared), Arc::clone(&self.hopper));
         Box::new(move |origin, path| {
-            shared.disallows(origin, path, Crawler::with(&identity, &tokens))
+            let (shared, hopper) = (Arc::clone(&shared), Arc::clone(&hopper));
+            Box::pin(async move { shared.judge_hop(&hopper, &origin, &path).await })
         })
     }
 
@@ -278,9 +275,13 @@ impl Flight {
         }
         let config = &settings.ours.config;
         let patience = config.fetch_timeout.saturating_sub(fetch.duration);
-        let common = self
-            .shared
-            .common(&self.entry, &self.origin, config, patience);
+        let common = self.shared.common(
+            &self.entry,
+            &self.hopper.origin,
+            config,
+            patience,
+            self.hopper.depth,
+        );
         let (state, fetched_as, is_exhausted) = match common.await {
             Some(common) => (Some(common.state), common.fetched_as, common.is_exhausted),
             None => (None, None, false),
@@ -361,26 +362,35 @@ impl Flight {
     /// Ends without having asked the origin: what is known of it stays as it is.
     fn give_up(&mut self, result: &AccessResult) {
         self.stage = Stage::Landed;
-        tell(&self.origin, &self.identity, result);
+        tell(&self.hopper.origin, &self.hopper.identity, result);
         self.shared.counts.fetched(result, None);
         // A slot with a flight stays.
-        if let Some(slot) = self.entry.slots.lock().of(&self.identity) {
+        if let Some(slot) = self.entry.slots.lock().of(&self.hopper.identity) {
             slot.flight = None;
             slot.exhausted_until = Some(self.shared.clock.now() + EXHAUSTED);
         }
     }
 
     /// Ends with what a fetch meant. Without a `fetch`, none has ended, and nothing is kept of it.
-    fn land(&mut self, result: AccessResult, fetch: Option<store::Fetch>) {
+    fn land(&mut self, result: AccessResult, mut fetch: Option<store::Fetch>) {
         self.stage = Stage::Landed;
-        tell(&self.origin, &self.identity, &result);
-        self.shared.counts.fetched(&result, fetch.as_ref());
         let settings = self.shared.settings.load_full();
         let config = &settings.ours.config;
+        // Any crawler's: it is no file that this one is judged by, but the origin has one.
+        let is_held = self.entry.slots.lock().holds_a_copy();
+        let result = match is_held {
+            true => result.beside_a_copy(),
+            false => result,
+        };
+        if let Some(fetch) = &mut fetch {
+            result.name().clone_into(&mut fetch.result);
+        }
+        tell(&self.hopper.origin, &self.hopper.identity, &result);
+        self.shared.counts.fetched(&result, fetch.as_ref());
         let mut slots = self.entry.slots.lock();
         let now = self.shared.clock.now();
         // A slot with a flight stays.
-        let Some(slot) = slots.of(&self.identity) else {
+        let Some(slot) = slots.of(&self.hopper.identity) else {
             return;
         };
         // First, so that whatever goes wrong below cannot leave a flight up that never lands.
@@ -389,11 +399,11 @@ impl Flight {
         let end = FetchEnd {
             now,
             since_failure: slot.failed.map(|failed| uptime.since(failed)),
-            reach: self.shared.reach.fetched(&self.origin, &result),
+            reach: self.shared.reach.fetched(&self.hopper.origin, &result),
         };
         let before = State::clone(&slot.settle(now, config));
         let has_told = !matches!(result, AccessResult::Unreachable { .. });
-        let state = before.after(result, end, &config.timing, luck(&self.origin, now));
+        let state = before.after(result, end, &config.timing, luck(&self.hopper.origin, now));
         match state.outage().map(|outage| outage.last_failure) {
             Some(Some(last)) if last == now => slot.failed = Some(uptime),
             // The gate's own failure: the origin's is as long ago as before.
@@ -409,9 +419,12 @@ impl Flight {
             (_, fetch) => {
                 let user_agent: Arc<str> = match fetch {
                     Some(fetch) => fetch.user_agent.as_str().into(),
-                    None => settings.user_agents.for_identity(&self.identity).into(),
+                    None => settings
+                        .user_agents
+                        .for_identity(&self.hopper.identity)
+                        .into(),
                 };
-                Arc::new(FetchedAs::new(self.identity.clone(), user_agent))
+                Arc::new(FetchedAs::new(self.hopper.identity.clone(), user_agent))
             }
         };
         slot.fetched_as = Some(Arc::clone(&fetched_as));
@@ -419,7 +432,7 @@ impl Flight {
         if let (Some(memory), Some(fetch)) = (&self.shared.memory, fetch) {
             // Under the lock: nobody decides by this state before the log has it, and records come after it.
             memory.keep(Landing {
-                origin: self.origin.clone(),
+                origin: self.hopper.origin.clone(),
                 state: Arc::clone(&slot.state),
                 user_agent: Arc::clone(&fetched_as.user_agent),
                 fetch,

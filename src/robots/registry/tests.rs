@@ -1,5 +1,6 @@
 //! Who fetches, who waits, who goes: with a fetch that ends when the test says so.
 
+mod hops;
 mod identities;
 mod restart;
 

@@ -655,6 +655,36 @@ fn a_result_ends_the_outage() {
 }
 
 #[test]
+fn a_hop_that_is_disallowed_takes_no_copy_away() {
+    let stopped = || AccessResult::Unavailable {
+        why: Absence::DisallowedHop,
+        freshness: Freshness::Unsaid,
+    };
+    Script::new()
+        .fetch(stopped())
+        .expect(NoRestrictions, Due::No);
+    Script::new()
+        .fetch(down(Cause::Dns))
+        .at(h(1))
+        .fetch(stopped())
+        .expect(NoRestrictions, Due::No);
+    let script = Script::new()
+        .fetch(file(1))
+        .at(h(20))
+        .fetch(stopped())
+        .expect(File(1), Due::No)
+        .at(h(25))
+        .fetch(stopped())
+        .expect(CompleteDisallow, Due::No)
+        .at(h(26))
+        .fetch(stopped())
+        .expect(CompleteDisallow, Due::No);
+    let outage = script.state.outage().expect("an outage");
+    assert_eq!(outage.cause, Cause::DisallowedHop);
+    script.fetch(file(2)).expect(File(2), Due::No);
+}
+
+#[test]
 fn a_404_after_an_outage_forgets_the_last_good_copy() {
     let script = Script::new()
         .fetch(file(1))

@@ -103,6 +103,20 @@ fn absent(status: u16) -> AccessResult {
     }
 }
 
+fn missing_behind(status: u16) -> AccessResult {
+    AccessResult::Unavailable {
+        why: Absence::NotFoundBehind(status),
+        freshness: Freshness::Unsaid,
+    }
+}
+
+fn stopped() -> AccessResult {
+    AccessResult::Unavailable {
+        why: Absence::DisallowedHop,
+        freshness: Freshness::Unsaid,
+    }
+}
+
 fn told(stance: &Stance) -> &'static str {
     match stance {
         Stance::Unknown => "unknown",
@@ -120,6 +134,10 @@ async fn what_is_refused_to_one_is_believed_only_if_it_is_refused_to_our_own_nam
         ("a firewall that refuses all", absent(403), absent(403), "allow", "allow", 2),
         ("401 here, 404 there", absent(401), absent(404), "allow", "allow", 2),
         ("refused, and the other cannot be reached", absent(403), down(), "disallow", "disallow", 2),
+        ("a missing page, and rules for others", missing_behind(500), file(1), "rules", "rules", 2),
+        ("missing pages to all", missing_behind(500), missing_behind(500), "allow", "allow", 2),
+        ("a missing page, and the other cannot be reached", missing_behind(500), down(), "disallow", "disallow", 2),
+        ("a redirect it may not follow, and rules for others", stopped(), file(1), "rules", "rules", 2),
         ("404 speaks of the file", absent(404), file(1), "allow", "rules", 1),
         ("410 speaks of the file", absent(410), file(1), "allow", "rules", 1),
         ("one outage is one crawler's", down(), file(1), "disallow", "rules", 1),
@@ -314,22 +332,4 @@ async fn one_identity_or_all_are_refreshed_and_forgotten() {
     assert_eq!(names().await, Vec::<String>::new());
     site.view("two").await;
     assert_eq!(site.sent(), [as_named("two")], "learnt anew");
-}
-
-#[tokio::test]
-async fn only_rules_that_are_known_and_fresh_for_the_crawler_itself_end_a_redirect() {
-    let site = Site::new(|_| file(1));
-    let asks = |name: &str, path: &str| {
-        let tokens = [token(name)];
-        let shared = &site.registry.shared;
-        shared.disallows(&origin("a"), path, Crawler::named(&tokens))
-    };
-    assert!(!asks("one", "/x/robots.txt"), "nothing is known");
-    site.view("").await;
-    assert!(!asks("one", "/x/robots.txt"), "nothing is known for it");
-    site.view("one").await;
-    assert!(asks("one", "/x/robots.txt"));
-    assert!(!asks("one", "/y/robots.txt"), "allowed");
-    site.clock.advance(DAY);
-    assert!(!asks("one", "/x/robots.txt"), "stale");
 }

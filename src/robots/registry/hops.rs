@@ -1,0 +1,175 @@
+//! Redirects of a robots.txt into another origin: what the rules there say of them.
+//!
+//! A hop to a URL of another origin other than its `/robots.txt` is a request there, and is made only where the rules of
+//! that origin allow it to this crawler. They are fetched where they are not known, so what comes of a fetch never
+//! depends on the order in which a crawler visits two origins:
+//!
+//! | the rules of the hop's origin | the hop | the origin that redirects |
+//! |---|---|---|
+//! | allow the URL, or there is no robots.txt | is made | has the rules that the hop leads to |
+//! | disallow the URL, and are fresh | is not made | *unavailable* (Google's RFC 9309 edition), if `*` is answered so, too, and no copy of its own file is held for any crawler; else *unreachable* |
+//! | cannot be had | is not made | *unreachable* |
+//!
+//! So a hop that is disallowed opens an origin only if nothing else is known of it.
+//!
+//! A fetch that waits for another one never waits for itself: where two origins redirect into each other, neither hop can
+//! be judged. A chain of fetches, each for a hop of the one before, ends after [`DEEPEST`].
+
+use parking_lot::Mutex;
+
+use super::Shared;
+use crate::rep::{ComparisonPath, Origin, ProductToken, RuleKind};
+use crate::robots::access::Hop;
+use crate::robots::identity::{Crawler, Identity};
+use crate::robots::state::{Stance, State};
+
+use std::sync::Arc;
+
+/// Fetches that wait for each other, for one request: so an origin cannot make a chain of them that has no end.
+const DEEPEST: u8 = 2;
+
+/// A flight that asks if a hop may be made.
+#[derive(Clone)]
+pub(super) struct Hopper {
+    pub(super) origin: Origin,
+    pub(super) identity: Identity,
+    pub(super) tokens: Box<[ProductToken]>,
+    /// How many flights wait for it for a hop of theirs.
+    pub(super) depth: u8,
+}
+
+/// Which origin waits for the rules of which.
+#[derive(Default)]
+pub(super) struct Waits(Mutex<Vec<(Origin, Origin)>>);
+
+/// One origin waits for another, until this is dropped.
+struct Waiting<'a> {
+    waits: &'a Waits,
+    edge: (Origin, Origin),
+}
+
+impl Waits {
+    /// Lets `from` wait for `to`, unless `to` waits for `from`, on whatever way.
+    fn enter(&self, from: &Origin, to: &Origin) -> Option<Waiting<'_>> {
+        let edge = (from.clone(), to.clone());
+        let mut edges = self.0.lock();
+        if leads(&edges, to, from) {
+            return None;
+        }
+        edges.push(edge.clone());
+        Some(Waiting { waits: self, edge })
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut edges = self.waits.0.lock();
+        if let Some(at) = edges.iter().position(|edge| *edge == self.edge) {
+            edges.swap_remove(at);
+        }
+    }
+}
+
+/// Tells whether `from` waits for `to`, directly or not.
+fn leads(edges: &[(Origin, Origin)], from: &Origin, to: &Origin) -> bool {
+    let mut reached = vec![from];
+    let mut at = 0;
+    while let Some(here) = reached.get(at).copied() {
+        if here == to {
+            return true;
+        }
+        for (_, next) in edges.iter().filter(|(waits, _)| waits == here) {
+            if !reached.contains(&next) {
+                reached.push(next);
+            }
+        }
+        at += 1;
+    }
+    false
+}
+
+impl Shared {
+    /// Judges a hop to a path of `origin` by its rules for this crawler, which are fetched first where they are not known.
+    pub(super) async fn judge_hop(
+        self: &Arc<Self>,
+        hopper: &Hopper,
+        origin: &Origin,
+        path: &str,
+    ) -> Hop {
+        let crawler = Crawler::with(&hopper.identity, &hopper.tokens);
+        let known = self.hop_as_known(origin, path, crawler);
+        if known != Hop::Unknown || hopper.depth >= DEEPEST {
+            return known;
+        }
+        let Some(_waiting) = self.waits.enter(&hopper.origin, origin) else {
+            return Hop::Unknown;
+        };
+        let entry = self.entry(origin);
+        let depth = hopper.depth + 1;
+        if let (_, Some(awaited)) = self.look(&entry, origin, crawler, None, depth) {
+            self.landed(&entry, origin, crawler, None, awaited, depth)
+                .await;
+        }
+        self.hop_as_known(origin, path, crawler)
+    }
+
+    /// Judges a hop by what is known of its origin. Where the crawler has no state of its own there, nothing is known for
+    /// it.
+    fn hop_as_known(&self, origin: &Origin, path: &str, crawler: Crawler<'_>) -> Hop {
+        let Some(entry) = self.entries.get(origin).map(|entry| Arc::clone(&entry)) else {
+            return Hop::Unknown;
+        };
+        let config = Arc::clone(&self.settings.load().ours.config);
+        let (state, now) = {
+            let mut slots = entry.slots.lock();
+            let now = self.clock.now();
+            match slots.held(crawler, now) {
+                Some(slot) => (slot.settle(now, &config), now),
+                None => return Hop::Unknown,
+            }
+        };
+        let snapshot = match state.stance(now, &config.timing.profile) {
+            Stance::Rules(snapshot) => snapshot,
+            Stance::AllowAll => return Hop::Allowed,
+            Stance::Unknown | Stance::DisallowAll { .. } => return Hop::Unknown,
+        };
+        let verdict = snapshot
+            .rules(crawler.tokens())
+            .verdict(&ComparisonPath::new(path.as_bytes()))
+            .map(|found| found.kind);
+        match (verdict, &*state) {
+            (Some(RuleKind::Disallow), State::Successful { fresh, .. }) if now < fresh.until => {
+                Hop::Disallowed
+            }
+            // An old copy is reason enough not to ask, but none to take another origin for one without rules.
+            (Some(RuleKind::Disallow), _) => Hop::Unknown,
+            _ => Hop::Allowed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_origin_waits_for_itself() {
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| {
+            let url = format!("http://{name}.example/");
+            Origin::parse(&url).expect("a URL").0
+        });
+        let waits = Waits::default();
+        let first = waits.enter(&a, &b).expect("nothing waits");
+        assert!(waits.enter(&b, &a).is_none(), "directly");
+        let _second = waits.enter(&b, &c).expect("c waits for nothing");
+        assert!(waits.enter(&c, &a).is_none(), "over b");
+        // Another crawler's fetch of a is a second wait for the same.
+        let again = waits.enter(&a, &b).expect("b waits for c alone");
+        let _aside = waits.enter(&a, &d).expect("d waits for nothing");
+        assert!(waits.enter(&d, &b).is_some(), "b waits for c alone");
+        drop(first);
+        assert!(waits.enter(&c, &a).is_none(), "one of the two still waits");
+        drop(again);
+        assert!(waits.enter(&c, &a).is_some(), "a waits for d alone");
+    }
+}

@@ -1,0 +1,219 @@
+//! Redirects of a robots.txt into other origins.
+
+use super::*;
+use crate::robots::access::Hop;
+
+/// What an origin answers.
+#[derive(Clone, Copy)]
+enum Answer {
+    /// A file that disallows `/x` to all.
+    File,
+    /// A file that disallows `/x` to `one` alone.
+    FileForOne,
+    /// No file.
+    Missing,
+    /// No answer.
+    Down,
+    /// A redirect to a path of another origin, behind which is a file.
+    To(&'static str, &'static str),
+}
+use Answer::{Down, File, FileForOne, Missing, To};
+
+/// The file behind a redirect, among the others.
+const BEHIND: u16 = 299;
+
+/// A registry before origins that answer each User-Agent as the test says.
+struct Web {
+    registry: Arc<Registry>,
+    clock: Clock,
+    /// The origins that were asked for their robots.txt, in order.
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+fn with_rules(rules: &[u8], number: u16, now: Moment) -> AccessResult {
+    let robots = crate::rep::Robots::parse(rules, ParseOptions::default());
+    AccessResult::Successful {
+        snapshot: Snapshot::new(robots, now, number, "").into(),
+        freshness: Freshness::Unsaid,
+    }
+}
+
+impl Web {
+    fn new(answers: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) -> Web {
+        let clock = Clock::manual(START);
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let (seen, now) = (Arc::clone(&asked), clock.clone());
+        let fetch: Fetch = Box::new(move |asked| {
+            let host = asked.origin.host().trim_end_matches(".example").to_owned();
+            seen.lock().push(host.clone());
+            let answer = answers(&host, asked.user_agent.to_str().expect("visible ASCII"));
+            let now = now.now();
+            Box::pin(async move {
+                // As over the network: whatever else is ready runs first.
+                tokio::task::yield_now().await;
+                let result = match answer {
+                    File => with_rules(b"User-agent: *\nDisallow: /x", 200, now),
+                    FileForOne => with_rules(b"User-agent: one\nDisallow: /x", 200, now),
+                    Missing => AccessResult::Unavailable {
+                        why: Absence::Status(404),
+                        freshness: Freshness::Unsaid,
+                    },
+                    Down => down(),
+                    To(target, path) => {
+                        match (asked.judges)(origin(target), path.to_owned()).await {
+                            Hop::Allowed => with_rules(b"User-agent: *\nDisallow: /x", BEHIND, now),
+                            Hop::Disallowed => AccessResult::Unavailable {
+                                why: Absence::DisallowedHop,
+                                freshness: Freshness::Unsaid,
+                            },
+                            Hop::Unknown => AccessResult::Unreachable {
+                                cause: Cause::UnjudgedHop,
+                                retry_after: None,
+                            },
+                        }
+                    }
+                };
+                let fetch = store::Fetch {
+                    identity: asked.identity,
+                    user_agent: asked.user_agent.to_str().expect("ASCII").to_owned(),
+                    time: now,
+                    ..fetch_of(&result)
+                };
+                (result, fetch)
+            })
+        });
+        let mut config = whole();
+        config.robots.cache.origins = 1000;
+        Web {
+            registry: Arc::new(Registry::fetching(
+                &config,
+                clock.clone(),
+                None,
+                fetch,
+                Arc::default(),
+            )),
+            clock,
+            asked,
+        }
+    }
+
+    /// What a request of a crawler with this name meets.
+    async fn visit(&self, name: &str, host: &str) -> String {
+        let tokens: Vec<_> = (!name.is_empty())
+            .then(|| token(name))
+            .into_iter()
+            .collect();
+        let crawler = Crawler::named(&tokens);
+        match self.registry.view(&origin(host), crawler).await.stance {
+            Stance::Unknown => "unknown".to_owned(),
+            Stance::Rules(snapshot) if snapshot.status == BEHIND => "rules behind".to_owned(),
+            Stance::Rules(_) => "rules".to_owned(),
+            Stance::AllowAll => "open".to_owned(),
+            Stance::DisallowAll { cause, .. } => format!("shut: {}", cause.code()),
+        }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock())
+    }
+}
+
+#[tokio::test]
+async fn what_comes_of_a_redirect_does_not_depend_on_which_origin_is_visited_first() {
+    #[rustfmt::skip] // one row, one case
+    let cases: [(&str, &str, Answer, &str); 7] = [
+        ("nothing else is known", "/x/robots.txt", File, "open"),
+        ("allowed", "/y/robots.txt", File, "rules behind"),
+        ("there are no rules", "/x/robots.txt", Missing, "rules behind"),
+        ("the rules cannot be had", "/x/robots.txt", Down, "shut: unjudged_hop"),
+        ("disallowed to one: what others are told holds", "/x/robots.txt", FileForOne, "rules behind"),
+        ("each waits for the other", "/x/robots.txt", To("a", "/x/robots.txt"), "shut: unjudged_hop"),
+        ("each waits for the other, whatever the path", "/y/robots.txt", To("a", "/y/robots.txt"), "shut: unjudged_hop"),
+    ];
+    for (case, path, other, expected) in cases {
+        let web = || {
+            Web::new(move |host, _| match host {
+                "a" => To("b", path),
+                _ => other,
+            })
+        };
+        for name in ["one", ""] {
+            for visits in [&["a"][..], &["a", "b", "a"], &["b", "a"]] {
+                let web = web();
+                let mut met = String::new();
+                for host in visits {
+                    let meets = web.visit(name, host).await;
+                    if *host == "a" {
+                        met = meets;
+                    }
+                }
+                assert_eq!(met, expected, "{case}, as {name:?}, {visits:?}");
+            }
+            let web = web();
+            let (of_a, _) = tokio::join!(web.visit(name, "a"), web.visit(name, "b"));
+            assert_eq!(of_a, expected, "{case}, as {name:?}, both at once");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_hop_that_is_disallowed_opens_no_origin_of_which_a_file_is_held() {
+    // What one is answered says nothing of what others are, but there is a file.
+    let web = Web::new(|host, user_agent| match (host, user_agent) {
+        ("b", _) => File,
+        (_, named) if named.contains("two") => File,
+        _ => To("b", "/x/robots.txt"),
+    });
+    assert_eq!(web.visit("two", "a").await, "rules");
+    assert_eq!(web.visit("", "a").await, "shut: disallowed_hop");
+    assert_eq!(web.visit("one", "a").await, "shut: disallowed_hop");
+    assert_eq!(web.visit("two", "a").await, "rules");
+    // The file of before, of the crawler itself.
+    let moved = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let has_moved = Arc::clone(&moved);
+    let web = Web::new(move |host, _| match host {
+        "a" if has_moved.load(Ordering::Relaxed) => To("b", "/x/robots.txt"),
+        _ => File,
+    });
+    assert_eq!(web.visit("", "a").await, "rules");
+    moved.store(true, Ordering::Relaxed);
+    let a = origin("a");
+    let refreshed = web.registry.refresh(&a, None).await;
+    refreshed.expect("there is no store");
+    assert_eq!(web.visit("", "a").await, "rules", "it is fresh");
+    web.clock.advance(DAY);
+    assert_eq!(web.visit("", "a").await, "shut: disallowed_hop");
+}
+
+#[tokio::test]
+async fn a_chain_of_origins_that_redirect_on_and_on_has_an_end() {
+    const HOSTS: [&str; 9] = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+    let web = Web::new(|host, _| {
+        let at = HOSTS.iter().position(|known| *known == host);
+        To(HOSTS[(at.expect("one of them") + 1) % 9], "/y/robots.txt")
+    });
+    assert_eq!(web.visit("", "a").await, "shut: unjudged_hop");
+    assert_eq!(web.asked(), ["a", "b", "c"]);
+    let web = Web::new(|host, _| match host {
+        "a" => To("b", "/y/robots.txt"),
+        "b" => To("c", "/y/robots.txt"),
+        _ => File,
+    });
+    assert_eq!(web.visit("", "a").await, "rules behind");
+    assert_eq!(web.asked(), ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn a_hop_is_judged_by_what_is_known_for_the_crawler_itself() {
+    let web = Web::new(|host, user_agent| match (host, user_agent) {
+        ("a", _) => To("b", "/x/robots.txt"),
+        (_, named) if named.contains("one") => File,
+        _ => Missing,
+    });
+    assert_eq!(web.visit("two", "b").await, "open");
+    assert_eq!(web.visit("two", "a").await, "rules behind");
+    assert_eq!(web.asked(), ["b", "a"], "b is known already");
+    // Refused by what it is told itself; what `*` is told of a counts.
+    assert_eq!(web.visit("one", "a").await, "rules behind");
+    assert_eq!(web.asked(), ["a", "b", "a", "b"]);
+}

@@ -114,7 +114,7 @@ pub enum Cause {
     Protocol,
     /// A `Content-Encoding` that is unknown or does not decode, or a transfer coding but `chunked`.
     Encoding,
-    /// 1xx, 304 or a 3xx without a `Location` that can be followed.
+    /// A 3xx without a `Location` that can be followed, or a status that answers no unconditional GET: 1xx, 304, 600.
     Redirect(u16),
     /// No connection can be made to such an origin: `ftp`, or a name that fits no request.
     Unaddressable,
@@ -455,7 +455,15 @@ impl fmt::Display for Cause {
             Cause::Encoding => {
                 f.write_str("its Content-Encoding or Transfer-Encoding could not be decoded")
             }
-            Cause::Redirect(status) => write!(f, "it answered {status} without a usable Location"),
+            Cause::Redirect(status @ (300..=303 | 307 | 308)) => {
+                write!(f, "it answered {status} without a usable Location")
+            }
+            Cause::Redirect(status @ 100..=599) => {
+                write!(f, "it answered {status}, which answers no plain GET")
+            }
+            Cause::Redirect(status) => {
+                write!(f, "it answered {status}, which is no status of HTTP")
+            }
             Cause::Prohibited => f.write_str("it may not be reached from here ([egress] allow)"),
             Cause::ProhibitedHop => {
                 f.write_str("it redirected to what may not be reached from here ([egress] allow)")
@@ -661,6 +669,22 @@ mod tests {
             (Absence::DisallowedHop, true),
         ] {
             assert_eq!(absence.may_be_personal(), expected, "{absence:?}");
+        }
+    }
+
+    #[test]
+    fn a_status_that_is_no_answer_is_told_as_it_came() {
+        for (status, expected) in [
+            (300, "it answered 300 without a usable Location"),
+            (301, "it answered 301 without a usable Location"),
+            (308, "it answered 308 without a usable Location"),
+            (101, "it answered 101, which answers no plain GET"),
+            (304, "it answered 304, which answers no plain GET"),
+            (305, "it answered 305, which answers no plain GET"),
+            (600, "it answered 600, which is no status of HTTP"),
+            (999, "it answered 999, which is no status of HTTP"),
+        ] {
+            assert_eq!(Cause::Redirect(status).to_string(), expected);
         }
     }
 

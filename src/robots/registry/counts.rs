@@ -5,7 +5,7 @@ use crate::robots::access::AccessResult;
 use crate::robots::state::State;
 use crate::store::Fetch;
 
-/// What is known of an origin, as it is counted.
+/// What a state tells of its origin, as it is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
     Nothing,
@@ -61,7 +61,7 @@ impl Counts {
         }
     }
 
-    /// Another origin is held.
+    /// Another state is held.
     pub(super) fn came(&self, known: Known) {
         self.origins.raise(known as usize);
     }
@@ -91,7 +91,7 @@ impl Counts {
         );
         registry.register(
             "crawlgate_origins",
-            "Origins held in memory, by what is known of their robots.txt",
+            "States held in memory, one for each origin and crawler identity, by what is known of robots.txt",
             origins,
         );
     }

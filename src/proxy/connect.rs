@@ -114,9 +114,14 @@ async fn intercept(
     patience: Duration,
 ) {
     let mut io = TokioIo::new(upgraded);
+    // Where no CONNECT may lead, a client that lets the other side speak first waits in vain.
+    let silence = match connection.visitor.proxy.egress.judge_connect(&origin) {
+        Ok(()) => patience,
+        Err(_) => patience.min(CHANCE),
+    };
     let mut first = [0; 1];
     let [first] = tokio::select! {
-        read = timeout(patience, io.read(&mut first)) => match read {
+        read = timeout(silence, io.read(&mut first)) => match read {
             Ok(Ok(1)) => first,
             // Hung up, or silent.
             _ => return refuse_unheard(&connection, &origin, ledger),

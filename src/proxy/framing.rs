@@ -200,13 +200,20 @@ impl Framer {
                 _ => Err(Violation::Syntax),
             };
         }
+        let has_begun = self.line > 0;
         let length = match self.head_length(bytes)? {
             Some(length) if length > self.bounds.head => return Err(Violation::HeadTooLarge),
             Some(length) => length,
             None if bytes.len() > self.bounds.head => {
                 return Err(self.too_long(bytes));
             }
-            None => return Ok(0),
+            None => {
+                // Another protocol may end its turn here, and wait for an answer.
+                if self.line > 0 && !has_begun {
+                    read_request_line(bytes)?;
+                }
+                return Ok(0);
+            }
         };
         (self.line, self.blanks) = (0, 0);
         let head = bytes.get(..length).unwrap_or(bytes);
@@ -235,6 +242,17 @@ impl Framer {
             Some(end) if end <= self.bounds.target => Violation::HeadTooLarge,
             _ => Violation::TargetTooLong,
         }
+    }
+}
+
+/// Reads the first of the lines that `bytes` begin with, which must be a request line.
+fn read_request_line(bytes: &[u8]) -> Result<(), Violation> {
+    let end = memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
+    let line = bytes.get(..end).unwrap_or(bytes);
+    match httparse::Request::new(&mut []).parse(line) {
+        Ok(_) => Ok(()),
+        Err(httparse::Error::Version) => Err(Violation::Version),
+        Err(_) => Err(Violation::Syntax),
     }
 }
 
@@ -533,6 +551,31 @@ mod tests {
             (&many, TooManyFields, "many fields"),
         ] {
             assert_eq!(scan(bytes), Scan::Refuse(0, violation), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_first_line_that_is_no_request_line_is_not_waited_behind() {
+        use Violation::{Syntax, Version};
+        for (start, expected) in [
+            ("GET / HTTP/1.1\r\n", None),
+            ("GET / HTTP/1.1\r\nX: y\r\n", None),
+            ("\r\nGET / HTTP/1.1\r\n", None),
+            ("SSH-2.0-OpenSSH_9.6\r\n", Some(Syntax)),
+            ("EHLO x\r\n", Some(Syntax)),
+            ("GET /\r\n", Some(Syntax)),
+            ("GET / HTTP/2.0\r\n", Some(Version)),
+        ] {
+            let mut framer = Framer::new(BOUNDS);
+            let blank = start.len() - start.trim_start().len();
+            // Octet by octet, as a client may send it: only the last one tells.
+            for end in 1..start.len() {
+                let passed = framer.scan(&start.as_bytes()[blank.min(end)..end]);
+                assert!(matches!(passed, Scan::Pass(_)), "{start:?}, {end}");
+            }
+            let found = framer.scan(&start.as_bytes()[blank..]);
+            let expected = expected.map_or(Scan::Pass(0), |why| Scan::Refuse(0, why));
+            assert_eq!(found, expected, "{start:?}");
         }
     }
 

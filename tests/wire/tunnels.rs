@@ -211,12 +211,13 @@ fn plain_http_inside_a_connect_is_judged_as_http() {
 #[test]
 fn anything_else_inside_a_connect_is_refused() {
     let (gate, origin) = (Gate::start(), Origin::http());
-    let cases: [(&[u8], &str); 5] = [
+    let cases: [(&[u8], &str); 6] = [
         (&[0; 64], "opaque_tunnel"),
         (&[0xff; 64], "opaque_tunnel"),
         (b"EHLO x\r\n\r\n", "bad_request"),
-        // Neither a whole request nor a whole ClientHello: nothing was asked for yet.
-        (b"SSH-2.0-OpenSSH_9.6\r\n", ""),
+        (b"EHLO x\r\n", "bad_request"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "bad_request"),
+        // No whole ClientHello: nothing was asked for yet.
         (b"\x16\x03\x01\xff\xff\x02junk", ""),
     ];
     for (bytes, reason) in cases {
@@ -242,6 +243,44 @@ fn anything_else_inside_a_connect_is_refused() {
         "a CONNECT inside a CONNECT: {answer:?}"
     );
     assert_eq!(origin.seen_but_robots(), [""; 0]);
+}
+
+#[test]
+fn a_protocol_of_lines_is_refused_after_its_first_line() {
+    // No time that anything waits for ends within the test.
+    let gate = Gate::with(|setup| {
+        setup.set("limits", "header_timeout", "\"10m\"");
+        setup.set("egress", "connect_ports", "[\"26-65535\"]");
+    });
+    let origin = Origin::http();
+    // A port that a CONNECT may lead to, and one that it may not.
+    for authority in [origin.authority(), "site.test:25".to_owned()] {
+        for line in [
+            "SSH-2.0-OpenSSH_9.6\r\n",
+            "EHLO x\r\n",
+            "USER x\r\n",
+            "a1 CAPABILITY\r\n",
+        ] {
+            let mut wire = gate.connect();
+            assert_eq!(wire.tunnel(&authority).status, 200);
+            // The client waits for the other side to speak.
+            let answer = wire.exchange(line);
+            gate.refused(&answer, 400, "bad_request");
+            assert!(wire.is_closed(), "{authority}, {line}");
+        }
+    }
+    // There, a client that waits for the other side to speak first does not wait for long.
+    let mut silent = gate.connect();
+    assert_eq!(silent.tunnel("site.test:25").status, 200);
+    silent.drain();
+    let record = gate.record("the silent one", |record| {
+        record["reason"] == "address_prohibited"
+    });
+    assert_eq!(
+        (&record["port"], &record["verdict"]),
+        (&json!(25), &json!("deny"))
+    );
+    assert_eq!(origin.connections(), 0);
 }
 
 #[test]

@@ -647,7 +647,12 @@ fn quota(quota: &Quota) -> String {
 
 /// One `[[upstream.proxy]]`; its password is not shown.
 fn route(route: &Route) -> String {
-    let Route { hosts, via } = route;
+    // A file names no scheme.
+    let Route {
+        scheme: _,
+        hosts,
+        via,
+    } = route;
     let hosts = quoted_list(hosts);
     let proxy = match via {
         Via::Direct => return format!("{{ hosts = {hosts}, direct = true }}"),

@@ -17,6 +17,8 @@ enum Pattern {
     Exact(Box<str>),
     /// With its leading dot, so that `*.bank.example` does not match `mybank.example`.
     Below(Box<str>),
+    /// `localhost`, all below it, and the loopback addresses.
+    Loopback,
 }
 
 /// A text that is neither a host nor a pattern of hosts.
@@ -32,6 +34,9 @@ impl fmt::Display for HostPatternError {
 impl std::error::Error for HostPatternError {}
 
 impl HostPattern {
+    /// The hosts that are this machine whatever a name server says (RFC 6761 6.3). No text names them.
+    pub(crate) const LOOPBACK: HostPattern = HostPattern(Pattern::Loopback);
+
     /// Reads a pattern.
     ///
     /// # Errors
@@ -62,6 +67,7 @@ impl HostPattern {
         match &self.0 {
             Pattern::Every => true,
             Pattern::Exact(name) => host.eq_ignore_ascii_case(name),
+            Pattern::Loopback => is_loopback(host),
             Pattern::Below(suffix) => {
                 // Octets, not characters: a host that is not ASCII matches nothing and must not split a character.
                 let (host, suffix) = (host.as_bytes(), suffix.as_bytes());
@@ -80,8 +86,23 @@ impl fmt::Display for HostPattern {
             Pattern::Every => f.write_str("*"),
             Pattern::Exact(name) => f.write_str(name),
             Pattern::Below(suffix) => write!(f, "*{suffix}"),
+            Pattern::Loopback => f.write_str("loopback"),
         }
     }
+}
+
+/// Whether a host without a trailing dot is this machine.
+fn is_loopback(host: &str) -> bool {
+    let is_name = |name: &str| {
+        let name = name.rsplit('.').next().unwrap_or(name);
+        name.eq_ignore_ascii_case("localhost")
+    };
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    let address = address.parse::<std::net::IpAddr>();
+    address.map_or_else(
+        |_| is_name(host),
+        |address| address.to_canonical().is_loopback(),
+    )
 }
 
 /// The canonical spelling of a host, `None` for what is no host.
@@ -103,6 +124,26 @@ fn is_address(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn this_machine_has_many_names() {
+        for (host, is_it) in [
+            ("localhost", true),
+            ("LOCALHOST.", true),
+            ("a.localhost", true),
+            ("127.0.0.1", true),
+            ("127.9.9.9", true),
+            ("[::1]", true),
+            ("[::ffff:127.0.0.1]", true),
+            ("localhost.example", false),
+            ("mylocalhost", false),
+            ("128.0.0.1", false),
+            ("[::2]", false),
+            ("", false),
+        ] {
+            assert_eq!(HostPattern::LOOPBACK.matches(host), is_it, "{host}");
+        }
+    }
 
     #[test]
     fn patterns_match_the_hosts_they_name() {

@@ -10,6 +10,8 @@ use crate::rep::{Origin, Scheme};
 /// names is reached directly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
+    /// The scheme of the requests that it is for; none: of all.
+    pub scheme: Option<Scheme>,
     /// Which hosts.
     pub hosts: Vec<HostPattern>,
     /// By which way.

@@ -24,11 +24,11 @@ use super::tunnel::{self, Login};
 use super::walls::{Prohibited, Walls, literal};
 use super::{EgressError, Failure, Way};
 use crate::config::{
-    Config, Credentials, HostPattern, ProxyProtocol, Route, UpstreamConfig, UpstreamProxy, Via,
+    Config, Credentials, HostPattern, ProxyProtocol, UpstreamConfig, UpstreamProxy, Via,
     check_credentials,
 };
 use crate::descriptors::is_exhaustion;
-use crate::rep::Origin;
+use crate::rep::{Origin, Scheme};
 
 /// How long a connection is silent before the system asks whether the other side is still there.
 const SILENT: Duration = Duration::from_secs(60);
@@ -38,9 +38,17 @@ const SILENT: Duration = Duration::from_secs(60);
 pub(super) struct Dialler {
     walls: ArcSwap<Walls>,
     names: ArcSwap<Names>,
-    routes: Vec<(Vec<HostPattern>, Option<Proxy>)>,
+    routes: Vec<KnownRoute>,
     /// Our name, as upstream proxies are told it.
     name: OnceLock<Box<str>>,
+}
+
+/// A configured route: which origins it is for, and by which proxy; none: directly.
+#[derive(Debug)]
+struct KnownRoute {
+    scheme: Option<Scheme>,
+    hosts: Vec<HostPattern>,
+    proxy: Option<Proxy>,
 }
 
 /// An upstream proxy, ready to be spoken to.
@@ -55,12 +63,15 @@ impl Dialler {
     /// A dialler as configured, behind the walls of a proxy that listens nowhere yet.
     pub(super) fn new(config: &Config) -> Result<Dialler, EgressError> {
         let routes = config.upstream.routes.iter().map(|route| {
-            let Route { hosts, via } = route;
-            let proxy = match via {
+            let proxy = match &route.via {
                 Via::Direct => None,
                 Via::Proxy(proxy) => Some(Proxy::new(proxy)?),
             };
-            Ok((hosts.clone(), proxy))
+            Ok(KnownRoute {
+                scheme: route.scheme,
+                hosts: route.hosts.clone(),
+                proxy,
+            })
         });
         Ok(Dialler {
             walls: ArcSwap::from_pointee(Walls::new(&config.egress, Vec::new())),
@@ -101,7 +112,7 @@ impl Dialler {
     /// Whether an origin could be dialled. Looks its name up, and dials nothing.
     pub(super) async fn examine(&self, origin: &Origin) -> Result<(), Failure> {
         let (host, port) = (origin.host(), origin.port());
-        match self.proxy_for(host) {
+        match self.proxy_for(origin) {
             Some(_) => self.by_proxy(host, port).map(drop),
             None => self.find(host, port).await.map(drop),
         }
@@ -110,7 +121,7 @@ impl Dialler {
     /// The addresses that an origin could be dialled at; none where a proxy does that.
     pub(super) async fn addresses(&self, origin: &Origin) -> Result<Vec<IpAddr>, Failure> {
         let (host, port) = (origin.host(), origin.port());
-        match self.proxy_for(host) {
+        match self.proxy_for(origin) {
             Some(_) => Ok(Vec::new()),
             None => {
                 let found = self.find(host, port).await?;
@@ -126,7 +137,7 @@ impl Dialler {
         way: Option<&Way>,
     ) -> Result<TcpStream, Failure> {
         let (host, port) = (origin.host(), origin.port());
-        let Some(proxy) = self.proxy_for(host) else {
+        let Some(proxy) = self.proxy_for(origin) else {
             return connect(self.find_in_parts(host, port).await?).await;
         };
         let host = self.by_proxy(host, port)?;
@@ -157,10 +168,15 @@ impl Dialler {
         })
     }
 
-    fn proxy_for(&self, host: &str) -> Option<&Proxy> {
-        let names_host = |hosts: &[HostPattern]| hosts.iter().any(|pattern| pattern.matches(host));
-        let (_, proxy) = self.routes.iter().find(|(hosts, _)| names_host(hosts))?;
-        proxy.as_ref()
+    fn proxy_for(&self, origin: &Origin) -> Option<&Proxy> {
+        let is_meant = |route: &&KnownRoute| {
+            route.scheme.is_none_or(|scheme| scheme == origin.scheme())
+                && route
+                    .hosts
+                    .iter()
+                    .any(|pattern| pattern.matches(origin.host()))
+        };
+        self.routes.iter().find(is_meant)?.proxy.as_ref()
     }
 
     /// Finds the addresses of a host that may be dialled, as far as they are known at once; never none.

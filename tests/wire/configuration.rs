@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::{Gate, Origin, Setup, program};
+use crate::support::{Gate, Origin, Reply, Seen, Setup, program};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -121,12 +121,13 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
 
 #[test]
 fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
-    let company = Gate::start();
+    // A host that the run knows itself goes to the proxy as an address; this one only the proxy knows.
+    let company = Gate::with(|setup| {
+        setup.set("upstream.hosts", "\"far.test\"", "\"127.0.0.1\"");
+    });
     let origin = Origin::http();
     let proxy = format!("http://{}", company.address);
-    let run = |setup: &Setup, variable: (&str, &str), path: &str| {
-        // Hosts that the run knows itself go to the proxy as addresses.
-        let url = origin.url_as("127.0.0.1", path);
+    let run = |setup: &Setup, variable: (&str, &str), url: &str| {
         let mut command = setup.command("run");
         command.env(variable.0, variable.1);
         let command = command.args([
@@ -137,7 +138,7 @@ fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
             "/dev/null",
             "-w",
             "%{http_code}",
-            &url,
+            url,
         ]);
         let output = command.output().unwrap();
         (
@@ -148,23 +149,34 @@ fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
     };
 
     let setup = Setup::new();
-    let (_, status, said) = run(&setup, ("HTTP_PROXY", &proxy), "/by-the-proxy");
+    let url = origin.url_as("far.test", "/by-the-proxy");
+    let (_, status, said) = run(&setup, ("HTTP_PROXY", &proxy), &url);
     assert_eq!(status, "200", "{said}");
-    let leaves =
-        format!("crawlgate: requests leave by the proxy {proxy} (HTTP_PROXY in the environment)\n");
+    let leaves = format!(
+        "crawlgate: requests for http URLs leave by the proxy {proxy} (HTTP_PROXY in the environment), and directly to \
+         loopback\n"
+    );
     assert!(said.contains(&leaves), "{said}");
-    let record = company.record_of(&origin.url_as("127.0.0.1", "/by-the-proxy"));
+    let record = company.record_of(&url);
     assert_eq!(record["verdict"], "allow", "{record}");
 
     let mut configured = Setup::new();
     configured.tables("[[upstream.proxy]]\nhosts = 'other.test'\ndirect = true\n");
-    let (_, status, said) = run(&configured, ("http_proxy", &proxy), "/directly");
+    let (_, status, said) = run(
+        &configured,
+        ("http_proxy", &proxy),
+        &origin.url("/directly"),
+    );
     assert_eq!(status, "200", "{said}");
     assert!(
         said.contains("http_proxy in the environment is not used"),
         "{said}"
     );
-    let (code, status, said) = run(&setup, ("https_proxy", "https://proxy.test"), "/never");
+    let (code, status, said) = run(
+        &setup,
+        ("https_proxy", "https://proxy.test"),
+        &origin.url("/never"),
+    );
     assert_eq!((code, status.as_str()), (Some(2), ""), "{said}");
     assert!(
         said.contains("https_proxy in the environment: expected the URL of a proxy"),
@@ -184,10 +196,49 @@ fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
 
 /// The fetches of robots.txt that the run made through the other proxy, which are requests there.
 fn company_robots(company: &Gate, origin: &Origin) -> usize {
-    let robots = origin.url_as("127.0.0.1", "/robots.txt");
+    let robots = origin.url_as("far.test", "/robots.txt");
     company
         .records()
         .iter()
         .filter(|record| record["url"] == *robots)
         .count()
+}
+
+#[test]
+fn a_proxy_of_the_environment_is_for_the_scheme_that_it_names_and_never_for_this_machine() {
+    let here = "127.0.0.1";
+    // The variable, the URL's scheme and host, and whether the request leaves by the proxy.
+    let cases = [
+        ("https_proxy", "http", "site.test", false),
+        ("https_proxy", "https", "site.test", true),
+        ("http_proxy", "http", "site.test", true),
+        ("http_proxy", "https", "site.test", false),
+        ("all_proxy", "http", "site.test", true),
+        ("all_proxy", "https", "site.test", true),
+        ("http_proxy", "http", here, false),
+        ("all_proxy", "https", here, false),
+    ];
+    let setup = Setup::new();
+    for (variable, scheme, host, by_proxy) in cases {
+        let origin = match scheme {
+            "http" => Origin::http(),
+            _ => Origin::https(),
+        };
+        // Hosts that the run knows itself go to the proxy as addresses.
+        let asked = format!("{here}:{}", origin.port());
+        let proxy = Origin::http().on(&asked, [Reply::status(502, "").close()]);
+        let mut command = setup.command("run");
+        command.env(variable, proxy.url_as(here, "/"));
+        let url = origin.url_as(host, "/page");
+        let output = command.args(["--", "curl", "-s", &url]).output().unwrap();
+        let case = format!("{variable}, {url}: {}", text(&output.stderr));
+        let seen: Vec<String> = proxy.seen().iter().map(Seen::line).collect();
+        if by_proxy {
+            assert_eq!(seen, [format!("CONNECT {asked}")], "{case}");
+            assert_eq!(origin.connections(), 0, "{case}");
+        } else {
+            assert_eq!(text(&output.stdout), "page /page", "{case}");
+            assert_eq!(seen, [""; 0], "{case}");
+        }
+    }
 }

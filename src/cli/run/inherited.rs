@@ -1,65 +1,90 @@
-//! A proxy that the environment names already.
+//! The proxies that the environment names already.
 //!
-//! The command's variables will name ours, so what stood there is not lost: requests leave by it, as the command's
-//! would have. The configuration comes first, and either way it is said.
+//! The command's variables will name ours, so what stood there is not lost: requests leave as the command's would have.
+//! As with curl, `https_proxy` is for https URLs, `http_proxy` for http, and `all_proxy` for what neither of them names;
+//! unlike there, this machine itself is never reached by such a proxy. The configuration comes first, and either way it
+//! is said.
 
 use crate::config::{HostPattern, ProxyProtocol, Route, UpstreamProxy, Via};
+use crate::rep::Scheme;
 
-/// Adds the proxy that `variable` (the environment) names to `routes`. Returns what is to be said of it, nothing where
-/// the environment names none.
+/// Adds the proxies that `variable` (the environment) names to `routes`. Returns what is to be said of them, nothing
+/// where the environment names none.
 ///
 /// # Errors
-/// When the environment names a proxy that cannot be used, or one for http and another one for https.
+/// When the environment names a proxy that cannot be used.
 pub(super) fn adopt(
     routes: &mut Vec<Route>,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Option<String>, String> {
     let read = |name: &'static str| Named::read(name, &variable);
     let all = read("all_proxy");
-    let candidates = [read("https_proxy"), read("http_proxy")].map(|one| one.or(all.clone()));
-    let mut named = candidates.into_iter().flatten();
-    let Some(first) = named.next() else {
-        return Ok(None);
+    let of_scheme = |scheme: Scheme, name| Some((scheme, read(name).or_else(|| all.clone())?));
+    let named: Vec<(Scheme, Named)> = [
+        of_scheme(Scheme::Https, "https_proxy"),
+        of_scheme(Scheme::Http, "http_proxy"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let mut names: Vec<&str> = named.iter().map(|(_, one)| &*one.name).collect();
+    names.dedup();
+    let names = names.join(" and ");
+    let verb = match names.contains(' ') {
+        true => "are",
+        false => "is",
     };
-    let name = &first.name;
+    if named.is_empty() {
+        return Ok(None);
+    }
     if !routes.is_empty() {
         return Ok(Some(format!(
-            "{name} in the environment is not used: [[upstream.proxy]] in the configuration names the way"
+            "{names} in the environment {verb} not used: [[upstream.proxy]] in the configuration names the way"
         )));
     }
-    let proxy = first.parse()?;
-    if let Some(second) = named.next()
-        && second.parse()? != proxy
-    {
-        return Err(format!(
-            "{name} and {} in the environment name two proxies; name in the configuration, with [[upstream.proxy]], \
-             which hosts are reached by which, or unset one",
-            second.name
-        ));
+    let mut ways = Vec::new();
+    for (scheme, one) in &named {
+        ways.push((*scheme, &one.name, one.parse()?));
     }
     let exceptions = Exceptions::read(&variable);
     if exceptions.every_host {
         return Ok(Some(format!(
-            "{name} in the environment is not used: no_proxy excepts every host"
+            "{names} in the environment {verb} not used: no_proxy excepts every host"
         )));
     }
-    let mut said = format!("requests leave by the proxy {proxy} ({name} in the environment)");
-    if !exceptions.hosts.is_empty() {
-        let hosts: Vec<String> = exceptions.hosts.iter().map(ToString::to_string).collect();
-        said += &format!(", but directly to {} (no_proxy)", hosts.join(", "));
-        routes.push(Route {
-            hosts: exceptions.hosts,
-            via: Via::Direct,
-        });
+    let leave = |what: &str, proxy: &UpstreamProxy, name: &str| {
+        format!("{what} leave by the proxy {proxy} ({name} in the environment)")
+    };
+    let mut said = match &ways[..] {
+        [(_, name, proxy), (_, _, other)] if proxy == other => leave("requests", proxy, name),
+        ways => {
+            let each = ways.iter().map(|(scheme, name, proxy)| {
+                leave(&format!("requests for {scheme} URLs"), proxy, name)
+            });
+            each.collect::<Vec<_>>().join(", ")
+        }
+    };
+    let mut direct = vec![HostPattern::LOOPBACK];
+    direct.extend(exceptions.hosts);
+    let hosts: Vec<String> = direct.iter().map(ToString::to_string).collect();
+    said += &format!(", and directly to {}", hosts.join(", "));
+    if direct.len() > 1 {
+        said += " (no_proxy)";
     }
     if !exceptions.unknown.is_empty() {
         let unknown = exceptions.unknown.join(", ");
         said += &format!("; no_proxy holds what names no host and is not observed: {unknown}");
     }
     routes.push(Route {
+        scheme: None,
+        hosts: direct,
+        via: Via::Direct,
+    });
+    routes.extend(ways.into_iter().map(|(scheme, _, proxy)| Route {
+        scheme: Some(scheme),
         hosts: HostPattern::new("*").into_iter().collect(),
         via: Via::Proxy(proxy),
-    });
+    }));
     Ok(Some(said))
 }
 
@@ -153,9 +178,13 @@ mod tests {
         });
         let text = |route: &Route| {
             let hosts: Vec<_> = route.hosts.iter().map(ToString::to_string).collect();
+            let hosts = hosts.join(" ");
+            let scheme = route
+                .scheme
+                .map_or_else(String::new, |scheme| format!("{scheme}: "));
             match &route.via {
-                Via::Direct => format!("{} direct", hosts.join(" ")),
-                Via::Proxy(proxy) => format!("{} {proxy}", hosts.join(" ")),
+                Via::Direct => format!("{scheme}{hosts} direct"),
+                Via::Proxy(proxy) => format!("{scheme}{hosts} {proxy}"),
             }
         };
         let said = said.unwrap_or_else(Some).unwrap_or_default();
@@ -163,27 +192,35 @@ mod tests {
     }
 
     #[test]
-    fn the_proxy_of_the_environment_becomes_a_route_and_is_told() {
+    fn the_proxies_of_the_environment_become_routes_and_are_told() {
         /// An environment, the routes that come of it, and what is said.
         type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str], &'a str);
         #[rustfmt::skip] // one row, one case
-        let cases: [Case<'_>; 15] = [
+        let cases: [Case<'_>; 17] = [
             (&[], &[], ""),
             (&[("https_proxy", " ")], &[], ""),
-            (&[("https_proxy", "http://p.example:3128")], &["* http://p.example:3128"], "leave by the proxy http://p.example:3128 (https_proxy in"),
-            (&[("HTTP_PROXY", "p.example:3128")], &["* http://p.example:3128"], "(HTTP_PROXY in"),
-            (&[("http_proxy", "http://a.example:1"), ("HTTP_PROXY", "http://b.example:1")], &["* http://a.example:1"], "(http_proxy in"),
-            (&[("http_proxy", "http://p.example:1/"), ("https_proxy", "p.example:1")], &["* http://p.example:1"], "(https_proxy in"),
-            (&[("http_proxy", "http://p.example:1"), ("all_proxy", "http://p.example:1")], &["* http://p.example:1"], "(all_proxy in"),
-            (&[("all_proxy", "socks5h://u:secret@p.example")], &["* socks5://u:***@p.example:1080"], "socks5://u:***@p.example:1080 (all_proxy in"),
-            (&[("http_proxy", "http://a.example:1"), ("https_proxy", "http://b.example:1")], &[], "name two proxies"),
-            (&[("https_proxy", "http://a.example:1"), ("all_proxy", "socks5://b.example")], &[], "https_proxy and all_proxy in the environment name two proxies"),
+            (&[("https_proxy", "http://p.example:3128")], &["loopback direct", "https: * http://p.example:3128"],
+             "requests for https URLs leave by the proxy http://p.example:3128 (https_proxy in the environment), and directly to loopback"),
+            (&[("HTTP_PROXY", "p.example:3128")], &["loopback direct", "http: * http://p.example:3128"], "requests for http URLs leave by the proxy http://p.example:3128 (HTTP_PROXY in"),
+            (&[("http_proxy", "http://a.example:1"), ("HTTP_PROXY", "http://b.example:1")], &["loopback direct", "http: * http://a.example:1"], "(http_proxy in"),
+            (&[("http_proxy", "http://p.example:1/"), ("https_proxy", "p.example:1")],
+             &["loopback direct", "https: * http://p.example:1", "http: * http://p.example:1"], "requests leave by the proxy http://p.example:1 (https_proxy in"),
+            (&[("http_proxy", "http://a.example:1"), ("all_proxy", "http://b.example:1")],
+             &["loopback direct", "https: * http://b.example:1", "http: * http://a.example:1"], "http://b.example:1 (all_proxy in the environment), requests for http URLs"),
+            (&[("all_proxy", "socks5h://u:secret@p.example")],
+             &["loopback direct", "https: * socks5://u:***@p.example:1080", "http: * socks5://u:***@p.example:1080"], "requests leave by the proxy socks5://u:***@p.example:1080 (all_proxy in"),
+            (&[("http_proxy", "http://a.example:1"), ("https_proxy", "http://b.example:1")],
+             &["loopback direct", "https: * http://b.example:1", "http: * http://a.example:1"], "(https_proxy in the environment), requests for http URLs leave by the proxy http://a.example:1 (http_proxy in"),
+            (&[("https_proxy", "http://a.example:1"), ("all_proxy", "socks5://b.example")],
+             &["loopback direct", "https: * http://a.example:1", "http: * socks5://b.example:1080"], "socks5://b.example:1080 (all_proxy in"),
             (&[("https_proxy", "https://u:secret@p.example")], &[], "https_proxy in the environment: expected the URL of a proxy"),
-            (&[("https_proxy", "p.example:1"), ("no_proxy", "*")], &[], "excepts every host"),
+            (&[("https_proxy", "http://p.example"), ("http_proxy", "https://u:secret@p.example")], &[], "http_proxy in the environment: expected the URL of a proxy"),
+            (&[("https_proxy", "p.example:1"), ("no_proxy", "*")], &[], "https_proxy in the environment is not used: no_proxy excepts every host"),
+            (&[("https_proxy", "p.example:1"), ("http_proxy", "p.example:1"), ("no_proxy", "*")], &[], "https_proxy and http_proxy in the environment are not used"),
             (&[("no_proxy", "a.example")], &[], ""),
             (&[("https_proxy", "p.example:1"), ("NO_PROXY", "localhost, .b.example,::1")],
-             &["localhost *.localhost b.example *.b.example [::1] direct", "* http://p.example:1"], "directly to localhost, *.localhost, b.example"),
-            (&[("https_proxy", "p.example:1"), ("no_proxy", "10.0.0.0/8,c.example:80")], &["* http://p.example:1"], "not observed: 10.0.0.0/8, c.example:80"),
+             &["loopback localhost *.localhost b.example *.b.example [::1] direct", "https: * http://p.example:1"], "and directly to loopback, localhost, *.localhost, b.example"),
+            (&[("https_proxy", "p.example:1"), ("no_proxy", "10.0.0.0/8,c.example:80")], &["loopback direct", "https: * http://p.example:1"], "not observed: 10.0.0.0/8, c.example:80"),
         ];
         for (environment, routes, says) in cases {
             let (found, said) = adopted(environment);
@@ -197,6 +234,7 @@ mod tests {
     #[test]
     fn the_configuration_comes_first() {
         let configured = Route {
+            scheme: None,
             hosts: vec![HostPattern::new("a.example").unwrap()],
             via: Via::Direct,
         };

@@ -71,7 +71,11 @@ pub(super) fn route(mut section: Section<'_, '_>, base: &Path) -> Option<Route> 
             ..proxy
         }),
     };
-    Some(Route { hosts: named, via })
+    Some(Route {
+        scheme: None,
+        hosts: named,
+        via,
+    })
 }
 
 pub(super) fn upstream<'t>(

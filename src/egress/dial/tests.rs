@@ -8,7 +8,6 @@ use tokio::net::TcpListener;
 use super::super::resolve::DnsError;
 use super::super::walls::{Class, Wall};
 use super::*;
-use crate::rep::Scheme;
 
 fn config(text: &str) -> Config {
     Config::parse(text, std::path::Path::new("/nowhere/config.toml")).unwrap()
@@ -153,7 +152,9 @@ async fn the_first_way_that_names_a_host_decides() {
         ("x.onion", Some("127.0.0.1")),
         ("192.0.2.1", Some("proxy.test")),
     ] {
-        let found = dialler.proxy_for(host).map(|proxy| &*proxy.host);
+        let found = dialler
+            .proxy_for(&origin(host, 80))
+            .map(|proxy| &*proxy.host);
         assert_eq!(found, proxy, "{host}");
     }
 }
@@ -247,7 +248,12 @@ fn credentials_come_from_a_file_and_are_not_shown() {
         match Dialler::new(&config) {
             Ok(dialler) => {
                 assert!(!faulty, "{name}");
-                let login = dialler.proxy_for("a.test").unwrap().login.clone().unwrap();
+                let login = dialler
+                    .proxy_for(&origin("a.test", 80))
+                    .unwrap()
+                    .login
+                    .clone()
+                    .unwrap();
                 assert_eq!((&*login.user, &*login.password), ("ada", "se:same"));
                 assert!(!format!("{dialler:?}").contains("same"), "{dialler:?}");
             }

@@ -241,6 +241,20 @@ impl Gate {
         )
     }
 
+    /// The same, again and again until its output is as expected: the store is written a moment after an answer.
+    #[track_caller]
+    pub(crate) fn beside_until(
+        &self,
+        subcommand: &str,
+        words: &[&str],
+        is_it: impl Fn(&str) -> bool,
+    ) -> String {
+        eventually(&format!("{subcommand} {words:?} to tell it"), || {
+            let (_, said, _) = self.beside(subcommand, words);
+            is_it(&said).then_some(said)
+        })
+    }
+
     /// Waits for its end.
     #[track_caller]
     pub(crate) fn wait(&mut self) -> ExitStatus {

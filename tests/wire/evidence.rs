@@ -91,6 +91,13 @@ fn what_cannot_be_seen_is_spelt_out_by_every_command() {
     );
     let place = origin.url("");
     gate.beside("origins", &["refresh", &place]);
+    let words = ["show", &place, "--json"];
+    gate.beside_until("origins", &words, |said| {
+        let shown: serde_json::Value = serde_json::from_str(said).unwrap_or_default();
+        shown["history"]
+            .as_array()
+            .is_some_and(|all| all.len() == 2)
+    });
     let unseen = UNSEEN.replace(char::is_control, "");
     let asserted = format!("It is{unseen} ours");
     let pattern = format!("/private?{unseen}");

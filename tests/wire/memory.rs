@@ -7,14 +7,18 @@ use std::os::unix::net::UnixStream;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Gate, Latch, Origin, RULES, Reply, Setup, eventually};
+use crate::support::{Gate, Latch, Origin, RULES, Reply, Setup};
 
-/// `crawlgate origins show --json`
+/// `crawlgate origins show --json`, once so many fetches of it are in the store.
 #[track_caller]
-fn known(gate: &Gate, origin: &Origin) -> Value {
-    let (code, said, error) = gate.beside("origins", &["show", &origin.url(""), "--json"]);
-    assert_eq!(code, Some(0), "{said}{error}");
-    serde_json::from_str(&said).unwrap_or_else(|why| panic!("{why}: {said}"))
+fn known_after(gate: &Gate, origin: &Origin, fetches: usize) -> Value {
+    let read = |said: &str| serde_json::from_str::<Value>(said).unwrap_or_default();
+    let words = ["show", &origin.url(""), "--json"];
+    let said = gate.beside_until("origins", &words, |said| {
+        let history = &read(said)["history"];
+        history.as_array().is_some_and(|all| all.len() == fetches)
+    });
+    read(&said)
 }
 
 #[test]
@@ -59,13 +63,13 @@ fn an_outage_goes_on_where_it_was_after_a_kill() {
     let origin = Origin::http().on("/robots.txt", [Reply::status(500, "")]);
     let denied = gate.get(&origin.url("/page"));
     gate.refused(&denied, 403, "robots_unreachable");
-    let before = known(&gate, &origin);
+    let before = known_after(&gate, &origin, 1);
     assert_eq!(before["outage"]["cause"], "status_500", "{before}");
     gate.restart(Signal::KILL);
     origin.script("/robots.txt", [Reply::ok(RULES)]);
     let denied = gate.get(&origin.url("/page"));
     gate.refused(&denied, 403, "robots_unreachable");
-    assert_eq!(known(&gate, &origin)["outage"], before["outage"]);
+    assert_eq!(known_after(&gate, &origin, 1)["outage"], before["outage"]);
     assert_eq!(origin.robots_fetches(), 1, "the next attempt is not due");
 }
 
@@ -101,6 +105,7 @@ fn a_refresh_reaches_the_process() {
     assert!(said.contains(": successful"), "{said}");
     let denied = gate.get(&origin.url("/page"));
     gate.denied(&denied);
+    known_after(&gate, &origin, 2);
     let (code, said, _) = gate.beside("origins", &["show", &url, "--diff"]);
     assert_eq!(code, Some(0), "{said}");
     for line in ["-Disallow: /private", "+Disallow: /"] {
@@ -110,9 +115,8 @@ fn a_refresh_reaches_the_process() {
     let (code, said, _) = gate.beside("origins", &["refresh", &url]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("it answered 503"), "{said}");
-    let known = known(&gate, &origin);
+    let known = known_after(&gate, &origin, 3);
     assert_eq!(known["state"], "successful", "the copy is fresh: {known}");
-    assert_eq!(known["history"].as_array().unwrap().len(), 3, "{known}");
 }
 
 #[test]
@@ -150,10 +154,8 @@ fn a_run_shares_what_the_daemon_knows() {
     assert!(said.contains("robots_disallow"), "{said}");
     assert_eq!(origin.robots_fetches(), 1);
     // Both wrote to the one store.
-    eventually("both records", || {
-        let (_, said, _) = gate.beside("log", &["--all", "--format", "jsonl"]);
-        (said.lines().count() == 2).then_some(())
-    });
+    let words = ["--all", "--format", "jsonl"];
+    gate.beside_until("log", &words, |said| said.lines().count() == 2);
 }
 
 #[test]

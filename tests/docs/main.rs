@@ -332,6 +332,43 @@ fn every_link_of_the_docs_leads_somewhere() {
     }
 }
 
+/// The directives of a configuration, without comments and white space at the margin.
+fn directives(text: &str) -> Vec<&str> {
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap().trim());
+    lines.filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn the_set_ups_for_other_proxies_are_those_of_the_tests_and_of_the_help() {
+    let page = Page::read(&root().join("docs/other-proxies.md"));
+    let block = |language: &str| {
+        let mut found = page
+            .blocks
+            .iter()
+            .filter(|block| block.language == language);
+        let found = found
+            .next()
+            .unwrap_or_else(|| panic!("no block of {language}"));
+        found.text.replace("127.0.0.1:8119", "crawlgate")
+    };
+    let tested = fs::read_to_string(root().join("tests/decide/nginx.rs")).unwrap();
+    let tested = tested.replace("{{", "{").replace("}}", "}");
+    let tested = directives(&tested);
+    for directive in directives(&block("nginx")) {
+        assert!(
+            tested.contains(&directive),
+            "tests/decide/nginx.rs has no {directive}"
+        );
+    }
+    let mut program = Cli::command();
+    let helper = program.find_subcommand_mut("squid-helper").unwrap();
+    let bare = |text: &str| text.split_whitespace().collect::<String>();
+    let help = bare(&helper.render_long_help().to_string());
+    assert!(help.contains(&bare(&block("squid"))), "{help}");
+}
+
 #[test]
 fn the_readme_stays_short_and_keeps_its_two_commands() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();

@@ -52,6 +52,7 @@ pub(crate) struct Step {
 /// A fenced block and the comments right before it.
 pub(crate) struct Block {
     pub(crate) kind: Kind,
+    pub(crate) language: String,
     pub(crate) text: String,
     /// The line of its opening fence.
     pub(crate) line: usize,
@@ -183,6 +184,7 @@ fn block(language: &str, body: &[&str], line: usize, comments: &[&str]) -> Block
             "json" => Kind::Json,
             _ => Kind::Other,
         },
+        language: language.to_owned(),
         text: body.iter().map(|line| format!("{line}\n")).collect(),
         line,
         not_run: after("not run: "),

@@ -233,7 +233,7 @@ impl Log {
     }
 
     /// Records a decision, if such decisions are recorded, and shows it to those who watch. Never waits for the disk.
-    /// Refusals beyond a number in each minute are counted, not recorded one by one.
+    /// Refusals beyond a number in each minute are counted, not recorded one by one, unless durability is strict.
     pub fn record(&self, record: &Record<'_>) {
         self.record_of(record, Exceeds::Nothing);
     }
@@ -249,7 +249,8 @@ impl Log {
             && is_recorded
         {
             let write = |out: &mut Vec<u8>| record.write_line(out, redact);
-            if !record.is_refusal() {
+            // A count lives in memory until its minute is over: a refusal whose answer waits for the disk needs a record.
+            if !record.is_refusal() || self.is_strict() {
                 return writer.queue.put(record.note(), write);
             }
             let most = self.refusals_per_minute.load(Ordering::Relaxed);

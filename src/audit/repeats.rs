@@ -2,7 +2,8 @@
 //!
 //! A refusal costs its client nothing, so a client could have as many recorded as it can send requests, and fill the store
 //! with them. Of each client (of each address where there is none) and for each reason, so many a minute are recorded one
-//! by one; those beyond are counted, and when the minute is over one line tells how many there were.
+//! by one; those beyond are counted, and when the minute is over one line tells how many there were. A kill before that
+//! loses the count, so `[audit] durability = "strict"` records each refusal instead.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -1,5 +1,9 @@
 //! `[audit] durability = "strict"`: a denial is kept before it is told.
 
+use std::collections::HashSet;
+
+use rusqlite::{Connection, OpenFlags};
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::support::{Gate, Origin, RULES, Setup};
@@ -40,7 +44,7 @@ fn whoever_is_denied_finds_the_record_in_place() {
     let url = origin.url("/open");
     gate.get(&url).is_origins(200, "page /open");
     gate.record_of(&url);
-    let ids: std::collections::HashSet<_> = gate
+    let ids: HashSet<_> = gate
         .records()
         .iter()
         .map(|record| record["id"].to_string())
@@ -82,4 +86,33 @@ fn a_denial_that_cannot_be_kept_is_not_told_unless_that_is_to_go_on() {
         }
         assert_eq!(origin.seen_but_robots(), [""; 0]);
     }
+}
+
+#[test]
+fn a_kill_takes_no_refusal_that_was_told() {
+    let mut gate = strict(|setup| {
+        setup
+            .set("audit", "refusals_per_minute", "3")
+            .set("pace", "max_hold", "\"0s\"")
+            .tables("[[client]]\nname = 'rest'\nrequests_per_second = 0.001\nburst = 20\n");
+    });
+    let origin = Origin::with_rules(RULES);
+    let mut told = HashSet::new();
+    // Beyond what is recorded one by one otherwise: of denials, and of what exceeds the client's rate.
+    for n in 0..60 {
+        let answer = gate.get(&origin.url(&format!("/private/{n}")));
+        let status = if n < 20 { 403 } else { 429 };
+        assert_eq!(answer.status, status, "{n}: {answer:?}");
+        told.insert(answer.problem()["id"].as_str().unwrap().to_owned());
+    }
+    gate.signal(Signal::KILL);
+    gate.wait();
+    let store = gate.setup.dir().join("crawlgate.db");
+    let store = Connection::open_with_flags(store, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let mut kept = store.prepare("SELECT record->>'id' FROM decision").unwrap();
+    let kept = kept.query_map([], |row| row.get(0)).unwrap();
+    let kept: HashSet<String> = kept.map(Result::unwrap).collect();
+    assert_eq!(told.len(), 60);
+    assert_eq!(told.difference(&kept).count(), 0, "{kept:?}");
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
 }

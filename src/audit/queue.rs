@@ -555,6 +555,11 @@ mod tests {
         sha256: None,
     };
 
+    fn take(queue: &Queue) -> Batch {
+        let clock = Clock::manual(Moment::default());
+        queue.take(Vec::new(), Duration::ZERO, &clock).unwrap()
+    }
+
     #[test]
     fn a_failure_is_news_once_and_so_is_its_end() {
         let bounds = Bounds {
@@ -565,13 +570,7 @@ mod tests {
         let failure = || LogFailed::new("log", &io::Error::from(io::ErrorKind::StorageFull));
         for _ in 0..2 {
             queue.put(NOTE, |out| out.extend_from_slice(b"{}\n"));
-            let batch = queue
-                .take(
-                    Vec::new(),
-                    Duration::ZERO,
-                    &Clock::manual(Moment::default()),
-                )
-                .unwrap();
+            let batch = take(&queue);
             let news = [(); 3].map(|()| queue.failed(failure()));
             assert_eq!(news, [true, false, false]);
             let ends = [(); 2].map(|()| queue.wrote(&batch, Moment::default()));
@@ -587,13 +586,7 @@ mod tests {
         let state = || queue.state.load(Ordering::Relaxed);
         put();
         assert_eq!(state(), State::Full as u8);
-        let batch = queue
-            .take(
-                Vec::new(),
-                Duration::ZERO,
-                &Clock::manual(Moment::default()),
-            )
-            .unwrap();
+        let batch = take(&queue);
         assert_eq!(state(), State::Full as u8, "taken is not written");
         put();
         put();
@@ -603,13 +596,7 @@ mod tests {
             "one found no room"
         );
         assert_eq!(state(), State::Full as u8, "the second is there still");
-        let batch = queue
-            .take(
-                Vec::new(),
-                Duration::ZERO,
-                &Clock::manual(Moment::default()),
-            )
-            .unwrap();
+        let batch = take(&queue);
         assert_eq!(
             batch.content.lines.split(|&octet| octet == b'\n').count(),
             3

@@ -137,13 +137,18 @@ pub enum ClientKey {
 impl ClientKey {
     /// Of whoever comes from this address without a name.
     pub(crate) fn at(address: IpAddr) -> ClientKey {
-        ClientKey::At(match address.to_canonical() {
-            IpAddr::V6(address) => {
-                let network = u128::from(address) & !u128::from(u64::MAX);
-                Ipv6Addr::from(network).into()
-            }
-            v4 @ IpAddr::V4(_) => v4,
-        })
+        ClientKey::At(network_of(address))
+    }
+}
+
+/// Returns the network that counts as one party: an IPv4 address, or the /64 of an IPv6 address.
+pub(crate) fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = u128::from(address) & !u128::from(u64::MAX);
+            Ipv6Addr::from(network).into()
+        }
+        v4 @ IpAddr::V4(_) => v4,
     }
 }
 

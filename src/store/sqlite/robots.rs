@@ -1,17 +1,19 @@
 //! The room of what is known of origins: states, fetches and texts of robots.txt.
 //!
 //! Where it is short, a registrable domain (one name that somebody has paid for) that takes more than its share gives
-//! first, so that names without end under one domain push out nothing but each other. Within it, and else among all: first
+//! first, so that names without end under one domain push out nothing but each other. So does a network: an IPv4 address,
+//! or an IPv6 /64. Within it, and else among all: first
 //! texts that no decision rests on, then what is known of origins without a text, then texts that decisions rest on; of
 //! each kind what was not used for longest. A state that goes is no state: the origin is asked anew before anything is let
 //! through. Of a text that decisions rest on, the row stays, so that nobody takes it for lost by damage.
 
-use std::net::IpAddr;
+use std::borrow::Cow;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::error::Failure;
 use super::rows::{integer, number, time};
+use crate::client::network_of;
 use crate::clock::Moment;
 use crate::rep::Origin;
 use crate::store::Sha256;
@@ -25,13 +27,12 @@ const AT_ONCE: usize = 2_048;
 /// Origins that go together.
 const ORIGINS: i64 = 32;
 
-/// The domain that an origin counts for: the registrable one, where its host is a name.
-pub(super) fn domain_of(origin: &Origin) -> &str {
+/// Returns the domain that an origin counts for: the registrable one of a name, the network of an address.
+pub(super) fn domain_of(origin: &Origin) -> Cow<'_, str> {
     let host = origin.host();
-    let is_address = host.starts_with('[') || host.parse::<IpAddr>().is_ok();
-    match is_address {
-        true => host,
-        false => psl::domain_str(host).unwrap_or(host),
+    match host.trim_matches(['[', ']']).parse() {
+        Ok(address) => network_of(address).to_string().into(),
+        Err(_) => psl::domain_str(host).unwrap_or(host).into(),
     }
 }
 
@@ -243,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_count_for_what_was_registered() {
+    fn names_count_for_what_was_registered_and_addresses_for_their_network() {
         for (url, domain) in [
             ("https://example.com", "example.com"),
             ("http://a.b.example.com:8080", "example.com"),
@@ -252,7 +253,11 @@ mod tests {
             ("https://x.unheard-of", "x.unheard-of"),
             ("http://localhost", "localhost"),
             ("http://192.0.2.7", "192.0.2.7"),
-            ("http://[2001:db8::1]", "[2001:db8::1]"),
+            ("http://192.0.2.8", "192.0.2.8"),
+            ("http://[2001:db8::1]", "2001:db8::"),
+            ("http://[2001:db8::ffff:0:0:2]:8080", "2001:db8::"),
+            ("http://[2001:db8:0:1::1]", "2001:db8:0:1::"),
+            ("http://[::ffff:192.0.2.7]", "192.0.2.7"),
         ] {
             let (origin, _) = Origin::parse(url).unwrap();
             assert_eq!(domain_of(&origin), domain, "{url}");

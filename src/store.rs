@@ -498,6 +498,8 @@ pub struct Pruned {
     pub origins: u64,
     /// Whether there is more to drop.
     pub more: bool,
+    /// Octets of the engine's log, where a reader keeps it beyond its part of the room; else 0.
+    pub long_log: u64,
 }
 
 impl Pruned {
@@ -510,6 +512,7 @@ impl Pruned {
             snapshots,
             origins,
             more,
+            long_log,
         } = other;
         self.decisions += decisions;
         self.early += early;
@@ -517,6 +520,7 @@ impl Pruned {
         self.snapshots += snapshots;
         self.origins += origins;
         self.more |= more;
+        self.long_log = self.long_log.max(long_log);
     }
 }
 

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::{HOUR, Pruned, Retention, Store, StoreError, chain};
 use crate::clock::{Clock, Moment};
-use crate::config::AuditConfig;
+use crate::config::{AuditConfig, format_bytes};
 
 /// How often it is looked whether something is due.
 const LOOK: Duration = Duration::from_secs(10);
@@ -45,6 +45,7 @@ struct Keeper {
     sealing: Trouble,
     pruning: Trouble,
     early: Early,
+    is_log_told: bool,
 }
 
 impl Keeper {
@@ -56,6 +57,7 @@ impl Keeper {
             sealing: Trouble::default(),
             pruning: Trouble::default(),
             early: Early::default(),
+            is_log_told: false,
         }
     }
 
@@ -94,6 +96,15 @@ impl Keeper {
                 );
             }
             self.early.count(&gone, now);
+            if gone.long_log > 0 && !self.is_log_told {
+                warn!(
+                    log = %format_bytes(gone.long_log),
+                    "the write-ahead log of the store (-wal) grows beyond its part of [audit] max_size: a program reads \
+                     the store in one long transaction; end that transaction (a shell, a backup, `crawlgate store \
+                     check`), and the log is cut back"
+                );
+            }
+            self.is_log_told = gone.long_log > 0;
         }
     }
 }

@@ -197,6 +197,16 @@ pub(super) fn shorten_log(
     Ok(())
 }
 
+/// Returns the octets of the log where these are more than `most` and a reader keeps them from being carried over; else 0.
+pub(super) fn log_beyond(connection: &Connection, path: &Path, most: u64) -> Result<u64, Failure> {
+    if log_size(path) <= most {
+        return Ok(0);
+    }
+    carry_over(connection)?;
+    let octets = log_size(path);
+    Ok(if octets > most { octets } else { 0 })
+}
+
 /// Carries the log over into the database and cuts it back, unless somebody reads.
 pub(super) fn carry_over(connection: &Connection) -> Result<(), Failure> {
     connection.busy_timeout(Duration::ZERO)?;

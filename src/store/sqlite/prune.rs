@@ -104,9 +104,11 @@ pub(super) fn step(
         }
         bounds::shorten_log(connection, path, parts)?;
     }
+    let most = bound.map_or(2 * number(LOG_SIZE), |(_, parts)| parts.log);
     Ok(Pruned {
         snapshots,
         origins,
+        long_log: bounds::log_beyond(connection, path, most)?,
         more: dropped.count > 0 || origins > 0 || looked_at == TEXTS || given_back > 0,
         ..dropped.told()
     })

@@ -129,13 +129,13 @@ async fn names_without_end_push_out_no_decision_and_nothing_of_other_domains() {
     assert!(store.is_dropped(first).await.unwrap());
     let last = digest(&noise(500_000, 119));
     assert!(store.snapshot(last).await.unwrap().is_some());
-    assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
     // It is fetched again, and is there again.
     let time = NOON + Duration::from_secs(500);
     let again = successful(&noise(500_000, 0), time);
     land(&store, landing("n0.wild.example", again, time)).await;
     assert!(store.snapshot(first).await.unwrap().is_some());
-    assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn a_text_that_many_domains_share_outlives_the_one_that_brought_it() {
         assert_eq!(!known.is_empty(), want, "{host}");
     }
     assert!(store.snapshot(digest(shared)).await.unwrap().is_some());
-    assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
 }
 
 #[tokio::test]
@@ -202,7 +202,7 @@ async fn the_file_and_its_log_stay_within_the_bound_while_records_come() {
         assert_eq!(dropped.of.as_deref(), Some("client crawler-7"));
         assert!(left * 500 > most / 3, "{left}: no more than need be");
         assert_eq!(walked(&store, &key).await, []);
-        assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+        assert_eq!(care::check(&path).unwrap(), care::Faults::default());
     }
 }
 
@@ -238,7 +238,7 @@ async fn who_takes_most_gives_first_and_the_others_keep_what_they_have() {
     let size = store.size().await.unwrap();
     assert_eq!(size.decisions, 200 + left as u64);
     assert_eq!(walked(&store, &key).await, []);
-    assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
     let told = bound(&store, MOST, &key).await;
     assert_eq!(told.of.as_deref(), Some("address 192.0.2.2"));
 
@@ -311,4 +311,40 @@ async fn addresses_without_end_do_not_have_a_share_each() {
     assert!(parties <= 1_025, "{parties}");
     assert_eq!(decisions(&store, "192.0.2.1").await, 100);
     assert_eq!(walked(&store, &key).await, []);
+}
+
+#[tokio::test]
+async fn a_log_that_a_reader_holds_is_told_and_no_page_of_ours_holds_it() {
+    const MOST: u64 = 2 * MIB;
+    let (_folder, path) = place();
+    let (store, key) = (open(&path).unwrap(), key());
+    assert_eq!(bound(&store, MOST, &key).await.long_log, 0);
+    record(&store, &rows(10)).await;
+    // A reader that has a page and asks for no other: `log --follow`, an export that nobody takes.
+    let follower = Sqlite::open(&path, Access::Read, Synchronous::Normal).unwrap();
+    let query = DecisionQuery {
+        limit: 3,
+        ..DecisionQuery::default()
+    };
+    assert_eq!(follower.decisions(query).await.unwrap().len(), 3);
+    assert_eq!(follower.links(0, 3).await.unwrap().len(), 3);
+    let fill = async || {
+        for _ in 0..20 {
+            record(&store, &rows(100)).await;
+        }
+    };
+    fill().await;
+    assert_eq!(bound(&store, MOST, &key).await.long_log, 0);
+    assert!(on_disk(&path) <= MOST);
+    // One that stays within one transaction.
+    let shell = shell(&path);
+    shell
+        .execute_batch("BEGIN; SELECT count(*) FROM decision")
+        .unwrap();
+    fill().await;
+    let told = bound(&store, MOST, &key).await.long_log;
+    assert!(told > 256 * 1024, "{told}");
+    shell.execute_batch("COMMIT").unwrap();
+    assert_eq!(bound(&store, MOST, &key).await.long_log, 0);
+    assert!(on_disk(&path) <= MOST);
 }

@@ -14,6 +14,9 @@ use crate::store::{self, Access};
 /// Exit code of `store check` for a store that is damaged.
 const DAMAGED: u8 = 1;
 
+/// What a rebuild has put right or lost is told one by one up to here.
+const MOST_TOLD: usize = 100;
+
 /// Arguments of `crawlgate store`.
 #[derive(Args, Clone, Debug)]
 pub struct StoreArgs {
@@ -25,8 +28,8 @@ pub struct StoreArgs {
 enum Command {
     /// Look the store over
     ///
-    /// Its structure, what refers to what, the seals and the end of the chain of records, and every robots.txt
-    /// against its digest. Exits 0 if all is right, 1 if not. `crawlgate audit verify --all` proves every record.
+    /// Its structure, what refers to what, the seals and the end of the chain of records, and every robots.txt and all
+    /// settings against their digests. Exits 0 if all is right, 1 if not. `crawlgate audit verify --all` proves every record.
     Check,
     /// Save what can be read of a damaged store into a new one
     ///
@@ -51,19 +54,29 @@ fn check(config: &Config) -> Result<ExitCode, String> {
     let path = store::named(config).map_err(|error| error.to_string())?;
     let faults = care::check(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
-    for fault in &faults {
+    for fault in faults.damaged.iter().chain(&faults.altered) {
         let _ = writeln!(text, "{fault}");
     }
     let path = path.display();
-    let code = if faults.is_empty() {
-        let _ = writeln!(text, "{path}: in order");
-        ExitCode::SUCCESS
-    } else {
+    if !faults.damaged.is_empty() {
         let _ = writeln!(
             text,
             "{path}: damaged; `crawlgate store rebuild` saves what can be read into a new one; what is missing it cannot \
              bring back"
         );
+    }
+    if !faults.altered.is_empty() {
+        let _ = writeln!(
+            text,
+            "{path}: altered ({}): nobody knows what was there, so a rebuild leaves it as it is; `crawlgate audit verify \
+             --all` tells what can be proven all the same",
+            faults.altered.len()
+        );
+    }
+    let code = if faults.is_empty() {
+        let _ = writeln!(text, "{path}: in order");
+        ExitCode::SUCCESS
+    } else {
         ExitCode::from(DAMAGED)
     };
     screen::say(text.as_bytes())?;
@@ -82,6 +95,12 @@ fn rebuild(config: &Config) -> Result<ExitCode, String> {
             None => ", some lost: the damage does not let them be counted".to_owned(),
         };
         let _ = writeln!(text, "{}: {} saved{lost}", saved.table, saved.rows);
+    }
+    for what in rebuilt.told.iter().take(MOST_TOLD) {
+        let _ = writeln!(text, "{what}");
+    }
+    if let Some(more @ 1..) = rebuilt.told.len().checked_sub(MOST_TOLD) {
+        let _ = writeln!(text, "and {more} more");
     }
     let (path, aside) = (path.display(), rebuilt.aside.display());
     let _ = writeln!(text, "{path}: rebuilt; the damaged one is kept as {aside}");

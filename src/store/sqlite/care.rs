@@ -4,22 +4,25 @@
 //! single table can be read. A connection that may write the schema (`lenient`) is let in nonetheless: the pages that
 //! are there are read, and those that are not fail one by one.
 
+mod evidence;
+mod links;
+mod overrides;
 mod salvage;
 
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::salvage::{Rebuilt, Saved, rebuild};
 use super::digests;
-use super::error::Failure;
+use super::error::{Failure, said};
 use super::open::PATIENCE;
-use super::rows::{integer, number};
 use super::schema::APPLICATION;
 use super::{open, read};
 use crate::audit::json::printable;
+use crate::policy::terms::TermsDigest;
 use crate::store::filter::Head;
 use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain};
 
@@ -32,45 +35,70 @@ const LINKS: u64 = 10_000;
 /// Decisions that are read by one statement.
 const STEP: i64 = 2_000;
 
-/// Looks the store at `path` over; what is wrong with it, a sentence for each, nothing if nothing is.
+/// The faults of a store, a sentence for each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Those that a rebuild mends, or leaves out and names.
+    pub damaged: Vec<String>,
+    /// Those that contradict the chain or its seals: a rebuild leaves this evidence as it is.
+    pub altered: Vec<String>,
+}
+
+impl Faults {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.damaged.is_empty() && self.altered.is_empty()
+    }
+}
+
+/// Looks the store at `path` over, and tells its faults.
 ///
 /// # Errors
-/// When it cannot be opened at all.
-pub fn check(path: &Path) -> Result<Vec<String>, StoreError> {
+/// When it cannot be opened at all, or is another program's.
+pub fn check(path: &Path) -> Result<Faults, StoreError> {
     open::require(path, Access::Read)?;
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     let mut begins_well = true;
     let connection = match open::reader(path) {
         Ok(connection) => connection,
-        Err(error) if error.kind == StoreErrorKind::Corrupt && was_ours(path) => {
+        Err(error) if error.kind == StoreErrorKind::Corrupt && may_be_ours(path) => {
             begins_well = false;
-            faults.extend(cut_off(path));
-            let opened = lenient(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
-            opened.map_err(|error| Failure::from(error).at(path))?
+            faults.damaged.extend(cut_off(path));
+            match lenient(path, OpenFlags::SQLITE_OPEN_READ_ONLY) {
+                Ok(connection) => connection,
+                Err(error) => {
+                    faults.damaged.push(sentence(error.into(), path));
+                    return Ok(faults);
+                }
+            }
         }
         Err(error) => return Err(error),
     };
     // What cannot be read to its end is told, too, and the next is looked at all the same.
-    let looks: [Look; 8] = [
+    let looks: [Look; 10] = [
         structure,
         references,
         rows,
-        gaps,
+        evidence::gaps,
         fetched_texts,
         decisive_texts,
-        links,
+        evidence::places,
+        evidence::links,
         texts,
+        settings,
     ];
     for look in looks {
         if let Err(failure) = look(&connection, &mut faults) {
             let told = sentence(failure, path);
-            if !faults.contains(&told) {
-                faults.push(told);
+            if !faults.damaged.contains(&told) {
+                faults.damaged.push(told);
             }
         }
     }
     if !begins_well && faults.is_empty() {
-        faults.push("the beginning of the file is damaged, which says what it is".to_owned());
+        let what = "the beginning of the file is damaged, which says what it is".to_owned();
+        faults.damaged.push(what);
     }
     Ok(faults)
 }
@@ -87,16 +115,17 @@ fn sentence(failure: Failure, path: &Path) -> String {
                 )
             ) =>
         {
-            format!("cannot be read to its end: {error}")
+            format!("cannot be read to its end: {}", said(&error))
         }
         other => other.at(path).message,
     }
 }
 
-/// Whether what is at `path` was a store once, however damaged it is: it says so itself, or the key beside it does.
-fn was_ours(path: &Path) -> bool {
-    let says_so = header(path).is_some_and(|header| header.application == APPLICATION);
-    says_so || chain::key_file(path).exists()
+/// Whether what is at `path` may have been a store, however damaged it is: all but the whole database of another program,
+/// and that, too, where the key of a store lies beside it.
+fn may_be_ours(path: &Path) -> bool {
+    let may_be = header(path).is_none_or(|header| header.application == APPLICATION);
+    may_be || chain::key_file(path).exists()
 }
 
 /// What the beginning of the file says of it.
@@ -145,30 +174,30 @@ fn lenient(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
 }
 
 /// Adds what is wrong in one respect.
-type Look = fn(&Connection, &mut Vec<String>) -> Result<(), Failure>;
+type Look = fn(&Connection, &mut Faults) -> Result<(), Failure>;
 
 /// The engine's own look at its pages and indices.
-fn structure(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {
+fn structure(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MOST_FAULTS})"))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let said: String = row.get(0)?;
         if said != "ok" {
-            faults.push(said);
+            faults.damaged.push(said);
         }
     }
     Ok(())
 }
 
 /// Rows that refer to rows that are not there.
-fn references(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {
+fn references(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let mut statement = connection.prepare(
         "SELECT \"table\", parent, count(*) FROM pragma_foreign_key_check GROUP BY \"table\", parent",
     )?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (table, parent, count): (String, String, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        faults.push(format!(
+        faults.damaged.push(format!(
             "{table}: {count} rows refer to a {parent} that is not there"
         ));
     }
@@ -176,14 +205,14 @@ fn references(connection: &Connection, faults: &mut Vec<String>) -> Result<(), F
 }
 
 /// Fetches whose text is not there.
-fn fetched_texts(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {
+fn fetched_texts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let count: i64 = connection.query_row(
         "SELECT count(*) FROM fetch WHERE sha256 IS NOT NULL AND sha256 NOT IN (SELECT sha256 FROM snapshot)",
         [],
         |row| row.get(0),
     )?;
     if count > 0 {
-        faults.push(format!(
+        faults.damaged.push(format!(
             "fetch: {count} have got a robots.txt that is not there"
         ));
     }
@@ -191,7 +220,7 @@ fn fetched_texts(connection: &Connection, faults: &mut Vec<String>) -> Result<()
 }
 
 /// Decisions whose text is not there. They are read in steps, and only counted: there may be millions.
-fn decisive_texts(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {
+fn decisive_texts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let mut step = connection
         .prepare("SELECT seq, record FROM decision WHERE seq > ?1 ORDER BY seq LIMIT ?2")?;
     let mut look = connection.prepare("SELECT 1 FROM snapshot WHERE sha256 = ?1")?;
@@ -223,7 +252,7 @@ fn decisive_texts(connection: &Connection, faults: &mut Vec<String>) -> Result<(
         }
     }
     if let Some(first) = first {
-        faults.push(format!(
+        faults.damaged.push(format!(
             "decision: {count} rest on a robots.txt that is not there, the first of them is decision {first}"
         ));
     }
@@ -231,7 +260,7 @@ fn decisive_texts(connection: &Connection, faults: &mut Vec<String>) -> Result<(
 }
 
 /// Rows that are not what was written, and what drops each.
-fn rows(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {
+fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     for table in digests::TABLES {
         let mut statement = connection.prepare(&format!("SELECT * FROM \"{table}\""))?;
         let mut rows = statement.query([])?;
@@ -248,7 +277,7 @@ fn rows(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure
             let origin = row.get::<_, String>("origin").unwrap_or_default();
             let origin = printable(&origin);
             let number = row.get::<_, i64>("number").unwrap_or_default();
-            faults.push(match table {
+            faults.damaged.push(match table {
                 "override" => format!(
                     "override {number}: it is not what was written; `crawlgate override remove {number} --by NAME` takes \
                      it out of the store, and if it is to hold, it must be added anew"
@@ -263,114 +292,22 @@ fn rows(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure
             });
         }
         if more > 0 {
-            faults.push(format!("{table}: and {more} more are not what was written"));
+            faults
+                .damaged
+                .push(format!("{table}: and {more} more are not what was written"));
         }
-    }
-    Ok(())
-}
-
-/// Gaps of the chain that do not fit what is around them.
-fn gaps(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {
-    let mut link_of = connection.prepare("SELECT hash FROM decision WHERE seq = ?1")?;
-    let mut within = connection.prepare("SELECT 1 FROM decision WHERE seq BETWEEN ?1 AND ?2")?;
-    for gap in super::gaps::between(connection, 0, integer(u64::MAX).unsigned_abs())? {
-        let (first, last) = (gap.first, gap.last);
-        let mut told = |what: &str| {
-            faults.push(format!("gap: of the decisions {first} to {last}: {what}"));
-        };
-        if gap.proof.is_some() && !gap.is_genuine() {
-            told("the signature is not genuine");
-        }
-        if within.exists([integer(first), integer(last)])? {
-            told("some are there all the same");
-        }
-        let before: Option<Sha256> = link_of
-            .query_row([integer(first.saturating_sub(1))], |row| row.get(0))
-            .optional()?;
-        if gap.proof.is_some() && before.is_some_and(|before| before != gap.before) {
-            told("the decision before them is not the one that was there");
-        }
-    }
-    Ok(())
-}
-
-/// The end of the chain, its seals, and whether records are missing.
-fn links(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {
-    let (first, _) = super::write::start(connection)?;
-    let (last, _) = super::write::head(connection)?;
-    if last == 0 {
-        return Ok(());
-    }
-    let count: i64 = connection.query_row("SELECT count(*) FROM decision", [], |row| row.get(0))?;
-    let text = "SELECT coalesce(sum(last - first + 1), 0) FROM gap \
-                WHERE first > (SELECT min(seq) FROM decision)";
-    let dropped: i64 = connection.query_row(text, [], |row| row.get(0))?;
-    let there = number(count).saturating_add(number(dropped));
-    let missing = (last.saturating_sub(first) + 1).saturating_sub(there);
-    if missing > 0 {
-        faults.push(format!(
-            "decision: {missing} between the first and the last are missing"
-        ));
-    }
-    let mut link_of = connection.prepare("SELECT hash FROM decision WHERE seq = ?1")?;
-    for seal in read::seals(connection)? {
-        let link: Sha256 = match link_of.query_row([integer(seal.seq)], |row| row.get(0)) {
-            Ok(link) => link,
-            Err(rusqlite::Error::QueryReturnedNoRows) => {
-                faults.push(format!(
-                    "seal: decision {} was sealed and is missing",
-                    seal.seq
-                ));
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        if !seal.is_genuine() {
-            faults.push(format!(
-                "seal: the one of decision {} is not genuine",
-                seal.seq
-            ));
-        } else if link != seal.hash {
-            let seq = seal.seq;
-            faults.push(format!(
-                "seal: the chain up to decision {seq} is not the one that was sealed"
-            ));
-        }
-    }
-    let from = last.saturating_sub(LINKS).max(first);
-    let gaps = super::gaps::between(connection, from, last)?;
-    let mut before: Option<(u64, Sha256)> = None;
-    let mut statement = connection
-        .prepare("SELECT seq, record, hash FROM decision WHERE seq >= ?1 ORDER BY seq")?;
-    let mut rows = statement.query([integer(from)])?;
-    while let Some(row) = rows.next()? {
-        let seq = number(row.get(0)?);
-        let hash: Sha256 = row.get(2)?;
-        let record = row.get_ref(1)?.as_bytes().unwrap_or_default();
-        // What was lost to damage has left no link.
-        let link = match before {
-            Some((last, link)) if last + 1 == seq => Some(link),
-            _ => gaps
-                .iter()
-                .find(|gap| gap.last + 1 == seq && gap.proof.is_some())
-                .map(|gap| gap.after),
-        };
-        if link.is_some_and(|link| chain::link(&link, record) != hash) {
-            faults.push(format!(
-                "decision {seq}: it is not what the chain says it was"
-            ));
-        }
-        before = Some((seq, hash));
     }
     Ok(())
 }
 
 /// Whether each text is the one that its digest names.
-fn texts(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Failure> {
+fn texts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let wrong = wrong_texts(connection)?;
     if !wrong.is_empty() {
         let count = wrong.len();
-        faults.push(format!("snapshot: {count} are not what their digests name"));
+        faults
+            .damaged
+            .push(format!("snapshot: {count} are not what their digests name"));
     }
     Ok(())
 }
@@ -382,7 +319,11 @@ fn wrong_texts(connection: &Connection) -> Result<Vec<i64>, Failure> {
         connection.prepare("SELECT number, sha256, bytes FROM snapshot WHERE dropped IS NULL")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let (number, sha256): (i64, Sha256) = (row.get(0)?, row.get(1)?);
+        let number: i64 = row.get(0)?;
+        let Ok(sha256) = Sha256::try_from(row.get_ref(1)?.as_blob().unwrap_or_default()) else {
+            wrong.push(number);
+            continue;
+        };
         let bytes: i64 = row.get(2)?;
         let is_right = match read::snapshot(connection, sha256) {
             Ok(text) => text.is_some_and(|text| {
@@ -393,6 +334,32 @@ fn wrong_texts(connection: &Connection) -> Result<Vec<i64>, Failure> {
         };
         if !is_right {
             wrong.push(number);
+        }
+    }
+    Ok(wrong)
+}
+
+/// Whether settings are those that their digests name.
+fn settings(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
+    for digest in wrong_settings(connection)? {
+        let digest = printable(&digest);
+        faults.damaged.push(format!(
+            "policy: the settings {digest} are not what their digest names"
+        ));
+    }
+    Ok(())
+}
+
+/// Digests of the settings that are not what these name.
+fn wrong_settings(connection: &Connection) -> Result<Vec<String>, Failure> {
+    let mut statement = connection.prepare("SELECT digest, text FROM policy")?;
+    let mut rows = statement.query([])?;
+    let mut wrong = Vec::new();
+    while let Some(row) = rows.next()? {
+        let digest: String = row.get(0)?;
+        let text = row.get_ref(1)?.as_str().unwrap_or_default();
+        if TermsDigest::of(text).to_string() != digest {
+            wrong.push(digest);
         }
     }
     Ok(wrong)

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rusqlite::ErrorCode;
 
+use crate::descriptors::are_exhausted;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Why work on the database has failed.
@@ -13,13 +14,20 @@ pub(super) enum Failure {
     Engine(rusqlite::Error),
     /// What it holds is not what was put there.
     Damaged(String),
+    /// The process has no descriptor left to open a file with.
+    NoDescriptor,
     /// It is told already.
     Told(StoreError),
 }
 
 impl From<rusqlite::Error> for Failure {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Engine(error)
+        // Asked while the connection is open: the engine does not say why a file cannot be opened.
+        let cannot_open = error.sqlite_error_code() == Some(ErrorCode::CannotOpen);
+        match cannot_open && are_exhausted() {
+            true => Self::NoDescriptor,
+            false => Self::Engine(error),
+        }
     }
 }
 
@@ -31,6 +39,24 @@ impl From<StoreError> for Failure {
 
 const DAMAGED: &str =
     "`crawlgate store check` tells how badly, `crawlgate store rebuild` saves what can be read";
+
+const NO_DESCRIPTOR: &str = "the store cannot be opened: this process has no descriptor left; raise its limit (`ulimit -n`, LimitNOFILE= in a \
+     systemd unit), or lower [limits] connections";
+
+/// Returns the words of an engine's error on damage.
+pub(super) fn said(error: &rusqlite::Error) -> String {
+    use rusqlite::Error;
+    match error {
+        // Without the statement, which may be long.
+        Error::SqlInputError { msg, .. } => msg.clone(),
+        Error::FromSqlConversionFailure(..)
+        | Error::InvalidColumnType(..)
+        | Error::IntegralValueOutOfRange(..) => {
+            "a row holds what was never written there".to_owned()
+        }
+        error => error.to_string(),
+    }
+}
 
 impl Failure {
     /// Whether it is about the very row at hand, so that others can be written nonetheless. What is about the database
@@ -62,6 +88,7 @@ impl Failure {
                     &format!("the store is damaged: {what}; {DAMAGED}"),
                 );
             }
+            Self::NoDescriptor => return told(Kind::Failed, NO_DESCRIPTOR),
             Self::Engine(error) => error,
         };
         match error.sqlite_error_code() {
@@ -82,12 +109,7 @@ impl Failure {
             ),
             // Unknown: a table or the format is not the one that we have made. None: nor is a row.
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::Unknown) | None => {
-                let what = match &error {
-                    // Without the statement, which may be long.
-                    rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
-                    error => error.to_string(),
-                };
-                let error = format!("the store is damaged: {what}; {DAMAGED}");
+                let error = format!("the store is damaged: {}; {DAMAGED}", said(&error));
                 told(Kind::Corrupt, &error)
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {

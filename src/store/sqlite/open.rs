@@ -16,6 +16,7 @@ use tracing::warn;
 use super::error::Failure;
 use super::schema::{self, STEPS, Standing};
 use crate::config::Synchronous;
+use crate::descriptors::is_exhaustion;
 use crate::store::{Access, StoreError, StoreErrorKind, chain};
 
 /// How long one process waits for another's write.
@@ -182,8 +183,30 @@ pub(super) fn require(path: &Path, access: Access) -> Result<(), StoreError> {
                 }
             ),
         }),
-        _ => refuse_emptied(path),
+        _ => refuse_other_than_files(path).and_then(|()| refuse_emptied(path)),
     }
+}
+
+/// Says so where something else lies in the place of a file that the engine keeps beside the database: it tells no more
+/// than that it cannot open one.
+fn refuse_other_than_files(path: &Path) -> Result<(), StoreError> {
+    for suffix in ["-wal", "-shm", "-journal"] {
+        let path = beside(path, suffix);
+        if let Ok(file) = fs::metadata(&path)
+            && !file.is_file()
+        {
+            return Err(StoreError {
+                kind: StoreErrorKind::Denied,
+                message: format!(
+                    "{}: this is {}, and the store keeps a file of its own there; move it away; what that file held \
+                     (-wal: the latest decisions) is lost, if it is not brought back",
+                    path.display(),
+                    kind_of(&file)
+                ),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// What lies in place of a file.
@@ -246,7 +269,7 @@ fn missing(path: &Path) -> StoreError {
 }
 
 /// A connection as all of ours are.
-pub(super) fn connect(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
+pub(super) fn connect(path: &Path, mode: OpenFlags) -> Result<Connection, Failure> {
     // No URI: a path is a path. No mutex: a connection stays on its thread.
     let connection = Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(PATIENCE)?;
@@ -263,6 +286,12 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
     let was_begun = chain::key_file(path).exists();
     let path = path.display();
     match schema::standing(connection)? {
+        Standing::Newer(version) if schema::is_present(connection)? => {
+            Err(misnumbered(i64::from(version)))
+        }
+        Standing::Known(steps) if steps < STEPS.len() && schema::is_present(connection)? => {
+            Err(misnumbered(steps as i64))
+        }
         // All steps are taken at once, and there will not be so many of them.
         Standing::Known(0) => Err(Failure::Damaged("its schema is none".to_owned())),
         Standing::Newer(1_000..) => Err(Failure::Damaged(
@@ -289,18 +318,31 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
     }
 }
 
+/// The number alone is damaged: what a newer or an older crawlgate writes has other tables.
+fn misnumbered(version: i64) -> Failure {
+    Failure::Damaged(format!(
+        "it says that its schema is {version}, but its tables are those of {}",
+        STEPS.len()
+    ))
+}
+
 /// Makes the file, and its directory if need be, readable by their owner alone.
 fn make_file(path: &Path) -> Result<(), StoreError> {
-    let told = |error: io::Error| StoreError {
-        kind: match error.kind() {
-            io::ErrorKind::StorageFull => StoreErrorKind::Full,
-            _ => StoreErrorKind::Denied,
-        },
-        message: format!(
-            "{}: the store cannot be made: {error}; let this user write there, name another file with [store] path, or \
-             do without one: [store] path = \"\"",
-            path.display()
-        ),
+    let told = |error: io::Error| {
+        if is_exhaustion(&error) {
+            return Failure::NoDescriptor.at(path);
+        }
+        StoreError {
+            kind: match error.kind() {
+                io::ErrorKind::StorageFull => StoreErrorKind::Full,
+                _ => StoreErrorKind::Denied,
+            },
+            message: format!(
+                "{}: the store cannot be made: {error}; let this user write there, name another file with [store] path, \
+                 or do without one: [store] path = \"\"",
+                path.display()
+            ),
+        }
     };
     if path.try_exists().map_err(told)? {
         return Ok(());

@@ -333,6 +333,19 @@ pub(super) fn standing(connection: &Connection) -> rusqlite::Result<Standing> {
     })
 }
 
+/// Whether a database has just the tables, views and indices of the present schema, whatever its version says.
+pub(super) fn is_present(connection: &Connection) -> Result<bool, Failure> {
+    let shape = |connection: &Connection| -> rusqlite::Result<Vec<(String, Option<String>)>> {
+        let text = "SELECT name, sql FROM sqlite_schema ORDER BY name";
+        let mut all = connection.prepare(text)?;
+        let all = all.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        all.collect()
+    };
+    let mut new = Connection::open_in_memory()?;
+    migrate(&mut new, STEPS)?;
+    Ok(shape(connection)? == shape(&new)?)
+}
+
 /// Takes the steps that a database lacks, all or none.
 pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(), Failure> {
     let transaction = Transaction::new(connection, TransactionBehavior::Immediate)?;

@@ -93,7 +93,7 @@ async fn two_who_write_make_one_chain() {
         assert_eq!((link.seq, link.hash), (seq, hash));
     }
     drop(stores);
-    assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
 }
 
 #[tokio::test]
@@ -347,7 +347,7 @@ fn damage(path: &Path, pages: u64) {
 async fn damage_is_found_and_what_can_be_read_is_saved() {
     let (_folder, path) = place();
     filled(&path, 2_000).await;
-    assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
     damage(&path, 3);
     let faults = care::check(&path).unwrap();
     assert!(!faults.is_empty());
@@ -361,7 +361,7 @@ async fn damage_is_found_and_what_can_be_read_is_saved() {
     assert!(rebuilt.aside.exists(), "the damaged one is kept");
 
     // What is lost is told by the rebuild, and again by whoever verifies the chain: nobody is sent in a circle.
-    assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
     let store = open(&path).unwrap();
     let lost = store.gaps(0, u64::MAX >> 1).await.unwrap();
     let lost: u64 = lost.iter().map(|gap| gap.last - gap.first + 1).sum();
@@ -391,7 +391,7 @@ async fn a_rebuild_of_a_store_that_is_whole_loses_nothing() {
         })
         .unwrap();
     assert_eq!(before, after);
-    assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
 }
 
 #[tokio::test]
@@ -425,7 +425,7 @@ async fn what_was_altered_is_found() {
         filled(&path, 10).await;
         let key = Arc::new(chain::SealingKey::generate().unwrap());
         open(&path).unwrap().seal(key, NOON).await.unwrap();
-        assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+        assert_eq!(care::check(&path).unwrap(), care::Faults::default());
         shell(&path).execute_batch(change).unwrap();
         assert!(!care::check(&path).unwrap().is_empty(), "{name}");
     }

@@ -17,7 +17,8 @@ use super::super::error::Failure;
 use super::super::gaps;
 use super::super::open::{self, PAGE, beside};
 use super::super::rows::{integer, number, time};
-use super::{lenient, was_ours, wrong_texts};
+use super::{evidence, lenient, may_be_ours, overrides, wrong_settings, wrong_texts};
+use crate::audit::json::printable;
 use crate::clock::Moment;
 use crate::config::Synchronous;
 use crate::store::filter::Head;
@@ -28,6 +29,8 @@ use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain, failed};
 pub struct Rebuilt {
     /// What was saved, table by table.
     pub tables: Vec<Saved>,
+    /// What was put right, and what is not in the new store, as far as it can be named.
+    pub told: Vec<String>,
     /// Where the damaged file lies now.
     pub aside: PathBuf,
 }
@@ -84,7 +87,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     match open::reader(path) {
         // Of what a newer one has added, nothing would be saved.
         Err(error) if error.kind == StoreErrorKind::Newer => return Err(error),
-        Err(error) if error.kind == StoreErrorKind::Corrupt && !was_ours(path) => {
+        Err(error) if error.kind == StoreErrorKind::Corrupt && !may_be_ours(path) => {
             return Err(error);
         }
         _ => {}
@@ -92,7 +95,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     refuse_company(path)?;
     let new = beside(path, ".rebuilding");
     remove(&new);
-    let saved = salvage(path, &new, now).inspect_err(|_| remove(&new))?;
+    let (tables, told) = salvage(path, &new, now).inspect_err(|_| remove(&new))?;
     let aside = beside(path, &format!(".damaged-{}", now.as_millis()));
     let moved = || -> io::Result<()> {
         for suffix in ["", "-wal"] {
@@ -107,7 +110,8 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     };
     moved().map_err(|error| failed(format!("{}: {error}", path.display())))?;
     Ok(Rebuilt {
-        tables: saved,
+        tables,
+        told,
         aside,
     })
 }
@@ -147,7 +151,7 @@ fn remove(path: &Path) {
     }
 }
 
-fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Vec<Saved>, StoreError> {
+fn salvage(path: &Path, new: &Path, now: Moment) -> Result<(Vec<Saved>, Vec<String>), StoreError> {
     let mut target = open::writer(new, Synchronous::Normal)?;
     let mut tables = save(path, &mut target).map_err(|failure| failure.at(path))?;
     if nothing_saved(&tables) {
@@ -162,9 +166,10 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Vec<Saved>, StoreErro
     if nothing_saved(&tables) {
         return Err(nothing_left(path));
     }
+    let mut told = Vec::new();
     let mut last = || -> Result<(), Failure> {
         let transaction = target.transaction()?;
-        drop_remains(&transaction, &mut tables, now)?;
+        told = drop_remains(&transaction, &mut tables, now)?;
         transaction.commit()?;
         target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
@@ -173,7 +178,7 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Vec<Saved>, StoreErro
     target
         .close()
         .map_err(|(_, error)| Failure::from(error).at(new))?;
-    Ok(tables)
+    Ok((tables, told))
 }
 
 /// Whether there is something that could not be read, and nothing that could.
@@ -209,6 +214,7 @@ fn save(path: &Path, target: &mut Connection) -> Result<Vec<Saved>, Failure> {
         "UPDATE meta SET value = ?1 WHERE name = 'version'",
         [version.saturating_add(1)],
     )?;
+    overrides::keep_numbers(&source, target)?;
     Ok(tables)
 }
 
@@ -349,15 +355,26 @@ fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Resu
 }
 
 /// Drops what was saved without what it rests on, and notes what is lost, so that the new store is one that is in order:
-/// `audit verify` goes on telling what cannot be proven any more.
+/// `audit verify` goes on telling what cannot be proven any more. Tells what was put right, and what was dropped.
 fn drop_remains(
     target: &Transaction<'_>,
     tables: &mut [Saved],
     now: Moment,
-) -> Result<(), Failure> {
+) -> Result<Vec<String>, Failure> {
+    let mut told = Vec::new();
     for number in wrong_texts(target)? {
         target.execute("DELETE FROM snapshot WHERE number = ?1", [number])?;
     }
+    for digest in wrong_settings(target)? {
+        target.execute("DELETE FROM policy WHERE digest = ?1", [&digest])?;
+        told.push(format!(
+            "policy {}: the settings were not what their digest names",
+            printable(&digest)
+        ));
+    }
+    evidence::drop_unproven(target, &mut told)?;
+    evidence::mend_links(target, &mut told)?;
+    let damaged = overrides::damaged(target)?;
     for table in digests::TABLES {
         digests::drop_damaged(target, table)?;
     }
@@ -366,8 +383,10 @@ fn drop_remains(
         "DELETE FROM origin WHERE sha256 IS NOT NULL AND sha256 NOT IN \
          (SELECT sha256 FROM snapshot WHERE dropped IS NULL);
          DELETE FROM fetch WHERE (origin, identity) NOT IN (SELECT origin, identity FROM origin);
-         DELETE FROM acknowledgement WHERE seq NOT IN (SELECT seq FROM decision);",
+         DELETE FROM acknowledgement WHERE seq NOT IN (SELECT seq FROM decision);
+         DELETE FROM leftover WHERE length(sha256) <> 32;",
     )?;
+    overrides::tell_lost(target, &damaged, &mut told)?;
     note_texts(target, now)?;
     note_gaps(target, now)?;
     super::super::hours::recount(target)?;
@@ -380,7 +399,7 @@ fn drop_remains(
         saved.rows = left;
         saved.lost = saved.lost.map(|lost| lost + dropped);
     }
-    Ok(())
+    Ok(told)
 }
 
 /// Leaves a row for each text that something names and that is lost, as for one that was dropped.

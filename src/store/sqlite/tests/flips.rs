@@ -83,7 +83,7 @@ fn bits(path: &Path, file: &[u8], table: &str) -> Vec<(usize, u8)> {
 async fn no_flipped_bit_of_a_state_a_fetch_or_an_override_is_silent() {
     let (_folder, path) = place();
     packed(&path).await;
-    assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
     let whole = open(&path).unwrap();
     let known = async |store: &Sqlite| {
         let mut known = Vec::new();
@@ -132,7 +132,7 @@ async fn no_flipped_bit_of_a_state_a_fetch_or_an_override_is_silent() {
             care::rebuild(&other, NOON + Duration::from_millis(flip as u64)).unwrap();
             assert_eq!(
                 care::check(&other).unwrap(),
-                Vec::<String>::new(),
+                care::Faults::default(),
                 "{at}, {bit}"
             );
         }
@@ -155,7 +155,7 @@ async fn what_is_damaged_is_dropped_as_the_message_says() {
              UPDATE override SET removed = NULL WHERE number = 3",
         )
         .unwrap();
-    let faults = care::check(&path).unwrap().join("\n");
+    let faults = care::check(&path).unwrap().damaged.join("\n");
     for way_out in [
         "crawlgate origins forget https://a.example",
         "crawlgate origins forget https://b.example",
@@ -179,7 +179,7 @@ async fn what_is_damaged_is_dropped_as_the_message_says() {
         assert!(store.remove_override(number, by, NOON).await.unwrap());
     }
     assert_eq!(store.overrides().await.unwrap().len(), 1);
-    assert_eq!(care::check(&path).unwrap(), Vec::<String>::new());
+    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
 }
 
 #[tokio::test]

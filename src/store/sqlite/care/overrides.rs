@@ -1,0 +1,84 @@
+//! Overrides that a rebuild cannot save. A denial that is lost lets requests through, so each is named.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::super::digests;
+use super::super::error::Failure;
+use super::super::rows::{integer, number};
+use super::MOST_FAULTS;
+use crate::audit::json::printable;
+
+/// Gives no number of the damaged store to another override: records name overrides by their numbers.
+pub(super) fn keep_numbers(source: &Connection, target: &Connection) -> Result<(), Failure> {
+    let text = "SELECT seq FROM sqlite_sequence WHERE name = 'override'";
+    // Where it cannot be read, those that were saved tell.
+    let Ok(last) = source.query_row(text, [], |row| row.get::<_, i64>(0)) else {
+        return Ok(());
+    };
+    let known = target.query_row(text, [], |row| row.get::<_, i64>(0));
+    let known = known.optional()?.unwrap_or_default();
+    if last > known {
+        target.execute("DELETE FROM sqlite_sequence WHERE name = 'override'", [])?;
+        let add = "INSERT INTO sqlite_sequence (name, seq) VALUES ('override', ?1)";
+        target.execute(add, params![last])?;
+    }
+    Ok(())
+}
+
+/// Returns what can be read of the overrides that are not what was written, by their numbers.
+pub(super) fn damaged(connection: &Connection) -> Result<BTreeMap<u64, String>, Failure> {
+    let mut statement = connection.prepare("SELECT * FROM override ORDER BY number")?;
+    let mut rows = statement.query([])?;
+    let mut damaged = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        if digests::holds("override", row)? {
+            continue;
+        }
+        let words = ["action", "origin", "pattern", "person"]
+            .map(|column| row.get::<_, String>(column).unwrap_or_default());
+        let [action, origin, pattern, person] = words.each_ref().map(|word| printable(word));
+        damaged.insert(
+            number(row.get("number")?),
+            format!("it was damaged, and read {action} {origin} {pattern}, by {person}"),
+        );
+    }
+    Ok(damaged)
+}
+
+/// Names the overrides that were added at some time and are not there.
+pub(super) fn tell_lost(
+    connection: &Connection,
+    damaged: &BTreeMap<u64, String>,
+    told: &mut Vec<String>,
+) -> Result<(), Failure> {
+    let text = "SELECT seq FROM sqlite_sequence WHERE name = 'override'";
+    let last: Option<i64> = connection
+        .query_row(text, [], |row| row.get(0))
+        .optional()?;
+    let count: i64 = connection.query_row("SELECT count(*) FROM override", [], |row| row.get(0))?;
+    let last = number(last.unwrap_or_default());
+    let lost = last.saturating_sub(number(count));
+    let mut is_there = connection.prepare("SELECT 1 FROM override WHERE number = ?1")?;
+    let mut named = 0;
+    for one in 1..=last {
+        if named >= lost.min(MOST_FAULTS.unsigned_abs()) {
+            break;
+        }
+        if is_there.exists([integer(one)])? {
+            continue;
+        }
+        named += 1;
+        let what = damaged
+            .get(&one)
+            .map_or("nothing of it can be read", String::as_str);
+        told.push(format!(
+            "override {one}: {what}; it is not in force any more: if it is to hold, add it anew"
+        ));
+    }
+    if lost > named {
+        told.push(format!("override: and {} more", lost - named));
+    }
+    Ok(())
+}

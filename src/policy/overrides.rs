@@ -162,11 +162,12 @@ impl Overrides {
         if written.is_none_or(Entry::is_allow) {
             let readings = Readings::of(&path);
             let has_escapes = entries.iter().any(|entry| entry.pattern.has_escapes());
-            for (reading, spelling) in readings.questions(has_escapes) {
-                match first(entries, &reading, spelling, now) {
+            for question in readings.questions(has_escapes) {
+                let (path, spelling) = (&question.path, question.spelling);
+                match first(entries, path, spelling, now) {
                     Some(entry) if !entry.is_allow() => return Some(&entry.asserted),
                     _ => {
-                        let matches = |allow: &&Entry| allow.pattern.matches_in(&reading, spelling);
+                        let matches = |allow: &&Entry| allow.pattern.matches_in(path, spelling);
                         decides = decides.filter(matches);
                     }
                 }

@@ -10,7 +10,7 @@ use std::fmt;
 use std::slice;
 
 use super::group::Selection;
-use super::guard::{Readings, Spelling, decoded_value};
+use super::guard::{Punctuation, Question, Readings, Spelling, decoded_value};
 use super::line::is_space;
 use super::parse::Robots;
 use super::path::ComparisonPath;
@@ -187,9 +187,15 @@ impl Robots {
             _ => Standing::NotNamed,
         };
         let path = ComparisonPath::new(path_and_query);
-        let readings = Readings::of(&path);
         let patterns = self.patterns(selection);
+        let disallows = patterns
+            .iter()
+            .filter(|candidate| candidate.found.rule.kind == RuleKind::Disallow);
+        let tested = disallows.fold(Punctuation::default(), |all, candidate| {
+            all.and(Punctuation::tested_by(candidate.found.pattern.as_bytes()))
+        });
         let has_escapes = patterns.iter().any(|candidate| candidate.decoded.is_some());
+        let all: Vec<_> = Readings::all(&path, tested).collect();
         let groups = match named.and_then(|at| chain.get(at)) {
             Some(token) => self.speakers(|value| {
                 let names = [narrow(value), wide(value)];
@@ -210,12 +216,18 @@ impl Robots {
                 Spelling::Written,
                 &patterns,
                 !groups.is_empty(),
+                |_| true,
             ),
-            readings: told(&readings, has_escapes, |reading, spelling| {
-                let octets = reading.as_bytes();
-                judge(octets, reading, spelling, &patterns, !groups.is_empty())
+            readings: told(&all, has_escapes, |question, decoded| {
+                let Question { path, spelling, .. } = question;
+                let admits = |pattern: &Pattern| {
+                    question.admits(decoded, pattern.text(), pattern.is_anchored())
+                };
+                let octets = path.as_bytes();
+                let is_spoken_to = !groups.is_empty();
+                judge(octets, path, *spelling, &patterns, is_spoken_to, admits)
             }),
-            are_all_readings: readings.is_complete(),
+            are_all_readings: all.iter().all(|(readings, _)| readings.is_complete()),
             groups,
         }
     }
@@ -274,24 +286,23 @@ impl Robots {
 /// The readings, judged. One that is compared with both spellings of the rules is told of once: as it is disallowed,
 /// where it is.
 fn told(
-    readings: &Readings<'_>,
+    all: &[(Readings<'_>, Punctuation)],
     has_escapes: bool,
-    judge: impl Fn(&ComparisonPath<'_>, Spelling) -> Judged,
+    judge: impl Fn(&Question<'_>, Punctuation) -> Judged,
 ) -> Vec<Judged> {
     let mut told: Vec<Judged> = Vec::new();
-    let mut others = readings.paths().peekable();
-    for (reading, spelling) in readings.questions(has_escapes) {
-        let judged = judge(&reading, spelling);
-        let is_next = others.next_if(|next| *next == reading.as_bytes()).is_some();
-        let is_told = |last: &&mut Judged| *last.form == *reading.as_bytes();
-        if is_next {
-            told.push(judged);
-        } else if judged.is_disallowed() {
-            match told.last_mut().filter(is_told) {
-                Some(last) if last.is_disallowed() => {}
-                Some(last) => *last = judged,
-                // The path as it is written, by decoded rules.
-                None => told.push(judged),
+    for (readings, decoded) in all {
+        let mut others = readings.paths().peekable();
+        for question in readings.questions(has_escapes) {
+            let judged = judge(&question, *decoded);
+            let form = question.path.as_bytes();
+            let is_next = others.next_if(|next| *next == form).is_some();
+            match told.iter_mut().find(|told| *told.form == *form) {
+                Some(told) if told.is_disallowed() || !judged.is_disallowed() => {}
+                Some(told) => *told = judged,
+                // Else it is the path as it is written, by decoded rules.
+                None if is_next || judged.is_disallowed() => told.push(judged),
+                None => {}
             }
         }
     }
@@ -312,6 +323,7 @@ fn judge(
     spelling: Spelling,
     candidates: &[Candidate],
     is_spoken_to: bool,
+    admits: impl Fn(&Pattern) -> bool,
 ) -> Judged {
     let form = path.as_bytes();
     let subject = Subject::new(form);
@@ -325,7 +337,9 @@ fn judge(
         let is_told = matches
             .last()
             .is_some_and(|told| told.rule.line == found.rule.line);
-        if !is_told && form.starts_with(pattern.head()) && pattern.matches(&subject) {
+        let is_admitted = found.rule.kind == RuleKind::Allow || admits(pattern);
+        if !is_told && is_admitted && form.starts_with(pattern.head()) && pattern.matches(&subject)
+        {
             matches.push(Match {
                 octets,
                 ..found.clone()

@@ -133,7 +133,8 @@ impl Filed {
         self.at() & LITERAL != 0
     }
 
-    fn is_anchored(self) -> bool {
+    /// Whether the path must end where the pattern does.
+    pub(super) fn is_anchored(self) -> bool {
         self.at() & ANCHORED != 0
     }
 

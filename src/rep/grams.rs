@@ -124,6 +124,7 @@ impl Grams {
         texts: Texts<'_>,
         key: Key,
         mut best: Option<Filed>,
+        admits: impl Fn(Filed) -> bool,
     ) -> Option<Filed> {
         let mut least = best.map_or(0, Filed::precedence);
         if self.is_empty() {
@@ -145,7 +146,11 @@ impl Grams {
         let may_match = |wild: &Wild| held.as_ref().is_none_or(|held| held.holds(wild.also));
         for wild in candidates.flatten() {
             let filed = wild.filed;
-            if filed.precedence() >= least && may_match(wild) && filed.matches(&subject, texts) {
+            if filed.precedence() >= least
+                && may_match(wild)
+                && filed.matches(&subject, texts)
+                && admits(filed)
+            {
                 best = better(best, filed, texts);
                 least = best.map_or(0, Filed::precedence);
             }
@@ -154,7 +159,7 @@ impl Grams {
             if filed.precedence() < least {
                 break;
             }
-            if filed.matches(&subject, texts) {
+            if filed.matches(&subject, texts) && admits(*filed) {
                 best = better(best, *filed, texts);
                 least = best.map_or(0, Filed::precedence);
             }

@@ -14,26 +14,36 @@
 //! | cut the authority | `//host/private/diary` | `/private/diary` | Node's `new URL` |
 //! | resolve and merge | `/a/..//private/diary` | `/private/diary` | nearly all |
 //! | drop a final slash | `/page.php/.` | `/page.php` | file servers |
+//! | an escaped `?` | `/page.php%3F` | `/page.php?` | two servers in a row |
+//! | an escaped `#` | `/page.php%23` | `/page.php` | two servers in a row |
+//! | the end of a line | `/page.php%20` | `/page.php` | two servers in a row |
 //! | drop an empty query | `/x.gif?` | `/x.gif` | all |
 //!
 //! A final slash that stands in the path as it is written is dropped only behind a file's name: a rule that ends in `$`
-//! means to tell `/folder` from `/folder/`.
+//! means to tell `/folder` from `/folder/`. And what is read without a final slash is judged by rules that end in `$`
+//! alone: any other rule that disallows it disallows it with the slash, too, unless an allow that ends in that very slash
+//! goes before.
 //!
 //! All of it happens on comparison forms, where most spellings of one path are one already. A form that is found once
 //! is not looked at again, so the search ends; [`MOST`] and [`MOST_OCTETS`] bound what a hostile path makes of it. A path
 //! with more readings than that is denied wherever anything is disallowed: no author of a page writes one.
 //!
 //! A server that decodes a path serves one resource for `/a/b` and `/a%2Fb`. What a rule says of one it says of the
-//! other, so a decoded path is compared with decoded rules ([`Spelling`]).
+//! other, so a decoded path is compared with decoded rules ([`Spelling`]). Rules that test for punctuation alone are the
+//! exception (`punctuation`).
 
+mod punctuation;
 mod steps;
 
 use std::borrow::Cow;
+use std::iter;
 
+pub(super) use self::punctuation::Punctuation;
 pub(super) use self::steps::decoded_value;
 use self::steps::{
     Decoding, Order, decoded, is_changed_by_a_step, is_file_with_slash, is_stable, resolved,
-    with_slashes, without_authority, without_empty_query, without_final_slash, without_parameters,
+    with_query, with_slashes, without_authority, without_empty_query, without_final_slash,
+    without_fragment, without_line_end, without_parameters,
 };
 use super::path::ComparisonPath;
 
@@ -56,6 +66,8 @@ pub enum Spelling {
 #[derive(Debug)]
 pub struct Readings<'a> {
     written: &'a [u8],
+    /// What is not decoded.
+    kept: Punctuation,
     /// The path itself is the first, unless there are none.
     found: Vec<Reading<'a>>,
     is_complete: bool,
@@ -69,13 +81,57 @@ struct Reading<'a> {
     is_decoded: bool,
     /// What follows an authority holds no second one.
     is_past_authority: bool,
+    /// Whether it is another one without its final slash.
+    lacks_slash: bool,
+}
+
+/// What is to be asked beside the path as it is written.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// A reading.
+    pub path: ComparisonPath<'a>,
+    /// The spelling of the rules that it is compared with.
+    pub spelling: Spelling,
+    /// Whether it is another reading without its final slash. A rule without a `$` at its end has said of that one what
+    /// it says.
+    pub lacks_slash: bool,
+}
+
+impl Question<'_> {
+    /// Whether a disallow has a say in it, given the punctuation that the readings decode, and the disallow's pattern.
+    pub(super) fn admits(&self, decoded: Punctuation, text: &[u8], is_anchored: bool) -> bool {
+        (is_anchored || !self.lacks_slash)
+            && (decoded.is_empty() || !decoded.meets(Punctuation::tested_by(text)))
+    }
 }
 
 impl<'a> Readings<'a> {
     /// The readings of a path. One look at its octets, and no allocation, where it has none.
     pub fn of(path: &'a ComparisonPath<'_>) -> Self {
+        Self::keeping(path, Punctuation::default())
+    }
+
+    /// All that the rules of a robots.txt are asked about, which test for some punctuation: the readings, and of that
+    /// punctuation what some of them decode. Beside all readings those that keep such escapes, if the path holds any.
+    pub(super) fn all(
+        path: &'a ComparisonPath<'_>,
+        tested: Punctuation,
+    ) -> impl Iterator<Item = (Self, Punctuation)> {
+        let readings = Self::of(path);
+        let decoded = match readings.found.is_empty() {
+            true => Punctuation::default(),
+            false => Punctuation::escaped_in(readings.written).within(tested),
+        };
+        let others = decoded.to_keep();
+        let others = others.map(move |kept| (Self::keeping(path, kept), decoded.without(kept)));
+        iter::once((readings, decoded)).chain(others)
+    }
+
+    /// The readings that keep the escapes of some characters.
+    fn keeping(path: &'a ComparisonPath<'_>, kept: Punctuation) -> Self {
         let mut readings = Self {
             written: path.as_bytes(),
+            kept,
             found: Vec::new(),
             is_complete: true,
         };
@@ -95,28 +151,29 @@ impl<'a> Readings<'a> {
         self.found.iter().skip(1).map(|reading| &*reading.form)
     }
 
-    /// What is to be asked beside the path as written: each reading, and the spelling of the rules that it is compared
-    /// with. `has_escapes` tells whether the two spellings of the rules differ; then the path as written is asked about
+    /// What is to be asked beside the path as written: each reading, with the rules in one or both of their spellings.
+    /// `has_escapes` tells whether the two spellings of the rules differ; then the path as written is asked about
     /// in the decoded one, too.
-    pub fn questions(
-        &self,
-        has_escapes: bool,
-    ) -> impl Iterator<Item = (ComparisonPath<'_>, Spelling)> {
-        let itself =
-            (has_escapes && is_stable(self.written)).then_some((self.written, Spelling::Decoded));
+    pub fn questions(&self, has_escapes: bool) -> impl Iterator<Item = Question<'_>> {
+        let is_stable = |form: &[u8]| is_stable(form, self.kept);
+        let question = |form, spelling, lacks_slash| Question {
+            path: ComparisonPath::of_form(form),
+            spelling,
+            lacks_slash,
+        };
+        let itself = (has_escapes && is_stable(self.written))
+            .then(|| question(self.written, Spelling::Decoded, false));
         let others = self.found.iter().skip(1).flat_map(move |reading| {
             let form = &*reading.form;
             let is_written = !reading.is_decoded;
             // What still holds escapes was not decoded by anyone, and the decoded rules hold none.
             let is_decoded = reading.is_decoded || has_escapes && is_stable(form);
-            let written = is_written.then_some((form, Spelling::Written));
-            let decoded = is_decoded.then_some((form, Spelling::Decoded));
+            let ask = |spelling| question(form, spelling, reading.lacks_slash);
+            let written = is_written.then(|| ask(Spelling::Written));
+            let decoded = is_decoded.then(|| ask(Spelling::Decoded));
             written.into_iter().chain(decoded)
         });
-        itself
-            .into_iter()
-            .chain(others)
-            .map(|(form, spelling)| (ComparisonPath::of_form(form), spelling))
+        itself.into_iter().chain(others)
     }
 
     /// Finds every form that steps lead to, level by level: without decoding, with one, with two.
@@ -125,6 +182,7 @@ impl<'a> Readings<'a> {
             form: Cow::Borrowed(self.written),
             is_decoded: false,
             is_past_authority: false,
+            lacks_slash: false,
         });
         let mut next = 0;
         for decoding in [None, Some(Decoding::Once), Some(Decoding::Twice)] {
@@ -132,16 +190,17 @@ impl<'a> Readings<'a> {
                 for at in 0..self.found.len() {
                     let made = self.found.get(at).and_then(|reading| {
                         Some(Reading {
-                            form: Cow::Owned(decoded(&reading.form, decoding)?),
+                            form: Cow::Owned(decoded(&reading.form, decoding, self.kept)?),
                             is_decoded: true,
                             is_past_authority: reading.is_past_authority,
+                            lacks_slash: false,
                         })
                     });
                     self.add(made);
                 }
             }
             while let Some(reading) = self.found.get(next) {
-                for made in reading.one_step() {
+                for made in reading.one_step(self.kept) {
                     self.add(made);
                 }
                 if !self.is_complete {
@@ -154,7 +213,9 @@ impl<'a> Readings<'a> {
 
     fn add(&mut self, made: Option<Reading<'a>>) {
         let Some(made) = made else { return };
-        if self.found.iter().any(|known| known.form == made.form) {
+        let mut known = self.found.iter_mut();
+        if let Some(known) = known.find(|known| known.form == made.form) {
+            known.lacks_slash &= made.lacks_slash;
             return;
         }
         let others = self.found.iter().skip(1);
@@ -169,12 +230,17 @@ impl<'a> Readings<'a> {
 
 impl<'a> Reading<'a> {
     /// What each step, but for decoding, makes of it.
-    fn one_step(&self) -> [Option<Reading<'a>>; 8] {
+    fn one_step(&self, kept: Punctuation) -> [Option<Reading<'a>>; 11] {
         let form = &*self.form;
         let made = |form: Vec<u8>| Reading {
             form: Cow::Owned(form),
             is_decoded: self.is_decoded,
             is_past_authority: self.is_past_authority,
+            lacks_slash: false,
+        };
+        let without_slash = |form| Reading {
+            lacks_slash: true,
+            ..made(form)
         };
         let behind_authority = || {
             (!self.is_past_authority).then(|| {
@@ -191,11 +257,17 @@ impl<'a> Reading<'a> {
             resolved(form, Order::MergeFirst).map(made),
             resolved(form, Order::MergeLast).map(made),
             resolved(form, Order::Keep).map(made),
-            bare.map(made),
+            bare.map(without_slash),
             without_parameters(form).map(made),
             with_slashes(form).map(made),
             behind_authority().flatten(),
             without_empty_query(form).map(made),
+            (!kept.holds(b'?'))
+                .then(|| with_query(form))
+                .flatten()
+                .map(made),
+            without_fragment(form).map(made),
+            without_line_end(form).map(made),
         ]
     }
 }

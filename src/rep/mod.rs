@@ -65,7 +65,7 @@ pub use explain::{Explanation, Judged, Match, MatchedBy, Speaker, Standing, Why}
 pub use family::family;
 pub use field::Field;
 pub use group::{Group, Other, Selection};
-pub use guard::{Readings, Spelling};
+pub use guard::{Question, Readings, Spelling};
 pub use line::lines;
 pub use note::{Note, NoteKind};
 pub use origin::{Origin, OriginError, Scheme};

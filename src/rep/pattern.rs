@@ -143,9 +143,9 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it holds a `%`.
-    pub(super) fn has_escape(&self) -> bool {
-        self.has_escape
+    /// Whether it holds a `%`, or what is compared as its escape.
+    pub(super) fn may_be_decoded(&self) -> bool {
+        self.has_escape || self.is_raw
     }
 
     /// Whether it can be matched as it stands: in comparison form, and not in need of the literal

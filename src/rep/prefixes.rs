@@ -74,8 +74,15 @@ impl Prefixes {
     }
 
     /// Of the patterns that match, the one that decides.
-    pub(super) fn best(&self, path: &[u8], texts: Texts<'_>, key: Key) -> Option<Filed> {
+    pub(super) fn best(
+        &self,
+        path: &[u8],
+        texts: Texts<'_>,
+        key: Key,
+        admits: impl Fn(Filed) -> bool,
+    ) -> Option<Filed> {
         let mut search = Search {
+            admits,
             path,
             texts,
             key,
@@ -86,7 +93,11 @@ impl Prefixes {
         search.best
     }
 
-    fn ask(&self, classes: std::ops::Range<usize>, search: &mut Search<'_>) {
+    fn ask(
+        &self,
+        classes: std::ops::Range<usize>,
+        search: &mut Search<'_, impl Fn(Filed) -> bool>,
+    ) {
         for (number, class) in classes
             .clone()
             .zip(self.classes.get(classes).unwrap_or_default())
@@ -109,6 +120,7 @@ impl Prefixes {
                     }
                 } else if filed.precedence() >= search.least
                     && filed.begins(search.path, search.texts)
+                    && (search.admits)(*filed)
                 {
                     search.best = better(search.best, *filed, search.texts);
                     search.least = search.best.map_or(0, Filed::precedence);
@@ -135,7 +147,9 @@ impl Prefixes {
 }
 
 /// A path on its way through the classes.
-struct Search<'a> {
+struct Search<'a, F> {
+    /// Which patterns take part.
+    admits: F,
     path: &'a [u8],
     texts: Texts<'a>,
     key: Key,

@@ -20,7 +20,7 @@ use memchr::{memchr, memrchr};
 use super::filed::{Filed, Manner, Texts};
 use super::grams::Grams;
 use super::group::{Selection, rule_kind};
-use super::guard::{Readings, Spelling, decoded_value};
+use super::guard::{Punctuation, Readings, Spelling, decoded_value};
 use super::key::Key;
 use super::parse::File;
 use super::path::ComparisonPath;
@@ -76,6 +76,8 @@ pub struct Rules {
     written: Index,
     /// With their escapes decoded, where that makes other patterns of some.
     decoded: Option<Box<Index>>,
+    /// The punctuation that some disallow tests for.
+    tested: Punctuation,
 }
 
 /// Patterns in one spelling, filed.
@@ -177,6 +179,12 @@ impl Rules {
         let key = Key::new();
         let has_escapes = |(_, _, value): &(_, _, Value<'_>)| decoded(*value).is_some();
         let has_decoded = values.iter().any(has_escapes);
+        let disallows = values
+            .iter()
+            .filter(|(kind, _, value)| *kind == RuleKind::Disallow && value.has_star);
+        let tested = disallows.fold(Punctuation::default(), |all, (_, _, value)| {
+            all.and(Punctuation::tested_by(value.octets))
+        });
         Self {
             written: Index::new(&values, Spelling::Written, file, key),
             decoded: has_decoded
@@ -184,36 +192,49 @@ impl Rules {
             file: Arc::clone(file),
             selection,
             key,
+            tested,
         }
     }
 
     /// The rule that decides about a path. `None`: no rule matches, so it is allowed. Robots.txt
     /// itself always is.
     pub fn verdict(&self, path: &ComparisonPath<'_>) -> Option<Finding<'_>> {
-        self.verdict_of(path, Spelling::Written)
+        self.verdict_of(path, Spelling::Written, |_, _| true)
     }
 
     /// What the path guard says of a path that is allowed as it is written.
     pub fn guard(&self, path: &ComparisonPath<'_>) -> Guarded<'_> {
-        let readings = Readings::of(path);
-        for (reading, spelling) in readings.questions(self.decoded.is_some()) {
-            if let Some(rule) = self.verdict_of(&reading, spelling)
-                && rule.kind == RuleKind::Disallow
-            {
-                return Guarded::Disallowed {
-                    reading: Box::from(reading.as_bytes()),
-                    rule,
+        let mut is_complete = true;
+        for (readings, decoded) in Readings::all(path, self.tested) {
+            for question in readings.questions(self.decoded.is_some()) {
+                let admits = |filed: Filed, texts: Texts<'_>| {
+                    filed.kind() == RuleKind::Allow
+                        || question.admits(decoded, filed.text(texts), filed.is_anchored())
                 };
+                if let Some(rule) = self.verdict_of(&question.path, question.spelling, admits)
+                    && rule.kind == RuleKind::Disallow
+                {
+                    return Guarded::Disallowed {
+                        reading: Box::from(question.path.as_bytes()),
+                        rule,
+                    };
+                }
             }
+            is_complete &= readings.is_complete();
         }
-        if readings.is_complete() || self.disallows_nothing() {
+        if is_complete || self.disallows_nothing() {
             Guarded::Clear
         } else {
             Guarded::TooMany
         }
     }
 
-    fn verdict_of(&self, path: &ComparisonPath<'_>, spelling: Spelling) -> Option<Finding<'_>> {
+    fn verdict_of(
+        &self,
+        path: &ComparisonPath<'_>,
+        spelling: Spelling,
+        admits: impl Fn(Filed, Texts<'_>) -> bool,
+    ) -> Option<Finding<'_>> {
         if path.is_robots_txt() {
             return None;
         }
@@ -223,8 +244,9 @@ impl Rules {
         };
         let path = path.as_bytes();
         let texts = index.texts(&self.file);
-        let best = index.prefixes.best(path, texts, self.key);
-        let best = index.grams.best(path, texts, self.key, best)?;
+        let admits = |filed| admits(filed, texts);
+        let best = index.prefixes.best(path, texts, self.key, admits);
+        let best = index.grams.best(path, texts, self.key, best, admits)?;
         Some(Finding {
             kind: best.kind(),
             rules: self,
@@ -410,8 +432,9 @@ impl Patterns {
 /// A rule's path with its escapes decoded, where that makes another pattern of it.
 fn decoded(value: Value<'_>) -> Option<Vec<u8>> {
     let is_path = matches!(value.octets.first(), Some(b'/' | b'*'));
-    let has_escape = is_path && value.has_escape();
-    has_escape.then(|| decoded_value(value.octets)).flatten()
+    (is_path && value.may_be_decoded())
+        .then(|| decoded_value(value.octets))
+        .flatten()
 }
 
 /// The folder that an `allow: …/index.html` allows too, exactly (Google).

@@ -229,7 +229,7 @@ proptest! {
         let written = ComparisonPath::new(path.as_bytes());
         let readings = Readings::of(&written);
         let expected = decides(&written)
-            || readings.questions(false).any(|(reading, _)| decides(&reading))
+            || readings.questions(false).any(|question| decides(&question.path))
             || !readings.is_complete();
         let all = std::iter::once(assertion(1, &pattern, Action::Deny)).chain(
             (2..).zip(&allows).map(|(id, allow)| assertion(id, allow, Action::Allow)),

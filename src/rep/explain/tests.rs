@@ -192,7 +192,7 @@ fn a_path_is_shown_in_comparison_form_and_in_its_other_readings() {
 }
 
 fn a_line() -> impl Strategy<Value = String> {
-    let path = "[/*$ab]{0,2}([/*$ab%2A4]|%2F|%3B){0,6}(/index\\.html?)?";
+    let path = "[/*$ab]{0,2}([/*$ab%2A4,?\\\\]|%2F|%3B){0,6}(/index\\.html?)?";
     prop_oneof![
         2 => "(a|b|a1|\\*|\\* b|c d|)".prop_map(|name| format!("user-agent: {name}")),
         3 => path.prop_map(|path| format!("allow: {path}")),
@@ -206,7 +206,7 @@ proptest! {
     fn explanations_agree_with_verdicts(
         lines in prop::collection::vec(a_line(), 0..16),
         tokens in prop::collection::vec("(a|b|a1|c|x)", 0..3),
-        paths in prop::collection::vec("/([/*$ab.%24;]|%2F|%5C|%25){0,8}(/|/index\\.html|\\?)?", 1..8),
+        paths in prop::collection::vec("/([/*$ab.%24;,?]|%2F|%5C|%25|%2C|%3F|%23|%20){0,8}(/|/index\\.html|\\?)?", 1..8),
     ) {
         let file = robots(&lines.join("\n"));
         let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();

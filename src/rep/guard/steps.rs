@@ -1,7 +1,8 @@
 //! The single steps that servers take: each makes another comparison form of one, or nothing where it changes nothing.
 
-use memchr::{memchr, memchr_iter, memmem};
+use memchr::{memchr, memchr_iter, memchr2, memmem};
 
+use super::Punctuation;
 use crate::rep::path::{Unit, digit, is_encoded};
 
 /// How often escapes are decoded.
@@ -30,7 +31,7 @@ fn parts(form: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// The escape that `rest` begins with: its octet, and what follows.
-fn escape(rest: &[u8]) -> Option<(u8, &[u8])> {
+pub(super) fn escape(rest: &[u8]) -> Option<(u8, &[u8])> {
     let [b'%', high, low, after @ ..] = rest else {
         return None;
     };
@@ -49,10 +50,12 @@ const fn is_decoded_in_query(octet: u8) -> bool {
 }
 
 /// Whether decoding changes nothing.
-pub(super) fn is_stable(form: &[u8]) -> bool {
+pub(super) fn is_stable(form: &[u8], kept: Punctuation) -> bool {
     let (path, query) = parts(form);
-    !has_escape(path, |octet, _| is_decoded(octet))
-        && !has_escape(query, |octet, _| is_decoded_in_query(octet))
+    !has_escape(path, |octet, _| is_decoded(octet) && !kept.holds(octet))
+        && !has_escape(query, |octet, _| {
+            is_decoded_in_query(octet) && !kept.holds(octet)
+        })
 }
 
 /// Whether any step changes a form. Most that hold escapes hold those of spaces and of other scripts, which no step does.
@@ -67,8 +70,11 @@ pub(super) fn is_changed_by_a_step(form: &[u8]) -> bool {
         || query == b"?"
         || is_file_with_slash(form)
         || has_escape(path, |octet, after| {
-            is_decoded(octet) || octet == b'\\' || octet == b'%' && begins_escape(after)
+            is_decoded(octet)
+                || matches!(octet, b'\\' | b'?' | b'#' | b'\n')
+                || octet == b'%' && begins_escape(after)
         })
+        || query.is_empty() && without_final_space(path).len() < path.len()
         || has_escape(query, |octet, _| is_decoded_in_query(octet))
 }
 
@@ -80,12 +86,14 @@ fn has_escape(text: &[u8], is_it: impl Fn(u8, &[u8]) -> bool) -> bool {
 }
 
 /// The form with its escapes decoded. The query's are decoded once at most: what is encoded twice there is data.
-pub(super) fn decoded(form: &[u8], decoding: Decoding) -> Option<Vec<u8>> {
+pub(super) fn decoded(form: &[u8], decoding: Decoding, kept: Punctuation) -> Option<Vec<u8>> {
     memchr(b'%', form)?;
     let (path, query) = parts(form);
     let mut made = Vec::with_capacity(form.len());
-    let path_changes = decode(path, decoding, is_decoded, &mut made);
-    let query_changes = decode(query, Decoding::Once, is_decoded_in_query, &mut made);
+    let in_path = |octet| is_decoded(octet) && !kept.holds(octet);
+    let in_query = |octet| is_decoded_in_query(octet) && !kept.holds(octet);
+    let path_changes = decode(path, decoding, in_path, &mut made);
+    let query_changes = decode(query, Decoding::Once, in_query, &mut made);
     (path_changes || query_changes).then_some(made)
 }
 
@@ -128,8 +136,10 @@ fn decode(
 /// `%2A` and `%24` stay: they are characters here, and match both their spellings anyway. What stands between two stars,
 /// or behind the last one, and holds no letter and no digit (`/*%2F`) speaks of a spelling, not of a resource: decoded,
 /// it would match nearly everything.
+///
+/// A backslash in a rule's path becomes a slash: a server that takes one for the other serves one resource for both.
 pub(in crate::rep) fn decoded_value(value: &[u8]) -> Option<Vec<u8>> {
-    memchr(b'%', value)?;
+    memchr2(b'%', b'\\', value)?;
     let mut made = Vec::with_capacity(value.len());
     let mut is_changed = false;
     let mut is_query = false;
@@ -147,12 +157,15 @@ pub(in crate::rep) fn decoded_value(value: &[u8]) -> Option<Vec<u8>> {
         is_query |= !query.is_empty();
         let mut changes = spell(
             path,
-            |octet| is_decoded(octet) && !is_kept(octet),
+            |octet| match octet {
+                b'\\' => Some(b'/'),
+                _ => (is_decoded(octet) && !is_kept(octet)).then_some(octet),
+            },
             &mut made,
         );
         changes |= spell(
             query,
-            |octet| is_decoded_in_query(octet) && !is_kept(octet),
+            |octet| (is_decoded_in_query(octet) && !is_kept(octet)).then_some(octet),
             &mut made,
         );
         let says_something = |made: &[u8]| made.iter().any(u8::is_ascii_alphanumeric);
@@ -167,19 +180,21 @@ pub(in crate::rep) fn decoded_value(value: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Appends a part of a rule's value with some of its escapes decoded, and all else as it is written.
-fn spell(mut rest: &[u8], is_decoded: impl Fn(u8) -> bool, made: &mut Vec<u8>) -> bool {
+fn spell(mut rest: &[u8], decoded: impl Fn(u8) -> Option<u8>, made: &mut Vec<u8>) -> bool {
     let mut is_changed = false;
-    while let Some(first) = rest.first() {
-        rest = match escape(rest) {
-            Some((octet, after)) if is_decoded(octet) => {
+    while let Some((first, behind)) = rest.split_first() {
+        // Of what is raw, a backslash alone is compared as its escape and spelled otherwise here.
+        let unit = escape(rest).or((*first == b'\\').then_some((b'\\', behind)));
+        rest = match unit.and_then(|(octet, after)| Some((decoded(octet)?, after))) {
+            Some((octet, after)) => {
                 // An escape of an unreserved character means the same to both spellings.
                 is_changed |= !(octet.is_ascii_alphanumeric() || b"-._~".contains(&octet));
                 made.push(octet);
                 after
             }
-            _ => {
+            None => {
                 made.push(*first);
-                rest.get(1..).unwrap_or_default()
+                behind
             }
         };
     }
@@ -231,6 +246,56 @@ pub(super) fn without_authority(form: &[u8]) -> Option<Vec<u8>> {
     let behind = path.get(host..)?;
     let rest = memchr(b'/', behind).and_then(|at| behind.get(at..));
     Some([rest.unwrap_or(b"/"), query].concat())
+}
+
+/// With an escaped `?` as the beginning of the query: one server has decoded it, and the next one finds it raw.
+pub(super) fn with_query(form: &[u8]) -> Option<Vec<u8>> {
+    let (path, query) = parts(form);
+    let at = memmem::find(path, b"%3F")?;
+    let (before, after) = (path.get(..at)?, path.get(at + 3..)?);
+    Some([before, b"?", after, query].concat())
+}
+
+/// Without what follows an escaped `#`: one server has decoded it, and the next one takes it for a fragment's.
+pub(super) fn without_fragment(form: &[u8]) -> Option<Vec<u8>> {
+    let (path, _) = parts(form);
+    memmem::find(path, b"%23").and_then(|at| Some(path.get(..at)?.to_vec()))
+}
+
+/// What is left of a path where one server has decoded it into a request line, and the next one reads that line: what
+/// precedes a line feed and a version before it, and no white space at the end.
+pub(super) fn without_line_end(form: &[u8]) -> Option<Vec<u8>> {
+    let (path, query) = parts(form);
+    if let Some(line) = memmem::find(path, b"%0A").and_then(|at| path.get(..at)) {
+        let version = [&b"%20HTTP/"[..], b"%09HTTP/"]
+            .into_iter()
+            .filter_map(|version| memmem::rfind(line, version))
+            .max();
+        return Some(line.get(..version.unwrap_or(line.len()))?.to_vec());
+    }
+    let bare = without_final_space(path);
+    (query.is_empty() && bare.len() < path.len()).then(|| bare.to_vec())
+}
+
+/// A path without the escaped white space at its end.
+///
+/// Servers that take a line for Latin-1 split it at two octets that are parts of characters in UTF-8. A run of those is
+/// white space where no other octet from 0x80 on precedes it.
+fn without_final_space(path: &[u8]) -> &[u8] {
+    let mut bare = path;
+    let mut rest = path;
+    loop {
+        let last = rest
+            .len()
+            .checked_sub(3)
+            .and_then(|at| rest.split_at_checked(at));
+        match last.and_then(|(before, last)| Some((before, escape(last)?.0))) {
+            Some((before, 0x85 | 0xA0)) => rest = before,
+            Some((_, 0x80..)) => return bare,
+            Some((before, b'\t'..=b'\r' | 0x1C..=b' ')) => (bare, rest) = (before, before),
+            _ => return rest,
+        }
+    }
 }
 
 /// Without a `?` that nothing follows.

@@ -20,7 +20,23 @@ fn ours_readings() {
         ("an empty path", "", &[]),
         ("not a path", "*", &[]),
         ("what is escaped in any form", "/a%20b/%C3%A9?c=%20", &[]),
-        ("an escape of no character that is compared raw", "/a%3Fb%23c%25d", &[]),
+        ("an escape of no character that is compared raw", "/a%25d", &[]),
+        // What a second server finds in a request line.
+        ("an escaped question mark", "/a%3Fb", &["/a?b"]),
+        ("with a query behind it", "/a%3fb?c", &["/a?b?c"]),
+        ("two", "/a%3Fb%3Fc", &["/a?b%3Fc"]),
+        ("at the end", "/a%3F", &["/a", "/a?"]),
+        ("in the query it is a character", "/a?b=%3F", &[]),
+        ("an escaped fragment", "/a%23b?c", &["/a"]),
+        ("behind a question mark", "/a%3Fb%23c", &["/a%3Fb", "/a?b", "/a?b%23c"]),
+        ("space at the end", "/a%20", &["/a"]),
+        ("a tab and more of it", "/a%20%09%C2", &[]),
+        ("all of it", "/a%A0%20%09%A0%85", &["/a"]),
+        ("the end of a character", "/%C3%A0", &[]),
+        ("and white space behind it", "/%C3%A0%20", &["/%C3%A0"]),
+        ("space before a query", "/a%20?b", &[]),
+        ("a line feed", "/a%0Ab?c", &["/a"]),
+        ("a version before it", "/a%20HTTP/1.0%0D%0Ab", &["/a"]),
         ("no escape", "/%zz/a%", &[]),
         ("an escape cut off", "/a/..%2", &[]),
         // Dot segments and slashes.
@@ -137,7 +153,10 @@ fn rules_are_decoded_as_paths_are() {
         ("a slash", "/a%2Fb", Some("/a/b")),
         ("unreserved characters alone change nothing", "/%61b", None),
         ("they go along", "/%61%3Ab", Some("/a:b")),
-        ("what is compared escaped", "/a%20%C3%A9%5C", None),
+        ("what is compared escaped", "/a%20%C3%A9", None),
+        ("an escaped backslash", "/a%5cb", Some("/a/b")),
+        ("a backslash", "/a\\b%3A*\\c?d\\", Some("/a/b:*/c?d\\")),
+        ("nothing but a backslash", "/a*\\", None),
         ("what keeps its escape", "/a%3F%23%25", None),
         ("characters that would mean more", "/a%2A%24", None),
         ("behind a star", "/*Special%3A", Some("/*Special:")),
@@ -156,5 +175,82 @@ fn rules_are_decoded_as_paths_are() {
             expected.map(str::as_bytes),
             "{name}: {value}"
         );
+    }
+}
+
+#[test]
+fn rules_test_for_punctuation() {
+    let cases: &[(&str, &str)] = &[
+        ("/a,b", ""),
+        ("/*,", ","),
+        ("/*,b", ""),
+        ("/*,*+;$", ",+;"),
+        ("/a*/,", ""),
+        ("/*?", "?"),
+        ("/*?a=*&", "&"),
+        ("/*%2C", ""),
+        ("/*é,", ""),
+    ];
+    for (pattern, expected) in cases {
+        let tested = Punctuation::tested_by(pattern.as_bytes());
+        let held = "?:[]@!&'()+,;=#/".chars();
+        let held: Vec<char> = held.filter(|one| tested.holds(*one as u8)).collect();
+        let mut expected: Vec<char> = expected.chars().collect();
+        expected.sort_by_key(|one| "?:[]@!&'()+,;=".find(*one));
+        assert_eq!(held, expected, "{pattern}");
+    }
+}
+
+#[test]
+fn ours_what_the_guard_denies() {
+    use crate::rep::{Guarded, ParseOptions, Robots, Selection};
+
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, &str, &[&str], &[&str])] = &[
+        // A name, rules, what is denied, what is clear.
+        ("punctuation alone is a spelling", "Disallow: /*+*\nDisallow: /tag/*,",
+            &[], &["/C%2B%2B", "/tag/a%2Cb", "/x%2F../C%2B%2B", "/tag%2Fa%2Cb", "/%252B"]),
+        ("in a name it is none", "Disallow: /a+b/\nDisallow: /*c++\nDisallow: /*/@",
+            &["/a%2Bb/", "/c%2B%2B", "/x/%40name", "/a%252Bb/"], &["/b/c%2B"]),
+        ("what hides the rest is decoded", "Disallow: /private/*,*",
+            &["/private%2Fa,b", "/x/..%2Fprivate/a,b", "/private%2Fa,b%2Cc"], &["/private%2Fa%2Cb"]),
+        ("what is written otherwise is decoded, too", "Disallow: /a+b/*,*\nDisallow: /c/*;*",
+            &["/a%2Bb/x,y", "/a%2Bb/x,y?z=%2C", "/a%2Bb/x,y%3B", "/x%2F../a%2Bb/x,y%3B%2C"], &["/a%2Bb/x%2Cy"]),
+        ("each character counts", "Disallow: /private/*,*;*",
+            &["/private%2Fa,b;c?z=%2C%3B"], &["/private%2Fa%2Cb;c"]),
+        ("another rule decides then", "Disallow: /a*,*\nDisallow: /a,b",
+            &["/a%2Cb"], &["/a%2Cc"]),
+        ("an allow of punctuation allows", "Disallow: /private/\nAllow: /private/*+*",
+            &["/private%2Fx"], &["/private%2FC%2B%2B"]),
+        ("a query of any kind", "Disallow: /*?",
+            &[], &["/what%3Fnot", "/what%3F"]),
+        ("a query by its name", "Disallow: /*?sort=\nDisallow: /wiki?title=Special:",
+            &["/a%3Fsort=1", "/wiki%3Ftitle=Special%3ALog"], &["/a%3Fname=1"]),
+        ("what ends a path early", "Disallow: /*.gif$\nDisallow: /priv\nAllow: /*.css$",
+            &["/x.gif%23", "/x.gif%3f", "/x.gif%20", "/x.gif%09", "/x.gif%0Ay", "/private/d.html%23.css"],
+            &["/x.gif%20y", "/x.gi%23f"]),
+        ("a final slash that an allow ends in", "Disallow: /.app/\nAllow: /.app/run.php/",
+            &["/.app/./x", "/.app%2Fx"], &["/.app/run.php/", "/%2Eapp/run.php/"]),
+        ("a final slash", "Disallow: /*.php$\nAllow: /*/",
+            &["/run.php/", "/run.php/."], &["/run/"]),
+        ("backslashes in a rule", "Disallow: /b%5Cs/\nDisallow: /c\\s/",
+            &["/b/s/x", "/c/s/x", "/b%2Fs/x", "/c%255Cs/x", "/x%2F../b\\s/"], &["/bs/"]),
+        ("and of a rule without any", "Disallow: /b/s/",
+            &["/b\\s/x", "/b%5Cs/x", "/b%255cs/x"], &["/bs/"]),
+    ];
+    for (name, text, denied, clear) in cases {
+        let text = format!("User-agent: *\n{text}\n");
+        let robots = Robots::parse(text.as_bytes(), ParseOptions::default());
+        let rules = robots.rules(Selection::Global);
+        let is_clear = |path: &str| {
+            let path = ComparisonPath::new(path.as_bytes());
+            matches!(rules.guard(&path), Guarded::Clear)
+        };
+        for path in *denied {
+            assert!(!is_clear(path), "{name}: {path} is clear");
+        }
+        for path in *clear {
+            assert!(is_clear(path), "{name}: {path} is denied");
+        }
     }
 }

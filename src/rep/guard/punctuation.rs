@@ -1,0 +1,80 @@
+//! Punctuation that rules test for.
+//!
+//! A rule such as `/*,*` or `/*?` names no resource: it tests whether a URL is written with a character. `/C%2B%2B` is
+//! not written with a `+`, so `Disallow: /*+*` does not speak of it, although a server decodes it. What such a rule
+//! says of a reading counts where none of the characters that it tests for was decoded.
+
+use super::steps::escape;
+
+/// A set of reserved characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::rep) struct Punctuation(u16);
+
+/// The characters in question. A slash parts segments and so always counts; `*` and `$` mean themselves in both
+/// spellings, `%` and `#` are never decoded.
+const RESERVED: &[u8; 14] = b"?:[]@!&'()+,;=";
+
+impl Punctuation {
+    /// The set of one octet; empty for all others.
+    fn of(octet: u8) -> Self {
+        let at = RESERVED.iter().position(|reserved| *reserved == octet);
+        Self(at.map_or(0, |at| 1 << at))
+    }
+
+    /// The characters that a pattern tests for: those of its pieces behind a star that hold no letter, no digit, no
+    /// slash and no escape.
+    pub(in crate::rep) fn tested_by(text: &[u8]) -> Self {
+        let is_name =
+            |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'/' | b'%' | 0x80..);
+        let pieces = text.split(|octet| *octet == b'*').skip(1);
+        pieces
+            .filter(|piece| !piece.iter().any(is_name))
+            .flatten()
+            .fold(Self::default(), |all, octet| all.and(Self::of(*octet)))
+    }
+
+    /// The characters that a form hides in escapes, or in escapes of escapes.
+    pub(super) fn escaped_in(form: &[u8]) -> Self {
+        memchr::memchr_iter(b'%', form).fold(Self::default(), |all, at| {
+            let once = form.get(at..).and_then(escape);
+            let twice = once.and_then(|(octet, after)| match (octet, after) {
+                (b'%', [high, low, ..]) => escape(&[b'%', *high, *low]).map(|(octet, _)| octet),
+                _ => None,
+            });
+            let octets = once.map(|(octet, _)| octet).into_iter().chain(twice);
+            octets.fold(all, |all, octet| all.and(Self::of(octet)))
+        })
+    }
+
+    /// The sets whose escapes are to be kept in turn, so that each rule meets a reading that decodes nothing it tests
+    /// for, and as much else as possible: every character by itself, and all together.
+    pub(in crate::rep) fn to_keep(self) -> impl Iterator<Item = Self> {
+        let singles = (0..RESERVED.len()).map(|at| Self(1 << at));
+        let singles = singles.filter(move |single| self.meets(*single));
+        singles.chain((self.0.count_ones() > 1).then_some(self))
+    }
+
+    pub(in crate::rep) const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(in crate::rep) const fn within(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub(in crate::rep) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    pub(in crate::rep) const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub(super) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(super) fn holds(self, octet: u8) -> bool {
+        !self.is_empty() && self.meets(Self::of(octet))
+    }
+}

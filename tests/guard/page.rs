@@ -17,21 +17,35 @@ path that servers use. If a rule disallows one of these readings, crawlgate deni
 The path guard derives the readings by these steps, in any order and combination:
 
 - decode escapes once or twice, except `?`, `#` and `%`; in the rules as well;
-- take `\\` and `%5C` for slashes;
+- take `\\` and `%5C` for slashes; in the rules as well;
 - remove `;…` from each segment;
 - remove `//host` from the front;
 - resolve dot segments and merge doubled slashes;
 - remove a final slash;
-- remove an empty query.
+- remove an empty query;
+- begin the query at an escaped `?`;
+- end the path at an escaped `#`, at an escaped line feed with a version before it, and before escaped white space at the
+  end.
+
+The last two steps are those of two servers: a proxy that sends on what it has decoded (nginx with
+`proxy_pass http://backend$uri`) writes a request line that the server behind it splits anew. The path guard judges what
+follows an escaped `?` as the query that the second server reads.
 
 In the query, it decodes reserved characters once, except those that separate parts (`&`, `=`, `+`, `;`). It changes nothing
 else in the query.
 
 The path guard removes a final slash of the path as written only after a name with a suffix (`/page.php/`). Rules that end
-in `$` distinguish `/folder` from `/folder/`, and so does crawlgate, although some servers below serve a file for both.
+in `$` distinguish `/folder` from `/folder/`, and so does crawlgate, although some servers below serve a file for both. It
+compares a reading without a final slash only with those `Disallow` rules that end in `$`. Any other rule that disallows
+this reading disallows it with the slash as well, unless a more specific `Allow` ends in this slash.
 
-The path guard does not judge: a decoded `?` or `#` (`/a%3Fb` names a file of that name with every server below), the order
-of query parameters, the case of letters, trailing dots and other habits of Windows file systems, overlong UTF-8.
+A rule that tests for punctuation (`/*+*`, `/*,`, `/*?`: nothing else between two stars or after the last one) is about how
+a URL is written. Such a `Disallow` takes no part in a reading that has decoded this very character: `/C%2B%2B` holds no
+`+`. The path guard compares the rule with readings that keep this character's escapes and decode everything else. A slash
+always counts. Overrides know no such exception.
+
+The path guard does not judge: the order of query parameters, the case of letters, trailing dots and other habits of
+Windows file systems, overlong UTF-8, what is escaped three times.
 
 A path has at most 64 readings of 128 KiB together. crawlgate denies a path with more readings if the robots.txt disallows
 anything. A path without escapes, `;`, doubled slashes and dot segments has no further readings.
@@ -45,6 +59,18 @@ a disallowed resource that the path guard would have let pass. To write the page
 <!-- not run: takes all these servers -->
 ```sh
 CRAWLGATE_WRITE_PAGE=1 cargo test --test guard
+```
+
+## False denials
+
+A false denial is a URL that a site links to and its rules allow, and that the path guard denies. Of 653,289 URLs from
+10,727 distinct robots.txt files the path guard denied 5, fewer than 1 in 100,000: two of a site that disallows `/*.php$`
+and names pages below `/index.php/`, two with a doubled slash, one with a parameter. The URLs are the paths of the files'
+rules and sitemaps, and pages below each. To count them in a folder of robots.txt files:
+
+<!-- not run: takes a folder of robots.txt files -->
+```sh
+CRAWLGATE_ROBOTS_FILES=FOLDER cargo test --test guard real -- --nocapture
 ```
 
 ";

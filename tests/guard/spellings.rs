@@ -32,12 +32,18 @@ pub(crate) const SHAPES: &[(&str, &[&str])] = &[
     ("Disallow: /private", &[DIARY, "/private/open/page.html"]),
     ("Disallow: /private%2F", &[DIARY, "/private/open/page.html"]),
     ("Disallow: /private/\nAllow: /private/open/", &[DIARY]),
+    (
+        "Disallow: /priv\nAllow: /*.css$",
+        &[DIARY, "/private/open/page.html"],
+    ),
+    ("Disallow: /private%5Cdiary", &[DIARY]),
     ("Disallow: /*/diary", &[DIARY]),
     ("Disallow: /page.php$", &[PAGE]),
     ("Disallow: /*.php$", &[PAGE]),
     ("Disallow: /*.pdf$", &["/docs/report.pdf"]),
     ("Disallow: /*.gif$\nAllow: /x/", &["/images/x.gif"]),
     ("Disallow: /a%2Fb", &[NESTED]),
+    ("Disallow: /a\\b", &[NESTED]),
     ("Disallow: /a/b$", &[NESTED]),
     ("Disallow: /c:d@e,f/", &["/c:d@e,f/g!h.html"]),
     ("Disallow: /c%3Ad%40e%2Cf/g%21h", &["/c:d@e,f/g!h.html"]),
@@ -152,6 +158,14 @@ pub(crate) const CHANGES: &[Change] = changes! {
     "a slash at the end" => |path| Some(format!("{path}/")),
     "two slashes at the end" => |path| Some(format!("{path}//")),
     "/;a at the end" => |path| Some(format!("{path}/;a")),
+    "an escaped # at the end" => |path| Some(format!("{path}%23")),
+    "an escaped # and a suffix" => |path| Some(format!("{path}%23.css")),
+    "an escaped ? at the end" => |path| Some(format!("{path}%3F")),
+    "an escaped space at the end" => |path| Some(format!("{path}%20")),
+    "an escaped tab at the end" => |path| Some(format!("{path}%09")),
+    "escaped Latin-1 space at the end" => |path| Some(format!("{path}%A0")),
+    "an escaped line feed and a suffix" => |path| Some(format!("{path}%0A.css")),
+    "an escaped version and line feed" => |path| Some(format!("{path}%20HTTP/1.0%0D%0A.css")),
     "an empty query" => |path| Some(format!("{path}?")),
     "a fragment" => |path| Some(format!("{path}#")),
 };
@@ -189,10 +203,13 @@ pub(crate) fn all_spellings() -> Vec<Spelling> {
         for one in CHANGES {
             for other in CHANGES {
                 let both = one.of(resource).and_then(|made| other.of(&made));
-                // What follows a `?` is a query, and with it another URL.
-                if let Some(target) =
-                    both.filter(|both| !both.strip_suffix('?').unwrap_or(both).contains(['?', '#']))
-                {
+                // What follows a `?` is a query, and with it another URL; also to a server that decodes one first.
+                let is_one = |both: &String| {
+                    let path = both.strip_suffix('?').unwrap_or(both);
+                    let decoded = both.strip_suffix("%3F").unwrap_or(both);
+                    !path.contains(['?', '#']) && !decoded.contains("%3F")
+                };
+                if let Some(target) = both.filter(is_one) {
                     add(target, None, resource);
                 }
             }
@@ -203,6 +220,8 @@ pub(crate) fn all_spellings() -> Vec<Spelling> {
         "/wiki?title=Special%3ALog",
         "/wiki?title=Special%3aLog",
         "/wiki?title=%53pecial%3ALog",
+        "/wiki%3Ftitle=Special:Log",
+        "/wiki%3ftitle=Special%3ALog",
     ] {
         add(target.to_owned(), None, WIKI);
     }

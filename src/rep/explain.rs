@@ -195,7 +195,10 @@ impl Robots {
             all.and(Punctuation::tested_by(candidate.found.pattern.as_bytes()))
         });
         let has_escapes = patterns.iter().any(|candidate| candidate.decoded.is_some());
-        let all: Vec<_> = Readings::all(&path, tested).collect();
+        let readings = Readings::of(&path);
+        let decoded = readings.decoded(tested);
+        let mut all = vec![(readings, decoded)];
+        all.extend(Readings::keeping_some(&path, decoded));
         let groups = match named.and_then(|at| chain.get(at)) {
             Some(token) => self.speakers(|value| {
                 let names = [narrow(value), wide(value)];

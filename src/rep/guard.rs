@@ -36,7 +36,6 @@ mod punctuation;
 mod steps;
 
 use std::borrow::Cow;
-use std::iter;
 
 pub(super) use self::punctuation::Punctuation;
 pub(super) use self::steps::decoded_value;
@@ -111,20 +110,21 @@ impl<'a> Readings<'a> {
         Self::keeping(path, Punctuation::default())
     }
 
-    /// All that the rules of a robots.txt are asked about, which test for some punctuation: the readings, and of that
-    /// punctuation what some of them decode. Beside all readings those that keep such escapes, if the path holds any.
-    pub(super) fn all(
+    /// Of the punctuation that rules test for, what some reading has decoded; nothing for almost every path.
+    pub(super) fn decoded(&self, tested: Punctuation) -> Punctuation {
+        if self.are_none() {
+            return Punctuation::default();
+        }
+        Punctuation::escaped_in(self.written).within(tested)
+    }
+
+    /// What is to be asked about where that is something: readings that keep such escapes, and what they still decode.
+    pub(super) fn keeping_some(
         path: &'a ComparisonPath<'_>,
-        tested: Punctuation,
+        decoded: Punctuation,
     ) -> impl Iterator<Item = (Self, Punctuation)> {
-        let readings = Self::of(path);
-        let decoded = match readings.found.is_empty() {
-            true => Punctuation::default(),
-            false => Punctuation::escaped_in(readings.written).within(tested),
-        };
-        let others = decoded.to_keep();
-        let others = others.map(move |kept| (Self::keeping(path, kept), decoded.without(kept)));
-        iter::once((readings, decoded)).chain(others)
+        let kept = decoded.to_keep();
+        kept.map(move |kept| (Self::keeping(path, kept), decoded.without(kept)))
     }
 
     /// The readings that keep the escapes of some characters.
@@ -139,6 +139,11 @@ impl<'a> Readings<'a> {
             readings.search();
         }
         readings
+    }
+
+    /// Whether the path can be read in no other way.
+    pub(super) fn are_none(&self) -> bool {
+        self.found.is_empty()
     }
 
     /// Whether all of them are known. A path with too many is not to be trusted.
@@ -177,6 +182,8 @@ impl<'a> Readings<'a> {
     }
 
     /// Finds every form that steps lead to, level by level: without decoding, with one, with two.
+    // Out of the way of the paths that have none.
+    #[inline(never)]
     fn search(&mut self) {
         self.found.push(Reading {
             form: Cow::Borrowed(self.written),

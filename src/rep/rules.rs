@@ -204,29 +204,53 @@ impl Rules {
 
     /// What the path guard says of a path that is allowed as it is written.
     pub fn guard(&self, path: &ComparisonPath<'_>) -> Guarded<'_> {
-        let mut is_complete = true;
-        for (readings, decoded) in Readings::all(path, self.tested) {
-            for question in readings.questions(self.decoded.is_some()) {
-                let admits = |filed: Filed, texts: Texts<'_>| {
-                    filed.kind() == RuleKind::Allow
-                        || question.admits(decoded, filed.text(texts), filed.is_anchored())
-                };
-                if let Some(rule) = self.verdict_of(&question.path, question.spelling, admits)
-                    && rule.kind == RuleKind::Disallow
-                {
-                    return Guarded::Disallowed {
-                        reading: Box::from(question.path.as_bytes()),
-                        rule,
-                    };
+        let readings = Readings::of(path);
+        // Almost every path.
+        if readings.are_none() && self.decoded.is_none() {
+            return Guarded::Clear;
+        }
+        self.guard_readings(path, &readings)
+    }
+
+    /// What it says of one that can be read otherwise, or that rules with other spellings may match.
+    fn guard_readings(&self, path: &ComparisonPath<'_>, readings: &Readings<'_>) -> Guarded<'_> {
+        let decoded = readings.decoded(self.tested);
+        let mut is_complete = readings.is_complete();
+        if let Some(disallowed) = self.disallowed(readings, decoded) {
+            return disallowed;
+        }
+        if !decoded.is_empty() {
+            for (readings, decoded) in Readings::keeping_some(path, decoded) {
+                if let Some(disallowed) = self.disallowed(&readings, decoded) {
+                    return disallowed;
                 }
+                is_complete &= readings.is_complete();
             }
-            is_complete &= readings.is_complete();
         }
         if is_complete || self.disallows_nothing() {
             Guarded::Clear
         } else {
             Guarded::TooMany
         }
+    }
+
+    /// The first reading that is disallowed, where that punctuation is decoded in some.
+    fn disallowed(&self, readings: &Readings<'_>, decoded: Punctuation) -> Option<Guarded<'_>> {
+        for question in readings.questions(self.decoded.is_some()) {
+            let admits = |filed: Filed, texts: Texts<'_>| {
+                filed.kind() == RuleKind::Allow
+                    || question.admits(decoded, filed.text(texts), filed.is_anchored())
+            };
+            if let Some(rule) = self.verdict_of(&question.path, question.spelling, admits)
+                && rule.kind == RuleKind::Disallow
+            {
+                return Some(Guarded::Disallowed {
+                    reading: Box::from(question.path.as_bytes()),
+                    rule,
+                });
+            }
+        }
+        None
     }
 
     fn verdict_of(

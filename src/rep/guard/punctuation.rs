@@ -70,7 +70,7 @@ impl Punctuation {
         self.0 & other.0 != 0
     }
 
-    pub(super) const fn is_empty(self) -> bool {
+    pub(in crate::rep) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 

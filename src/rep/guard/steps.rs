@@ -78,6 +78,11 @@ pub(super) fn is_changed_by_a_step(form: &[u8]) -> bool {
         || has_escape(query, |octet, _| is_decoded_in_query(octet))
 }
 
+/// The first place of an escape.
+fn place(text: &[u8], escape: &[u8; 3]) -> Option<usize> {
+    memchr_iter(b'%', text).find(|at| text.get(*at..).is_some_and(|rest| rest.starts_with(escape)))
+}
+
 /// Whether there is an escape that `is_it`, given its octet and what follows.
 fn has_escape(text: &[u8], is_it: impl Fn(u8, &[u8]) -> bool) -> bool {
     memchr_iter(b'%', text)
@@ -219,13 +224,12 @@ pub(super) fn without_parameters(form: &[u8]) -> Option<Vec<u8>> {
 
 /// With a slash for each backslash.
 pub(super) fn with_slashes(form: &[u8]) -> Option<Vec<u8>> {
-    const BACKSLASH: &[u8] = b"%5C";
+    const BACKSLASH: &[u8; 3] = b"%5C";
     let (path, query) = parts(form);
-    memmem::find(path, BACKSLASH)?;
+    place(path, BACKSLASH)?;
     let mut made = Vec::with_capacity(form.len());
     let mut rest = path;
-    while let Some((before, from)) =
-        memmem::find(rest, BACKSLASH).and_then(|at| rest.split_at_checked(at))
+    while let Some((before, from)) = place(rest, BACKSLASH).and_then(|at| rest.split_at_checked(at))
     {
         made.extend_from_slice(before);
         made.push(b'/');
@@ -251,7 +255,7 @@ pub(super) fn without_authority(form: &[u8]) -> Option<Vec<u8>> {
 /// With an escaped `?` as the beginning of the query: one server has decoded it, and the next one finds it raw.
 pub(super) fn with_query(form: &[u8]) -> Option<Vec<u8>> {
     let (path, query) = parts(form);
-    let at = memmem::find(path, b"%3F")?;
+    let at = place(path, b"%3F")?;
     let (before, after) = (path.get(..at)?, path.get(at + 3..)?);
     Some([before, b"?", after, query].concat())
 }
@@ -259,14 +263,14 @@ pub(super) fn with_query(form: &[u8]) -> Option<Vec<u8>> {
 /// Without what follows an escaped `#`: one server has decoded it, and the next one takes it for a fragment's.
 pub(super) fn without_fragment(form: &[u8]) -> Option<Vec<u8>> {
     let (path, _) = parts(form);
-    memmem::find(path, b"%23").and_then(|at| Some(path.get(..at)?.to_vec()))
+    place(path, b"%23").and_then(|at| Some(path.get(..at)?.to_vec()))
 }
 
 /// What is left of a path where one server has decoded it into a request line, and the next one reads that line: what
 /// precedes a line feed and a version before it, and no white space at the end.
 pub(super) fn without_line_end(form: &[u8]) -> Option<Vec<u8>> {
     let (path, query) = parts(form);
-    if let Some(line) = memmem::find(path, b"%0A").and_then(|at| path.get(..at)) {
+    if let Some(line) = place(path, b"%0A").and_then(|at| path.get(..at)) {
         let version = [&b"%20HTTP/"[..], b"%09HTTP/"]
             .into_iter()
             .filter_map(|version| memmem::rfind(line, version))

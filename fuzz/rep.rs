@@ -1,5 +1,4 @@
-//! The protocol core by itself, under the name by which the checks know it: fuzzing it builds neither TLS nor a
-//! database.
+//! The protocol core alone, under the name that the checks use: fuzzing it builds neither TLS nor a database.
 
 #[path = "../src/rep/mod.rs"]
 pub mod rep;

@@ -1,4 +1,4 @@
-//! A chain of tokens, a path and a file: everything is read as the naive implementation reads it.
+//! A chain of tokens, a path and a file: the parser and matcher agree with the naive implementation.
 #![no_main]
 
 #[path = "../../tests/rep/checks.rs"]

@@ -1,4 +1,4 @@
-//! Rules and paths: the compiled matcher decides as the naive one does, in whatever order the rules stand.
+//! Rules and paths: the compiled matcher decides like the naive one, for rules in any order.
 #![no_main]
 
 #[path = "../../tests/rep/checks.rs"]

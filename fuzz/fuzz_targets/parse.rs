@@ -1,4 +1,4 @@
-//! Any octets as a file: nothing panics, and whatever is said of the file is about its own lines.
+//! Any octets as a file: nothing panics, and every answer about the file refers to its own lines.
 #![no_main]
 
 #[path = "../../tests/rep/checks.rs"]

@@ -1,17 +1,15 @@
-//! From a User-Agent field to product tokens: how a crawler introduces itself.
+//! Product tokens in a User-Agent field.
 //!
-//! Crawlers put their name in one of two places: in front (`CCBot/2.0 (https://…)`), or in a
-//! comment behind a browser's (`Mozilla/5.0 (compatible; bingbot/2.0; +http://…) Chrome/…
-//! Safari/…`). RFC 9110 section 10.1.5 gives the grammar of the first; the second is custom. The
-//! names that every browser repeats are nobody's and are left out.
+//! Crawlers put their name in one of two places: in front (`CCBot/2.0 (https://…)`), or in a comment behind a browser's
+//! name (`Mozilla/5.0 (compatible; bingbot/2.0; +http://…) Chrome/… Safari/…`). RFC 9110 section 10.1.5 gives the
+//! grammar of the first; the second is custom. Names that every browser repeats identify no crawler and are left out.
 
 use super::token::{ProductToken, is_wide};
 
-/// How many tokens are taken from one field. Real ones hold three at most.
+/// The most tokens taken from one field. Real fields hold three at most.
 const MAX_TOKENS: usize = 8;
 
-/// Names that browsers, their engines and platforms carry and that tell no crawler from another. In
-/// lower case.
+/// Names of browsers, engines and platforms, which identify no crawler. In lower case.
 const GENERIC: &[&str] = &[
     "android",
     "applewebkit",
@@ -80,12 +78,10 @@ const GENERIC: &[&str] = &[
     "yabrowser",
 ];
 
-/// The product tokens in a User-Agent field's value, in order, each once whatever its case; at most
-/// eight.
+/// Returns the product tokens in a User-Agent field's value, in order, each once in any case; at most eight.
 ///
-/// Outside comments every product name counts. Inside, those with a version (`Name/1.0`) do, and a
-/// bare name where it follows `compatible;`. URLs and e-mail addresses are never names. The octets
-/// may be anything.
+/// Outside comments every product name counts. Inside a comment, a name counts with a version (`Name/1.0`), or after
+/// `compatible;`. URLs and e-mail addresses are never names. The octets may be anything.
 pub fn product_tokens(user_agent: &[u8]) -> Vec<ProductToken> {
     let mut tokens = Vec::new();
     let mut depth = 0_usize;
@@ -126,12 +122,12 @@ pub fn product_tokens(user_agent: &[u8]) -> Vec<ProductToken> {
     tokens
 }
 
-/// Where in the field a word stands.
+/// The place of a word in the field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Outside,
     Comment,
-    /// In the item of a comment that follows `compatible`.
+    /// In the item of a comment behind `compatible`.
     Compatible,
 }
 
@@ -140,7 +136,7 @@ fn words(item: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.is_empty())
 }
 
-/// The product token in `word[/version]`.
+/// Returns the product token in `word[/version]`.
 fn name(word: &[u8], place: Place) -> Option<ProductToken> {
     let slash = word.iter().position(|octet| *octet == b'/');
     let (name, version) = word.split_at_checked(slash.unwrap_or(word.len()))?;
@@ -148,10 +144,10 @@ fn name(word: &[u8], place: Place) -> Option<ProductToken> {
     let is_named = match (place, version) {
         (Place::Outside, _) | (Place::Compatible, None) => true,
         (Place::Comment, None) => false,
-        // What follows the slash of a URL without a scheme is a path; versions begin with a number.
+        // In a URL without a scheme, a path follows the slash; versions begin with a number.
         (_, Some(version)) => matches!(version, [b'0'..=b'9', ..] | [b'v' | b'V', b'0'..=b'9', ..]),
     };
-    // Separators that cling to a bare name (`Foo;`, `Foo,`).
+    // Strips separators from a bare name (`Foo;`, `Foo,`).
     let name = name
         .strip_suffix(b",")
         .or_else(|| name.strip_suffix(b";"))
@@ -175,7 +171,7 @@ fn is_generic(name: &[u8]) -> bool {
             .any(|generic| name.eq_ignore_ascii_case(generic.as_bytes()))
 }
 
-/// A host name in the place of a URL.
+/// Tells whether the name is a host name in place of a URL.
 fn is_host(name: &[u8]) -> bool {
     name.get(..4)
         .is_some_and(|start| start.eq_ignore_ascii_case(b"www."))
@@ -231,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_what_is_a_name_and_what_is_not() {
+    fn ours_names_are_told_from_other_words() {
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &[u8], &[&str])] = &[
             ("a URL in a comment", b"A/1 (http://b.example/1.0)", &["A"]),

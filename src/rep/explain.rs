@@ -1,9 +1,8 @@
-//! The whole way from a chain of product tokens and a path to the verdict: what was asked, what was found, what
-//! lost and why.
+//! The full explanation of a verdict for a chain of product tokens and a path: the tokens asked for, the groups found,
+//! and the reasons why rules lost.
 //!
-//! [`Rules::verdict`](super::Rules::verdict) answers as fast as it can and keeps nothing but the winner. Here the
-//! same question is answered slowly, one rule after the other, for somebody who wants to see. The two must agree;
-//! a property test holds them together.
+//! [`Rules::verdict`](super::Rules::verdict) is fast and keeps only the deciding rule. This module answers the same
+//! question slowly, rule by rule, for a person who wants to see the reasons. A property test checks that the two agree.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -18,26 +17,26 @@ use super::pattern::{Pattern, Subject};
 use super::rules::{Rule, RuleKind};
 use super::token::{ProductToken, narrow, wide};
 
-/// Why a path is allowed or disallowed to a crawler.
+/// The reasons why a path is allowed or disallowed to a crawler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The tokens of the chain, in its order, and what became of each.
+    /// The tokens of the chain, in its order, each with its standing.
     pub chain: Vec<(ProductToken, Standing)>,
-    /// The groups that speak, in file order; several are merged into one (RFC 9309 section 2.2.1).
+    /// The groups that apply, in file order; several are merged into one (RFC 9309 section 2.2.1).
     pub groups: Vec<Speaker>,
-    /// The path as it was asked about.
+    /// The verdict on the path as written.
     pub written: Judged,
-    /// The same path as the origin server may read it ([`Readings`](super::Readings)); the path guard denies where
-    /// one of these is disallowed.
+    /// The verdicts on the paths that the origin server may read it as ([`Readings`](super::Readings)); the path guard
+    /// denies if one of them is disallowed.
     pub readings: Vec<Judged>,
-    /// Whether these are all. Where they are not, the path guard denies if anything is disallowed at all.
+    /// True if `readings` is complete. Otherwise the path guard denies if anything is disallowed at all.
     pub are_all_readings: bool,
 }
 
-/// What became of a token of the chain.
+/// The role of a token of the chain in the selection of groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// A group names it, and no token before it: its groups speak.
+    /// A group names the token, and none names an earlier one: its groups apply.
     Named,
     /// No group names it.
     NotNamed,
@@ -45,34 +44,34 @@ pub enum Standing {
     NotAsked,
 }
 
-/// A group that speaks to the crawler.
+/// A group that applies to the crawler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Speaker {
-    /// The name that the crawler answers to, as the file writes it, or `*`.
+    /// The crawler's name as the file writes it, or `*`.
     pub name: Box<str>,
     /// The number of the user-agent line that names it, from 1.
     pub line: u32,
-    /// All user-agent lines of the group: their values, lossily decoded, and their numbers.
+    /// The values of all user-agent lines of the group, lossily decoded, and their line numbers.
     pub user_agents: Vec<(Box<str>, u32)>,
-    /// How many allow and disallow lines the group holds.
+    /// The number of the group's allow and disallow lines.
     pub rules: usize,
 }
 
-/// The verdict on one path, with all that took part in it.
+/// The verdict on one path, with every rule that took part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// The path and query, as written or as read.
+    /// The path and query, as written or as the server reads them.
     pub path: Box<[u8]>,
     /// Its comparison form.
     pub form: Box<[u8]>,
     /// Every rule that matches, in order of precedence: the first decides, unless the path is robots.txt itself.
     pub matches: Vec<Match>,
-    /// Why that is the verdict.
+    /// The reason for the verdict.
     pub why: Why,
 }
 
 impl Judged {
-    /// The rule that decides; `None` where none does, and the path is allowed.
+    /// Returns the deciding rule; `None` if no rule decides, which allows the path.
     pub fn rule(&self) -> Option<&Rule> {
         match self.why {
             Why::RobotsTxt => None,
@@ -80,7 +79,7 @@ impl Judged {
         }
     }
 
-    /// Whether the path is disallowed.
+    /// Tells whether the path is disallowed.
     pub fn is_disallowed(&self) -> bool {
         self.rule()
             .is_some_and(|rule| rule.kind == RuleKind::Disallow)
@@ -96,27 +95,27 @@ pub struct Match {
     pub pattern: Box<str>,
     /// Its length for precedence: octets in comparison form, each `*` and `$` counted.
     pub octets: usize,
-    /// How the rule comes to match.
+    /// The part of the rule that matches.
     pub by: MatchedBy,
 }
 
-/// How a rule comes to match.
+/// The part of a rule that matches a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchedBy {
-    /// By its path.
+    /// The rule's path.
     Path,
-    /// By the folder of its path: an `allow` of `…/index.htm…` allows the folder itself, too (Google).
+    /// The folder of the rule's path: an `allow` of `…/index.htm…` allows the folder itself, too (Google).
     Folder,
 }
 
-/// Why a verdict is what it is.
+/// The reason for a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The path is robots.txt itself, which no rule can disallow (RFC 9309 section 2.2.2).
     RobotsTxt,
     /// No group names the crawler, and none names `*`.
     NoGroup,
-    /// The groups that speak hold no rule that could match anything.
+    /// The groups that apply hold no rule that could match anything.
     NoRules,
     /// No rule matches.
     NoMatch,
@@ -131,7 +130,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// A stable code.
+    /// Returns a stable code.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RobotsTxt => "robots_txt",
@@ -162,7 +161,7 @@ impl fmt::Display for Why {
 }
 
 impl Robots {
-    /// Why a crawler with this chain of product tokens, most specific first, may or may not fetch a path.
+    /// Explains why a crawler with this chain of product tokens, most specific first, may or may not fetch a path.
     ///
     /// ```
     /// use crawlgate::rep::{ParseOptions, ProductToken, Robots, Why};
@@ -235,7 +234,8 @@ impl Robots {
         }
     }
 
-    /// The patterns of the selected groups, in file order; that of an index' folder behind its own.
+    /// Returns the patterns of the selected groups, in file order; the pattern of an index's folder follows that of its
+    /// rule.
     fn patterns(&self, selection: Selection) -> Vec<Candidate> {
         let mut candidates = Vec::new();
         for source in self.sources(selection) {
@@ -264,7 +264,7 @@ impl Robots {
         candidates
     }
 
-    /// The groups with a user-agent line whose value names the crawler.
+    /// Returns the groups with a user-agent line that names the crawler.
     fn speakers<'a>(&'a self, name: impl Fn(&'a [u8]) -> Option<&'a [u8]>) -> Vec<Speaker> {
         let lossy = |octets: &[u8]| Box::from(String::from_utf8_lossy(octets));
         self.groups()
@@ -286,8 +286,8 @@ impl Robots {
     }
 }
 
-/// The readings, judged. One that is compared with both spellings of the rules is told of once: as it is disallowed,
-/// where it is.
+/// Returns the verdicts on the readings. A reading that is compared with both spellings of the rules appears once: with
+/// the verdict that disallows it, if there is one.
 fn told(
     all: &[(Readings<'_>, Punctuation)],
     has_escapes: bool,
@@ -303,7 +303,7 @@ fn told(
             match told.iter_mut().find(|told| *told.form == *form) {
                 Some(told) if told.is_disallowed() || !judged.is_disallowed() => {}
                 Some(told) => *told = judged,
-                // Else it is the path as it is written, by decoded rules.
+                // Otherwise it is the path as written, compared with decoded rules.
                 None if is_next || judged.is_disallowed() => told.push(judged),
                 None => {}
             }
@@ -312,10 +312,10 @@ fn told(
     told
 }
 
-/// A pattern, and what is to be told of it where it matches.
+/// A pattern, and the match to report if it matches.
 struct Candidate {
     pattern: Pattern,
-    /// With its escapes decoded, and its length then, where that makes another one of it.
+    /// The pattern with its escapes decoded and its new length, if decoding changes it.
     decoded: Option<(Pattern, usize)>,
     found: Match,
 }
@@ -349,7 +349,7 @@ fn judge(
             });
         }
     }
-    // Stable: file order decides last.
+    // The sort is stable: file order decides last.
     matches.sort_by_key(|found| (Reverse(found.octets), found.rule.kind));
     let why = if path.is_robots_txt() {
         Why::RobotsTxt
@@ -368,7 +368,7 @@ fn judge(
     }
 }
 
-/// Why the first of these, in order of precedence, decides.
+/// Returns the reason why the first of these matches, in order of precedence, decides.
 fn why(matches: &[Match]) -> Why {
     let Some((first, others)) = matches.split_first() else {
         return Why::NoMatch;
@@ -388,12 +388,12 @@ fn why(matches: &[Match]) -> Why {
     }
 }
 
-/// Whether a user-agent line's value is `*`, or `*` then white space and more (Google).
+/// Tells whether a user-agent line's value is `*`, or `*` followed by white space and more (Google).
 pub(super) fn is_global(value: &[u8]) -> bool {
     matches!(value, [b'*', after @ ..] if after.first().is_none_or(|octet| is_space(*octet)))
 }
 
-/// The folder that an `allow: …/index.html` allows too, exactly (Google), as a pattern.
+/// Returns the folder that an `allow: …/index.html` allows too, exactly (Google), as a pattern.
 pub(super) fn index_folder(kind: RuleKind, value: &[u8]) -> Option<Vec<u8>> {
     let slash = value.iter().rposition(|octet| *octet == b'/')?;
     let (folder, name) = value.split_at_checked(slash + 1)?;

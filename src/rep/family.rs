@@ -1,15 +1,15 @@
-//! Families of crawlers: names that speak for more specific ones.
+//! Families of crawlers: names that also stand for more specific ones.
 //!
 //! An author who disallows `Googlebot` means `Googlebot-Image` as well, and the operators of these crawlers say that they
 //! read it so. Each row follows what the operator publishes:
 //!
 //! - Google, "Google's common crawlers": each lists the tokens it obeys, the more specific first. Of the AdsBots, which
 //!   ignore `*`, the mobile one is a kind of `AdsBot-Google`.
-//! - Yandex, "The User-agent directive": `Yandex` is for all of its robots, but for those that are named.
-//! - Baidu, "Baiduspider": the spiders of its products obey `Baiduspider` where they are not named.
+//! - Yandex, "The User-agent directive": `Yandex` is for all of its robots except those that a group names.
+//! - Baidu, "Baiduspider": the spiders of its products obey `Baiduspider` if no group names them.
 //! - Apple, "About Applebot": `Applebot-Extended` is a further token of Applebot's pages.
 
-/// The family of each crawler that has one.
+/// Pairs of a crawler's token and the token of its family.
 const FAMILIES: &[(&str, &str)] = &[
     ("AdsBot-Google-Mobile", "AdsBot-Google"),
     ("AdsBot-Google-Mobile-Apps", "AdsBot-Google"),
@@ -39,7 +39,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("YandexVideo", "Yandex"),
 ];
 
-/// Returns the family of the crawler with this product token, whatever its case; none where it is no more than itself.
+/// Returns the family of the crawler with this product token, in any case; `None` if the crawler belongs to no family.
 pub fn family(token: &str) -> Option<&'static str> {
     let mut families = FAMILIES.iter();
     let (_, family) = families.find(|(name, _)| name.eq_ignore_ascii_case(token))?;
@@ -52,7 +52,7 @@ mod tests {
     use crate::rep::ProductToken;
 
     #[test]
-    fn every_row_is_of_tokens_and_no_family_has_one() {
+    fn rows_hold_valid_tokens_and_a_family_has_no_family() {
         for (name, of) in FAMILIES {
             assert!(ProductToken::new(name).is_ok() && ProductToken::new(of).is_ok());
             assert_eq!(family(&name.to_ascii_uppercase()), Some(*of), "{name}");

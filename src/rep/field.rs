@@ -1,4 +1,4 @@
-//! The fields of robots.txt that mean something here, and the ways in which they are written.
+//! The fields of robots.txt that crawlgate knows, and their spellings.
 
 /// The fields that crawlgate knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,8 +29,8 @@ pub enum Field {
     License,
 }
 
-/// The spellings that open a field's name, in the order in which Google's library tries them.
-/// A name only has to *begin* so: `Disallowed:` and `Allow-list:` are rules.
+/// The spellings that a field's name may begin with, in the order in which Google's library tries them. The name may go
+/// on: `Disallowed:` and `Allow-list:` are rules.
 const LENIENT: [(Field, &[&str]); 4] = [
     (Field::UserAgent, &["user-agent", "useragent", "user agent"]),
     (Field::Allow, &["allow"]),
@@ -64,7 +64,7 @@ impl Field {
         Self::License,
     ];
 
-    /// The field's name as it is commonly written, in lower case.
+    /// Returns the field's name in its common spelling, in lower case.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::UserAgent => "user-agent",
@@ -82,8 +82,8 @@ impl Field {
         }
     }
 
-    /// The field that a line begins with and the length of its name, colon included, where it is a
-    /// frequent one, spelt right, without white space before or after it.
+    /// Returns the field that a line begins with and the length of its name with the colon, if the field is a frequent
+    /// one, spelt right and without white space around the name.
     ///
     /// Compares eight octets at once: letters without regard to case, all others as they are.
     pub(super) fn usual(line: &[u8]) -> Option<(Self, usize)> {
@@ -111,10 +111,10 @@ impl Field {
         }
     }
 
-    /// The field of that name, misspelt in the frequent ways if `lenient`.
+    /// Returns the field of that name; if `lenient`, also for frequent misspellings.
     pub(super) fn named(name: &[u8], lenient: bool) -> Option<Self> {
         if lenient {
-            // Typos and all, these begin with one of four letters.
+            // All lenient spellings begin with one of four letters.
             let spellings = match name.first()?.to_ascii_lowercase() {
                 b'u' | b'a' | b'd' | b's' => LENIENT.as_slice(),
                 _ => &[],
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn google_names_are_recognised_by_how_they_begin() {
+    fn google_field_names_are_recognised_by_their_beginning() {
         use Field::*;
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &[u8], Option<Field>, Option<Field>)] = &[
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_names_are_those_that_reading_finds() {
+    fn the_fast_look_up_agrees_with_the_full_one() {
         let lines: &[(&[u8], Option<(Field, usize)>)] = &[
             (b"Disallow: /", Some((Field::Disallow, 9))),
             (b"DISALLOW:/", Some((Field::Disallow, 9))),
@@ -193,7 +193,7 @@ mod tests {
             (b"user agent: a", None),
             (b"allow\x1a/abc", None),
             (b"sitemap\x1ahttps", None),
-            (b"allow:", None), // too short to be looked at so
+            (b"allow:", None), // too short for the fast look-up
         ];
         for (line, expected) in lines {
             let shown = String::from_utf8_lossy(line);

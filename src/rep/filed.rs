@@ -1,8 +1,8 @@
-//! Compiled patterns, filed where a path finds them.
+//! Compiled patterns, stored where a path looks for them.
 //!
-//! A file of ten thousand rules has ten thousand patterns, so a pattern is eight octets: where its
-//! text stands and how long it is. The text stays in the file if the author wrote it in comparison
-//! form already, as nearly all do; else it is in an arena beside the rules.
+//! A file of ten thousand rules has ten thousand patterns, so a pattern takes eight octets: the place of its text and
+//! its length. The text stays in the file if the author wrote it in comparison form, as nearly all do; otherwise it is
+//! in an arena beside the rules.
 
 use std::cmp::Reverse;
 
@@ -11,22 +11,22 @@ use super::parse::index;
 use super::pattern::Subject;
 use super::rules::RuleKind;
 
-/// A pattern and what its rule says.
+/// A pattern and the kind of its rule.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Filed {
-    /// Where the text begins, with flags in the four highest bits; the lower half first. Two halves
-    /// are aligned like the rest, so that there are no gaps around them.
+    /// The place of the text, with flags in the four highest bits; the lower half first. Two halves are aligned like
+    /// the other fields, so there are no gaps around them.
     at: [u16; 2],
     length: u16,
     octets: u16,
 }
 
-/// How a pattern is to be matched.
+/// The way in which a pattern is matched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
-    /// Whether the path must end where the pattern does.
+    /// True if the path must end where the pattern does.
     pub(super) is_anchored: bool,
-    /// Whether to match in the literal form.
+    /// True if the pattern is matched in the literal form.
     pub(super) is_literal: bool,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Manner {
 pub(super) struct Texts<'a> {
     /// The file's text.
     pub(super) file: &'a [u8],
-    /// Texts that the comparison form has changed, each behind the place of what was written.
+    /// Texts that the comparison form has changed, each after the place of the value in the file.
     pub(super) arena: &'a [u8],
 }
 
@@ -50,7 +50,7 @@ const LITERAL: u32 = 1 << 28;
 const PLACE: u32 = LITERAL - 1;
 
 impl Filed {
-    /// A pattern whose text is in the file at `place`, `length` octets long.
+    /// Returns a pattern whose text of `length` octets is in the file at `place`.
     pub(super) fn written(
         kind: RuleKind,
         place: u32,
@@ -65,7 +65,7 @@ impl Filed {
         Self::new(kind, manner, place, length, octets)
     }
 
-    /// A pattern whose text is put into the arena.
+    /// Returns a pattern and puts its text into the arena.
     pub(super) fn rewritten(
         kind: RuleKind,
         manner: Manner,
@@ -82,7 +82,7 @@ impl Filed {
 
     fn new(kind: RuleKind, manner: Manner, at: u32, length: usize, octets: usize) -> Self {
         let flag = |is_set, flag| if is_set { flag } else { 0 };
-        // A line's 16,663 octets are at most three times as many in comparison form.
+        // In comparison form, the 16,663 octets of a line become at most three times as many.
         let short = |length| u16::try_from(length).unwrap_or(u16::MAX);
         Self {
             at: halves(
@@ -96,7 +96,7 @@ impl Filed {
         }
     }
 
-    /// No pattern, but where more are: behind the class of this number.
+    /// Returns a reference to the finer classes of class `number`, in place of a pattern.
     pub(super) fn to_class(number: usize) -> Self {
         Self {
             at: halves(index(number)),
@@ -105,9 +105,9 @@ impl Filed {
         }
     }
 
-    /// The class behind which more patterns are, if this is no pattern.
+    /// Returns the class that this entry refers to; `None` if the entry is a pattern.
     pub(super) fn signpost(self) -> Option<usize> {
-        // No pattern has no octets.
+        // Every pattern has at least one octet.
         (self.octets == 0).then(|| self.at() as usize)
     }
 
@@ -124,7 +124,7 @@ impl Filed {
         }
     }
 
-    /// The length of the text.
+    /// Returns the length of the text.
     pub(super) fn length(self) -> usize {
         usize::from(self.length)
     }
@@ -133,13 +133,12 @@ impl Filed {
         self.at() & LITERAL != 0
     }
 
-    /// Whether the path must end where the pattern does.
+    /// Tells whether the path must end where the pattern does.
     pub(super) fn is_anchored(self) -> bool {
         self.at() & ANCHORED != 0
     }
 
-    /// What decides between rules that match: the greater, and of equals the first in the file.
-    /// Never 0.
+    /// Returns the precedence among matching rules, never 0: the greater decides, and of equals the first in the file.
     pub(super) fn precedence(self) -> u32 {
         u32::from(self.octets) << 1 | u32::from(self.at() & ALLOW != 0)
     }
@@ -154,7 +153,7 @@ impl Filed {
         from.get(start..start + self.length()).unwrap_or_default()
     }
 
-    /// Where in the file the rule's value begins.
+    /// Returns the place in the file at which the rule's value begins.
     pub(super) fn place(self, texts: Texts<'_>) -> u32 {
         let at = self.at() & PLACE;
         if self.at() & IN_ARENA == 0 {
@@ -166,13 +165,13 @@ impl Filed {
             .map_or(0, |place| u32::from_le_bytes(*place))
     }
 
-    /// Whether this rule goes before another that matches, too.
+    /// Tells whether this rule takes precedence over another that matches.
     pub(super) fn is_before(self, other: Self, texts: Texts<'_>) -> bool {
         let (mine, its) = (self.precedence(), other.precedence());
         mine > its || mine == its && self.place(texts) < other.place(texts)
     }
 
-    /// Whether two patterns match the same paths for having the same text.
+    /// Tells whether two patterns have the same text and so match the same paths.
     pub(super) fn is_like(self, other: Self, texts: Texts<'_>) -> bool {
         let manner = ANCHORED | LITERAL;
         self.length == other.length
@@ -180,19 +179,19 @@ impl Filed {
             && self.text(texts) == other.text(texts)
     }
 
-    /// Whether a path matches a pattern without wildcards that is not literal.
+    /// Tells whether a path matches this pattern, which has no wildcards and is not literal.
     pub(super) fn begins(self, path: &[u8], texts: Texts<'_>) -> bool {
         let length = self.length();
         (!self.is_anchored() || path.len() == length) && path.starts_with(self.text(texts))
     }
 
-    /// Whether a path matches.
+    /// Tells whether a path matches.
     pub(super) fn matches(self, path: &Subject<'_>, texts: Texts<'_>) -> bool {
         path.matches(self.text(texts), self.is_anchored(), self.is_literal())
     }
 }
 
-/// Of what matches, what decides.
+/// Returns the one of two matching patterns that decides.
 pub(super) fn better(one: Option<Filed>, other: Filed, texts: Texts<'_>) -> Option<Filed> {
     match one {
         Some(one) if !other.is_before(one, texts) => Some(one),
@@ -200,17 +199,17 @@ pub(super) fn better(one: Option<Filed>, other: Filed, texts: Texts<'_>) -> Opti
     }
 }
 
-/// Patterns by a hash of what every path that they match holds: a hash table without gaps.
+/// A hash table of patterns without gaps, by a hash of octets that every matching path holds.
 #[derive(Clone, Debug)]
 pub(super) struct Buckets<T = Filed> {
-    /// Where each bucket's slots begin; the last entry ends the last bucket.
+    /// The start of each bucket's slots; the last entry ends the last bucket.
     starts: Starts,
     slots: Box<[T]>,
-    /// What is left of 32 bits of hash when it is shifted so far is the bucket.
+    /// The shift that leaves the bucket's number of a 32-bit hash.
     shift: u32,
 }
 
-/// Few files need more than 16 bits.
+/// The starts, in 16 bits if they fit: few files need more.
 #[derive(Clone, Debug)]
 enum Starts {
     Short(Box<[u16]>),
@@ -224,12 +223,12 @@ impl<T: Copy + Default> Default for Buckets<T> {
 }
 
 impl<T: Copy + Default> Buckets<T> {
-    /// Files entries by their hashes, in about as many buckets as there are entries.
+    /// Puts entries into about as many buckets as there are entries.
     pub(super) fn new(entries: &[(u32, T)]) -> Self {
         Self::of(entries, entries.len())
     }
 
-    /// Files entries by their hashes in `count` buckets, or up to twice as many.
+    /// Puts entries into `count` buckets, or up to twice as many.
     pub(super) fn of(entries: &[(u32, T)], count: usize) -> Self {
         let bits = count.next_power_of_two().trailing_zeros().clamp(1, 28);
         let shift = 32 - bits;
@@ -239,7 +238,7 @@ impl<T: Copy + Default> Buckets<T> {
                 *count += 1;
             }
         }
-        // From sizes to ends; filling from behind makes them starts.
+        // Turns sizes into ends; filling from behind turns the ends into starts.
         let mut end = 0;
         for start in &mut starts {
             end += *start;
@@ -270,7 +269,7 @@ impl<T: Copy + Default> Buckets<T> {
         self.slots.is_empty()
     }
 
-    /// The number of the bucket of a hash.
+    /// Returns the number of a hash's bucket.
     pub(super) fn number(&self, hash: u32) -> usize {
         (hash >> self.shift) as usize
     }
@@ -293,7 +292,7 @@ impl<T: Copy + Default> Buckets<T> {
         (0..1_usize << (32 - self.shift)).map(|number| self.get(number))
     }
 
-    /// Heap used, in octets.
+    /// Returns the octets of heap used.
     pub(super) fn bytes(&self) -> usize {
         let starts = match &self.starts {
             Starts::Short(starts) => size_of_val(&**starts),
@@ -304,8 +303,8 @@ impl<T: Copy + Default> Buckets<T> {
 }
 
 impl Buckets {
-    /// All patterns, with hashes of no meaning; where more than `crowd` are in one bucket, those
-    /// only that can ever decide: of equal texts the best.
+    /// Returns all patterns, with meaningless hashes. If a bucket holds more than `crowd`, only the best pattern of
+    /// each text stays: the others can never decide.
     pub(super) fn distinct(&self, crowd: usize, texts: Texts<'_>, key: Key) -> Vec<(u32, Filed)> {
         let mut kept: Vec<(u32, Filed)> = Vec::with_capacity(self.slots.len());
         for bucket in self.iter() {

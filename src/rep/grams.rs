@@ -1,12 +1,11 @@
-//! The patterns with wildcards, found by what a path holds.
+//! The patterns with wildcards, looked up by the octets that a path holds.
 //!
-//! A pattern with a piece of three octets or more between its stars matches only paths that hold
-//! these three. Of its threes, each pattern is filed under one that few others have. A path then
-//! looks its own threes up, one for each octet, in a bit set that nearly always says no; so
-//! thousands of patterns cost what a few do. What has no three octets in a row is asked one after
-//! the other.
+//! A pattern with a piece of three octets or more between its stars matches only paths that hold these three (a
+//! trigram). Each pattern is stored under one of its trigrams that few other patterns have. A path looks up each of its
+//! own trigrams in a bit set that nearly always says no, so thousands of patterns cost little more than a few. Patterns
+//! without three octets in a row are tried one by one.
 //!
-//! Every pattern is asked at most once for a path, however often its three octets are found.
+//! A path tries every pattern at most once, however often it holds the pattern's trigram.
 
 use std::cmp::Reverse;
 
@@ -14,42 +13,41 @@ use super::filed::{Buckets, Filed, Texts, better};
 use super::key::Key;
 use super::pattern::{Subject, is_special};
 
-/// From here on, equal texts among those that share three octets are sought.
+/// From this number of patterns with one trigram on, equal texts are merged.
 const CROWD: usize = 24;
 
-/// How many bits of the set there are for each pattern: one of so many questions is answered yes
-/// without reason.
+/// Bits of the set for each pattern: one look-up of this many says yes by chance.
 const BITS: usize = 6;
 
-/// How many bits there are at least, as a path asks some fifty times.
+/// The least number of bits, as a path looks up some fifty trigrams.
 const LEAST_BITS: usize = 1024;
 
-/// How many threes of a pattern are considered.
+/// The number of a pattern's trigrams that are considered.
 const CONSIDERED: usize = 4;
 
-/// How many bits of the threes' hashes there are in the set of a path.
+/// The number of bits of a trigram's hash in the set of a path.
 const PATH_BITS: u32 = 8;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Grams {
     bits: Box<[u64]>,
-    /// What is left of 32 bits of hash when it is shifted so far is the bit.
+    /// The shift that leaves the bit's number of a 32-bit hash.
     shift: u32,
     buckets: Buckets<Wild>,
-    /// The best precedence of what is in the buckets.
+    /// The best precedence in the buckets.
     best: u32,
     /// The patterns without three octets in a row, best first.
     loose: Box<[Filed]>,
 }
 
-/// A pattern, and two more threes that its paths hold.
+/// A pattern, and two more trigrams that its paths hold.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wild {
     filed: Filed,
     also: [u8; 2],
 }
 
-/// The hashes of some threes of a pattern.
+/// The hashes of some trigrams of a pattern.
 type Threes = ([u32; CONSIDERED], usize);
 
 impl Grams {
@@ -74,7 +72,7 @@ impl Grams {
         );
         let mut buckets = filed(&entries);
         if buckets.iter().any(|bucket| bucket.len() > CROWD) {
-            // Many of equal texts, perhaps.
+            // Many patterns may have equal texts.
             let hashed = |(filed, _): &(Filed, Threes)| (key.hash(filed.text(texts)), *filed);
             let hashed: Vec<(u32, Filed)> = found.iter().map(hashed).collect();
             let distinct = Buckets::new(&hashed).distinct(2, texts, key);
@@ -117,7 +115,7 @@ impl Grams {
         }
     }
 
-    /// Of the patterns that match and what is the best so far, the one that decides.
+    /// Returns the deciding pattern among those that match and the best one so far.
     pub(super) fn best(
         &self,
         path: &[u8],
@@ -141,7 +139,7 @@ impl Grams {
             .map(|bucket| self.buckets.get(*bucket as usize));
         let count = candidates.clone().map(<[Wild]>::len).sum::<usize>();
         let subject = Subject::of_many(path, count + self.loose.len());
-        // Worth its price only where there are several patterns to try.
+        // Worth its cost only if there are several patterns to try.
         let held = (count > 4).then(|| Held::by(path, key));
         let may_match = |wild: &Wild| held.as_ref().is_none_or(|held| held.holds(wild.also));
         for wild in candidates.flatten() {
@@ -167,7 +165,7 @@ impl Grams {
         best
     }
 
-    /// The buckets of all threes that a path holds.
+    /// Returns the buckets of all trigrams that a path holds.
     fn asked(&self, path: &[u8], key: Key) -> Asked {
         let mut asked = Asked::default();
         hashes(path, key).for_each(|hash| {
@@ -188,7 +186,7 @@ impl Grams {
         self.buckets.is_empty() && self.loose.is_empty()
     }
 
-    /// The patterns, those left out that can never decide.
+    /// Returns the patterns, without those that can never decide.
     pub(super) fn distinct(&self, texts: Texts<'_>, key: Key) -> impl Iterator<Item = Filed> {
         let wild = self.buckets.iter().flatten().map(|wild| (0, wild.filed));
         let all: Vec<(u32, Filed)> = wild
@@ -198,16 +196,16 @@ impl Grams {
         all.map(|(_, filed)| filed)
     }
 
-    /// Heap used, in octets.
+    /// Returns the octets of heap used.
     pub(super) fn bytes(&self) -> usize {
         self.buckets.bytes() + size_of_val(&*self.bits) + size_of_val(&*self.loose)
     }
 }
 
-/// The hashes of all threes in a path.
+/// Returns the hashes of all trigrams in a path.
 fn hashes(path: &[u8], key: Key) -> impl Iterator<Item = u32> {
-    // No pattern holds a zero, so what is not yet three octets is none of its threes. They stand in
-    // the highest bits, so that shifting drops what is before them.
+    // No pattern holds a zero, so the first one or two octets of the path equal no trigram. A trigram stands in the
+    // highest bits, so that shifting drops earlier octets.
     let mut three = 0_u32;
     path.iter().map(move |octet| {
         three = three << 8 | u32::from(*octet) << 8;
@@ -215,8 +213,7 @@ fn hashes(path: &[u8], key: Key) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The threes of a path, as a set so small that it errs: it may hold what was never put in, but
-/// never lacks what was.
+/// The trigrams of a path, as a small approximate set: it may report one that the path lacks, but never misses one.
 struct Held([u64; 1 << (PATH_BITS - 6)]);
 
 impl Held {
@@ -241,8 +238,8 @@ impl Held {
     }
 }
 
-/// Threes of octets that every path holds that matches a text: how its pieces end and begin, the
-/// last piece first.
+/// Returns trigrams that every path holds that matches a text: the ends and beginnings of its pieces, the last piece
+/// first.
 fn threes(text: &[u8], key: Key) -> Threes {
     let (mut hashes, mut count) = ([0; CONSIDERED], 0);
     let mut rest = text;
@@ -268,17 +265,17 @@ fn threes(text: &[u8], key: Key) -> Threes {
     (hashes, count)
 }
 
-/// The bit of a hash in the set of a path.
+/// Returns the bit of a hash in the set of a path.
 fn mark(hash: u32) -> u8 {
     (hash >> (32 - PATH_BITS)) as u8
 }
 
-/// Files patterns, not too sparsely: a path is led only to few buckets.
+/// Stores patterns in few, well filled buckets: a path visits only a few.
 fn filed(entries: &[(u32, Wild)]) -> Buckets<Wild> {
     Buckets::of(entries, entries.len() / 2)
 }
 
-/// How many patterns hold what.
+/// The number of patterns that hold each trigram.
 struct Common {
     counts: Vec<u16>,
     shift: u32,
@@ -303,7 +300,7 @@ impl Common {
         Self { counts, shift }
     }
 
-    /// Files a pattern under that of its threes which is the rarest.
+    /// Returns a pattern's entry under the rarest of its trigrams.
     fn entry(&self, filed: Filed, (hashes, count): &Threes) -> (u32, Wild) {
         let hashes = hashes.get(..*count).unwrap_or_default();
         let count = |hash: u32| self.counts.get((hash >> 1 >> self.shift) as usize).copied();
@@ -319,14 +316,14 @@ impl Common {
     }
 }
 
-/// The buckets to ask, each once.
+/// The buckets that a path visits, each once.
 #[derive(Default)]
 struct Asked {
     few: [u32; 16],
     count: usize,
-    /// All of them, once they are more than a few.
+    /// All bucket numbers, once they exceed `few`.
     more: Vec<u32>,
-    /// Those in `more`, as a bit set.
+    /// The numbers in `more`, as a bit set.
     known: Vec<u64>,
 }
 
@@ -349,7 +346,7 @@ impl Asked {
         self.note(number);
     }
 
-    /// Adds to the many.
+    /// Adds a bucket to `more`.
     fn note(&mut self, number: u32) {
         let word = number as usize / 64;
         if self.known.len() <= word {

@@ -1,8 +1,8 @@
-//! Who is spoken to: from a chain of product tokens to the rules that hold for it.
+//! Groups: from a chain of product tokens to the rules that apply to it.
 //!
-//! RFC 9309 section 2.2.1: groups that name the same token are one, groups that name `*` are one,
-//! and a crawler follows the one that is most specific to it and no other. A [`Selection`] names
-//! such a merged group; two crawlers with the same selection share its compiled [`Rules`].
+//! RFC 9309 section 2.2.1: groups that name the same token are merged, groups that name `*` are merged, and a crawler
+//! follows the most specific merged group and no other. A [`Selection`] names a merged group; two crawlers with the
+//! same selection share its compiled [`Rules`].
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,22 +12,20 @@ use super::parse::{Entry, EntryKind, File, Robots, is_global};
 use super::rules::{RuleKind, Rules, Source};
 use super::token::{ProductToken, is_narrow, is_wide, narrow, wide};
 
-/// Which of a file's groups speak to a crawler. Means something only to the [`Robots`] that gave
-/// it.
+/// The groups of a file that apply to a crawler. Valid only with the [`Robots`] that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Selection {
     /// All groups that name this token of the file.
     Token(u32),
     /// All groups that name `*`.
     Global,
-    /// None: no rules.
+    /// No group, so no rules.
     Nobody,
 }
 
 impl Robots {
-    /// The groups that speak to a crawler with this chain of product tokens, most specific first:
-    /// those that name the first token of the chain that any group names, else those that name `*`
-    /// (RFC 9309 section 2.2.1).
+    /// Returns the groups for a crawler with this chain of product tokens, most specific first: the groups of the first
+    /// token that any group names, otherwise those that name `*` (RFC 9309 section 2.2.1).
     pub fn selection(&self, chain: &[ProductToken]) -> Selection {
         let token = |token: &ProductToken| self.file.selection(token.as_str().as_bytes());
         match chain.iter().find_map(token) {
@@ -37,12 +35,12 @@ impl Robots {
         }
     }
 
-    /// The rules of the selected groups, merged and compiled.
+    /// Returns the rules of the selected groups, merged and compiled.
     pub fn rules(&self, selection: Selection) -> Rules {
         Rules::compile(&self.file, selection)
     }
 
-    /// The rule lines of the selected groups, in file order.
+    /// Returns the rule lines of the selected groups, in file order.
     pub(super) fn sources(&self, selection: Selection) -> impl Iterator<Item = Source<'_>> {
         let file = &*self.file;
         let name = file.name(selection);
@@ -69,20 +67,19 @@ impl Robots {
         })
     }
 
-    /// The groups as they stand in the file, in order.
+    /// Returns the groups of the file, in order.
     pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {
         let file = &*self.file;
         file.groups()
             .map(move |Range { start, end }| Group { file, start, end })
     }
 
-    /// The lines with other fields that crawlgate knows, in order: sitemaps, crawl delays and so
-    /// on.
+    /// Returns the lines with other fields that crawlgate knows, in order: sitemaps, crawl delays and so on.
     pub fn others(&self) -> impl Iterator<Item = Other<'_>> {
         self.file.others(0..self.file.entry_count())
     }
 
-    /// Of [`Robots::others`], those that stand in the selected groups.
+    /// Returns those of [`Robots::others`] that stand in the selected groups.
     pub fn others_of(&self, selection: Selection) -> impl Iterator<Item = Other<'_>> {
         let file = &*self.file;
         let name = file.name(selection);
@@ -95,7 +92,7 @@ impl Robots {
     }
 }
 
-/// What a user-agent line has to name.
+/// The name to look for in user-agent lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Name<'a> {
     Global,
@@ -114,8 +111,8 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// The name as it is written at the start of `value`, which goes on to the end of the text; `None` if that is
-    /// another.
+    /// Returns the name as `value` spells it at its start; `None` if `value` names another crawler. `value` extends to
+    /// the end of the text.
     fn written(self, value: &[u8]) -> Option<&[u8]> {
         let (token, belongs): (_, fn(u8) -> bool) = match self {
             Self::Global => return is_global(value).then_some(b"*"),
@@ -129,8 +126,8 @@ impl<'a> Name<'a> {
 }
 
 impl File {
-    /// The groups of a token, if any names it: [`Selection::Token`] holds the place of the first
-    /// value that does, and whether all of the token or the letters of it are meant.
+    /// Selects the groups of a token, if any group names it: [`Selection::Token`] holds the place of the first value
+    /// that names it, and whether the name is the whole token or only its letters.
     fn selection(&self, token: &[u8]) -> Option<Selection> {
         let name = Name::token(token);
         let (entry, _) = self.groups().find_map(|group| self.speaker(group, name))?;
@@ -139,7 +136,7 @@ impl File {
         Some(Selection::Token(place << 1 | u32::from(is_wide)))
     }
 
-    /// The name that a selection stands for. `None`: nobody's, or that of another file.
+    /// Returns the name of a selection; `None` for [`Selection::Nobody`] or a selection of another file.
     pub(super) fn name(&self, selection: Selection) -> Option<Name<'_>> {
         let place = match selection {
             Selection::Token(place) => place,
@@ -159,8 +156,7 @@ impl File {
         (!token.is_empty()).then(|| Name::token(token))
     }
 
-    /// The first user-agent line of a group that bears this name: its entry, and the name as
-    /// written.
+    /// Returns the first user-agent line of a group with this name: its entry, and the name as written.
     pub(super) fn speaker(&self, group: Range<usize>, name: Name<'_>) -> Option<(usize, &[u8])> {
         group
             .clone()
@@ -186,7 +182,7 @@ impl File {
     }
 }
 
-/// Whether a rule allows or disallows; `None` for what is no rule.
+/// Returns the kind of a rule; `None` for an entry of another kind.
 pub(super) fn rule_kind(entry: Entry) -> Option<RuleKind> {
     match entry.kind() {
         EntryKind::Allow => Some(RuleKind::Allow),
@@ -195,17 +191,17 @@ pub(super) fn rule_kind(entry: Entry) -> Option<RuleKind> {
     }
 }
 
-/// A group as it stands in the file: its user-agent lines, then its rules.
+/// A group in the file: its user-agent lines, then its rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
     file: &'a File,
-    /// Its first entry, and the first that is no more its own.
+    /// The group's first entry, and the first entry behind the group.
     start: usize,
     end: usize,
 }
 
 impl<'a> Group<'a> {
-    /// The values of its user-agent lines and the lines' numbers.
+    /// Returns the values of the group's user-agent lines and the lines' numbers.
     pub fn user_agents(self) -> impl Iterator<Item = (&'a [u8], u32)> {
         let file = self.file;
         let entries = (self.start..).zip(file.entries(self.start..self.end));
@@ -214,8 +210,7 @@ impl<'a> Group<'a> {
             .map(move |(at, entry)| (file.pair(entry.place()).1, file.number(at)))
     }
 
-    /// Its allow and disallow lines, comments kept off, and their numbers; those without a path
-    /// too.
+    /// Returns the group's allow and disallow lines without comments, and their numbers; also lines without a path.
     pub fn rules(self) -> impl Iterator<Item = (RuleKind, &'a [u8], u32)> {
         let file = self.file;
         let entries = (self.start..).zip(file.entries(self.start..self.end));
@@ -259,7 +254,7 @@ mod tests {
         robots.selection(&chain)
     }
 
-    /// The numbers of the lines that hold for a crawler.
+    /// Returns the numbers of the lines that apply to a crawler.
     fn lines(text: &str, chain: &[&str]) -> Vec<u32> {
         let robots = robots(text);
         let rules = robots.rules(selected(&robots, chain));
@@ -277,21 +272,21 @@ mod tests {
 
     /// Every rule in these files disallows the number of its own line.
     #[test]
-    fn whose_rules() {
+    fn the_rules_that_apply_to_a_crawler() {
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &str, &[&str], &[u32])] = &[
-            ("rfc9309: a group speaks to whom it names", "user-agent: a\ndisallow: /2$", &["a"], &[2]),
+            ("rfc9309: a group applies to the crawlers that it names", "user-agent: a\ndisallow: /2$", &["a"], &[2]),
             ("rfc9309: whatever the case", "user-agent: AB\ndisallow: /2$", &["aB"], &[2]),
             ("rfc9309: equality, not a search", "user-agent: bot\ndisallow: /2$", &["mybot"], &[]),
             ("rfc9309: nor a prefix", "user-agent: bot\ndisallow: /2$", &["bots"], &[]),
             ("rfc9309: groups of one name are merged", "user-agent: a\ndisallow: /2$\nuser-agent: b\ndisallow: /4$\nuser-agent: a\ndisallow: /6$", &["a"], &[2, 6]),
-            ("rfc9309: nobody named, the global groups", "user-agent: *\ndisallow: /2$\nuser-agent: b\ndisallow: /4$\nuser-agent: *\ndisallow: /6$", &["a"], &[2, 6]),
+            ("rfc9309: no group names it, the global groups", "user-agent: *\ndisallow: /2$\nuser-agent: b\ndisallow: /4$\nuser-agent: *\ndisallow: /6$", &["a"], &[2, 6]),
             ("rfc9309: named, only these", "user-agent: *\ndisallow: /2$\nuser-agent: a\ndisallow: /4$", &["a"], &[4]),
             ("rfc9309: even without rules", "user-agent: *\ndisallow: /2$\nuser-agent: a", &["a"], &[]),
             ("rfc9309: several names share a group", "user-agent: a\nuser-agent: b\ndisallow: /3$", &["b"], &[3]),
             ("google: a list of a name and a star is the name's", "user-agent: a\nuser-agent: *\ndisallow: /3$", &["a"], &[3]),
             ("google: and everybody's", "user-agent: a\nuser-agent: *\ndisallow: /3$", &["b"], &[3]),
-            ("google: rules before any name are nobody's", "disallow: /1$\nuser-agent: *\ndisallow: /3$", &["a"], &[3]),
+            ("google: rules before any name apply to no crawler", "disallow: /1$\nuser-agent: *\ndisallow: /3$", &["a"], &[3]),
             ("google: a blank line ends nothing", "user-agent: a\n\ndisallow: /3$\n\n\ndisallow: /6$", &["a"], &[3, 6]),
             ("google: nor does another field", "user-agent: a\ncrawl-delay: 1\nuser-agent: b\ndisallow: /4$", &["a"], &[4]),
             ("google: nor a sitemap", "user-agent: a\nsitemap: https://x/\nuser-agent: b\ndisallow: /4$", &["a"], &[4]),
@@ -301,8 +296,8 @@ mod tests {
             ("google: also before a star", "user-agent: a/1.2\nuser-agent: b*\nuser-agent: c d\ndisallow: /4$", &["b"], &[4]),
             ("google: also before a digit", "user-agent: mj12bot\ndisallow: /2$", &["mj"], &[2]),
             ("google: a star and more is the global group", "user-agent: * x\ndisallow: /2$", &["a"], &[2]),
-            ("google: a star at once followed is nobody", "user-agent: *x\ndisallow: /2$", &["x"], &[]),
-            ("google: an empty name is nobody", "user-agent:\ndisallow: /2$", &["a"], &[]),
+            ("google: a star with more behind it names no crawler", "user-agent: *x\ndisallow: /2$", &["x"], &[]),
+            ("google: an empty name names no crawler", "user-agent:\ndisallow: /2$", &["a"], &[]),
             ("google: and opens a group all the same", "user-agent: a\ndisallow: /2$\nuser-agent:\ndisallow: /4$", &["a"], &[2]),
             ("ours: a token with digits is compared with them", "user-agent: MJ12bot/v1\ndisallow: /2$", &["mj12bot"], &[2]),
             ("ours: one that begins with a digit", "user-agent: 360Spider\ndisallow: /2$", &["360spider"], &[2]),

@@ -1,9 +1,9 @@
-//! The path guard's question: which other paths may the origin server make of this one?
+//! The path guard: lists the other paths that the origin server may read a path as.
 //!
-//! Between the request line and the resource, a server takes some steps: it decodes escapes, cuts parameters off
-//! segments, takes backslashes for slashes, resolves dot segments, merges slashes. Servers differ in which of them they
-//! take and in which order, and a request often passes two servers. So the guard does not model one server after the
-//! other: it asks about all that any row of these steps makes of a path.
+//! Between the request line and the resource, a server decodes escapes, cuts parameters off segments, takes backslashes
+//! for slashes, resolves dot segments and merges slashes. Servers differ in the steps that they take and in their
+//! order, and a request often passes two servers. So the guard does not model one server after the other: it asks about
+//! every path that any order of these steps makes.
 //!
 //! | step | makes of | this | taken by (of those in `docs/path-guard.md`) |
 //! |---|---|---|---|
@@ -19,18 +19,17 @@
 //! | the end of a line | `/page.php%20` | `/page.php` | two servers in a row |
 //! | drop an empty query | `/x.gif?` | `/x.gif` | all |
 //!
-//! A final slash that stands in the path as it is written is dropped only behind a file's name: a rule that ends in `$`
-//! means to tell `/folder` from `/folder/`. And what is read without a final slash is judged by rules that end in `$`
-//! alone: any other rule that disallows it disallows it with the slash, too, unless an allow that ends in that very slash
-//! goes before.
+//! A final slash of the written path is dropped only behind a file's name: a rule that ends in `$` distinguishes
+//! `/folder` from `/folder/`. A reading without its final slash is judged only by rules that end in `$`: any other rule
+//! that disallows it also disallows the path with the slash, unless an allow that ends in that slash takes precedence.
 //!
-//! All of it happens on comparison forms, where most spellings of one path are one already. A form that is found once
-//! is not looked at again, so the search ends; [`MOST`] and [`MOST_OCTETS`] bound what a hostile path makes of it. A path
-//! with more readings than that is denied wherever anything is disallowed: no author of a page writes one.
+//! All steps work on comparison forms, in which most spellings of one path are equal already. The guard visits each
+//! form once, so the search ends; [`MOST`] and [`MOST_OCTETS`] bound it for a hostile path. A path with more readings
+//! is denied if the rules disallow anything at all: no author of a page writes such a path.
 //!
-//! A server that decodes a path serves one resource for `/a/b` and `/a%2Fb`. What a rule says of one it says of the
-//! other, so a decoded path is compared with decoded rules ([`Spelling`]). Rules that test for punctuation alone are the
-//! exception (`punctuation`).
+//! A server that decodes a path serves one resource for `/a/b` and `/a%2Fb`, so a rule for one holds for the other: a
+//! decoded path is compared with decoded rules ([`Spelling`]). Rules that test for punctuation alone are the exception
+//! (`punctuation`).
 
 mod punctuation;
 mod steps;
@@ -46,58 +45,58 @@ use self::steps::{
 };
 use super::path::ComparisonPath;
 
-/// The most readings of one path that are asked about.
+/// The limit on the readings of one path.
 const MOST: usize = 64;
 
-/// The most octets that all readings of a path have together. A path of up to 2 KiB never reaches it before [`MOST`].
+/// The limit on the octets of all readings of a path together. A path of up to 2 KiB reaches [`MOST`] first.
 const MOST_OCTETS: usize = 128 * 1024;
 
-/// Which spelling of the rules a path is compared with.
+/// The spelling of the rules that a path is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spelling {
-    /// As the author wrote them, in comparison form: `%2F` is not `/`.
+    /// The author's spelling, in comparison form: `%2F` is not `/`.
     Written,
-    /// With their escapes decoded, as a server decodes those of a path.
+    /// The rules with their escapes decoded, as a server decodes the escapes of a path.
     Decoded,
 }
 
-/// All other readings of a path, each once; none for almost every path.
+/// All other readings of a path, each once; almost every path has none.
 #[derive(Debug)]
 pub struct Readings<'a> {
     written: &'a [u8],
-    /// What is not decoded.
+    /// The punctuation that stays escaped.
     kept: Punctuation,
-    /// The path itself is the first, unless there are none.
+    /// The path as written, then its other readings; empty if it has none.
     found: Vec<Reading<'a>>,
     is_complete: bool,
 }
 
-/// What the path may be read as.
+/// One reading of the path.
 #[derive(Debug)]
 struct Reading<'a> {
-    /// In comparison form.
+    /// The reading in comparison form.
     form: Cow<'a, [u8]>,
     is_decoded: bool,
-    /// What follows an authority holds no second one.
+    /// True if an authority was cut off: the rest holds no second one.
     is_past_authority: bool,
-    /// Whether it is another one without its final slash.
+    /// True if only the final slash was dropped.
     lacks_slash: bool,
 }
 
-/// What is to be asked beside the path as it is written.
+/// One comparison that the guard makes besides that of the path as written.
 #[derive(Debug)]
 pub struct Question<'a> {
-    /// A reading.
+    /// The reading.
     pub path: ComparisonPath<'a>,
-    /// The spelling of the rules that it is compared with.
+    /// The spelling of the rules that the reading is compared with.
     pub spelling: Spelling,
-    /// Whether it is another reading without its final slash. A rule without a `$` at its end has said of that one what
-    /// it says.
+    /// True if the reading only lacks its final slash. Then a rule without a `$` at its end has already decided about
+    /// it.
     pub lacks_slash: bool,
 }
 
 impl Question<'_> {
-    /// Whether a disallow has a say in it, given the punctuation that the readings decode, and the disallow's pattern.
+    /// Tells whether a disallow with this pattern takes part, given the punctuation that the readings decode.
     pub(super) fn admits(&self, decoded: Punctuation, text: &[u8], is_anchored: bool) -> bool {
         (is_anchored || !self.lacks_slash)
             && (decoded.is_empty() || !decoded.meets(Punctuation::tested_by(text)))
@@ -105,12 +104,12 @@ impl Question<'_> {
 }
 
 impl<'a> Readings<'a> {
-    /// The readings of a path. One look at its octets, and no allocation, where it has none.
+    /// Returns the readings of a path. A path without other readings costs one scan and no allocation.
     pub fn of(path: &'a ComparisonPath<'_>) -> Self {
         Self::keeping(path, Punctuation::default())
     }
 
-    /// Of the punctuation that rules test for, what some reading has decoded; nothing for almost every path.
+    /// Returns the punctuation that rules test for and that some reading has decoded; empty for almost every path.
     pub(super) fn decoded(&self, tested: Punctuation) -> Punctuation {
         if self.are_none() {
             return Punctuation::default();
@@ -118,7 +117,8 @@ impl<'a> Readings<'a> {
         Punctuation::escaped_in(self.written).within(tested)
     }
 
-    /// What is to be asked about where that is something: readings that keep such escapes, and what they still decode.
+    /// Returns sets of readings that keep the escapes of `decoded` in turn, each with the punctuation that it still
+    /// decodes.
     pub(super) fn keeping_some(
         path: &'a ComparisonPath<'_>,
         decoded: Punctuation,
@@ -127,7 +127,7 @@ impl<'a> Readings<'a> {
         kept.map(move |kept| (Self::keeping(path, kept), decoded.without(kept)))
     }
 
-    /// The readings that keep the escapes of some characters.
+    /// Returns the readings that keep the escapes of some characters.
     fn keeping(path: &'a ComparisonPath<'_>, kept: Punctuation) -> Self {
         let mut readings = Self {
             written: path.as_bytes(),
@@ -141,24 +141,24 @@ impl<'a> Readings<'a> {
         readings
     }
 
-    /// Whether the path can be read in no other way.
+    /// Tells whether the path has no other reading.
     pub(super) fn are_none(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Whether all of them are known. A path with too many is not to be trusted.
+    /// Tells whether all readings are known. A path with too many readings is not to be trusted.
     pub fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// The readings, without the path as written.
+    /// Returns the readings, without the path as written.
     pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
         self.found.iter().skip(1).map(|reading| &*reading.form)
     }
 
-    /// What is to be asked beside the path as written: each reading, with the rules in one or both of their spellings.
-    /// `has_escapes` tells whether the two spellings of the rules differ; then the path as written is asked about
-    /// in the decoded one, too.
+    /// Returns the comparisons to make besides that of the path as written: each reading, with the rules in one or both
+    /// spellings. `has_escapes` tells whether the two spellings of the rules differ; then the path as written is also
+    /// compared with the decoded rules.
     pub fn questions(&self, has_escapes: bool) -> impl Iterator<Item = Question<'_>> {
         let is_stable = |form: &[u8]| is_stable(form, self.kept);
         let question = |form, spelling, lacks_slash| Question {
@@ -171,7 +171,7 @@ impl<'a> Readings<'a> {
         let others = self.found.iter().skip(1).flat_map(move |reading| {
             let form = &*reading.form;
             let is_written = !reading.is_decoded;
-            // What still holds escapes was not decoded by anyone, and the decoded rules hold none.
+            // No server decoded a form that still holds escapes, and decoded rules hold no escapes.
             let is_decoded = reading.is_decoded || has_escapes && is_stable(form);
             let ask = |spelling| question(form, spelling, reading.lacks_slash);
             let written = is_written.then(|| ask(Spelling::Written));
@@ -181,8 +181,8 @@ impl<'a> Readings<'a> {
         itself.into_iter().chain(others)
     }
 
-    /// Finds every form that steps lead to, level by level: without decoding, with one, with two.
-    // Out of the way of the paths that have none.
+    /// Finds every form that the steps lead to, in three levels: without decoding, with one decoding, with two.
+    // Not inlined: almost every path skips it.
     #[inline(never)]
     fn search(&mut self) {
         self.found.push(Reading {
@@ -236,7 +236,7 @@ impl<'a> Readings<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// What each step, but for decoding, makes of it.
+    /// Returns the results of each single step except decoding.
     fn one_step(&self, kept: Punctuation) -> [Option<Reading<'a>>; 11] {
         let form = &*self.form;
         let made = |form: Vec<u8>| Reading {
@@ -257,7 +257,7 @@ impl<'a> Reading<'a> {
                 })
             })
         };
-        // As its author wrote it, `/folder/` is another path than `/folder`.
+        // To the author of a rule, `/folder/` is another path than `/folder`.
         let drops_slash = matches!(self.form, Cow::Owned(_)) || is_file_with_slash(form);
         let bare = drops_slash.then(|| without_final_slash(form)).flatten();
         [
@@ -279,8 +279,8 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Whether no step could change a form: it holds no escape, no parameter, no doubled slash, no segment that begins with
-/// a dot, no empty query and no slash behind a file. The scan compiles to vector instructions.
+/// Tells whether no step can change a form: it holds no escape, no parameter, no doubled slash, no segment that begins
+/// with a dot, no empty query and no slash behind a file. The scan compiles to vector instructions.
 fn is_plain(form: &[u8]) -> bool {
     let after = form.get(1..).unwrap_or_default();
     let suspects = form.iter().zip(after).fold(false, |any, (before, octet)| {

@@ -1,14 +1,14 @@
-//! Rules that could be struck out without any verdict changing.
+//! Rules that an author could remove without changing any verdict.
 //!
-//! Only what is provable is claimed. A rule is idle where, in every set of merged groups that it belongs to, one of
-//! these holds:
+//! Only provable cases are reported. A rule is idle if one of these holds in every set of merged groups that it belongs
+//! to:
 //!
-//! - another rule matches exactly the same paths and goes first (it has more octets, or it is the `allow` of two that
-//!   have as many, or it stands earlier);
-//! - it is an `allow`, and every `disallow` that could match a path of its own goes first anyway. Two patterns can
-//!   match the same path only if the plain text in front of one begins that of the other.
+//! - another rule matches exactly the same paths and takes precedence (it has more octets, or it is the `allow` of two
+//!   rules with as many, or it stands earlier);
+//! - the rule is an `allow`, and every `disallow` that could match one of its paths takes precedence anyway. Two
+//!   patterns can match the same path only if the plain text in front of one begins that of the other.
 //!
-//! Nothing is claimed of a file that would take more than [`MOST`] looks.
+//! A file that would take more than [`MOST`] comparisons is not judged.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -17,8 +17,8 @@ use super::explain::index_folder;
 use super::pattern::Pattern;
 use super::rules::RuleKind;
 
-/// How many rules are looked at, counted once for each set of merged groups that holds them. A file of 500 KiB whose
-/// groups are named by few has a fifth of it.
+/// The limit on rules to examine, counted once for each set of merged groups that holds them. A file of 500 KiB with
+/// few names for its groups has a fifth of it.
 const MOST: usize = 1 << 18;
 
 /// A group: the names that its user-agent lines give, in lower case (`*` for all), and its rules.
@@ -32,25 +32,25 @@ pub(super) struct Draft<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DraftRule<'a> {
     pub(super) kind: RuleKind,
-    /// Its path.
+    /// The rule's path.
     pub(super) value: &'a [u8],
     /// The line, trimmed and without its comment.
     pub(super) content: &'a [u8],
     pub(super) line: u32,
 }
 
-/// Why a rule is idle.
+/// The reason why a rule is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Idle {
     /// The rule of this line says the same.
     Repeats(u32),
-    /// The rule of this line says the opposite of the same paths, and goes first.
+    /// The rule of this line says the opposite of the same paths and takes precedence.
     Outranked(u32),
-    /// It allows what nothing that it could win against disallows.
+    /// No `disallow` that this `allow` could win against matches any of its paths.
     Needless,
 }
 
-/// The numbers of the lines whose rules are idle, in order, and why.
+/// Returns the numbers of the lines with idle rules, in order, each with its reason.
 pub(super) fn idle(groups: &[Draft<'_>]) -> Vec<(u32, Idle)> {
     let mut looks = 0_usize;
     let mut found: HashMap<u32, Option<Idle>> = HashMap::new();
@@ -65,7 +65,7 @@ pub(super) fn idle(groups: &[Draft<'_>]) -> Vec<(u32, Idle)> {
             return Vec::new();
         }
         for (line, idle) in idle_of(&rules) {
-            // Idle for one crawler only: not idle.
+            // A rule that is idle for one crawler only is not idle.
             let known = found.entry(line).or_insert(idle);
             *known = known.and(idle).and(*known);
         }
@@ -78,7 +78,8 @@ pub(super) fn idle(groups: &[Draft<'_>]) -> Vec<(u32, Idle)> {
     found
 }
 
-/// The sets of groups that are merged for some crawler, each once, in order of the name that asks for it first.
+/// Returns the sets of groups that are merged for some crawler, each once, in the order of the first name that asks for
+/// it.
 fn merged(groups: &[Draft<'_>]) -> Vec<Vec<usize>> {
     let mut by_name: HashMap<&[u8], usize> = HashMap::new();
     let mut sets: Vec<Vec<usize>> = Vec::new();
@@ -109,7 +110,7 @@ struct Candidate {
     rule: usize,
 }
 
-/// For each rule of a merged set that could match anything, whether it is idle there.
+/// Returns, for each rule of a merged set that could match anything, whether it is idle there.
 fn idle_of(rules: &[DraftRule<'_>]) -> Vec<(u32, Option<Idle>)> {
     let mut candidates = Vec::with_capacity(rules.len());
     for (at, rule) in rules.iter().enumerate() {
@@ -125,16 +126,16 @@ fn idle_of(rules: &[DraftRule<'_>]) -> Vec<(u32, Option<Idle>)> {
             }
         }
     }
-    // The order of precedence, as in `Rules`. Stable: file order decides last.
+    // Order of precedence, as in `Rules`. The sort is stable: file order decides last.
     candidates.sort_by_key(|candidate| (Reverse(candidate.octets), candidate.kind));
 
-    // What becomes of each rule: idle if all its patterns are.
+    // The result for each rule: idle if all its patterns are.
     let mut fates: Vec<Option<Fate>> = vec![None; rules.len()];
     let mut doom = |rule: usize, idle: Option<Idle>| {
         if let Some(fate) = fates.get_mut(rule) {
             *fate = Some(match (*fate, idle) {
                 (None, Some(idle)) => Fate::Idle(idle),
-                // The first pattern asked about goes first, and is the rule's own path.
+                // The first pattern is that of the rule's own path: its reason stays.
                 (Some(Fate::Idle(idle)), Some(_)) => Fate::Idle(idle),
                 (_, None) | (Some(Fate::Alive), _) => Fate::Alive,
             });
@@ -163,7 +164,7 @@ fn idle_of(rules: &[DraftRule<'_>]) -> Vec<(u32, Option<Idle>)> {
     for (_, candidate) in alive.iter().filter(|(_, it)| it.kind == RuleKind::Disallow) {
         doom(candidate.rule, None);
     }
-    // A disallow that an allow keeps from deciding is why that allow is needed.
+    // An allow that outranks a disallow is needed because of it, so these disallows count.
     let met: Vec<(usize, &Candidate)> = alive.into_iter().chain(outranked).collect();
     for (candidate, is_needless) in needless(&met) {
         doom(candidate.rule, is_needless.then_some(Idle::Needless));
@@ -184,18 +185,18 @@ enum Fate {
     Alive,
 }
 
-/// A pattern's place in the tree of heads, in which a head stands below those that begin it.
+/// A pattern's place in the tree of heads, in which a head stands below every head that begins it.
 struct Place<'a> {
     candidate: &'a Candidate,
-    /// Its rank, if it disallows.
+    /// The pattern's rank, if it disallows.
     own: Option<usize>,
-    /// The last in precedence of the disallow patterns above it, and at or below it.
+    /// The last rank of the disallow patterns above it, and of those at or below it.
     above: Option<usize>,
     below: Option<usize>,
 }
 
-/// For each `allow` of these candidates, whether it goes after every `disallow` that it could meet. Where nothing at all
-/// is disallowed, none does: `Allow: /` is how many say just that.
+/// Returns, for each `allow` of these candidates, whether it comes after every `disallow` that could match one of its
+/// paths. If nothing is disallowed, no `allow` is needless: many authors write `Allow: /` to say exactly that.
 fn needless<'a>(met: &[(usize, &'a Candidate)]) -> Vec<(&'a Candidate, bool)> {
     let is_disallow = |candidate: &Candidate| candidate.kind == RuleKind::Disallow;
     let restricts = met.iter().any(|(_, candidate)| is_disallow(candidate));
@@ -223,7 +224,7 @@ fn needless<'a>(met: &[(usize, &'a Candidate)]) -> Vec<(&'a Candidate, bool)> {
         if let Some((_, parent)) = open.last_mut() {
             parent.below = parent.below.max(place.below);
         }
-        // Later in precedence is a greater rank.
+        // A greater rank comes later in precedence.
         let last = place.above.max(place.below);
         if place.own.is_none() {
             let is_needless = restricts && last.is_none_or(|last| last < rank);
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_idle() {
+    fn idle_rules_are_found() {
         use Idle::{Needless, Outranked, Repeats};
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &str, &[(u32, Idle)])] = &[
@@ -314,7 +315,7 @@ mod tests {
             ("idle for both", "user-agent: a\nuser-agent: b\nallow: /x\nuser-agent: a\ndisallow: /x/y\nuser-agent: b\ndisallow: /x/z\n", &[(3, Idle::Needless)]),
             ("a list of a name and a star is two crawlers'", "user-agent: a\nuser-agent: *\ndisallow: /x\nuser-agent: a\nallow: /x\n", &[]),
             ("a name that two read differently is two names", "user-agent: a\ndisallow: /x\nuser-agent: a1\ndisallow: /x\n", &[]),
-            ("nobody's group is nobody's", "user-agent:\ndisallow: /x\ndisallow: /x\n", &[]),
+            ("a group without a name is for no crawler", "user-agent:\ndisallow: /x\ndisallow: /x\n", &[]),
         ];
         for (name, text, expected) in cases {
             assert_eq!(found(text), *expected, "{name}");
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_many_looks_is_not_judged() {
+    fn a_file_with_too_many_comparisons_is_not_judged() {
         let rules: String = (0..600)
             .map(|n| format!("disallow: /{n}\ndisallow: /{n}\n"))
             .collect();
@@ -345,16 +346,16 @@ mod tests {
     }
 
     proptest! {
-        /// All idle rules struck out at once: every verdict stays.
+        /// Removes all idle rules at once: every verdict stays.
         #[test]
-        fn striking_them_out_changes_nothing(
+        fn removing_idle_rules_changes_no_verdict(
             mut lines in prop::collection::vec(a_line(), 0..16),
             paths in prop::collection::vec("/[/*$ab%24]{0,8}(/|/index\\.html)?", 1..12),
         ) {
             let before = lines.join("\n");
             let idle = found(&before);
             for (line, _) in &idle {
-                // An empty rule keeps what the line does to the groups.
+                // An empty rule keeps the line's effect on the groups.
                 lines[*line as usize - 1] = "allow:".to_owned();
             }
             let after = lines.join("\n");

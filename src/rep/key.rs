@@ -1,29 +1,28 @@
-//! Keyed hashing: nobody can write a file whose patterns all hash alike.
+//! Keyed hashing, so that no author can write a file in which all patterns hash alike.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// The key of one set of rules.
+/// The hash key of one set of rules.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key(u64, u64);
 
 impl Key {
-    /// A key that no author of a file can know.
+    /// Returns a random key, which no author of a file can know.
     pub(super) fn new() -> Self {
         let random = RandomState::new();
         let key = random.hash_one(0_u8);
-        // Odd, so that to multiply with it loses nothing.
+        // Odd: a multiplication by an odd number loses nothing.
         Self(key, key.rotate_left(32) | 1)
     }
 
-    /// The hash of some octets: eight at a time are multiplied in, and both halves of the product
-    /// are kept.
+    /// Returns the hash of `octets`: multiplies in eight at a time and keeps both halves of the product.
     pub(super) fn hash(self, octets: &[u8]) -> u32 {
         let mut hash = self.0 ^ octets.len() as u64;
         let (words, _) = octets.as_chunks::<8>();
         for word in words {
             hash = fold(hash ^ u64::from_le_bytes(*word), self.1);
         }
-        // The last eight once more, or all that there is.
+        // The last eight octets a second time, or all octets of a shorter text.
         let last = match octets.last_chunk::<8>() {
             Some(last) => u64::from_le_bytes(*last),
             None => short(octets),
@@ -31,13 +30,13 @@ impl Key {
         (fold(hash ^ last, self.1) >> 32) as u32
     }
 
-    /// The hash of three octets, or so.
+    /// Returns the hash of a number that holds three octets.
     pub(super) fn hash_word(self, word: u32) -> u32 {
         (u64::from(word).wrapping_mul(self.1) >> 32) as u32
     }
 }
 
-/// Fewer than eight octets as a number.
+/// Returns fewer than eight octets as a number.
 fn short(octets: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (octets.first_chunk::<4>(), octets.last_chunk::<4>()) {
         return u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last));

@@ -1,15 +1,14 @@
-//! From octets to lines: where a line of robots.txt ends, what counts of it, and which field it
-//! holds.
+//! Lines of robots.txt: their ends, the part that counts, and the field that they hold.
 //!
-//! Nothing here can fail. RFC 9309 section 2.2 asks for a grammar, and section 2.3.1.5 for the
-//! patience to take what can be parsed and pass over the rest; the reading is that of Google's
-//! library, point by point, because that is what the authors of the files have tested against.
+//! Nothing here can fail. RFC 9309 section 2.2 gives a grammar, and section 2.3.1.5 asks parsers to take the lines that
+//! they can parse and skip the rest. Lines are read exactly as Google's library reads them, because authors have tested
+//! their files against it.
 
 use memchr::{memchr_iter, memchr2, memrchr2};
 
 use super::field::Field;
 
-/// What counts of an overlong line, in octets: what Google's library keeps (8 × 2083 − 1).
+/// The number of octets of an overlong line that count: as many as Google's library keeps (8 × 2083 − 1).
 pub(super) const MAX_LINE: usize = 16_663;
 
 /// The UTF-8 byte order mark.
@@ -20,15 +19,15 @@ const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
 pub(super) struct Line<'a> {
     /// Counted from 1; CR, LF and CRLF each end one line.
     pub(super) number: u32,
-    /// Where `content` begins in the text.
+    /// The place in the text at which `content` begins.
     pub(super) start: usize,
-    /// What counts of the line.
+    /// The part of the line that counts.
     pub(super) content: &'a [u8],
-    /// Whether the line was too long and only its beginning counts.
+    /// True if the line was too long and only its beginning counts.
     pub(super) is_cut: bool,
 }
 
-/// The lines of a text that hold anything, in order.
+/// The lines of a text that are not empty, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Lines<'a> {
     text: &'a [u8],
@@ -66,8 +65,8 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// The lines of a file as rules and notes number them, from 1: they end at LF, CR or CRLF (RFC 9309 section 2.2), and
-/// empty ones count.
+/// Returns the lines of a file with the numbering of rules and notes, from 1: lines end at LF, CR or CRLF (RFC 9309
+/// section 2.2), and empty ones count.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -86,7 +85,7 @@ pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Where the first line begins: a byte order mark is skipped, a partial one too (Google).
+/// Returns the place at which the first line begins: behind a byte order mark, also a partial one (Google).
 pub(super) fn beginning(text: &[u8]) -> usize {
     text.iter()
         .zip(BYTE_ORDER_MARK)
@@ -94,13 +93,13 @@ pub(super) fn beginning(text: &[u8]) -> usize {
         .count()
 }
 
-/// The length of the line that `text` begins with, without its ending.
+/// Returns the length of the line that `text` begins with, without its ending.
 pub(super) fn length(text: &[u8]) -> usize {
     find_either(b'\n', b'\r', text).unwrap_or(text.len())
 }
 
-/// `memchr2`, looking at the nearest octets first: many lines are short, and to start a vector
-/// search costs more than they take.
+/// Works like `memchr2`, but looks at the nearest octets first: many lines are shorter than the cost of starting a
+/// vector search.
 fn find_either(one: u8, other: u8, text: &[u8]) -> Option<usize> {
     const NEAR: usize = 8;
     let near = text.get(..NEAR).unwrap_or(text);
@@ -111,7 +110,7 @@ fn find_either(one: u8, other: u8, text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the next line begins, if one ends at `end`.
+/// Returns the place at which the next line begins, given a line's end.
 pub(super) fn after_ending(text: &[u8], end: usize) -> usize {
     end + match text.get(end..) {
         Some([b'\r', b'\n', ..]) => 2,
@@ -120,13 +119,13 @@ pub(super) fn after_ending(text: &[u8], end: usize) -> usize {
     }
 }
 
-/// Where the line that holds the octet at `at`, or ends there, begins.
+/// Returns the place at which the line begins that holds the octet at `at`, or ends there.
 pub(super) fn start(text: &[u8], at: usize) -> usize {
     let before = text.get(..at).unwrap_or_default();
     memrchr2(b'\n', b'\r', before).map_or_else(|| beginning(text), |end| end + 1)
 }
 
-/// How many lines end in `text`.
+/// Returns the number of lines that end in `text`.
 pub(super) fn endings(text: &[u8]) -> u32 {
     let lone = |at: &usize| text.get(at + 1) != Some(&b'\n');
     let count = memchr_iter(b'\n', text).count() + memchr_iter(b'\r', text).filter(lone).count();
@@ -136,15 +135,15 @@ pub(super) fn endings(text: &[u8]) -> u32 {
 /// A line read as `name : value`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair<'a> {
-    /// `None`: a name that means nothing to us.
+    /// The field; `None` if its name is unknown.
     pub(super) field: Option<Field>,
     pub(super) value: &'a [u8],
-    /// Where `value` begins in the line's content.
+    /// The place in the line's content at which `value` begins.
     pub(super) value_start: usize,
 }
 
 impl<'a> Line<'a> {
-    /// The line from `start` to its ending at `end`.
+    /// Returns the line from `start` to its ending at `end`.
     pub(super) fn new(text: &'a [u8], start: usize, end: usize, number: u32) -> Self {
         let line = text.get(start..end).unwrap_or_default();
         let is_cut = line.len() > MAX_LINE;
@@ -161,7 +160,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The line as a field and its value; `None` where it has not that form.
+    /// Returns the line as a field and its value; `None` if the line has another form.
     pub(super) fn pair(&self, lenient: bool) -> Option<Pair<'a>> {
         let separator = match self.content.iter().position(|octet| *octet == b':') {
             Some(at) => at,
@@ -182,7 +181,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Where the first of exactly two words ends (Google: "some people forget the colon").
+/// Returns the end of the first of exactly two words (Google: "some people forget the colon").
 fn two_words(content: &[u8]) -> Option<usize> {
     let end = memchr2(b' ', b'\t', content)?;
     let rest = content.get(end..)?;
@@ -194,12 +193,12 @@ fn two_words(content: &[u8]) -> Option<usize> {
         .then_some(end)
 }
 
-/// Whether `octet` is white space inside a line.
+/// Tells whether `octet` is white space inside a line.
 pub(super) fn is_space(octet: u8) -> bool {
     matches!(octet, b' ' | b'\t' | 0x0B | 0x0C)
 }
 
-/// `octets` without the white space at both ends, and how much was taken off in front.
+/// Returns `octets` without the white space at both ends, and the number of octets cut off in front.
 fn trim(octets: &[u8]) -> (usize, &[u8]) {
     let start = octets
         .iter()
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn google_what_counts_of_a_line() {
+    fn google_the_part_of_a_line_that_counts() {
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &[u8], &[u8])] = &[
             ("white space around it does not", b" \t\x0B\x0Ca b\x0C\x0B\t ", b"a b"),

@@ -1,5 +1,5 @@
-//! The Robots Exclusion Protocol (RFC 9309) and nothing else: octets come in, a verdict and the
-//! rule that gave it come out.
+//! The Robots Exclusion Protocol (RFC 9309) and nothing else: octets come in; a verdict and the rule that gave it come
+//! out.
 //!
 //! This module knows no sockets, clocks, files or configuration. Nothing in it fails: any octets
 //! are a robots.txt, any octets are a path, and the cost of both is bounded.
@@ -17,25 +17,25 @@
 //! assert!(rules.verdict(&ComparisonPath::new(b"/public")).is_none());
 //! ```
 //!
-//! One robots.txt speaks for one [`Origin`]. It is read by `line`, kept by [`Robots`], and compiled
-//! into [`Rules`] for each [`Selection`] of its groups that crawlers with some chain of
-//! [`ProductToken`]s get. A path is put into its [`ComparisonPath`] once and then asked about as
-//! often as needed.
+//! One robots.txt holds for one [`Origin`]. `line` reads it, [`Robots`] keeps it and compiles it into [`Rules`], one
+//! set for each [`Selection`] of groups that a chain of [`ProductToken`]s leads to. A path is put into its
+//! [`ComparisonPath`] once and can then be judged any number of times.
 //!
-//! # What it costs
+//! # Cost
 //!
 //! For a text of *n* octets and a path of *m*:
 //!
-//! - reading is one pass, O(*n*), whatever the text holds; a line that counts takes four octets besides the text;
-//! - compiling is O(*n* log *n*), and touches the rules of the selected groups only: patterns are borrowed from the
-//!   text, hashes are keyed, and what would crowd one hash is filed more finely (`prefixes`, `grams`);
+//! - reading is one pass, O(*n*), for any text; each user-agent, rule or other known line takes four octets besides the
+//!   text;
+//! - compiling is O(*n* log *n*) and touches the rules of the selected groups only: patterns are borrowed from the
+//!   text, hashes are keyed, and patterns that would crowd one hash are divided further (`prefixes`, `grams`);
 //! - a verdict asks each pattern at most once and never goes back within one (`pattern`). Where patterns times *m*
 //!   is more than a million, the path is indexed first (`occurrences`), so it is O((*n* + *m*) log² *m*) and not
 //!   O(*n* *m*). Usually it asks a handful of patterns, and allocates nothing.
 //!
-//! Where Google's library and the RFC differ, Google's reading of files is followed (it is what
-//! authors test against), and the RFC in matching (it is the stricter). The names of the tests say
-//! which is which: `rfc9309_…`, `google_…`, and `ours_…` where neither decides.
+//! Where Google's library and the RFC differ, Google's reading of files is followed, because authors test against it,
+//! and the RFC's matching, because it is the stricter. The names of the tests say which is which: `rfc9309_…`,
+//! `google_…`, and `ours_…` where neither decides.
 
 mod agent;
 mod explain;

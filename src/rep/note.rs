@@ -1,7 +1,7 @@
-//! What the author of a robots.txt should know about it: lines that do not do what they seem to.
+//! Notes for the author of a robots.txt on lines that do not do what they seem to.
 //!
-//! Notes never change a verdict. They are found by reading the text once more, so that the files
-//! nobody asks about (all but a few) pay nothing for them.
+//! Notes never change a verdict. They come from a second reading of the text, so files without a request for notes (all
+//! but a few) pay nothing for them.
 
 use std::fmt;
 
@@ -17,28 +17,28 @@ use super::token::{narrow, wide};
 pub struct Note {
     /// The line's number, from 1.
     pub line: u32,
-    /// What is to be said of it.
+    /// The kind of remark.
     pub kind: NoteKind,
-    /// The line, its comment kept off, lossily decoded.
+    /// The line without its comment, lossily decoded.
     pub text: Box<str>,
 }
 
-/// What there is to remark.
+/// The kinds of remarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteKind {
     /// The line is not of the form `field: value`.
     NoField,
-    /// The field's name means nothing here.
+    /// The field's name is unknown.
     UnknownField,
     /// A line of two words without a colon, read as if it had one (Google).
     NoColon,
-    /// A field's name that is misspelt in a frequent way, or goes on after its end, read as this one (Google).
+    /// A field's name that is misspelt in a frequent way, or has more letters behind it, read as this one (Google).
     Misspelt(Field),
     /// A rule before the first user-agent line.
     NobodysRule,
     /// A user-agent value that can name no crawler.
     NamesNobody,
-    /// A user-agent value of which only the beginning names a crawler.
+    /// A user-agent value with a name at its beginning and more behind it.
     NameCut,
     /// A user-agent line that joins the group above although other fields stand between them: only a rule ends a
     /// group's user-agent lines.
@@ -60,12 +60,12 @@ pub enum NoteKind {
         /// The number of the other rule's line.
         line: u32,
     },
-    /// A rule that can never decide: another says the opposite of the same paths, and goes first.
+    /// A rule that can never decide: another rule says the opposite of the same paths and takes precedence.
     Outranked {
         /// The number of the other rule's line.
         line: u32,
     },
-    /// An `allow` of what no rule that it could win against disallows.
+    /// An `allow` without effect: no `disallow` that it could win against matches any of its paths.
     Needless,
     /// The first line that the size limit leaves out.
     Truncated,
@@ -74,7 +74,7 @@ pub enum NoteKind {
 }
 
 impl NoteKind {
-    /// A stable code.
+    /// Returns a stable code.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoField => "no_field",
@@ -143,7 +143,7 @@ impl fmt::Display for NoteKind {
     }
 }
 
-/// The remarks on a text, in order of their lines.
+/// Returns the notes on a text, in order of their lines.
 pub(super) fn notes(text: &[u8], lenient: bool, is_truncated: bool) -> Vec<Note> {
     let mut reader = Reader {
         notes: Vec::new(),
@@ -178,7 +178,7 @@ pub(super) fn notes(text: &[u8], lenient: bool, is_truncated: bool) -> Vec<Note>
     notes
 }
 
-/// How many lines end in `text`.
+/// Returns the number of lines that end in `text`.
 fn lines_in(text: &[u8]) -> u32 {
     let ends = text.iter().zip(text.iter().skip(1).chain([&0]));
     let ends = ends.filter(|(octet, next)| match octet {
@@ -189,7 +189,7 @@ fn lines_in(text: &[u8]) -> u32 {
     u32::try_from(ends.count()).unwrap_or(u32::MAX)
 }
 
-/// A field's name as it is written.
+/// Returns a field's name as written.
 fn name<'a>(line: &Line<'a>, pair: &Pair<'_>) -> &'a [u8] {
     let before = line.content.get(..pair.value_start).unwrap_or_default();
     let is_end = |octet: &u8| *octet == b':';
@@ -200,7 +200,7 @@ fn name<'a>(line: &Line<'a>, pair: &Pair<'_>) -> &'a [u8] {
 }
 
 impl Note {
-    /// The note on a file that was decoded.
+    /// Returns the note on a file that was decoded.
     pub(super) fn of_utf16() -> Self {
         Self::new(1, NoteKind::Utf16, b"")
     }
@@ -217,11 +217,11 @@ impl Note {
 /// The run of user-agent lines that the next one would join.
 #[derive(Clone, Copy)]
 enum Run<'a> {
-    /// None: the next one opens a group.
+    /// No run: the next user-agent line opens a group.
     None,
-    /// One that began with this line and that nothing has interrupted.
+    /// A run that began with this line, without interruption.
     Open(Line<'a>),
-    /// One after which another field stands.
+    /// A run with another field behind it.
     Interrupted(Line<'a>),
 }
 
@@ -312,7 +312,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What can be said only once all is read.
+    /// Adds the notes that need the whole text.
     fn end(&mut self) {
         if let Run::Open(first) | Run::Interrupted(first) = self.run {
             self.note(&first, NoteKind::EmptyGroup);
@@ -359,7 +359,7 @@ mod tests {
             ("no colon", "User-agent *\nDisallow\t/a", &[(1, NoColon), (2, NoColon)]),
             ("misspelt", "useragent : *\nDissallow: /a\nAllow-list: /a/b\nsite-map: https://a/", &[(1, Misspelt(Field::UserAgent)), (2, Misspelt(Field::Disallow)), (3, Misspelt(Field::Allow)), (4, Misspelt(Field::Sitemap))]),
             ("too early", "Disallow: /a\nUser-agent: a\nDisallow: /a", &[(1, NobodysRule)]),
-            ("nobody's name", "User-agent:\nUser-agent: *a\nUser-agent: 360\nDisallow: /", &[(1, NamesNobody), (2, NamesNobody)]),
+            ("a name of no crawler", "User-agent:\nUser-agent: *a\nUser-agent: 360\nDisallow: /", &[(1, NamesNobody), (2, NamesNobody)]),
             ("a name with more after it", "User-agent: a/1.0\nUser-agent: b c\nDisallow: /", &[(1, NameCut), (2, NameCut)]),
             ("a group that joins the one above", "User-agent: a\nCrawl-delay: 1\n\nUser-agent: b\nDisallow: /", &[(4, JoinsGroup)]),
             ("a list of names is none", "User-agent: a\n\nUser-agent: b\nDisallow: /\nCrawl-delay: 1\nUser-agent: c\nDisallow: /", &[]),

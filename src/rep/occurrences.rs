@@ -1,28 +1,26 @@
-//! Where in a path the pieces of patterns occur: for files and paths that are made to cost.
+//! An index of one path, for files and paths made to be expensive.
 //!
-//! A piece is sought from a given place on, and to find that it is not there takes a look at all
-//! that is left of the path. Tens of thousands of patterns times eight thousand octets is too much,
-//! so where that many are to be tried, the path is indexed first. The index sorts all places of the
-//! path by what follows (a suffix array), so that those where a piece stands are neighbours, and
-//! keeps blocks of 2, 4, 8… of them in order of place, so that the next one is found among any
-//! number of neighbours. For *n* octets it is made in O(*n* log² *n*) and asked in O(log² *n*),
-//! besides the piece's own length times log *n*.
+//! A search for a piece of a pattern that does not occur reads the whole rest of the path. Tens of thousands of
+//! patterns times eight thousand octets is too much, so in that case the path is indexed first. The index is a suffix
+//! array: all places of the path, sorted by the octets that follow, so that the places of one piece are neighbours.
+//! Copies of the array sort blocks of 2, 4, 8… entries by place, so that the next place is found among any number of
+//! neighbours. For *n* octets the index is made in O(*n* log² *n*) and asked in O(log² *n*), plus the piece's own
+//! length times log *n*.
 
 use super::pattern::find;
 
-/// Of so few places, all are looked at.
+/// Up to this number of places, the search looks at all of them.
 const FEW: usize = 32;
 
-/// What occurs often is sought within so many octets first.
+/// A frequent piece is first searched within this number of octets.
 const NEAR: usize = 128;
 
 /// An index of one path.
 #[derive(Debug)]
 pub(super) struct Occurrences {
-    /// All places, ordered by what follows; then the same with every two in order of place, every
-    /// four, and so on.
+    /// The suffix array, then copies with every block of 2, 4, 8… entries sorted by place.
     levels: Vec<Vec<u32>>,
-    /// Where in the order each pair of octets begins.
+    /// For each pair of octets, the index in the suffix array at which its places begin.
     pairs: Vec<u32>,
 }
 
@@ -36,7 +34,7 @@ impl Occurrences {
         {
             let mut level = last.clone();
             for block in level.chunks_mut(block) {
-                // Two runs in order: merged, not sorted.
+                // Merges: the block consists of two sorted runs.
                 block.sort();
             }
             levels.push(level);
@@ -58,7 +56,7 @@ impl Occurrences {
         Self { levels, pairs }
     }
 
-    /// Where `piece` occurs next in the path that was indexed, from `at` on. No piece is empty.
+    /// Returns the first place of `piece` at or after `at` in the indexed path. `piece` is not empty.
     pub(super) fn next(&self, path: &[u8], piece: &[u8], at: usize) -> Option<usize> {
         let (start, end) = self.range(path, piece)?;
         let suffixes = self.levels.first()?.get(start..end)?;
@@ -75,7 +73,7 @@ impl Occurrences {
         self.next_within(start, end, at)
     }
 
-    /// Which of the ordered places a piece stands at.
+    /// Returns the range of the suffix array that holds the places of `piece`.
     fn range(&self, path: &[u8], piece: &[u8]) -> Option<(usize, usize)> {
         let (pair, count) = match piece {
             [] => return None,
@@ -99,7 +97,7 @@ impl Occurrences {
         Some((start + before, start + before + same))
     }
 
-    /// The first place from `at` on within a range of the ordered ones.
+    /// Returns the first place at or after `at` within a range of the suffix array.
     fn next_within(&self, mut start: usize, end: usize, at: usize) -> Option<usize> {
         let mut next: Option<u32> = None;
         while start < end {
@@ -120,8 +118,8 @@ impl Occurrences {
     }
 }
 
-/// The places of a text, ordered by what follows: by eight octets first, then by twice as many each
-/// time until no two are alike.
+/// Returns the suffix array of a text: sorts by eight octets first, then by twice as many in each round until all ranks
+/// differ.
 fn suffixes(text: &[u8]) -> Vec<u32> {
     let count = text.len();
     let eight = |place: usize| {
@@ -164,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_occurrence_is_that_of_a_search() {
+    fn the_index_finds_the_same_next_occurrence_as_a_search() {
         let often = [&b"ab".repeat(40)[..], b"ba", &b"aab".repeat(20)].concat();
         let texts: [&[u8]; 7] = [
             &often,

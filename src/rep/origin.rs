@@ -1,10 +1,9 @@
-//! An origin: the (scheme, host, port) that one robots.txt speaks for.
+//! Origins: the (scheme, host, port) that one robots.txt holds for.
 //!
-//! Two URLs share a robots.txt exactly when their origins are equal, so equality here has to be the
-//! origin server's own: hosts in their canonical spelling (lower case, Punycode, one trailing dot
-//! dropped, IP addresses however oddly written as the address they name) and default ports left
-//! out. Everything that keys state by site keys it by [`Origin`], and nothing else in the program
-//! interprets a host name.
+//! Two URLs share a robots.txt exactly if their origins are equal, so equality must be the server's own: hosts in
+//! canonical spelling (lower case, Punycode, without a trailing dot, IP addresses in one notation) and default ports
+//! left out. All state that belongs to a site is keyed by [`Origin`], and nothing else in the program interprets a host
+//! name.
 
 use std::fmt::{self, Write as _};
 use std::net::Ipv6Addr;
@@ -30,7 +29,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The scheme as it stands in a URL.
+    /// Returns the scheme as it stands in a URL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -39,7 +38,7 @@ impl Scheme {
         }
     }
 
-    /// The port that a URL without one means.
+    /// Returns the scheme's default port.
     pub fn default_port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -61,10 +60,10 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// A (scheme, host, port), in canonical form. One allocation, shared between clones.
+/// A (scheme, host, port) in canonical form. Clones share one allocation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
-    /// `https://example.com` or `https://example.com:8443`: says everything that the rest repeats.
+    /// `https://example.com` or `https://example.com:8443`; the other fields locate its parts.
     text: Arc<str>,
     host_end: u16,
     port: u16,
@@ -72,11 +71,10 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The origin of `host` and `port` (`None`: the scheme's default).
+    /// Returns the origin of `host` and `port` (`None`: the scheme's default).
     ///
-    /// `host` may be spelt in any way that URLs allow: any case, a trailing dot, Unicode,
-    /// percent-encoded, an IPv6 address with or without brackets, an IPv4 address in octal,
-    /// hexadecimal or as one number.
+    /// `host` may have any spelling that URLs allow: any case, a trailing dot, Unicode, percent-encoding, an IPv6
+    /// address with or without brackets, an IPv4 address in octal, hexadecimal or as one number.
     ///
     /// # Errors
     /// When the host is empty, too long or not a host, or the port is 0.
@@ -107,20 +105,18 @@ impl Origin {
 
     /// Splits an absolute URL into its origin and its path with query, as written.
     ///
-    /// User information and the fragment take no part. An empty path is `/`, and a path that begins
-    /// with `?` or `;` gets a `/` in front, as Google's library reads it.
+    /// User information and the fragment are left out. An empty path becomes `/`, and a path that begins with `?` or
+    /// `;` gets a `/` in front, as in Google's library.
     ///
     /// # Errors
-    /// When `url` is not absolute, its scheme is not `http`, `https` or `ftp`, or its authority is
-    /// not one.
+    /// When `url` is not absolute, its scheme is not `http`, `https` or `ftp`, or its authority is invalid.
     pub fn parse(url: &str) -> Result<(Self, String), OriginError> {
         let (scheme, rest) = url.split_once("://").ok_or(OriginError::NotAbsolute)?;
         let scheme = Scheme::from_name(scheme).ok_or(OriginError::Scheme)?;
         let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
         let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());
         let authority = rest.get(..authority_end).unwrap_or_default();
-        // Browsers read a backslash as a slash, RFC 3986 knows none: what the two dispute is
-        // refused.
+        // Browsers read a backslash as a slash, RFC 3986 knows no backslash: an authority with one is refused.
         if authority.contains('\\') {
             return Err(OriginError::Host);
         }
@@ -135,24 +131,24 @@ impl Origin {
         Ok((Self::new(scheme, host, port)?, format!("{slash}{path}")))
     }
 
-    /// The scheme.
+    /// Returns the scheme.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// The host in canonical form: lower case, ASCII, no trailing dot, IPv6 in brackets.
+    /// Returns the host in canonical form: lower case, ASCII, no trailing dot, IPv6 in brackets.
     pub fn host(&self) -> &str {
         self.text
             .get(self.host_start()..usize::from(self.host_end))
             .unwrap_or_default()
     }
 
-    /// The port, the default one too.
+    /// Returns the port, also a default one.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// `host`, or `host:port` where the port is not the scheme's default.
+    /// Returns `host`, or `host:port` if the port is not the scheme's default.
     pub fn authority(&self) -> String {
         self.text
             .get(self.host_start()..)
@@ -160,12 +156,12 @@ impl Origin {
             .to_owned()
     }
 
-    /// The URL of this origin's robots.txt (RFC 9309 section 2.3).
+    /// Returns the URL of this origin's robots.txt (RFC 9309 section 2.3).
     pub fn robots_url(&self) -> String {
         format!("{}/robots.txt", self.text)
     }
 
-    /// The origin as it is displayed, `https://example.com[:port]`.
+    /// Returns the origin for display, `https://example.com[:port]`.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -187,16 +183,16 @@ impl fmt::Debug for Origin {
     }
 }
 
-/// Why a text names no origin.
+/// The reason why a text names no origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginError {
-    /// There is no `scheme://` in front.
+    /// No `scheme://` in front.
     NotAbsolute,
-    /// The scheme is none that carries a robots.txt.
+    /// A scheme that carries no robots.txt.
     Scheme,
-    /// The host is missing, too long, or none that could exist.
+    /// A host that is missing, too long or impossible.
     Host,
-    /// The port is not a number from 1 to 65535.
+    /// A port that is not a number from 1 to 65535.
     Port,
 }
 
@@ -213,7 +209,7 @@ impl fmt::Display for OriginError {
 
 impl std::error::Error for OriginError {}
 
-/// The text of an origin under construction, on the stack: an origin is made for every request.
+/// The text of an origin under construction, on the stack: every request needs an origin.
 struct Buffer {
     octets: [u8; MAX_ORIGIN],
     len: usize,
@@ -263,9 +259,8 @@ impl fmt::Write for Buffer {
     }
 }
 
-/// A host that is its own canonical form but for case and a trailing dot: ASCII letters, digits,
-/// `-`, `_`, no empty label, nothing in Punycode (which wants validation), nothing that could be an
-/// IPv4 address.
+/// Tells whether a host is canonical except for case and a trailing dot: ASCII letters, digits, `-`, `_`, no empty
+/// label, no Punycode (which needs validation), and no possible IPv4 address.
 fn is_plain(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host).as_bytes();
     let mut label_start = true;
@@ -274,7 +269,7 @@ fn is_plain(host: &str) -> bool {
     for &octet in host {
         match octet {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => {}
-            // `xn--` and its likes: the only hyphens in a row that mean something.
+            // Two hyphens in a row mark `xn--` and similar labels.
             b'-' if before != b'-' => {}
             b'.' if !label_start => {}
             _ => return false,
@@ -289,8 +284,8 @@ fn is_plain(host: &str) -> bool {
     !label_start && !first_of_label.is_ascii_digit()
 }
 
-/// The canonical form of any other host: the WHATWG URL standard's host parser (UTS 46, IPv4
-/// spellings, IPv6 compression), narrowed to what a name server could answer for.
+/// Returns the canonical form of any other host: the WHATWG URL standard's host parser (UTS 46, IPv4 spellings, IPv6
+/// compression), restricted to names that a name server could answer for.
 fn canonical(host: &str) -> Result<String, OriginError> {
     if let Ok(address) = host.parse::<Ipv6Addr>() {
         return Ok(Host::<String>::Ipv6(address).to_string());
@@ -310,8 +305,8 @@ fn canonical(host: &str) -> Result<String, OriginError> {
     }
 }
 
-/// Splits `host[:port]`, minding the colons of an IPv6 address. An empty port is the default one
-/// (RFC 3986 section 3.2.3).
+/// Splits `host[:port]`, with care for the colons of an IPv6 address. An empty port means the default one (RFC 3986
+/// section 3.2.3).
 fn split_port(text: &str) -> Result<(&str, Option<u16>), OriginError> {
     let bracket = text.rfind(']').map_or(0, |at| at + 1);
     let Some(colon) = text.get(bracket..).and_then(|tail| tail.rfind(':')) else {
@@ -378,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_refused() {
+    fn a_text_that_is_not_a_host_is_refused() {
         let long = "a.".repeat(126) + "com";
         let longest = "a.".repeat(125) + "com";
         assert!(
@@ -463,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused() {
+    fn a_text_that_is_not_a_url_is_refused() {
         let cases = [
             ("/a", OriginError::NotAbsolute),
             ("example.com", OriginError::NotAbsolute),

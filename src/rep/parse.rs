@@ -1,16 +1,13 @@
 //! A robots.txt, parsed once.
 //!
-//! Parsing keeps the text and, for every line that counts, where in the text its value stands and
-//! what kind of line it is: four octets a line. Nothing is copied out of the text, and nothing is
-//! read twice, until somebody asks: the end of a value, the number of its line and the name of its
-//! group are found again from its place. A file of which one crawler's rules are wanted is paid for
-//! by its length and by that crawler's rules, not by all others.
+//! Parsing keeps the text and, for every line that counts, the place of its value and the kind of the line: four octets
+//! a line. It copies nothing out of the text. The end of a value, the number of its line and the name of its group are
+//! found again from the value's place when needed. So a file costs its length and the rules of the crawlers that ask,
+//! not the rules of all others.
 //!
-//! A group here is what the file shows: a run of user-agent lines with the rules below it. Merging
-//! the groups of one token is left to whoever selects them.
+//! A group here is a run of user-agent lines with the rules below it. Selecting a token merges its groups later.
 //!
-//! Cost: one search for each line's end and one look at its first octets, so linear in the text,
-//! whatever it holds.
+//! Cost: one search for each line's end and one look at its first octets, so linear in any text.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,14 +17,13 @@ use super::line::{self, Line, MAX_LINE, is_space};
 use super::note::{Note, notes};
 use super::utf16::Utf16;
 
-/// How a robots.txt is read.
+/// Options for reading a robots.txt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseOptions {
-    /// Whether field names may be misspelt in the frequent ways and a line of two words may lack
-    /// its colon.
+    /// True if field names may have frequent misspellings and a line of two words may lack its colon.
     pub lenient: bool,
-    /// How many octets count. RFC 9309 section 2.5 asks for at least 512,000; more than 64 MiB
-    /// (67,108,864) are taken as that.
+    /// The number of octets that count. RFC 9309 section 2.5 asks for at least 512,000; values above 64 MiB
+    /// (67,108,864) mean 64 MiB.
     pub limit: usize,
 }
 
@@ -40,8 +36,8 @@ impl Default for ParseOptions {
     }
 }
 
-/// The most octets that ever count, so that a place and four flags fit into 32 bits, also in
-/// patterns that the comparison form has made three times as long.
+/// The upper bound of `limit`: a place and four flags fit into 32 bits, also in patterns that the comparison form has
+/// made three times as long.
 const MOST: usize = 1 << 26;
 
 /// A parsed robots.txt. A clone shares the text.
@@ -50,33 +46,33 @@ pub struct Robots {
     pub(super) file: Arc<File>,
 }
 
-/// The text, and where in it lies what counts.
+/// The text, and the places of the lines that count.
 #[derive(Debug, Default)]
 pub(super) struct File {
     text: Box<[u8]>,
-    /// What `text` was decoded from, where that is UTF-16.
+    /// The original octets of a UTF-16 file.
     utf16: Option<Box<[u8]>>,
     is_truncated: bool,
     lenient: bool,
     /// The user-agent lines, the rules of groups and the other known fields, in order.
     entries: Box<[Entry]>,
-    /// The first entry of each group; the next group's ends it.
+    /// The first entry of each group, which ends the group before it.
     groups: Box<[u32]>,
-    /// The number of every [`MARKED`]th entry's line.
+    /// The line number of every [`MARKED`]th entry.
     marks: Box<[u32]>,
     pub(super) is_global_named: bool,
-    /// Whether values must be looked up with an eye on the limit of a line's length.
+    /// True if a line exceeds the length limit, which look-ups of values must then respect.
     has_overlong: bool,
 }
 
-/// From one line number that is kept to the next, in entries.
+/// The number of entries from one kept line number to the next.
 const MARKED: usize = 64;
 
-/// A line that counts: what it is, and where its value begins.
+/// A line that counts: its kind, and the place of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry(u32);
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryKind {
     Agent,
@@ -105,20 +101,19 @@ impl Entry {
         }
     }
 
-    /// Where in the text the value begins.
+    /// Returns the place in the text at which the value begins.
     pub(super) fn place(self) -> u32 {
         self.0 << 2 >> 2
     }
 }
 
 impl Robots {
-    /// Parses a robots.txt. Any octets are one; what makes no sense is passed over.
+    /// Parses a robots.txt. Any octets are valid; lines that make no sense are skipped.
     ///
-    /// Of `text`, the first `options.limit` octets count; the line that the limit cuts is dropped.
-    /// To tell a file that ends at the limit from one that goes on, hand over one octet more where
-    /// there is one.
+    /// The first `options.limit` octets of `text` count; a line that the limit cuts is dropped. Pass one octet beyond
+    /// the limit, if there is one, so that a file that ends at the limit differs from one that goes on.
     pub fn parse(text: &[u8], options: ParseOptions) -> Self {
-        // Three octets may come of two.
+        // In UTF-8, two octets of UTF-16 may become three.
         let most = if Utf16::new(text).is_some() {
             MOST / 2
         } else {
@@ -150,23 +145,23 @@ impl Robots {
         }
     }
 
-    /// The text that counts, octet for octet: all of it, or its whole lines within the limit. Its lines are those of
-    /// [`decoded`](super::decoded).
+    /// Returns the text that counts, octet for octet: all of it, or its whole lines within the limit. Its lines are
+    /// those of [`decoded`](super::decoded).
     pub fn text(&self) -> &[u8] {
         self.file.utf16.as_deref().unwrap_or(&self.file.text)
     }
 
-    /// Whether it was read leniently: see [`ParseOptions::lenient`].
+    /// Tells whether the file was read leniently: see [`ParseOptions::lenient`].
     pub fn is_lenient(&self) -> bool {
         self.file.lenient
     }
 
-    /// Whether the text was longer than the limit.
+    /// Tells whether the text was longer than the limit.
     pub fn is_truncated(&self) -> bool {
         self.file.is_truncated
     }
 
-    /// Heap used, in octets. Rules compiled from this file share its text and count their own.
+    /// Returns the octets of heap used. Rules compiled from this file share its text and count their own.
     pub fn bytes(&self) -> usize {
         let file = &*self.file;
         size_of::<File>()
@@ -177,7 +172,7 @@ impl Robots {
             + size_of_val(&*file.marks)
     }
 
-    /// What its author should know: lines that do not do what they seem to. Reads the text anew.
+    /// Returns notes for the author on lines that do not do what they seem to. Reads the text again.
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = notes(&self.file.text, self.file.lenient, self.file.is_truncated);
         if self.file.utf16.is_some() {
@@ -192,7 +187,7 @@ impl File {
         &self.text
     }
 
-    /// How many lines count.
+    /// Returns the number of lines that count.
     pub(super) fn entry_count(&self) -> usize {
         self.entries.len()
     }
@@ -201,14 +196,14 @@ impl File {
         self.entries.get(at).copied()
     }
 
-    /// The number of the entry whose value begins at `place`.
+    /// Returns the number of the entry with its value at `place`.
     pub(super) fn entry_at(&self, place: u32) -> Option<usize> {
         self.entries
             .binary_search_by_key(&place, |entry| entry.place())
             .ok()
     }
 
-    /// The entries of each group: their range.
+    /// Returns the range of each group's entries.
     pub(super) fn groups(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         let ends = self.groups.iter().skip(1).copied();
         self.groups
@@ -217,7 +212,7 @@ impl File {
             .map(|(start, end)| *start as usize..end as usize)
     }
 
-    /// The range of the group that holds an entry.
+    /// Returns the range of the group that holds an entry.
     pub(super) fn group_of(&self, entry: usize) -> Option<std::ops::Range<usize>> {
         let after = self
             .groups
@@ -234,21 +229,20 @@ impl File {
         self.entries.get(range).unwrap_or_default()
     }
 
-    /// The whole line of an entry. Its number is not known from its place.
+    /// Returns the whole line of an entry. The line's number is not known from its place.
     pub(super) fn line(&self, place: u32) -> Line<'_> {
         let start = line::start(&self.text, place as usize);
         let rest = self.text.get(start..).unwrap_or_default();
         Line::new(&self.text, start, start + line::length(rest), 0)
     }
 
-    /// The field and the value of the line whose value begins at `place`.
+    /// Returns the field and the value of the line with its value at `place`.
     pub(super) fn pair(&self, place: u32) -> (Option<Field>, &[u8]) {
         let pair = self.line(place).pair(self.lenient);
         pair.map_or((None, &[]), |pair| (pair.field, pair.value))
     }
 
-    /// What stands where a value begins, to the end of the text. Of an overlong line, the value
-    /// itself.
+    /// Returns the text from the start of a value to the end of the text. For an overlong line, only the value.
     pub(super) fn from(&self, place: u32) -> &[u8] {
         if self.has_overlong {
             return self.pair(place).1;
@@ -256,7 +250,7 @@ impl File {
         self.text.get(place as usize..).unwrap_or_default()
     }
 
-    /// The number of an entry's line, from 1.
+    /// Returns the number of an entry's line, from 1.
     pub(super) fn number(&self, entry: usize) -> u32 {
         let marked = entry / MARKED;
         let place = |entry| self.entry(entry).map_or(0, |entry| entry.place() as usize);
@@ -266,7 +260,7 @@ impl File {
     }
 }
 
-/// Finds the lines that count.
+/// The state of parsing: finds the lines that count.
 struct Reader<'a> {
     text: &'a [u8],
     entries: Vec<Entry>,
@@ -274,7 +268,7 @@ struct Reader<'a> {
     marks: Vec<u32>,
     is_global_named: bool,
     has_overlong: bool,
-    /// Whether the next user-agent line joins the group before it.
+    /// True if the next user-agent line joins the group before it.
     is_group_open: bool,
 }
 
@@ -282,7 +276,7 @@ impl<'a> Reader<'a> {
     fn new(text: &'a [u8]) -> Self {
         Self {
             text,
-            // A little more than most files need; what is left over is given back.
+            // A little more than most files need; the rest is freed afterwards.
             entries: Vec::with_capacity(text.len() / 24),
             groups: Vec::new(),
             marks: Vec::new(),
@@ -299,7 +293,7 @@ impl<'a> Reader<'a> {
             && !rest.is_empty()
         {
             number += 1;
-            // Most lines are of a few fields, written as they should be.
+            // Most lines have one of a few fields, in the usual spelling.
             let usual = Field::usual(rest);
             let after_name = usual.map_or(0, |(_, length)| length);
             let unread = rest.get(after_name..).unwrap_or_default();
@@ -327,8 +321,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Keeps a line whose value is at `place`, and is what `value` begins with. A rule before the
-    /// first user-agent line is nobody's.
+    /// Keeps a line with its value at `place`; `value` begins with that value. A rule before the first user-agent line
+    /// belongs to no group and is dropped.
     fn keep(&mut self, field: Field, place: usize, value: &[u8], number: u32) {
         let kind = match field {
             Field::UserAgent => EntryKind::Agent,
@@ -359,13 +353,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether the value that `text` begins with is `*`, or `*` then white space and more (Google).
+/// Tells whether the value that `text` begins with is `*`, or `*` followed by white space and more (Google).
 pub(super) fn is_global(text: &[u8]) -> bool {
     matches!(text, [b'*', after @ ..]
         if after.first().is_none_or(|octet| is_space(*octet) || matches!(octet, b'\n' | b'\r' | b'#' | 0)))
 }
 
-/// The whole lines of `text` within `limit`.
+/// Returns the whole lines of `text` within `limit`.
 fn within(text: &[u8], limit: usize) -> &[u8] {
     let Some((kept, beyond)) = text.split_at_checked(limit) else {
         return text;

@@ -1,8 +1,7 @@
-//! The comparison form: the one spelling in which a path and a rule are compared.
+//! The comparison form: the spelling in which paths and rules are compared.
 //!
-//! RFC 9309 section 2.2.2: octets outside ASCII and reserved characters are compared
-//! percent-encoded, percent-encoded unreserved characters are decoded. One pass makes it, for both
-//! sides:
+//! RFC 9309 section 2.2.2: octets outside ASCII and reserved characters are compared percent-encoded; percent-encoded
+//! unreserved characters are decoded. One pass makes this form of paths and of rules:
 //!
 //! | octets | in comparison form |
 //! |---|---|
@@ -12,7 +11,7 @@
 //! | controls, space, `"` `<` `>` `\` `^` `` ` `` `{` `\|` `}`, octets from 0x80 | their escape |
 //! | everything else | as written: `%2F` is not `/` |
 //!
-//! Only what is compared is rewritten. What is sent is never made from it.
+//! The comparison form serves comparison only. Requests are sent with the original path.
 
 use std::borrow::Cow;
 
@@ -23,14 +22,12 @@ use memchr::memchr;
 pub struct ComparisonPath<'a>(Cow<'a, [u8]>);
 
 impl<'a> ComparisonPath<'a> {
-    /// The comparison form of a path with its query. Borrows where that is what is written already.
+    /// Returns the comparison form of a path with its query. Borrows a path that is in this form already.
     ///
-    /// A fragment takes no part; what does not begin with `/` (empty, `?query`, `;params`) gets one
-    /// in front.
+    /// The fragment is left out; a path that does not begin with `/` (empty, `?query`, `;params`) gets one in front.
     pub fn new(path_and_query: &'a [u8]) -> Self {
         let is_rooted = path_and_query.first() == Some(&b'/');
-        // Nearly every path: one branchless look at its octets, which compiles to vector
-        // instructions.
+        // For nearly every path, one branchless scan of its octets, which compiles to vector instructions.
         let is_plain = path_and_query
             .iter()
             .fold(true, |plain, octet| plain & is_kept(*octet));
@@ -51,23 +48,23 @@ impl<'a> ComparisonPath<'a> {
         Self(Cow::Owned(form))
     }
 
-    /// What is in comparison form already.
+    /// Wraps octets that are in comparison form already.
     pub(super) fn of_form(form: &'a [u8]) -> Self {
         Self(Cow::Borrowed(form))
     }
 
-    /// The octets to compare. All are ASCII, the first is `/`.
+    /// Returns the octets to compare. All are ASCII, the first is `/`.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether this is robots.txt itself, which no rule can disallow (RFC 9309 section 2.2.2).
+    /// Tells whether this is robots.txt itself, which no rule can disallow (RFC 9309 section 2.2.2).
     pub fn is_robots_txt(&self) -> bool {
         &*self.0 == b"/robots.txt"
     }
 }
 
-/// Whether the one pass would change nothing.
+/// Tells whether text is in comparison form already.
 pub(super) fn is_comparison_form(mut rest: &[u8]) -> bool {
     while let Some(at) = rest.iter().position(|octet| !is_kept(*octet)) {
         let Some([b'%', after @ ..]) = rest.get(at..) else {
@@ -86,19 +83,19 @@ pub(super) fn is_comparison_form(mut rest: &[u8]) -> bool {
     true
 }
 
-/// What precedes the first `#`.
+/// Returns the part of a URL before the first `#`.
 pub(super) fn before_fragment(url: &[u8]) -> &[u8] {
     memchr(b'#', url)
         .and_then(|at| url.get(..at))
         .unwrap_or(url)
 }
 
-/// One octet of a path or pattern, as it is written: raw, or as an escape.
+/// One octet of a path or pattern: raw, or written as an escape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// An octet that stands for itself.
     Raw(u8),
-    /// An octet that is compared as its escape, however it was written.
+    /// An octet that is compared as its escape, in either spelling.
     Escaped(u8),
 }
 
@@ -139,13 +136,12 @@ impl Iterator for Units<'_> {
     }
 }
 
-/// Whether an octet is compared as it is written, come what may. `#` ends the path, `%` may begin
-/// an escape.
+/// Tells whether an octet is always compared as it is written. `#` ends the path; `%` may begin an escape.
 const fn is_kept(octet: u8) -> bool {
     !is_encoded(octet) & (octet != b'%') & (octet != b'#')
 }
 
-/// Whether a raw octet is compared as its escape.
+/// Tells whether a raw octet is compared as its escape.
 pub(super) const fn is_encoded(octet: u8) -> bool {
     (octet <= b' ')
         | (octet >= 0x7F)
@@ -160,7 +156,7 @@ pub(super) const fn is_encoded(octet: u8) -> bool {
         | (octet == b'}')
 }
 
-/// RFC 3986 section 2.3.
+/// Tells whether an octet is unreserved (RFC 3986 section 2.3).
 fn is_unreserved(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_' | b'~')
 }
@@ -212,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_comparison_form_is_borrowed() {
+    fn a_path_in_comparison_form_is_borrowed() {
         let cases: &[(&[u8], bool)] = &[
             (b"/a/b.html?c=d&e=%2F", true),
             (b"/a%zz%", true),

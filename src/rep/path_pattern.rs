@@ -1,8 +1,8 @@
-//! A path pattern by itself, outside any robots.txt: what a person writes to speak of some paths of an origin.
+//! A path pattern outside any robots.txt, which an operator writes to name some paths of an origin.
 //!
-//! It matches exactly as the path of a rule does (RFC 9309 section 2.2.3), so nobody has to learn a second kind
-//! of pattern. Unlike a rule's, it was written a moment ago and by somebody who can be told: what could never
-//! match is refused, not ignored.
+//! It matches exactly as the path of a rule does (RFC 9309 section 2.2.3), so there is one kind of pattern to learn.
+//! Unlike an author of a robots.txt, its author gets an answer: a pattern that can never match is an error, not
+//! ignored.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::guard::{Spelling, decoded_value};
 use super::path::ComparisonPath;
 use super::pattern::{Pattern, Subject};
 
-/// The longest pattern, in octets; more than any URL that comes through needs.
+/// The longest pattern, in octets; longer than any URL that crawlgate forwards needs.
 const LONGEST: usize = 2_083;
 
 /// A path pattern that can match.
@@ -18,7 +18,7 @@ const LONGEST: usize = 2_083;
 pub struct PathPattern {
     pattern: Pattern,
     length: usize,
-    /// With its escapes decoded, where that makes another one of it.
+    /// The pattern with its escapes decoded, if decoding changes it.
     decoded: Option<Box<Pattern>>,
 }
 
@@ -31,7 +31,7 @@ impl PathPattern {
         if value.len() > LONGEST {
             return Err(PathPatternError::TooLong);
         }
-        // A fragment is never sent.
+        // A client never sends a fragment.
         if value.contains('#') {
             return Err(PathPatternError::Fragment);
         }
@@ -44,12 +44,12 @@ impl PathPattern {
         })
     }
 
-    /// Whether it matches a path with its query.
+    /// Tells whether the pattern matches a path with its query.
     pub fn matches(&self, path: &ComparisonPath<'_>) -> bool {
         self.matches_in(path, Spelling::Written)
     }
 
-    /// Whether it matches in one of its spellings.
+    /// Tells whether the pattern matches in the given spelling.
     pub fn matches_in(&self, path: &ComparisonPath<'_>, spelling: Spelling) -> bool {
         let pattern = match &self.decoded {
             Some(decoded) if spelling == Spelling::Decoded => decoded,
@@ -59,31 +59,31 @@ impl PathPattern {
         path.starts_with(pattern.head()) && pattern.matches(&Subject::new(path))
     }
 
-    /// Whether its two spellings differ.
+    /// Tells whether decoding escapes changes the pattern.
     pub fn has_escapes(&self) -> bool {
         self.decoded.is_some()
     }
 
-    /// Octets in comparison form, every `*` and `$` counted: of two patterns that match, the one with more is the more
-    /// specific.
+    /// Returns the pattern's octets in comparison form, every `*` and `$` counted: of two patterns that match, the
+    /// longer is the more specific.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Whether it matches every path there is: `/`, `*` and their like.
+    /// Tells whether the pattern matches every path: `/`, `*` and equivalents.
     pub fn is_everything(&self) -> bool {
         self.pattern.is_prefix() && matches!(self.pattern.head(), b"" | b"/")
     }
 }
 
-/// Why a text is no path pattern.
+/// The reason why a text is not a path pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathPatternError {
-    /// It begins with neither `/` nor `*`.
+    /// The text begins with neither `/` nor `*`.
     Start,
-    /// It holds a `#`, which no path that is sent does.
+    /// The text holds a `#`, which no sent path has.
     Fragment,
-    /// It is longer than any path that it is meant for.
+    /// The text is longer than any path that it could match.
     TooLong,
 }
 
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rfc9309_it_matches_as_the_path_of_a_rule_does() {
+    fn rfc9309_matches_like_the_path_of_a_rule() {
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &str, &[&str], &[&str])] = &[
             ("anchored at the start, open at the end", "/a", &["/a", "/ab", "/a/b?c"], &["/", "/b/a"]),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_what_could_never_match_is_refused() {
+    fn ours_a_pattern_that_can_never_match_is_refused() {
         for (name, value, why) in [
             ("a name", "private/", PathPatternError::Start),
             ("nothing", "", PathPatternError::Start),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_everything_is_known_in_any_spelling() {
+    fn ours_a_pattern_for_every_path_is_recognised_in_any_spelling() {
         for (value, everything) in [
             ("/", true),
             ("*", true),

@@ -1,15 +1,13 @@
-//! A rule's path pattern, compiled, and whether it matches a path.
+//! A rule's compiled path pattern, and its match against a path.
 //!
-//! RFC 9309 section 2.2.3: a pattern is anchored at the start of the path and open at its end; `*`
-//! is any run of octets, a final `$` is the end of the path. Between its stars a pattern is plain
-//! text, so matching is a prefix test followed by searches for the pieces from left to right, each
-//! taking the first place it finds. The first place is always as good as any later one (whatever
-//! follows has the more room), so nothing is ever tried twice: no backtracking, and every search is
-//! linear, whatever the author wrote.
+//! RFC 9309 section 2.2.3: a pattern is anchored at the start of the path and open at its end; `*` is any run of
+//! octets, and a final `$` is the end of the path. Between its stars a pattern is plain text, so matching is a prefix
+//! test followed by searches for the pieces from left to right, each of which takes the first place it finds. The first
+//! place is always as good as a later one, because it leaves more room for the rest. So there is no backtracking, and
+//! every search is linear for any pattern.
 //!
-//! A rule that writes `%2A` or `%24`, or a `$` that is not its last octet, means the characters
-//! themselves, however the path spells them. Such a rule is matched in the *literal form*, where
-//! both spellings of both characters are one octet.
+//! A `%2A` or `%24` in a rule, or a `$` that is not its last octet, means the character itself in either spelling of
+//! the path. Such a rule is matched in the *literal form*, where both spellings of both characters are one octet.
 
 use std::cell::OnceCell;
 
@@ -19,27 +17,27 @@ use super::line::is_space;
 use super::occurrences::Occurrences;
 use super::path::{Unit, Units, is_comparison_form, is_encoded};
 
-/// A `*` that is itself, in the literal form. Comparison forms are ASCII, so the octet is free.
+/// A literal `*` in the literal form. Comparison forms are ASCII, so the octet is free.
 const STAR: u8 = 0x80;
 
-/// A `$` that is itself, in the literal form.
+/// A literal `$` in the literal form.
 const DOLLAR: u8 = 0x81;
 
-/// Shorter paths are never indexed.
+/// The length from which a path may be indexed.
 const FAR: usize = 128;
 
-/// From so many octets on, counted once for each pattern that is to be tried, a path is indexed.
+/// The product of a path's length and the number of patterns to try from which the path is indexed.
 const INDEXED: usize = 1 << 20;
 
-/// Below this length of path, looking at every place is faster than preparing a search.
+/// The length of path below which comparing at every place is faster than preparing a search.
 const SHORT: usize = 64;
 
-/// A path in comparison form, and in the literal form once somebody needs it.
+/// A path in comparison form, and in the literal form once a pattern needs it.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     path: &'a [u8],
     literal: OnceCell<Vec<u8>>,
-    /// Whether so many patterns are to be tried that an index pays.
+    /// True if there are enough patterns to try that an index pays.
     is_indexed: bool,
     index: OnceCell<Occurrences>,
     literal_index: OnceCell<Occurrences>,
@@ -50,7 +48,7 @@ impl<'a> Subject<'a> {
         Self::of_many(path, 0)
     }
 
-    /// A path of which so many patterns are to be tried.
+    /// Returns a path that will be matched against this many patterns.
     pub(super) fn of_many(path: &'a [u8], patterns: usize) -> Self {
         Self {
             path,
@@ -61,7 +59,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Whether the path matches a pattern's text, see [`matches()`].
+    /// Tells whether the path matches a pattern's text, see [`matches()`].
     pub(super) fn matches(&self, text: &[u8], is_anchored: bool, is_literal: bool) -> bool {
         let (path, index) = if is_literal {
             (self.literal(), &self.literal_index)
@@ -82,7 +80,7 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// The path in the literal form.
+    /// Returns the path in the literal form.
     fn literal(&self) -> &[u8] {
         self.literal.get_or_init(|| {
             let mut form = Vec::with_capacity(self.path.len());
@@ -103,21 +101,21 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// A rule's value as it is written, read for what there is to do with it.
+/// A rule's value as written, with the traits that matching needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Value<'a> {
     pub(super) octets: &'a [u8],
     pub(super) has_star: bool,
     has_escape: bool,
-    /// Whether it holds octets that are compared as their escapes.
+    /// True if it holds octets that are compared as their escapes.
     is_raw: bool,
-    /// Whether it holds a `$` that is itself.
+    /// True if it holds a literal `$`.
     has_dollar: bool,
 }
 
 impl<'a> Value<'a> {
-    /// The value that `text` begins with: to the end of the line or of what counts of it, without
-    /// white space behind it.
+    /// Returns the value that `text` begins with: up to the end of the line or of its part that counts, without
+    /// trailing white space.
     pub(super) fn read(text: &'a [u8]) -> Self {
         let mut seen = 0;
         let is_end = |octet: &u8| {
@@ -143,12 +141,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it holds a `%`, or what is compared as its escape.
+    /// Tells whether the value holds a `%`, or an octet that is compared as its escape.
     pub(super) fn may_be_decoded(&self) -> bool {
         self.has_escape || self.is_raw
     }
 
-    /// Whether it can be matched as it stands: in comparison form, and not in need of the literal
+    /// Tells whether the value can be matched as it stands: it is in comparison form and does not need the literal
     /// form.
     pub(super) fn is_comparison_form(&self) -> bool {
         let is_literal =
@@ -165,7 +163,7 @@ const ESCAPE: u8 = 4;
 const RAW: u8 = 8;
 const DOLLARS: u8 = 16;
 
-/// What an octet means in a value.
+/// Classes of octets in a value.
 #[expect(
     clippy::indexing_slicing,
     reason = "the compiler evaluates it, and an octet is below 256"
@@ -189,7 +187,7 @@ const CLASSES: [u8; 256] = {
     }
 };
 
-/// A value without the `$` that is its end, if it has one.
+/// Returns a value without the final `$` that anchors it, if it has one.
 fn without_end(value: &[u8]) -> &[u8] {
     value.strip_suffix(b"$").unwrap_or(value)
 }
@@ -197,24 +195,23 @@ fn without_end(value: &[u8]) -> &[u8] {
 /// A path pattern that can match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Pattern {
-    /// Runs of stars made one, without a trailing `*` and the final `$`. In comparison form, or in
-    /// the literal form if that is the one to match in; wildcards are `*` in either.
+    /// The pattern without a trailing `*` and the final `$`, with one star for each run of stars. It is in comparison
+    /// form, or in the literal form if `is_literal`; wildcards are `*` in both.
     text: Box<[u8]>,
-    /// How much of `text` is the same in all forms: what precedes the first wildcard or literal `*`
-    /// or `$`.
+    /// The length of the part of `text` that is the same in all forms: everything before the first wildcard or literal
+    /// `*` or `$`.
     head: usize,
-    /// Whether the path must end where the pattern does.
+    /// True if the path must end where the pattern does.
     is_anchored: bool,
-    /// Whether to match in the literal form.
+    /// True if the pattern is matched in the literal form.
     is_literal: bool,
 }
 
 impl Pattern {
-    /// Compiles a rule's value, and gives its length for precedence: octets in comparison form,
-    /// every `*` and `$` counted.
+    /// Compiles a rule's value, and returns its length for precedence: octets in comparison form, every `*` and `$`
+    /// counted.
     ///
-    /// `None` where no path can match: a value that begins with neither `/` nor `*` (Google), the
-    /// empty one included.
+    /// `None` if no path can match: an empty value, or one that begins with neither `/` nor `*` (Google).
     pub(super) fn new(value: &[u8]) -> Option<(Self, usize)> {
         if !matches!(value.first(), Some(b'/' | b'*')) {
             return None;
@@ -241,7 +238,7 @@ impl Pattern {
             }
         }
         if text.last() == Some(&b'*') {
-            // Whatever follows a trailing star is matched: also the end.
+            // A trailing star matches any rest of the path, also an empty one.
             text.pop();
             is_anchored = false;
         }
@@ -260,35 +257,35 @@ impl Pattern {
         ))
     }
 
-    /// The plain text with which every matching path begins.
+    /// Returns the plain text that every matching path begins with.
     pub(super) fn head(&self) -> &[u8] {
         self.text.get(..self.head).unwrap_or_default()
     }
 
-    /// Whether the head is all there is to match.
+    /// Tells whether the pattern consists of its head alone.
     pub(super) fn is_prefix(&self) -> bool {
         self.head == self.text.len() && !self.is_anchored
     }
 
-    /// The text to match, see [`matches()`].
+    /// Returns the text to match, see [`matches()`].
     pub(super) fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// Whether the path must end where the pattern does.
+    /// Tells whether the path must end where the pattern does.
     pub(super) fn is_anchored(&self) -> bool {
         self.is_anchored
     }
 
-    /// Whether to match in the literal form.
+    /// Tells whether the pattern is matched in the literal form.
     pub(super) fn is_literal(&self) -> bool {
         self.is_literal
     }
 
-    /// Whether the pattern matches a path that is known to begin with its head.
+    /// Tells whether the pattern matches a path that is known to begin with its head.
     pub(super) fn matches(&self, subject: &Subject<'_>) -> bool {
         if self.is_literal {
-            // Its head may end within what is one octet in the literal form.
+            // The head may end within an escape that is one octet in the literal form.
             subject
                 .literal()
                 .strip_prefix(self.head())
@@ -301,29 +298,29 @@ impl Pattern {
         }
     }
 
-    /// Whether what follows the head in the pattern matches what follows it in the path.
+    /// Tells whether the pattern behind its head matches the rest of the path.
     fn matches_rest(&self, rest: &[u8]) -> bool {
         let text = self.text.get(self.head..).unwrap_or_default();
         matches(text, self.is_anchored, rest)
     }
 }
 
-/// Whether a path matches a pattern's text: both in comparison form, or both in the literal form.
-/// The text does not end with a star.
+/// Tells whether a path matches a pattern's text: both in comparison form, or both in the literal form. The text does
+/// not end with a star.
 pub(super) fn matches(text: &[u8], is_anchored: bool, path: &[u8]) -> bool {
     matches_by(text, is_anchored, path, |piece, at| {
         Some(at + find(piece, path.get(at..)?)?)
     })
 }
 
-/// The same, where `find` tells where the next occurrence of a piece from a place on ends.
+/// Does the same with `find`, which returns the end of the next occurrence of a piece from a place on.
 fn matches_by(
     text: &[u8],
     is_anchored: bool,
     path: &[u8],
     find: impl Fn(&[u8], usize) -> Option<usize>,
 ) -> bool {
-    // The piece up to the first star stands where it must.
+    // The piece before the first star must stand at the start of the path.
     let star = memchr(b'*', text).unwrap_or(text.len());
     let (first, mut text) = text.split_at_checked(star).unwrap_or_default();
     if !path.starts_with(first) {
@@ -353,9 +350,9 @@ pub(super) fn is_special(octet: u8) -> bool {
     matches!(octet, b'*' | STAR | DOLLAR)
 }
 
-/// Where the first occurrence of `piece` in `path` ends.
+/// Returns the end of the first occurrence of `piece` in `path`.
 pub(super) fn find(piece: &[u8], path: &[u8]) -> Option<usize> {
-    // Two stars in a row.
+    // An empty piece: two stars in a row.
     let Some((&first, others)) = piece.split_first() else {
         return Some(0);
     };
@@ -379,7 +376,7 @@ mod tests {
     // A failed unwrap is a failed test.
     use super::*;
 
-    /// Name, value, paths that it matches, paths that it does not.
+    /// Name, value, paths that match, paths that do not.
     type Case = (
         &'static str,
         &'static str,
@@ -387,7 +384,7 @@ mod tests {
         &'static [&'static str],
     );
 
-    /// Whether `value` matches a path in comparison form.
+    /// Tells whether `value` matches a path in comparison form.
     fn matches(value: &str, path: &str) -> bool {
         let Some((pattern, _)) = Pattern::new(value.as_bytes()) else {
             return false;
@@ -469,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_long_paths_are_searched_like_short_ones() {
+    fn ours_long_paths_match_like_short_ones() {
         let long = format!("/{}needle{}", "hay".repeat(50), "hay".repeat(50));
         assert!(matches("/*needle*y$", &long) && matches("/*needlehay", &long));
         assert!(!matches("/*needle*needle", &long) && !matches("/*needle$", &long));
@@ -496,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn an_indexed_path_matches_as_others_do() {
+    fn an_indexed_path_matches_like_a_searched_one() {
         let path = format!(
             "/{}{}b*a%2A{}",
             "ab".repeat(90),

@@ -1,38 +1,36 @@
-//! The patterns without wildcards, found by how a path begins.
+//! The patterns without wildcards, looked up by the beginning of a path.
 //!
-//! Such a pattern matches the paths that begin with its text. The patterns are put into classes by
-//! the length of their text, and within a class all are filed under the hash of their first octets:
-//! as many as the shortest of the class has. A path asks each class once, and the classes are few:
-//! lengths double from one to the next.
+//! Such a pattern matches the paths that begin with its text. Patterns form classes by the length of their text. Within
+//! a class, each pattern is stored under the hash of its first octets: as many octets as the shortest of the class has.
+//! A path looks once into each class, and the classes are few: lengths double from one to the next.
 //!
-//! Where that puts a crowd under one hash, a signpost takes its place, and the crowd moves on to
-//! classes of a quarter the range. Only paths that meet the signpost look there. A class of texts
-//! of one length is filed by whole texts, where equal ones are one pattern, of which the best is
-//! kept. So a path looks at no more than [`CROWD`] patterns in a class. Classes with anything in
-//! them are no more than twice the lengths there are, and *n* lengths take *n*²/2 octets of text:
-//! about a thousand in 500 KiB.
+//! If more than [`CROWD`] patterns share a hash, a signpost takes their place, and they move to finer classes of a
+//! quarter of the length range. Only paths that meet the signpost look there. A class in which all texts have one
+//! length is stored by whole texts: equal texts are one pattern, of which the best is kept. So a path looks at no more
+//! than [`CROWD`] patterns in a class. There are at most twice as many classes as distinct lengths, and *n* lengths
+//! take *n*²/2 octets of text: about a thousand classes in 500 KiB.
 
 use super::filed::{Buckets, Filed, Texts, better};
 use super::key::Key;
 
-/// How many patterns may have one hash.
+/// The most patterns that may share one hash.
 const CROWD: usize = 6;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prefixes {
-    /// First those that every path asks, the longest first; then those behind signposts.
+    /// First the classes that every path visits, the longest first; then those behind signposts.
     classes: Box<[Class]>,
-    /// How many classes every path asks.
+    /// The number of classes that every path visits.
     roots: usize,
     buckets: Buckets,
 }
 
-/// Patterns of similar length.
+/// A class: patterns of similar length.
 #[derive(Clone, Copy, Debug)]
 struct Class {
-    /// How many octets of the path are hashed.
+    /// The number of octets of the path that are hashed.
     prefix: u16,
-    /// The classes of the crowds among them: the first, and how many.
+    /// The finer classes for crowded hashes: the first, and their number.
     finer: (u32, u8),
     /// The best precedence in this and all finer classes.
     best: u32,
@@ -73,7 +71,7 @@ impl Prefixes {
         }
     }
 
-    /// Of the patterns that match, the one that decides.
+    /// Returns the deciding pattern among those that match.
     pub(super) fn best(
         &self,
         path: &[u8],
@@ -113,7 +111,7 @@ impl Prefixes {
                 .get(self.buckets.number(search.key.hash(prefix)));
             for filed in bucket {
                 if let Some(class_behind) = filed.signpost() {
-                    // Those of other classes may be in the same bucket.
+                    // A signpost of another class may be in the same bucket.
                     if class_behind == number {
                         let (first, count) = class.finer;
                         self.ask(first as usize..first as usize + usize::from(count), search);
@@ -133,43 +131,43 @@ impl Prefixes {
         self.buckets.is_empty()
     }
 
-    /// The patterns, those left out that can never decide.
+    /// Returns the patterns, without those that can never decide.
     pub(super) fn distinct(&self, texts: Texts<'_>, key: Key) -> impl Iterator<Item = Filed> {
         let all = self.buckets.distinct(0, texts, key).into_iter();
         all.map(|(_, filed)| filed)
             .filter(|filed| filed.signpost().is_none())
     }
 
-    /// Heap used, in octets.
+    /// Returns the octets of heap used.
     pub(super) fn bytes(&self) -> usize {
         self.buckets.bytes() + size_of_val(&*self.classes)
     }
 }
 
-/// A path on its way through the classes.
+/// The state of one look-up.
 struct Search<'a, F> {
-    /// Which patterns take part.
+    /// Decides which patterns take part.
     admits: F,
     path: &'a [u8],
     texts: Texts<'a>,
     key: Key,
     best: Option<Filed>,
-    /// What has a lower precedence cannot decide any more.
+    /// The least precedence that can still decide.
     least: u32,
 }
 
-/// Classes in the making.
+/// The classes under construction.
 struct Filing<'a> {
     texts: Texts<'a>,
     key: Key,
     classes: Vec<Class>,
     entries: Vec<(u32, Filed)>,
-    /// The crowds, and the class that each is in.
+    /// Crowded patterns, with the class of each.
     crowds: Vec<(usize, Vec<Filed>)>,
 }
 
 impl Filing<'_> {
-    /// Makes a class of patterns. Crowds are left for later.
+    /// Makes a class of patterns. `divide` moves its crowded patterns later.
     fn class(&mut self, members: &[Filed]) {
         let lengths = members.iter().map(|filed| filed.length());
         let (shortest, longest) = lengths.fold((usize::MAX, 0), |(shortest, longest), length| {
@@ -195,7 +193,7 @@ impl Filing<'_> {
         }
         let shift = 32 - members.len().next_power_of_two().trailing_zeros();
         let slot = |hash: u32| (hash >> shift) as usize;
-        // How many have a hash, or one beside it; and the hash of the last signpost there.
+        // For each range of hashes: the number of patterns, and the hash of the last signpost.
         let mut counts = vec![(0_u32, None); 1 << (32 - shift)];
         for (hash, _) in self.entries.iter().skip(start) {
             if let Some((count, _)) = counts.get_mut(slot(*hash)) {
@@ -206,7 +204,7 @@ impl Filing<'_> {
             return;
         }
         if shortest == longest {
-            // A crowd of equals, but for accidents.
+            // A crowd under whole texts consists of equal texts, except for collisions.
             let own = Buckets::new(self.entries.get(start..).unwrap_or_default());
             self.entries.truncate(start);
             for (_, filed) in own.distinct(CROWD, self.texts, self.key) {
@@ -248,7 +246,7 @@ impl Filing<'_> {
         self.crowds.push((number, crowd));
     }
 
-    /// Makes the finer classes, until there are no more crowds.
+    /// Makes the finer classes until no crowds are left.
     fn divide(&mut self) {
         while let Some((number, crowd)) = self.crowds.pop() {
             let lengths = || crowd.iter().map(|filed| filed.length());

@@ -1,14 +1,12 @@
-//! The rules that hold for one crawler, compiled: the most specific match wins (RFC 9309 section
-//! 2.2.2).
+//! The compiled rules for one crawler: the most specific match decides (RFC 9309 section 2.2.2).
 //!
-//! Compiling files each rule's pattern where the paths that it could match will look: by their
-//! first octets (`prefixes`) if it has no wildcards, else by three octets that they must hold
-//! (`grams`). Precedence does not depend on the path: of all that match, the longest pattern, then
-//! allow before disallow, then file order. What cannot win any more is not asked.
+//! Each pattern is stored where the paths that it could match will look: by its first octets (`prefixes`) if it has no
+//! wildcards, otherwise by three octets that such paths must hold (`grams`). Precedence does not depend on the path:
+//! the longest matching pattern first, then allow before disallow, then file order. Patterns that cannot win any more
+//! are not tried.
 //!
-//! The rules keep the file's text and borrow their patterns from it, so they are small. What a
-//! decision rests on (the line, its number, its group) is found again in the text when a
-//! [`Finding`] is asked for it; most are not.
+//! The rules keep the file's text and borrow their patterns from it, so they are small. The line, number and group of a
+//! deciding rule are found again in the text when a [`Finding`] is asked for them; most are not.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -27,7 +25,7 @@ use super::path::ComparisonPath;
 use super::pattern::{Pattern, Value};
 use super::prefixes::Prefixes;
 
-/// Whether a rule allows or disallows.
+/// The kind of a rule: it allows or disallows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuleKind {
     /// `allow`
@@ -37,7 +35,7 @@ pub enum RuleKind {
 }
 
 impl RuleKind {
-    /// The field's name, in lower case.
+    /// Returns the field's name, in lower case.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -52,35 +50,35 @@ impl fmt::Display for RuleKind {
     }
 }
 
-/// A rule, as its author wrote it.
+/// A rule in its author's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Whether it allows or disallows.
+    /// The rule's kind.
     pub kind: RuleKind,
     /// The line, trimmed and without its comment; octets that are not UTF-8 are replaced.
     pub text: Box<str>,
     /// The line's number, from 1.
     pub line: u32,
-    /// The group that holds it: the product token as the file writes it, or `*`.
+    /// The name of its group: the product token as the file writes it, or `*`.
     pub group: Arc<str>,
     /// The number of the user-agent line that names the group.
     pub group_line: u32,
 }
 
-/// The rules of one selection of groups, compiled. Shares the file's text, owns all else it needs.
+/// The compiled rules of one selection of groups. They share the file's text and own all other data.
 #[derive(Clone, Debug)]
 pub struct Rules {
     file: Arc<File>,
     selection: Selection,
     key: Key,
     written: Index,
-    /// With their escapes decoded, where that makes other patterns of some.
+    /// The patterns with their escapes decoded, if decoding changes any.
     decoded: Option<Box<Index>>,
-    /// The punctuation that some disallow tests for.
+    /// The punctuation that at least one disallow tests for.
     tested: Punctuation,
 }
 
-/// Patterns in one spelling, filed.
+/// An index of patterns in one spelling.
 #[derive(Clone, Debug)]
 struct Index {
     arena: Box<[u8]>,
@@ -88,36 +86,35 @@ struct Index {
     grams: Grams,
 }
 
-/// What the path guard found.
+/// The result of the path guard.
 #[derive(Debug)]
 pub enum Guarded<'a> {
     /// No reading of the path is disallowed.
     Clear,
-    /// One is.
+    /// A reading is disallowed.
     Disallowed {
         /// The reading, in comparison form.
         reading: Box<[u8]>,
-        /// What disallows it.
+        /// The rule that disallows it.
         rule: Finding<'a>,
     },
-    /// There are more readings than are asked about, and something is disallowed.
+    /// The path has more readings than the guard examines, and the rules disallow something.
     TooMany,
 }
 
-/// The rule that decides about a path, found but not yet written out: what it says is known, the
-/// rest of [`Rule`] when first looked at.
+/// The rule that decides about a path. Its kind is known; the rest of [`Rule`] is read from the file at first use.
 #[derive(Debug)]
 pub struct Finding<'a> {
-    /// Whether the path is allowed.
+    /// The rule's kind.
     pub kind: RuleKind,
     rules: &'a Rules,
-    /// Where the rule's value begins.
+    /// The place at which the rule's value begins.
     place: u32,
     rule: OnceCell<Rule>,
 }
 
 impl Finding<'_> {
-    /// The rule, written out.
+    /// Reads the rule from the file.
     pub fn into_rule(self) -> Rule {
         let Self {
             rules, place, rule, ..
@@ -134,13 +131,13 @@ impl Deref for Finding<'_> {
     }
 }
 
-/// A rule that is still part of its file.
+/// A rule line, borrowed from its file.
 #[derive(Clone, Debug)]
 pub(super) struct Source<'a> {
     pub(super) kind: RuleKind,
     /// The line, trimmed and without its comment.
     pub(super) content: &'a [u8],
-    /// Its path.
+    /// The rule's path.
     pub(super) value: &'a [u8],
     pub(super) line: u32,
     pub(super) group: Arc<str>,
@@ -196,23 +193,23 @@ impl Rules {
         }
     }
 
-    /// The rule that decides about a path. `None`: no rule matches, so it is allowed. Robots.txt
-    /// itself always is.
+    /// Returns the rule that decides about a path. `None` if no rule matches, which allows the path; robots.txt itself
+    /// is always allowed.
     pub fn verdict(&self, path: &ComparisonPath<'_>) -> Option<Finding<'_>> {
         self.verdict_of(path, Spelling::Written, |_, _| true)
     }
 
-    /// What the path guard says of a path that is allowed as it is written.
+    /// Judges the other readings of a path that is allowed as written.
     pub fn guard(&self, path: &ComparisonPath<'_>) -> Guarded<'_> {
         let readings = Readings::of(path);
-        // Almost every path.
+        // True for almost every path.
         if readings.are_none() && self.decoded.is_none() {
             return Guarded::Clear;
         }
         self.guard_readings(path, &readings)
     }
 
-    /// What it says of one that can be read otherwise, or that rules with other spellings may match.
+    /// Judges a path that has other readings or that rules in the decoded spelling may match.
     fn guard_readings(&self, path: &ComparisonPath<'_>, readings: &Readings<'_>) -> Guarded<'_> {
         let decoded = readings.decoded(self.tested);
         let mut is_complete = readings.is_complete();
@@ -234,7 +231,7 @@ impl Rules {
         }
     }
 
-    /// The first reading that is disallowed, where that punctuation is decoded in some.
+    /// Returns the first reading that is disallowed, given the punctuation that some readings decode.
     fn disallowed(&self, readings: &Readings<'_>, decoded: Punctuation) -> Option<Guarded<'_>> {
         for question in readings.questions(self.decoded.is_some()) {
             let admits = |filed: Filed, texts: Texts<'_>| {
@@ -279,8 +276,8 @@ impl Rules {
         })
     }
 
-    /// The group that speaks: its product token as the file writes it, and the line that names it.
-    /// Of several groups that were merged, the first. `None` where there are no rules.
+    /// Returns the group that applies: its product token as the file writes it, and the number of the line that names
+    /// it. Of several merged groups, the first. `None` without any rule.
     pub fn group(&self) -> Option<(&str, u32)> {
         let places = self.patterns().map(|filed| filed.place(self.texts()));
         let first = places.min()?;
@@ -291,17 +288,17 @@ impl Rules {
         ))
     }
 
-    /// Whether there is no rule that could match anything.
+    /// Tells whether the rules hold no pattern that could match anything.
     pub fn is_empty(&self) -> bool {
         self.written.prefixes.is_empty() && self.written.grams.is_empty()
     }
 
-    /// Whether no rule can ever disallow a path.
+    /// Tells whether no rule can ever disallow a path.
     pub fn disallows_nothing(&self) -> bool {
         self.patterns().all(|filed| filed.kind() == RuleKind::Allow)
     }
 
-    /// Heap used, in octets, without the text that is the file's.
+    /// Returns the octets of heap used, without the file's text.
     pub fn bytes(&self) -> usize {
         let decoded = self.decoded.as_ref();
         self.written.bytes() + decoded.map_or(0, |index| size_of::<Index>() + index.bytes())
@@ -311,20 +308,20 @@ impl Rules {
         self.written.texts(&self.file)
     }
 
-    /// The patterns, those left out that can never decide because an equal one goes before.
+    /// Returns the patterns, without those that can never decide because an equal one takes precedence.
     fn patterns(&self) -> impl Iterator<Item = Filed> {
         let texts = self.texts();
         let plain = self.written.prefixes.distinct(texts, self.key);
         plain.chain(self.written.grams.distinct(texts, self.key))
     }
 
-    /// The user-agent line because of which a rule holds, and the name that it bears.
+    /// Returns the user-agent line through which a rule applies, and the name on it.
     fn speaker(&self, entry: usize) -> Option<(usize, &[u8])> {
         let name = self.file.name(self.selection)?;
         self.file.speaker(self.file.group_of(entry)?, name)
     }
 
-    /// The rule whose value begins at `place`.
+    /// Returns the rule with its value at `place`.
     fn rule(&self, place: u32) -> Rule {
         let entry = self.file.entry_at(place);
         let kind = entry.and_then(|entry| rule_kind(self.file.entry(entry)?));
@@ -379,7 +376,7 @@ impl Index {
     }
 }
 
-/// Patterns by how they will be found.
+/// Patterns without wildcards, patterns with wildcards, and texts that differ from the file's.
 #[derive(Default)]
 struct Patterns {
     plain: Vec<Filed>,
@@ -388,7 +385,7 @@ struct Patterns {
 }
 
 impl Patterns {
-    /// Adds what a rule line says.
+    /// Adds the patterns of a rule line.
     fn add(&mut self, kind: RuleKind, place: u32, value: Value<'_>) {
         let Value { octets, .. } = value;
         if !matches!(octets.first(), Some(b'/' | b'*')) {
@@ -409,7 +406,7 @@ impl Patterns {
         }
     }
 
-    /// Adds what a rule line says once its escapes are decoded.
+    /// Adds the patterns of a rule line with its escapes decoded.
     fn add_decoded(&mut self, kind: RuleKind, place: u32, octets: &[u8]) {
         self.rewritten(kind, place, octets);
         if let Some(folder) = folder(kind, octets) {
@@ -417,13 +414,13 @@ impl Patterns {
         }
     }
 
-    /// A pattern in comparison form, to be used where it stands.
+    /// Adds a pattern in comparison form, which stays in the file.
     fn written(&mut self, kind: RuleKind, place: u32, value: &[u8], has_star: bool) {
         let (mut text, mut is_anchored) = match value.strip_suffix(b"$") {
             Some(text) => (text, true),
             None => (value, false),
         };
-        // Whatever follows a trailing star is matched: also the end.
+        // A trailing star matches any rest of the path, also an empty one.
         while let Some(before) = text.strip_suffix(b"*") {
             (text, is_anchored) = (before, false);
         }
@@ -453,7 +450,7 @@ impl Patterns {
     }
 }
 
-/// A rule's path with its escapes decoded, where that makes another pattern of it.
+/// Returns a rule's path with its escapes decoded, if decoding changes it.
 fn decoded(value: Value<'_>) -> Option<Vec<u8>> {
     let is_path = matches!(value.octets.first(), Some(b'/' | b'*'));
     (is_path && value.may_be_decoded())
@@ -461,7 +458,7 @@ fn decoded(value: Value<'_>) -> Option<Vec<u8>> {
         .flatten()
 }
 
-/// The folder that an `allow: …/index.html` allows too, exactly (Google).
+/// Returns the folder that an `allow: …/index.html` allows too, exactly (Google).
 fn folder(kind: RuleKind, value: &[u8]) -> Option<&[u8]> {
     if kind == RuleKind::Disallow {
         return None;
@@ -479,7 +476,7 @@ mod tests {
     use crate::rep::pattern::Subject;
     use crate::rep::{ParseOptions, Robots};
 
-    /// Rules of `a`llow and `d`isallow lines, numbered from 1.
+    /// Returns rules of `a`llow and `d`isallow lines, numbered from 1.
     fn rules(lines: &[&str]) -> Rules {
         let line = |line: &&str| {
             let (kind, value) = line.split_once(' ').unwrap();
@@ -494,7 +491,7 @@ mod tests {
         robots.rules(Selection::Global)
     }
 
-    /// The number of the deciding rule, from 1.
+    /// Returns the number of the deciding rule, from 1.
     fn decided(rules: &Rules, path: &str) -> Option<u32> {
         let verdict = rules.verdict(&ComparisonPath::new(path.as_bytes()))?;
         Some(verdict.line - 1)
@@ -574,7 +571,7 @@ mod tests {
         }
     }
 
-    /// What `Rules` must agree with: every pattern asked, the best kept.
+    /// Decides as `Rules` must: tries every pattern and keeps the best.
     fn decided_slowly(lines: &[String], path: &str) -> Option<u32> {
         let form = ComparisonPath::new(path.as_bytes());
         let subject = Subject::new(form.as_bytes());
@@ -588,9 +585,9 @@ mod tests {
     }
 
     #[test]
-    fn ours_crowds_of_rules_decide_as_one_by_one() {
+    fn ours_crowded_rules_decide_like_a_linear_search() {
         let word = |number: usize| ["ab", "abc", "b", "/", "ab/", "c*a", "*", "$b"][number % 8];
-        // Alike in their beginnings, in their ends, in their threes.
+        // Alike in their beginnings, in their ends, in their trigrams.
         let shapes: [fn(usize) -> String; 5] = [
             |n| format!("/common/beginning/{n}"),
             |n| format!("/{}", "a".repeat(n % 300)),
@@ -619,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rules_say_of_themselves() {
+    fn empty_rules_and_rules_without_disallows_are_recognised() {
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &[&str], bool, bool)] = &[
             // name, rules, is_empty, disallows_nothing

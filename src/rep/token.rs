@@ -15,7 +15,7 @@ pub(super) const MAX_TOKEN: usize = 128;
 pub struct ProductToken(Arc<str>);
 
 impl ProductToken {
-    /// A product token as it is written in `name`.
+    /// Returns the product token that `name` spells.
     ///
     /// # Errors
     /// When `name` is empty, longer than 128 octets or holds anything but ASCII letters, digits,
@@ -29,7 +29,7 @@ impl ProductToken {
         }
     }
 
-    /// The token as it was written.
+    /// Returns the token in its original spelling.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -73,23 +73,23 @@ impl fmt::Display for TokenError {
 
 impl std::error::Error for TokenError {}
 
-/// What a user-agent line names for crawlers whose own token is of letters, `-` and `_`: RFC 9309's
-/// grammar, the rest ignored.
+/// Returns the part of a user-agent line's value that names crawlers with a token of letters, `-` and `_` (RFC 9309's
+/// grammar).
 pub(super) fn narrow(value: &[u8]) -> &[u8] {
     prefix(value, is_narrow)
 }
 
-/// An octet that RFC 9309's grammar lets a product token hold.
+/// Tells whether RFC 9309's grammar lets a product token hold an octet.
 pub(super) fn is_narrow(octet: u8) -> bool {
     octet.is_ascii_alphabetic() || matches!(octet, b'-' | b'_')
 }
 
-/// What it names for crawlers whose own token holds digits or dots.
+/// Returns the part of a user-agent line's value that names crawlers with digits or dots in their token.
 pub(super) fn wide(value: &[u8]) -> &[u8] {
     prefix(value, is_wide)
 }
 
-/// An octet that a product token may hold.
+/// Tells whether a product token may hold an octet.
 pub(super) fn is_wide(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.')
 }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_what_real_crawlers_are_called() {
+    fn names_of_real_crawlers_are_tokens() {
         for name in [
             "Googlebot",
             "Googlebot-Image",

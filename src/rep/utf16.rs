@@ -1,11 +1,11 @@
 //! Files in UTF-16.
 //!
-//! RFC 9309 section 2.3 wants UTF-8. A file that begins with a UTF-16 byte order mark is no UTF-8, and read as octets it
-//! would hold no line and allow everything; so it is decoded first, and a note says so.
+//! RFC 9309 section 2.3 requires UTF-8. A file that begins with a UTF-16 byte order mark is not UTF-8: read as octets,
+//! it would hold no line and allow everything. So it is decoded first, and a note says so.
 
 use std::borrow::Cow;
 
-/// How the two octets of a unit stand.
+/// The byte order of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Little,
@@ -30,7 +30,7 @@ impl<'a> Utf16<'a> {
         Some(Self { octets, order })
     }
 
-    /// Returns its whole lines within `limit` octets.
+    /// Returns the file cut to its whole lines within `limit` octets.
     pub(super) fn within(self, limit: usize) -> Self {
         let Some((kept, beyond)) = self.octets.split_at_checked(limit & !1) else {
             return self;
@@ -38,7 +38,7 @@ impl<'a> Utf16<'a> {
         if self.octets.len() <= limit {
             return self;
         }
-        // One octet alone stands for a line end that the text was handed over with to tell that there is more.
+        // A single octet is a line end that the caller passed on to say that the text goes on.
         let is_next_line = match beyond {
             [octet] => matches!(octet, b'\n' | b'\r'),
             [one, other, ..] => is_end(self.unit([*one, *other])),
@@ -65,8 +65,7 @@ impl<'a> Utf16<'a> {
         self.octets
     }
 
-    /// Returns the text as UTF-8, without the mark. What is no character becomes U+FFFD; half a unit at the end is left
-    /// out.
+    /// Returns the text as UTF-8, without the mark. Invalid units become U+FFFD; half a unit at the end is dropped.
     pub(super) fn decoded(self) -> Vec<u8> {
         let pairs = self.octets.chunks_exact(2).skip(1);
         let units = pairs.filter_map(|pair| Some(self.unit(pair.try_into().ok()?)));
@@ -89,7 +88,7 @@ fn is_end(unit: u16) -> bool {
     unit == u16::from(b'\n') || unit == u16::from(b'\r')
 }
 
-/// Returns a robots.txt as it is read: UTF-16 decoded, anything else as it stands. Lines are numbered in this text.
+/// Returns the text that the parser reads: UTF-16 decoded, anything else unchanged. Line numbers refer to this text.
 pub fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
     match Utf16::new(text) {
         Some(utf16) => Cow::Owned(utf16.decoded()),
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_what_begins_with_the_mark_is_decoded() {
+    fn ours_a_file_that_begins_with_the_mark_is_decoded() {
         for order in [Order::Little, Order::Big] {
             for text in [
                 "",
@@ -174,7 +173,7 @@ mod tests {
             ];
             for (name, limit, expected) in cases {
                 assert_eq!(kept(&text, limit), expected, "{name}, {order:?}");
-                // What was kept is kept again, where it is said that there was more.
+                // A text that was cut stays the same if cut again with the sign that more follows.
                 let first = Utf16::new(&text).expect("a mark").within(limit).octets();
                 if first.len() >= 2 && first.len() < text.len() {
                     let again = [first, b"\n"].concat();

@@ -21,7 +21,7 @@ fn chain(tokens: &[&str]) -> Vec<ProductToken> {
 }
 
 #[test]
-fn what_became_of_each_token() {
+fn each_token_has_a_standing() {
     use Standing::{Named, NotAsked, NotNamed};
     let file = robots("user-agent: b\nuser-agent: MJ12bot/1\nallow: /\nuser-agent: *\nallow: /\n");
     let cases: &[(&str, &[&str], &[Standing])] = &[
@@ -77,7 +77,7 @@ fn the_groups_that_are_merged() {
 }
 
 #[test]
-fn which_rule_wins_and_why() {
+fn the_winning_rule_has_a_reason() {
     let cases: &[(&str, &str, &str, &[(u32, usize)], Why)] = &[
         (
             "the only one",

@@ -1,8 +1,8 @@
 //! Punctuation that rules test for.
 //!
 //! A rule such as `/*,*` or `/*?` names no resource: it tests whether a URL is written with a character. `/C%2B%2B` is
-//! not written with a `+`, so `Disallow: /*+*` does not speak of it, although a server decodes it. What such a rule
-//! says of a reading counts where none of the characters that it tests for was decoded.
+//! not written with a `+`, so `Disallow: /*+*` does not apply to it, although a server decodes it. Such a rule applies
+//! to a reading only if none of the characters that it tests for was decoded.
 
 use super::steps::escape;
 
@@ -10,19 +10,19 @@ use super::steps::escape;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::rep) struct Punctuation(u16);
 
-/// The characters in question. A slash parts segments and so always counts; `*` and `$` mean themselves in both
-/// spellings, `%` and `#` are never decoded.
+/// The reserved characters that a rule can test for. A slash separates segments and so always counts; `*` and `$` mean
+/// themselves in both spellings; `%` and `#` are never decoded.
 const RESERVED: &[u8; 14] = b"?:[]@!&'()+,;=";
 
 impl Punctuation {
-    /// The set of one octet; empty for all others.
+    /// Returns the set of one reserved octet; the empty set for all others.
     fn of(octet: u8) -> Self {
         let at = RESERVED.iter().position(|reserved| *reserved == octet);
         Self(at.map_or(0, |at| 1 << at))
     }
 
-    /// The characters that a pattern tests for: those of its pieces behind a star that hold no letter, no digit, no
-    /// slash and no escape.
+    /// Returns the characters that a pattern tests for: those of its pieces behind a star that hold no letter, no
+    /// digit, no slash and no escape.
     pub(in crate::rep) fn tested_by(text: &[u8]) -> Self {
         let is_name =
             |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'/' | b'%' | 0x80..);
@@ -33,7 +33,7 @@ impl Punctuation {
             .fold(Self::default(), |all, octet| all.and(Self::of(*octet)))
     }
 
-    /// The characters that a form hides in escapes, or in escapes of escapes.
+    /// Returns the characters that a form hides in escapes, or in escapes of escapes.
     pub(super) fn escaped_in(form: &[u8]) -> Self {
         memchr::memchr_iter(b'%', form).fold(Self::default(), |all, at| {
             let once = form.get(at..).and_then(escape);
@@ -46,8 +46,8 @@ impl Punctuation {
         })
     }
 
-    /// The sets whose escapes are to be kept in turn, so that each rule meets a reading that decodes nothing it tests
-    /// for, and as much else as possible: every character by itself, and all together.
+    /// Returns the sets to keep escaped in turn: every character by itself, and all together. So each rule meets a
+    /// reading that decodes none of the characters that it tests for, and as many others as possible.
     pub(in crate::rep) fn to_keep(self) -> impl Iterator<Item = Self> {
         let singles = (0..RESERVED.len()).map(|at| Self(1 << at));
         let singles = singles.filter(move |single| self.meets(*single));

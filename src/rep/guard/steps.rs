@@ -1,36 +1,36 @@
-//! The single steps that servers take: each makes another comparison form of one, or nothing where it changes nothing.
+//! The single steps that servers take. Each returns another comparison form, or nothing if it changes nothing.
 
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 
 use super::Punctuation;
 use crate::rep::path::{Unit, digit, is_encoded};
 
-/// How often escapes are decoded.
+/// The number of times that escapes are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decoding {
     Once,
-    /// An escaped `%` that two digits follow is an escape, too (`%252F`).
+    /// An escaped `%` before two hex digits begins an escape, too (`%252F`).
     Twice,
 }
 
-/// What becomes of empty segments where dot segments are resolved. Servers disagree on `/a//../b`.
+/// The treatment of empty segments when dot segments are resolved. Servers disagree on `/a//../b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// They go first: `/b`.
+    /// Removed first: `/b`.
     MergeFirst,
-    /// They go last: `..` takes an empty segment back, as in RFC 3986 section 5.2.4, and `/a/b` is left.
+    /// Removed last: `..` removes an empty segment, as in RFC 3986 section 5.2.4, which leaves `/a/b`.
     MergeLast,
-    /// They stay: `/x//a/../b` is `/x//b`.
+    /// Kept: `/x//a/../b` becomes `/x//b`.
     Keep,
 }
 
-/// A form's path and, from its `?` on, its query.
+/// Splits a form into its path and its query with the `?`.
 fn parts(form: &[u8]) -> (&[u8], &[u8]) {
     let end = memchr(b'?', form).unwrap_or(form.len());
     form.split_at_checked(end).unwrap_or((form, b""))
 }
 
-/// The escape that `rest` begins with: its octet, and what follows.
+/// Returns the octet of the escape that `rest` begins with, and the rest behind it.
 pub(super) fn escape(rest: &[u8]) -> Option<(u8, &[u8])> {
     let [b'%', high, low, after @ ..] = rest else {
         return None;
@@ -38,18 +38,19 @@ pub(super) fn escape(rest: &[u8]) -> Option<(u8, &[u8])> {
     Some((digit(*high)? << 4 | digit(*low)?, after))
 }
 
-/// Whether decoding makes another character of an octet's escape. `?`, `#` and `%` keep theirs: a decoded one begins no
-/// query, no fragment and no escape. Neither do those that are always compared as their escapes change.
+/// Tells whether decoding an octet's escape makes another character. `?`, `#` and `%` keep their escapes: once decoded
+/// they would begin a query, a fragment or an escape. Characters that are always compared as escapes keep theirs, too.
 const fn is_decoded(octet: u8) -> bool {
     !is_encoded(octet) & (octet != b'?') & (octet != b'#') & (octet != b'%')
 }
 
-/// In a query, what parts names from values keeps its escape: servers take it apart before they decode.
+/// The same in a query, where the separators of names and values keep their escapes: servers split a query before they
+/// decode it.
 const fn is_decoded_in_query(octet: u8) -> bool {
     is_decoded(octet) & (octet != b'&') & (octet != b'=') & (octet != b'+') & (octet != b';')
 }
 
-/// Whether decoding changes nothing.
+/// Tells whether decoding changes nothing.
 pub(super) fn is_stable(form: &[u8], kept: Punctuation) -> bool {
     let (path, query) = parts(form);
     !has_escape(path, |octet, _| is_decoded(octet) && !kept.holds(octet))
@@ -58,7 +59,7 @@ pub(super) fn is_stable(form: &[u8], kept: Punctuation) -> bool {
         })
 }
 
-/// Whether any step changes a form. Most that hold escapes hold those of spaces and of other scripts, which no step does.
+/// Tells whether any step changes a form. Most escapes stand for spaces and other scripts, which no step changes.
 pub(super) fn is_changed_by_a_step(form: &[u8]) -> bool {
     let (path, query) = parts(form);
     let begins_escape = |after: &[u8]| {
@@ -78,19 +79,19 @@ pub(super) fn is_changed_by_a_step(form: &[u8]) -> bool {
         || has_escape(query, |octet, _| is_decoded_in_query(octet))
 }
 
-/// The first place of an escape.
+/// Returns the first place of an escape.
 fn place(text: &[u8], escape: &[u8; 3]) -> Option<usize> {
     memchr_iter(b'%', text).find(|at| text.get(*at..).is_some_and(|rest| rest.starts_with(escape)))
 }
 
-/// Whether there is an escape that `is_it`, given its octet and what follows.
+/// Tells whether the text holds an escape that satisfies `is_it`, which gets its octet and the rest behind it.
 fn has_escape(text: &[u8], is_it: impl Fn(u8, &[u8]) -> bool) -> bool {
     memchr_iter(b'%', text)
         .filter_map(|at| escape(text.get(at..)?))
         .any(|(octet, after)| is_it(octet, after))
 }
 
-/// The form with its escapes decoded. The query's are decoded once at most: what is encoded twice there is data.
+/// Returns the form with its escapes decoded. The query is decoded only once: an escape encoded twice there is data.
 pub(super) fn decoded(form: &[u8], decoding: Decoding, kept: Punctuation) -> Option<Vec<u8>> {
     memchr(b'%', form)?;
     let (path, query) = parts(form);
@@ -136,11 +137,11 @@ fn decode(
     is_changed
 }
 
-/// A rule's value with its escapes decoded as those of a path are; `None` where that changes nothing.
+/// Returns a rule's value with its escapes decoded as those of a path are; `None` if that changes nothing.
 ///
-/// `%2A` and `%24` stay: they are characters here, and match both their spellings anyway. What stands between two stars,
-/// or behind the last one, and holds no letter and no digit (`/*%2F`) speaks of a spelling, not of a resource: decoded,
-/// it would match nearly everything.
+/// `%2A` and `%24` stay: they mean characters, and match both spellings anyway. A piece between two stars, or behind
+/// the last one, without a letter or digit (`/*%2F`) is about a spelling, not a resource: decoded, it would match
+/// nearly everything.
 ///
 /// A backslash in a rule's path becomes a slash: a server that takes one for the other serves one resource for both.
 pub(in crate::rep) fn decoded_value(value: &[u8]) -> Option<Vec<u8>> {
@@ -184,15 +185,15 @@ pub(in crate::rep) fn decoded_value(value: &[u8]) -> Option<Vec<u8>> {
     is_changed.then_some(made)
 }
 
-/// Appends a part of a rule's value with some of its escapes decoded, and all else as it is written.
+/// Appends a part of a rule's value with some of its escapes decoded and the rest as written.
 fn spell(mut rest: &[u8], decoded: impl Fn(u8) -> Option<u8>, made: &mut Vec<u8>) -> bool {
     let mut is_changed = false;
     while let Some((first, behind)) = rest.split_first() {
-        // Of what is raw, a backslash alone is compared as its escape and spelled otherwise here.
+        // A raw backslash is the only raw octet that is compared as its escape and spelled differently here.
         let unit = escape(rest).or((*first == b'\\').then_some((b'\\', behind)));
         rest = match unit.and_then(|(octet, after)| Some((decoded(octet)?, after))) {
             Some((octet, after)) => {
-                // An escape of an unreserved character means the same to both spellings.
+                // An escape of an unreserved character means the same in both spellings.
                 is_changed |= !(octet.is_ascii_alphanumeric() || b"-._~".contains(&octet));
                 made.push(octet);
                 after
@@ -206,7 +207,7 @@ fn spell(mut rest: &[u8], decoded: impl Fn(u8) -> Option<u8>, made: &mut Vec<u8>
     is_changed
 }
 
-/// Without what follows a `;` in each segment.
+/// Returns the form without the part behind a `;` in each segment.
 pub(super) fn without_parameters(form: &[u8]) -> Option<Vec<u8>> {
     let (path, query) = parts(form);
     memchr(b';', path)?;
@@ -222,7 +223,7 @@ pub(super) fn without_parameters(form: &[u8]) -> Option<Vec<u8>> {
     Some(made)
 }
 
-/// With a slash for each backslash.
+/// Returns the form with a slash for each backslash.
 pub(super) fn with_slashes(form: &[u8]) -> Option<Vec<u8>> {
     const BACKSLASH: &[u8; 3] = b"%5C";
     let (path, query) = parts(form);
@@ -240,7 +241,7 @@ pub(super) fn with_slashes(form: &[u8]) -> Option<Vec<u8>> {
     Some(made)
 }
 
-/// What follows `//host`: the URL Standard takes what two or more slashes begin for a reference with an authority.
+/// Returns the form behind `//host`: the URL Standard reads two or more leading slashes as the start of an authority.
 pub(super) fn without_authority(form: &[u8]) -> Option<Vec<u8>> {
     let (path, query) = parts(form);
     if !path.starts_with(b"//") {
@@ -252,7 +253,8 @@ pub(super) fn without_authority(form: &[u8]) -> Option<Vec<u8>> {
     Some([rest.unwrap_or(b"/"), query].concat())
 }
 
-/// With an escaped `?` as the beginning of the query: one server has decoded it, and the next one finds it raw.
+/// Returns the form with an escaped `?` as the beginning of the query: one server decodes it, and the next one finds it
+/// raw.
 pub(super) fn with_query(form: &[u8]) -> Option<Vec<u8>> {
     let (path, query) = parts(form);
     let at = place(path, b"%3F")?;
@@ -260,14 +262,14 @@ pub(super) fn with_query(form: &[u8]) -> Option<Vec<u8>> {
     Some([before, b"?", after, query].concat())
 }
 
-/// Without what follows an escaped `#`: one server has decoded it, and the next one takes it for a fragment's.
+/// Returns the form up to an escaped `#`: one server decodes it, and the next one takes it for the start of a fragment.
 pub(super) fn without_fragment(form: &[u8]) -> Option<Vec<u8>> {
     let (path, _) = parts(form);
     place(path, b"%23").and_then(|at| Some(path.get(..at)?.to_vec()))
 }
 
-/// What is left of a path where one server has decoded it into a request line, and the next one reads that line: what
-/// precedes a line feed and a version before it, and no white space at the end.
+/// Returns the path that a second server reads after the first has decoded it into a request line: the part before a
+/// line feed, without an HTTP version and without white space at its end.
 pub(super) fn without_line_end(form: &[u8]) -> Option<Vec<u8>> {
     let (path, query) = parts(form);
     if let Some(line) = place(path, b"%0A").and_then(|at| path.get(..at)) {
@@ -281,10 +283,10 @@ pub(super) fn without_line_end(form: &[u8]) -> Option<Vec<u8>> {
     (query.is_empty() && bare.len() < path.len()).then(|| bare.to_vec())
 }
 
-/// A path without the escaped white space at its end.
+/// Returns a path without the escaped white space at its end.
 ///
-/// Servers that take a line for Latin-1 split it at two octets that are parts of characters in UTF-8. A run of those is
-/// white space where no other octet from 0x80 on precedes it.
+/// Servers that read a line as Latin-1 split it at two octets that are parts of characters in UTF-8. A run of those
+/// octets is white space unless another octet from 0x80 on precedes it.
 fn without_final_space(path: &[u8]) -> &[u8] {
     let mut bare = path;
     let mut rest = path;
@@ -302,20 +304,20 @@ fn without_final_space(path: &[u8]) -> &[u8] {
     }
 }
 
-/// Without a `?` that nothing follows.
+/// Returns the form without a final empty query (`?`).
 pub(super) fn without_empty_query(form: &[u8]) -> Option<Vec<u8>> {
     let (path, query) = parts(form);
     (query == b"?").then(|| path.to_vec())
 }
 
-/// Without a final slash.
+/// Returns the form without its final slash.
 pub(super) fn without_final_slash(form: &[u8]) -> Option<Vec<u8>> {
     let (path, query) = parts(form);
     let bare = path.strip_suffix(b"/").filter(|bare| !bare.is_empty())?;
     Some([bare, query].concat())
 }
 
-/// Whether a form ends in a slash behind a name that has a suffix, as a file's.
+/// Tells whether a form ends in a slash behind a name with a suffix, such as a file's.
 pub(super) fn is_file_with_slash(form: &[u8]) -> bool {
     let bare = form.strip_suffix(b"/").unwrap_or_default();
     let name = bare
@@ -326,8 +328,8 @@ pub(super) fn is_file_with_slash(form: &[u8]) -> bool {
     name.get(1..).is_some_and(has_suffix) && name != b".." && memchr(b'?', bare).is_none()
 }
 
-/// Without dot segments and, if the order says so, without empty segments. `..` at the root stays at the root. Where the
-/// last segment was a dot segment, a slash is left in its place (RFC 3986 section 5.2.4).
+/// Returns the form without dot segments and, depending on `order`, without empty segments. `..` at the root stays at
+/// the root. A dot segment at the end leaves a slash in its place (RFC 3986 section 5.2.4).
 pub(super) fn resolved(form: &[u8], order: Order) -> Option<Vec<u8>> {
     let (path, query) = parts(form);
     let inner = path.strip_prefix(b"/").filter(|_| has_odd_segment(path))?;
@@ -346,7 +348,7 @@ pub(super) fn resolved(form: &[u8], order: Order) -> Option<Vec<u8>> {
                     kept.pop();
                 }
             }
-            // The empty segment after a final slash is how a folder is written.
+            // The empty segment after a final slash marks a folder.
             b"" if is_last => ends_in_slash = true,
             b"" => {
                 has_empty = true;
@@ -374,7 +376,7 @@ pub(super) fn resolved(form: &[u8], order: Order) -> Option<Vec<u8>> {
     Some(made)
 }
 
-/// Whether any segment is empty or begins with a dot. Compiles to vector instructions.
+/// Tells whether any segment is empty or begins with a dot. Compiles to vector instructions.
 fn has_odd_segment(path: &[u8]) -> bool {
     let after = path.get(1..).unwrap_or_default();
     path.iter().zip(after).fold(false, |any, (before, octet)| {

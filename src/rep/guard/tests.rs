@@ -21,7 +21,7 @@ fn ours_readings() {
         ("not a path", "*", &[]),
         ("what is escaped in any form", "/a%20b/%C3%A9?c=%20", &[]),
         ("an escape of no character that is compared raw", "/a%25d", &[]),
-        // What a second server finds in a request line.
+        // Paths that a second server finds in a request line.
         ("an escaped question mark", "/a%3Fb", &["/a?b"]),
         ("with a query behind it", "/a%3fb?c", &["/a?b?c"]),
         ("two", "/a%3Fb%3Fc", &["/a?b%3Fc"]),
@@ -100,7 +100,7 @@ fn ours_readings() {
 }
 
 #[test]
-fn a_row_of_steps_in_any_order_is_one_reading() {
+fn steps_in_any_order_lead_to_the_reading() {
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &str, &str)] = &[
         ("parameters of dots, then dots", "/x/..;/private", "/private"),
@@ -207,7 +207,7 @@ fn ours_what_the_guard_denies() {
 
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &str, &[&str], &[&str])] = &[
-        // A name, rules, what is denied, what is clear.
+        // Name, rules, denied paths, allowed paths.
         ("punctuation alone is a spelling", "Disallow: /*+*\nDisallow: /tag/*,",
             &[], &["/C%2B%2B", "/tag/a%2Cb", "/x%2F../C%2B%2B", "/tag%2Fa%2Cb", "/%252B"]),
         ("in a name it is none", "Disallow: /a+b/\nDisallow: /*c++\nDisallow: /*/@",

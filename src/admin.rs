@@ -1,18 +1,19 @@
-//! How other commands reach the running process: a Unix socket, one line of JSON to ask, one line to answer.
+//! Lets other commands reach the running process: a Unix socket, one line of JSON for a request, one for its answer.
 //!
-//! The store is shared by everybody who may open it, so most commands read and write that and need nobody. This is for
-//! what only the process can do: to fetch an origin's robots.txt now, to forget what it holds in memory, to look at
-//! the overrides at once.
+//! Every command may open the store, so most commands read and write the store directly and need no process. The socket
+//! is for work that only the process can do: fetch an origin's robots.txt now, drop an origin's state from memory, take
+//! over changed overrides at once.
 //!
-//! Who may ask: the user that the process runs as, and root. The kernel vouches for that at both ends (`SO_PEERCRED`),
-//! so a command does not believe a stranger who has put a socket in that place, either. The socket's own mode, 0600, only
-//! says the same earlier.
+//! Only the process's own user and root may send requests. The kernel vouches for the user at both ends
+//! (`SO_PEERCRED`), so a command does not believe another user's socket at that path, either. The socket's mode, 0600,
+//! only says the same earlier.
 //!
-//! People and programs elsewhere look at it over HTTP: see [`http`]. Both ask in the words of [`query`], and are told in
-//! the shapes of [`view`].
+//! People and programs elsewhere use HTTP: see [`http`]. Both sides read requests with [`query`] and answer in the
+//! shapes of [`view`].
 //!
-//! Nobody can hold it up: questions are short and must come soon, answers are given up where nobody takes them, and
-//! only so many are open at once. The process listens in a task of its own, and what fails here never touches a request.
+//! No client can hold the socket up: requests are short and have a deadline, an answer that the client does not read is
+//! given up, and the number of open requests is bounded. The process listens in a task of its own, and a failure here
+//! never touches a proxied request.
 
 mod client;
 pub mod http;
@@ -27,89 +28,89 @@ pub use self::client::{AskError, ask};
 pub(crate) use self::server::claim;
 pub use self::server::{BindError, Service, Socket, SocketFile};
 
-/// Octets of a question, its line feed included: a URL is the longest that there is to say.
+/// Octets of a request, its line feed included: a URL is the longest content.
 const LONGEST_REQUEST: u64 = 8 * 1024;
 
 /// Octets of an answer.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
-/// What a process can be asked.
+/// A request to the running process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// Fetch the robots.txt of this origin now, whatever is known of it.
+    /// Fetch the robots.txt of this origin now, even if the stored state is fresh.
     Refresh {
         /// The origin, as a URL.
         origin: String,
-        /// As this identity; none: as all that something is known for.
+        /// The identity to fetch as; none: every identity with a stored state.
         #[serde(default)]
         identity: Option<String>,
     },
-    /// Drop what is known of this origin, in memory and in the store.
+    /// Drop the state of this origin, in memory and in the store.
     Forget {
         /// The origin, as a URL.
         origin: String,
-        /// For this identity; none: for all.
+        /// The identity to drop; none: all.
         #[serde(default)]
         identity: Option<String>,
     },
-    /// Tell the pace that this origin is asked in now.
+    /// Return the pace of this origin.
     Pace {
         /// The origin, as a URL.
         origin: String,
     },
     /// The overrides in the store have changed.
     OverridesChanged,
-    /// Tell how it is.
+    /// Return the status of the process.
     Status,
 }
 
-/// What it answers.
+/// The answer to a [`Request`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    /// The fetches have ended, and the store has what came of them.
+    /// The fetches have ended, and the store has their results.
     Refreshed {
-        /// What each identity was answered, that of `*` first.
+        /// The result for each identity, that of `*` first.
         states: Vec<RefreshedState>,
     },
-    /// It is forgotten.
+    /// The state is dropped.
     Forgotten {
-        /// Whether anything was known.
+        /// True if there was a state.
         was_known: bool,
     },
-    /// The pace of an origin, whatever its robots.txt asks for; nothing where nothing bounds it.
+    /// The pace of an origin, including its crawl delay; no interval if the origin has no limit.
     Pace {
         /// The least time from one request to the next, in milliseconds.
         interval_ms: Option<u64>,
-        /// What makes it so, such as `own` or `backoff`.
+        /// The setting or answer that sets the interval, such as `own` or `backoff`.
         source: Option<String>,
     },
-    /// It will be looked at.
+    /// The process will read the overrides.
     Noted,
-    /// How it is.
+    /// The status.
     Status(Status),
-    /// It cannot be done.
+    /// The request failed.
     Failed {
-        /// Why.
+        /// The reason.
         error: String,
     },
 }
 
-/// What the fetch of a robots.txt has come to, for one identity.
+/// The result of fetching a robots.txt for one identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RefreshedState {
     /// The identity: a product token, or `*`.
     pub identity: String,
     /// The state now: `successful`, `unavailable` or `unreachable`.
     pub state: String,
-    /// Why the origin counts as one without robots.txt, if it does.
+    /// The reason to treat the origin as one without robots.txt, if it is.
     pub absence: Option<String>,
-    /// Why the fetch failed, if it did; what was known before holds for as long as its state says.
+    /// The reason why the fetch failed, if it did; an earlier copy holds for as long as its state allows.
     pub failure: Option<String>,
 }
 
-/// How a running process is.
+/// The status of a running process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// Its version.
@@ -118,11 +119,11 @@ pub struct Status {
     pub pid: u32,
     /// When it started, RFC 3339.
     pub started: String,
-    /// `enforce` or `report`.
+    /// The mode: `enforce` or `report`.
     pub mode: String,
     /// Origins in memory.
     pub origins: usize,
-    /// Octets that they take, roughly.
+    /// Octets of these origins in memory, roughly.
     pub bytes: usize,
 }
 

@@ -11,10 +11,10 @@ use tokio::time::timeout;
 
 use super::{Answer, LONGEST_ANSWER, Request};
 
-/// Asks the process that listens at `path`, which has `patience` to answer.
+/// Asks the process that listens at `path` and waits at most `patience` for its answer.
 ///
 /// # Errors
-/// When nobody listens there, or no answer comes.
+/// When no process listens there, or no answer comes.
 pub async fn ask(path: &Path, request: &Request, patience: Duration) -> Result<Answer, AskError> {
     let failed = |error| AskError::Failed {
         path: path.to_owned(),
@@ -38,7 +38,7 @@ pub async fn ask(path: &Path, request: &Request, patience: Duration) -> Result<A
         .unwrap_or_else(|_| Err(failed(io::ErrorKind::TimedOut.into())))
 }
 
-/// Whether an error says that no process listens.
+/// Tells whether an error means that no process listens.
 fn nobody(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -62,7 +62,8 @@ async fn converse(stream: &mut UnixStream, request: &Request) -> io::Result<Answ
     Ok(serde_json::from_slice(&answer)?)
 }
 
-/// Root may ask whom it likes; everybody else listens to themselves and to root.
+/// Tells whether the process at the other end may answer: root may ask any process, other users only their own and
+/// root's.
 fn may_answer(stream: &UnixStream) -> io::Result<bool> {
     let us = rustix::process::geteuid().as_raw();
     let them = stream.peer_cred()?.uid();
@@ -74,13 +75,13 @@ fn may_answer(stream: &UnixStream) -> io::Result<bool> {
 pub enum AskError {
     /// No process listens there.
     Nobody(PathBuf),
-    /// Somebody else's process listens there.
+    /// A process of another user listens there.
     Stranger(PathBuf),
-    /// It cannot be reached, or does not answer as it should.
+    /// The process cannot be reached, or sends no valid answer.
     Failed {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
-        /// What happened.
+        /// The error.
         error: io::Error,
     },
 }

@@ -1,11 +1,11 @@
 //! The admin side over HTTP: health, metrics, the API, the console, and the decision service.
 //!
-//! It has a listener of its own, off the proxy's port, and never touches a request that the proxy carries: what it shows
-//! it reads from the store and from counts. What it may take is bounded: connections, the octets and the time of a
-//! question, questions that need much work, and readers of the live feed.
+//! The admin side has a listener of its own, off the proxy's port, and never touches a request that the proxy carries:
+//! it reads the store and counters. Its use of resources is bounded: connections, the octets and the time of a request,
+//! expensive requests, and readers of the live feed.
 //!
-//! `listener` accepts, where `room` has a seat → `guard` lets in → a page answers → `guard` sees to the headers. Whatever
-//! fails is a `problem`.
+//! `listener` accepts if `room` has a free slot → `guard` checks the request → a page answers → `guard` sets the
+//! headers. Each failure is a `problem`.
 
 mod api;
 mod console;
@@ -38,19 +38,19 @@ use crate::proxy::Proxy;
 use crate::proxy::listener::Place;
 use crate::store::Store;
 
-/// Octets of a question's body, unless its route says otherwise.
+/// Octets of a request's body, unless its route says otherwise.
 pub const BODY: usize = 64 * 1024;
 
 /// Octets of a body that may hold a whole robots.txt: 600 KiB of it, with each octet percent-encoded.
 pub const BODY_WITH_ROBOTS: usize = 2 * 1024 * 1024;
 
-/// Questions that need much work, at once: one reader of the store, one core, is left to the others.
+/// Expensive requests at once: the others keep one reader of the store and one core.
 const AT_WORK: usize = 2;
 
-/// Exports at once. Each holds a few pages of records, which may be long, for as long as its reader takes.
+/// Exports at once. Each holds a few pages of records, which may be long, until its client has read them.
 const EXPORTS: usize = 8;
 
-/// What all pages look at. Cheap to clone.
+/// The state that all pages share. Cheap to clone.
 #[derive(Clone)]
 pub struct Site(Arc<Looked>);
 
@@ -68,12 +68,12 @@ struct Looked {
 }
 
 impl Site {
-    /// Over this proxy, for whoever reaches it; `desk` does what only the process can do.
+    /// Creates the state over this proxy, without a token; `desk` does the work that only the process can do.
     pub fn new(proxy: Arc<Proxy>, desk: Arc<dyn Service>) -> Site {
         Site::guarded(proxy, desk, None)
     }
 
-    /// The same, for whoever shows `token`, where there is one.
+    /// Creates the same state; if there is a `token`, clients must send it.
     pub fn guarded(proxy: Arc<Proxy>, desk: Arc<dyn Service>, token: Option<Token>) -> Site {
         let hosts = proxy.settings().admin.hosts.clone();
         let instruments = Instruments::of(&proxy);
@@ -83,7 +83,7 @@ impl Site {
             desk,
             token,
             hosts,
-            // Without randomness it is nobody's, and every form is refused.
+            // Without randomness no form matches, and every form is refused.
             csrf: token::random().unwrap_or_default(),
             places: OnceLock::new(),
             work: Semaphore::new(AT_WORK),
@@ -93,56 +93,57 @@ impl Site {
         }))
     }
 
-    /// The proxy.
+    /// Returns the proxy.
     pub fn proxy(&self) -> &Arc<Proxy> {
         &self.0.proxy
     }
 
-    /// The store, where there is one.
+    /// Returns the store, if there is one.
     pub fn store(&self) -> Option<&Arc<dyn Store>> {
         self.0.proxy.log().store()
     }
 
-    /// The store, or the problem that there is none.
+    /// Returns the store, or the problem that there is none.
     ///
     /// # Errors
-    /// 404 where nothing outlives the process.
+    /// 404 if the process has no store.
     pub fn kept(&self) -> Result<&Arc<dyn Store>, Problem> {
         let why = "there is no store: [store] path is \"\"; name a file there and restart";
         self.store().ok_or_else(|| Problem::missing(why))
     }
 
-    /// What is counted.
+    /// Returns the instruments of `/metrics`.
     fn instruments(&self) -> &Instruments {
         &self.0.instruments
     }
 
-    /// Who refreshes, forgets, and takes over overrides.
+    /// Returns the service that refreshes, forgets, and takes over overrides.
     pub fn desk(&self) -> &dyn Service {
         &*self.0.desk
     }
 
-    /// What the forms of our own pages carry, see [`form::Posted`].
+    /// Returns the secret in the forms of our own pages, see [`form::Posted`].
     pub fn csrf(&self) -> &str {
         &self.0.csrf
     }
 
-    /// Tells where crawlers connect, once they can. Later calls change nothing.
+    /// Records the addresses where crawlers connect, once the listeners are open. Later calls change nothing.
     pub fn listens_on(&self, places: &[Place]) {
         let _ = self.0.places.set(places.to_vec()); // said already
     }
 
-    /// Where crawlers connect, TCP ports and Unix sockets; empty as long as they cannot.
+    /// Returns the addresses where crawlers connect, TCP ports and Unix sockets; empty until the listeners are open.
     pub fn places(&self) -> &[Place] {
         self.0.places.get().map_or(&[], Vec::as_slice)
     }
 
-    /// The time.
+    /// Returns the time.
     pub fn now(&self) -> Moment {
         self.0.proxy.clock().now()
     }
 
-    /// A turn for what needs much work: reading many records, comparing long files. Held while the work lasts.
+    /// Waits for a permit for an expensive request: reading many records, comparing long files. The request holds the
+    /// permit until its work ends.
     ///
     /// # Errors
     /// Never, as long as the process runs.
@@ -151,17 +152,17 @@ impl Site {
         turn.map_err(|_| Problem::busy("the process is about to end"))
     }
 
-    /// The right to write one export, held until it has ended.
+    /// Returns the permit to write one export, held until the export ends.
     ///
     /// # Errors
-    /// When as many are under way as may.
+    /// When too many exports are in progress.
     pub fn export(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let place = Arc::clone(&self.0.exports).try_acquire_owned();
         let why = "as many exports are under way as may; try again when one has ended";
         place.map_err(|_| Problem::busy(why))
     }
 
-    /// One for each question to the decision service that may be under way.
+    /// Returns the permits for decision requests in progress.
     fn decisions(&self) -> &Semaphore {
         &self.0.decisions
     }
@@ -181,7 +182,7 @@ impl fmt::Debug for Site {
     }
 }
 
-/// Everything that is served.
+/// Returns the router of all pages.
 pub fn router(site: Site) -> Router {
     let bounded = from_fn_with_state(site.clone(), room::bound_decisions);
     Router::new()

@@ -1,7 +1,7 @@
-//! What people ask for, read into questions to the store.
+//! Conditions and overrides as people write them, read into queries of the store.
 //!
-//! The command line, the API and the console ask the same questions in the same words; here they are read, once. A
-//! question that makes no sense is refused and says why: one that silently means something else reads like an answer.
+//! The command line, the API and the console share this one reader and its words. A condition that makes no sense is
+//! refused with a reason: a condition with another meaning than meant would still give an answer.
 
 pub mod params;
 pub mod when;
@@ -18,20 +18,20 @@ use crate::rep::{Origin, PathPattern, Scheme};
 use crate::robots::identity::Identity;
 use crate::store::DecisionQuery;
 
-/// How far ahead an override may end: what nobody has looked at for a year should not hold for another one.
+/// Longest time that an override may last: a person should look at it once a year.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
-/// A part of a question that makes no sense.
+/// A parameter that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Which part: `since`, `reason`, …
+    /// The parameter: `since`, `reason`, …
     pub name: String,
-    /// What was said, and what can be.
+    /// The given value, and the valid ones.
     pub said: String,
 }
 
 impl Wrong {
-    /// About this part, this is to be said.
+    /// Creates the error about this parameter.
     pub fn new(name: &str, said: impl fmt::Display) -> Wrong {
         Wrong {
             name: name.to_owned(),
@@ -49,32 +49,32 @@ impl fmt::Display for Wrong {
 /// Conditions on decisions, as they were written; all that are given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
-    /// Not before this time, see [`when::moment`].
+    /// Earliest time, see [`when::moment`].
     pub since: Option<String>,
-    /// Before this time; a day counts whole.
+    /// Latest time, exclusive; a day counts whole.
     pub until: Option<String>,
-    /// Of this origin (`https://example.com`), or of this host whatever the scheme and port.
+    /// The origin (`https://example.com`), or a host with any scheme and port.
     pub origin: Option<String>,
-    /// With a path that this matches: a pattern as in robots.txt.
+    /// A pattern that matches the path, as in robots.txt.
     pub path: Option<String>,
-    /// From this address, or of this name.
+    /// The client's address or name.
     pub client: Option<String>,
-    /// By a crawler that is judged by this product token.
+    /// The product token that judges the crawler.
     pub agent: Option<String>,
-    /// For this reason.
+    /// The reason.
     pub reason: Option<String>,
-    /// By the rule of this text: `Disallow: /private`.
+    /// The text of the deciding rule: `Disallow: /private`.
     pub rule: Option<String>,
-    /// With this verdict.
+    /// The verdict.
     pub verdict: Option<String>,
-    /// In this mode.
+    /// The mode.
     pub mode: Option<String>,
-    /// Acknowledged, or not.
+    /// True for acknowledged decisions, false for the others.
     pub acknowledged: Option<bool>,
 }
 
 impl Conditions {
-    /// The question to the store.
+    /// Returns the query for the store.
     ///
     /// # Errors
     /// The first condition that can never hold.
@@ -104,12 +104,12 @@ impl Conditions {
     }
 }
 
-/// Words for verdicts.
+/// Returns the words for verdicts.
 pub fn verdicts() -> [&'static str; 3] {
     [Verdict::Allow, Verdict::Deny, Verdict::Defer].map(Verdict::as_str)
 }
 
-/// Words for modes.
+/// Returns the words for modes.
 pub fn modes() -> [&'static str; 2] {
     [Mode::Enforce, Mode::Report].map(Mode::as_str)
 }
@@ -117,7 +117,7 @@ pub fn modes() -> [&'static str; 2] {
 /// Words for the states of an origin.
 pub const STATES: [&str; 3] = ["successful", "unavailable", "unreachable"];
 
-/// In canonical form, as records have it.
+/// Returns the origin or host in canonical form, as in records.
 fn origin_or_host(text: &str) -> Result<String, Wrong> {
     let wrong = |said: &dyn fmt::Display| Wrong::new("origin", format_args!("{text}: {said}"));
     if text.contains("://") {
@@ -132,7 +132,7 @@ fn origin_or_host(text: &str) -> Result<String, Wrong> {
     Ok(host.host().to_owned())
 }
 
-/// A word that is one of `words`: a mistyped one would match nothing, which reads like an answer.
+/// Reads one of `words`: a mistyped word would match nothing, which would look like an answer.
 pub fn one_of(name: &str, text: &Option<String>, words: &[&str]) -> Result<Option<String>, Wrong> {
     match text {
         Some(text) if !words.contains(&text.as_str()) => Err(Wrong::new(
@@ -143,10 +143,10 @@ pub fn one_of(name: &str, text: &Option<String>, words: &[&str]) -> Result<Optio
     }
 }
 
-/// An origin by itself. Whatever follows it in a URL is of no account.
+/// Reads an origin. The rest of a URL after it is ignored.
 ///
 /// # Errors
-/// When it is none.
+/// When the text is no origin.
 pub fn origin(text: &str) -> Result<Origin, String> {
     match Origin::parse(text) {
         Ok((origin, _)) => Ok(origin),
@@ -157,10 +157,10 @@ pub fn origin(text: &str) -> Result<Origin, String> {
     }
 }
 
-/// An identity that a state of an origin belongs to.
+/// Reads the identity of an origin's state.
 ///
 /// # Errors
-/// When it is none.
+/// When the text is no identity.
 pub fn identity(text: &str) -> Result<Identity, String> {
     Identity::parse(text).ok_or_else(|| {
         format!(
@@ -169,28 +169,28 @@ pub fn identity(text: &str) -> Result<Identity, String> {
     })
 }
 
-/// An override as somebody asserts it.
+/// An override as a person writes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Asserted<'a> {
-    /// Of which origin; nothing may follow it.
+    /// The origin; nothing may follow it.
     pub origin: &'a str,
-    /// Of which paths: a pattern as in robots.txt; none: all of them.
+    /// The paths: a pattern as in robots.txt; none: all.
     pub pattern: Option<&'a str>,
-    /// What holds for them.
+    /// The effect on these paths.
     pub action: overrides::Action,
-    /// When it ends: with a day, at a time, or after a span; at most a year ahead.
+    /// The end: a day, a time, or a span; at most a year ahead.
     pub until: &'a str,
-    /// Who vouches for it.
+    /// The person who answers for the override.
     pub by: &'a str,
-    /// Why.
+    /// The reason.
     pub reason: &'a str,
 }
 
 impl Asserted<'_> {
-    /// The override; its number is the store's to give.
+    /// Returns the override; the store gives it a number.
     ///
     /// # Errors
-    /// The first part that makes no sense.
+    /// The first field that makes no sense.
     pub fn read(&self, now: Moment) -> Result<Override, Wrong> {
         let pattern = self.pattern.unwrap_or("/");
         PathPattern::new(pattern)
@@ -211,7 +211,7 @@ impl Asserted<'_> {
     }
 }
 
-/// An origin that requests can be forwarded to, and nothing else.
+/// Reads an origin that requests can be forwarded to, with nothing after it.
 fn forwarded(text: &str) -> Result<Origin, String> {
     let (origin, path) = Origin::parse(text)
         .map_err(|error| format!("{text}: {error}; write an origin: https://site.example"))?;
@@ -226,7 +226,7 @@ fn forwarded(text: &str) -> Result<Origin, String> {
     Ok(origin)
 }
 
-/// When an override ends.
+/// Returns the end of an override.
 fn end(text: &str, now: Moment) -> Result<Moment, String> {
     let until = parse_duration(text).map(|span| now + span);
     let until = until.or_else(|| parse_moment(text)).ok_or_else(|| {

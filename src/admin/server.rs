@@ -22,62 +22,62 @@ use tracing::{debug, warn};
 
 use super::{Answer, LONGEST_REQUEST, Request};
 
-/// Questions that are open at once.
+/// Requests that are open at once.
 const OPEN: usize = 16;
 
-/// How long a question may take to arrive, and its answer to be taken.
+/// Time for a request to arrive, and for its answer to be read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long whoever may listen already has to show that.
+/// Time for a process that may listen already to accept a connection.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Pause after a connection could not be accepted, as when descriptors run out.
+/// Pause after `accept` fails, as when descriptors run out.
 const BREATHER: Duration = Duration::from_millis(200);
 
-/// What a process does when it is asked.
+/// The work that a process does on request.
 pub trait Service: Send + Sync + 'static {
-    /// Does it, and answers.
+    /// Does the work, and answers.
     fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>>;
 }
 
-/// A socket that belongs to this process. Its file goes when it is dropped.
+/// A socket of this process. Its file is removed on drop.
 #[derive(Debug)]
 pub struct Socket {
     listener: UnixListener,
     file: SocketFile,
 }
 
-/// The socket cannot be had.
+/// The reason why the socket cannot be opened.
 #[derive(Debug)]
 pub enum BindError {
     /// Another process listens there.
     Taken(PathBuf),
-    /// It cannot be made.
+    /// The socket cannot be made.
     Failed {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
 }
 
 impl Socket {
-    /// Listens at `path`, in the place of a process that has crashed if need be. Its folder is made if there is none.
+    /// Listens at `path`, and replaces the socket of a crashed process. A missing directory is created.
     ///
     /// # Errors
-    /// When another process listens there, or none can.
+    /// When another process listens there, or the socket cannot be made.
     pub async fn bind(path: &Path) -> Result<Socket, BindError> {
         let (listener, file) = claim(path, 0o600).await?;
         Ok(Socket { listener, file })
     }
 
-    /// Where it is.
+    /// Returns the path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// Answers whoever asks, until this future is dropped.
+    /// Answers requests until this future is dropped.
     pub async fn serve(self, service: Arc<dyn Service>) {
         let open = Arc::new(Semaphore::new(OPEN));
         loop {
@@ -89,7 +89,7 @@ impl Socket {
                     continue;
                 }
             };
-            // Whoever finds it busy is not kept waiting.
+            // A client that finds the process busy is not kept waiting.
             if let Ok(slot) = Arc::clone(&open).try_acquire_owned() {
                 let service = Arc::clone(&service);
                 tokio::spawn(async move {
@@ -103,11 +103,11 @@ impl Socket {
     }
 }
 
-/// Listens at `path`, in the place of a process that has crashed if need be, with a socket of these permissions. Its
-/// folder is made if there is none.
+/// Listens at `path` with a socket of this mode, and replaces the socket of a crashed process. A missing directory is
+/// created.
 ///
 /// # Errors
-/// When another process listens there, or none can.
+/// When another process listens there, or the socket cannot be made.
 pub(crate) async fn claim(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), BindError> {
     let failed = |error| BindError::Failed {
         path: path.to_owned(),
@@ -122,9 +122,9 @@ pub(crate) async fn claim(path: &Path, mode: u32) -> Result<(UnixListener, Socke
         builder.recursive(true).mode(0o700);
         builder.create(folder).map_err(failed)?;
     }
-    // Held until this one listens: of two that start at once, the second would take away the first one's file.
+    // Held until this process listens: of two that start at once, the second would remove the first one's file.
     let lock = fs::File::open(folder).map_err(failed)?;
-    // A file system without locks leaves it to the operator not to start two at once.
+    // On a file system without locks the operator must not start two processes at once.
     if let Err(Errno::WOULDBLOCK) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         return Err(BindError::Taken(path.to_owned()));
     }
@@ -135,7 +135,7 @@ pub(crate) async fn claim(path: &Path, mode: u32) -> Result<(UnixListener, Socke
     Ok((listener, file))
 }
 
-/// Makes room at `path`: takes away what a process that is gone has left, and nothing else.
+/// Makes room at `path`: removes the socket of a process that has ended, and nothing else.
 async fn clear(path: &Path) -> Result<(), BindError> {
     let failed = |error| BindError::Failed {
         path: path.to_owned(),
@@ -158,12 +158,12 @@ async fn clear(path: &Path) -> Result<(), BindError> {
         }
         Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Ok(Err(error)) if error.kind() != io::ErrorKind::WouldBlock => Err(failed(error)),
-        // It answers, or is too busy to.
+        // The process answers, or is too busy to.
         Ok(_) | Err(_) => Err(BindError::Taken(path.to_owned())),
     }
 }
 
-/// One question and its answer.
+/// Reads one request and answers it.
 async fn attend(mut stream: UnixStream, service: &dyn Service) -> io::Result<()> {
     let answer = if may_ask(&stream)? {
         let mut line = Vec::new();
@@ -176,7 +176,7 @@ async fn attend(mut stream: UnixStream, service: &dyn Service) -> io::Result<()>
             },
         }
     } else {
-        warn!("somebody else's process has asked something on the admin socket, and was refused");
+        warn!("a process of another user sent a request on the admin socket and was refused");
         Answer::Failed {
             error: "only the user that crawlgate runs as, and root, may ask".to_owned(),
         }
@@ -192,7 +192,7 @@ fn may_ask(stream: &UnixStream) -> io::Result<bool> {
     Ok(them == 0 || them == rustix::process::geteuid().as_raw())
 }
 
-/// The file of a socket, and which one it is: a later process may have put another there. It goes when this is dropped.
+/// The file of a socket, with its identity: a later process may have put another one there. Removed on drop.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -211,13 +211,13 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // What stays is taken away by the next process.
+            // A file that stays is removed by the next process.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Device and inode.
+/// Returns device and inode.
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let found = fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))

@@ -100,7 +100,7 @@ async fn what_is_no_question_is_told_so() {
             "{name}: {answer:?}"
         );
     }
-    // It is not read to its end, so the answer may not arrive; the end of it does.
+    // The process does not read the request to its end, so the answer may not arrive; the end of it does.
     if let Ok(answer) = raw(&path, &endless).await {
         assert!(matches!(answer, Answer::Failed { .. }), "{answer:?}");
     }
@@ -121,7 +121,7 @@ async fn those_who_say_nothing_or_take_nothing_keep_nobody_waiting() {
             .unwrap();
         silent.push(asked);
     }
-    // All places are taken now, or are about to be: whoever comes is answered or sent away, at once.
+    // All slots are taken now, or soon will be: a new client is answered or sent away, at once.
     let late = tokio::time::timeout(Duration::from_secs(4), forget(&path, "x"));
     assert!(late.await.is_ok());
     drop(silent);
@@ -131,7 +131,7 @@ async fn those_who_say_nothing_or_take_nothing_keep_nobody_waiting() {
 async fn what_a_crash_has_left_is_replaced_and_a_second_process_is_sent_away() {
     let (_folder, path) = place();
     fs::create_dir(path.parent().unwrap()).unwrap();
-    // A listener that is closed leaves its file, as a process that was killed does.
+    // A closed listener leaves its file, as a killed process does.
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let nobody = forget(&path, "x").await.unwrap_err();

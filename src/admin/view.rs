@@ -1,4 +1,4 @@
-//! What is kept, as programs are told of it: the shapes of JSON that the API and the commands share.
+//! The shapes of JSON that the API and the commands share.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -11,15 +11,15 @@ use crate::robots::memory::hex;
 use crate::robots::words::lives;
 use crate::store::{self, CopyOf, OriginMemory, Remembered, Removed, StoredDecision};
 
-/// A decision as it is kept.
+/// A stored decision.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Decision {
-    /// Its place in the order of writing, from 1.
+    /// The number in the order of writing, from 1.
     #[schema(minimum = 1)]
     pub seq: u64,
-    /// Its link in the chain, SHA-256 in hexadecimal.
+    /// The hash in the chain, SHA-256 in hexadecimal.
     pub hash: String,
-    /// Who has seen it.
+    /// The acknowledgement, if a person has seen the decision.
     pub acknowledged: Option<Acknowledgement>,
     /// The record, as the log has it.
     #[schema(value_type = Object)]
@@ -29,16 +29,16 @@ pub struct Decision {
 /// A person has seen a decision.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Acknowledgement {
-    /// When, RFC 3339.
+    /// The time, RFC 3339.
     pub time: String,
-    /// Who.
+    /// The person's name.
     pub by: String,
-    /// What there is to say of it.
+    /// The person's note.
     pub note: String,
 }
 
 impl Decision {
-    /// Of a decision of the store.
+    /// Shows a decision of the store.
     pub fn of(kept: &StoredDecision) -> Decision {
         Decision {
             seq: kept.seq,
@@ -48,19 +48,19 @@ impl Decision {
                 by: seen.by.clone(),
                 note: seen.note.clone(),
             }),
-            // What somebody has altered need not be JSON any more, and is told all the same.
+            // An altered record may no longer be JSON, and is shown all the same.
             record: serde_json::from_str(&kept.record)
                 .unwrap_or_else(|_| Value::String(kept.record.clone())),
         }
     }
 }
 
-/// Decisions counted.
+/// A count of decisions.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Tally {
-    /// What they have in common: the reason, the origin, or the origin and the rule.
+    /// The common key: the reason, the origin, or the origin and the rule.
     pub key: Vec<String>,
-    /// How many.
+    /// The number of decisions.
     pub count: u64,
     /// The time of the first, RFC 3339.
     pub first: String,
@@ -69,7 +69,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Of a tally of the store.
+    /// Shows a count of the store.
     pub fn of(tally: store::Tally) -> Tally {
         Tally {
             key: tally.key,
@@ -80,48 +80,48 @@ impl Tally {
     }
 }
 
-/// What is known of an origin.
+/// The stored state of an origin.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct OriginEntry {
     /// The origin: `https://example.com`.
     pub origin: String,
-    /// For which identity this is known: a product token in lower case, with `@` and a client's name where a client
-    /// answers for it, or `*`.
+    /// The identity of the state: a product token in lower case, with `@` and a client's name for a client's own state,
+    /// or `*`.
     pub identity: String,
-    /// The User-Agent of the fetch that this rests on.
+    /// The User-Agent of the fetch.
     pub user_agent: String,
     /// `successful`, `unavailable` or `unreachable`.
     pub state: &'static str,
-    /// When this was written, RFC 3339.
+    /// The time of the last change, RFC 3339.
     pub updated: String,
-    /// The file that is held.
+    /// The current copy of robots.txt.
     pub robots: Option<CopyEntry>,
-    /// Why it counts as having none.
+    /// The reason to treat the origin as one without robots.txt.
     pub why: Option<String>,
-    /// When that was learnt.
+    /// The time when this was learnt.
     pub fetched: Option<String>,
-    /// From when on it is fetched anew where it is in use.
+    /// The time from which a request starts a refresh.
     pub refresh_from: Option<String>,
-    /// Until when it holds.
+    /// The end of validity.
     pub fresh_until: Option<String>,
-    /// What has failed since.
+    /// The failed fetches since.
     pub outage: Option<OutageEntry>,
 }
 
-/// A robots.txt that is held.
+/// A copy of a robots.txt.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct CopyEntry {
     /// SHA-256 of the text that counts, in hexadecimal.
     pub sha256: String,
     /// When it was fetched, RFC 3339.
     pub fetched: String,
-    /// Status of the final answer.
+    /// Status of the final response.
     pub status: u16,
-    /// Where it came from, after redirects.
+    /// The final URL, after redirects.
     pub url: String,
     /// Octets of the text that counts.
     pub bytes: u64,
-    /// Whether there was more than the size limit.
+    /// True if the file is longer than the size limit.
     pub truncated: bool,
 }
 
@@ -130,20 +130,20 @@ pub struct CopyEntry {
 pub struct OutageEntry {
     /// The first failure, RFC 3339.
     pub since: String,
-    /// The last failure that is the origin's, RFC 3339; none where the gate reached no origin at all each time.
+    /// The last failure of the origin itself, RFC 3339; none if crawlgate reached no origin at all.
     pub last_failure: Option<String>,
     /// The last failure, RFC 3339.
     pub last_attempt: String,
-    /// The last one's cause.
+    /// The cause of the last failure.
     pub cause: String,
-    /// How many there were.
+    /// The number of failures.
     pub attempts: u32,
-    /// When it is tried again, RFC 3339.
+    /// The time of the next attempt, RFC 3339.
     pub next_attempt: String,
 }
 
 impl OriginEntry {
-    /// Of what the store has.
+    /// Shows a state of the store.
     pub fn of(found: &OriginMemory) -> OriginEntry {
         let state = &found.state;
         let (fresh, outage) = lives(state);
@@ -190,45 +190,45 @@ impl CopyEntry {
     }
 }
 
-/// The answer to another User-Agent.
+/// The origin's answer to another User-Agent.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct OtherAnswerEntry {
     /// The User-Agent.
     pub user_agent: String,
-    /// What it was answered, as a code: `status_403`.
+    /// The answer as a code: `status_403`.
     pub answer: String,
 }
 
 /// One fetch of a robots.txt.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FetchEntry {
-    /// For which identity: a product token, or `*`.
+    /// The identity of the fetch: a product token, or `*`.
     pub identity: String,
     /// The User-Agent of the answer that counts.
     pub user_agent: String,
-    /// The answer to another User-Agent that was held against it, where one was.
+    /// The answer to another User-Agent, if the two were compared.
     pub other: Option<OtherAnswerEntry>,
-    /// When it ended, RFC 3339.
+    /// The end of the fetch, RFC 3339.
     pub time: String,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub duration_ms: u64,
-    /// What it meant: `successful`, `unavailable` or `unreachable`.
+    /// The result: `successful`, `unavailable` or `unreachable`.
     pub result: String,
-    /// Why, where it was not successful.
+    /// The cause, unless successful.
     pub cause: Option<String>,
-    /// The final answer's status; none where there was no answer.
+    /// The final response's status; none without a response.
     pub status: Option<u16>,
-    /// The URLs that were asked, first to last.
+    /// The requested URLs, first to last.
     pub hops: Vec<String>,
-    /// SHA-256 of the body, in hexadecimal, where it was read.
+    /// SHA-256 of the body, in hexadecimal, if it was read.
     pub sha256: Option<String>,
-    /// Fields of the final answer that matter.
+    /// Header fields of the final response that matter.
     #[schema(value_type = Object)]
     pub fields: serde_json::Map<String, Value>,
 }
 
 impl FetchEntry {
-    /// Of a fetch that the store remembers.
+    /// Shows a fetch of the store.
     pub fn of(fetch: &store::Fetch) -> FetchEntry {
         let fields = fetch.fields.iter();
         FetchEntry {
@@ -252,35 +252,35 @@ impl FetchEntry {
     }
 }
 
-/// What a person has asserted over a robots.txt.
+/// A person's override of a robots.txt.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct OverrideEntry {
-    /// Its number, or `config-` and its place in the configuration.
+    /// The number, or `config-` and the position in the configuration.
     pub id: String,
-    /// Of which origin.
+    /// The origin.
     pub origin: String,
-    /// Of which paths: a pattern as in robots.txt.
+    /// The paths: a pattern as in robots.txt.
     pub pattern: String,
-    /// `allow` or `deny`.
+    /// The effect: `allow` or `deny`.
     pub action: &'static str,
-    /// When it ends, RFC 3339; none: while it stands in the configuration.
+    /// The end, RFC 3339; none: as long as the configuration has it.
     pub until: Option<String>,
-    /// Who vouches for it.
+    /// The person who answers for the override.
     pub by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// When it was asserted; none for one of the configuration.
+    /// The time when it was added; none for one of the configuration.
     pub created: Option<String>,
-    /// Whether it decides now.
+    /// True if the override applies now.
     pub in_force: bool,
-    /// When it was taken out of force.
+    /// The time of removal.
     pub removed: Option<String>,
-    /// Who did that.
+    /// The person who removed it.
     pub removed_by: Option<String>,
 }
 
 impl OverrideEntry {
-    /// Of one that stands.
+    /// Shows a current override.
     pub fn of(one: &Override, now: Moment) -> OverrideEntry {
         OverrideEntry {
             id: one.id.to_string(),
@@ -290,7 +290,7 @@ impl OverrideEntry {
             until: one.until.map(time_text),
             by: one.by.clone(),
             reason: one.reason.clone(),
-            // One in the configuration was asserted whenever somebody wrote it there.
+            // The time when a person wrote the configuration is unknown.
             created: match one.id {
                 OverrideId::Stored(_) => Some(time_text(one.created)),
                 OverrideId::Configured(_) => None,
@@ -301,7 +301,7 @@ impl OverrideEntry {
         }
     }
 
-    /// Of one that was taken out of force.
+    /// Shows a removed override.
     pub fn of_removed(one: &Removed, now: Moment) -> OverrideEntry {
         OverrideEntry {
             in_force: false,

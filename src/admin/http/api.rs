@@ -1,9 +1,8 @@
 //! The API, under `/api/v1`.
 //!
-//! Everything that the console shows and does, for programs. Answers are JSON, lists come by page, and where something
-//! is wrong a problem document says what (RFC 9457). What changes something is asked by POST with a JSON body or by
-//! DELETE: no form and no link of another site can do that. `openapi.json` describes all of it, and is made from the
-//! same types.
+//! Programs can read and do everything that the console shows. Answers are JSON, lists come by page, and a problem
+//! document describes an error (RFC 9457). A change takes a POST with a JSON body or a DELETE: no form and no link of
+//! another site can send these. `openapi.json` describes the API and is generated from the same types.
 
 mod check;
 mod decisions;
@@ -29,16 +28,16 @@ use super::problem::{self, Problem};
 use crate::admin::query::Wrong;
 use crate::admin::query::params::{Blank, Params};
 
-/// Where it begins.
+/// The path that all routes begin with.
 const BASE: &str = "/api/v1";
 
-/// Items of a page where nothing is said.
+/// Items of a page unless the request gives a number.
 const USUAL: usize = 100;
 
 /// Items of a page at most.
 const MOST: usize = 1_000;
 
-/// Its routes.
+/// Returns the routes.
 pub fn routes() -> Router<Site> {
     let api = Router::new()
         .route("/openapi.json", get(openapi))
@@ -53,7 +52,7 @@ pub fn routes() -> Router<Site> {
     Router::new().nest(BASE, api)
 }
 
-/// The description.
+/// The OpenAPI description.
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
@@ -84,7 +83,7 @@ pub fn routes() -> Router<Site> {
     ),
     components(schemas(Problem)),
     tags(
-        (name = "decisions", description = "What was decided, about whom, and on what grounds"),
+        (name = "decisions", description = "Decisions, their clients, and their reasons"),
         (name = "origins", description = "What is known of origins and their robots.txt"),
         (name = "overrides", description = "What people assert over a robots.txt"),
         (name = "process", description = "The process itself"),
@@ -117,13 +116,13 @@ impl From<Wrong> for Problem {
 /// A page of a list.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 struct Page<T> {
-    /// What is on it.
+    /// The items.
     items: Vec<T>,
-    /// What to ask for as `cursor`, with all else as it was, to have the next page; none after the last.
+    /// The `cursor` of the next page, to be sent with all other parameters unchanged; none after the last page.
     next: Option<String>,
 }
 
-/// 404 for what the store does not have.
+/// Returns 404 for a decision that the store does not have.
 fn unknown_decision(id: &str) -> Problem {
     Problem::missing(format!(
         "{id}: no such decision in the store; it was never kept ([log] decisions says which are), or is older than [audit] \
@@ -131,7 +130,7 @@ fn unknown_decision(id: &str) -> Problem {
     ))
 }
 
-/// What the desk cannot do.
+/// Returns the problem for work that the process could not do.
 fn failed(why: String) -> Problem {
     Problem::new(StatusCode::CONFLICT, why)
 }

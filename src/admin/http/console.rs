@@ -1,16 +1,14 @@
-//! The console: pages for people who would rather look than read.
+//! The console: pages for people who prefer to look rather than read JSON.
 //!
-//! Every page is made here, whole, from what the store and the process hold, and works without script; the one script
-//! adds what only a script can: decisions as they happen, and a button that copies. Nothing comes from elsewhere.
-//! Whatever a crawler or a site has sent is text: it is escaped by the templates, and what would turn it around or drive
-//! a terminal is spelt out.
+//! Every page is rendered here, whole, from the store and the process, and works without script; the one script adds
+//! live decisions and a copy button. Pages load nothing from elsewhere. Text from a crawler or a site stays text:
+//! templates escape it, and characters that reverse text or control a terminal are spelt out.
 //!
-//! No page is slower for there being a million decisions: lists go by places in the order of writing, a search looks at
-//! so many records and then says how far it came, charts are drawn from counts by the hour. What goes the longest ways
-//! takes its turn ([`Site::turn`]).
+//! A page is as fast with a million decisions: lists go by record numbers, a search looks at a limited number of
+//! records and then says how far it came, charts use hourly counts. Expensive pages wait for a permit ([`Site::turn`]).
 //!
-//! `shell` frames a page, `words` and `chart` write its parts; the other modules are a page or two each. What fails is a
-//! [`Problem`](super::problem::Problem), and `dress` makes a page of it for whoever looks with a browser.
+//! `shell` frames a page, `words` and `chart` write its parts; the other modules are a page or two each. A failure is a
+//! [`Problem`](super::problem::Problem), which `dress` turns into a page for browsers.
 
 mod act;
 mod assets;
@@ -42,7 +40,7 @@ use axum::routing::{get, post};
 pub use self::dress::dress;
 use super::{BODY_WITH_ROBOTS, Site};
 
-/// Its routes.
+/// Returns the routes.
 pub fn routes() -> Router<Site> {
     let with_robots = DefaultBodyLimit::max(BODY_WITH_ROBOTS);
     let trial = get(trial::page).post(trial::judge).layer(with_robots);

@@ -1,22 +1,22 @@
 //! The decision service: other proxies ask whether a URL may be fetched, and fetch it themselves.
 //!
-//! Three ways to ask, one answer:
+//! A proxy can ask in three ways and gets the same answer:
 //!
-//! - `GET /decide?url=…&agent=…`, for whoever can build a URL; `squid-helper` asks this way.
+//! - `GET /decide?url=…&agent=…`, for programs that can build a URL; `squid-helper` asks this way.
 //! - `/ext-authz/…`, as Envoy's `ext_authz` filter asks over HTTP: the request's own method, path and Host, behind a
 //!   path prefix.
 //! - `/auth`, as nginx's `auth_request` asks: the request in header fields of its own. nginx takes 2xx for yes, 401 and
 //!   403 for no and all else for an error, so every refusal is 403 there.
 //!
-//! Who may ask is who may come in (see `guard`); for whom, `client=` names, in `/decide` and in the address that nginx asks
+//! `guard` decides which programs may ask. `client=` names the client, in `/decide` and in the address that nginx asks
 //! at. The crawler's identity is its User-Agent: `agent=` in `/decide`, the field itself in the other two.
 //!
-//! An origin's pace and a client's quota are left to the proxy that asks, unless it says `pace=true`: then the answer
+//! The asking proxy keeps an origin's pace and a client's quota itself, unless it sends `pace=true`: then the answer
 //! comes when it is the request's turn.
 //!
-//! 200 lets the request go out; anything else does not. A question that says too little, too much or the same thing
-//! twice is answered 400: to guess would be to judge another URL than the one that is sent. For the same reason a header
-//! field that tells what is sent is never optional: where the other proxy does not set it, its crawler could.
+//! 200 lets the request go out; any other status does not. A request that lacks a fact or gives one twice is answered
+//! 400: a guess could judge another URL than the one that is sent. For the same reason each header field that describes
+//! the request is required: if the other proxy did not set the field, its crawler could.
 
 mod question;
 
@@ -39,21 +39,21 @@ use crate::client::Client;
 use crate::gate::Pacing;
 use crate::proxy::advice::{Manner, Question, Stopping, Subject};
 
-/// Where Envoy asks: `path_prefix` of its filter.
+/// The path that Envoy asks at: `path_prefix` of its filter.
 const EXT_AUTHZ: &str = "/ext-authz";
 
-/// The whole URL that is going to be fetched.
+/// The header field with the whole URL of the request.
 const ORIGINAL_URL: HeaderName = HeaderName::from_static("x-original-url");
-/// Its path and query,
+/// The header field with its path and query.
 const ORIGINAL_URI: HeaderName = HeaderName::from_static("x-original-uri");
-/// its host and port,
+/// The header field with its host and port.
 const ORIGINAL_HOST: HeaderName = HeaderName::from_static("x-original-host");
-/// and its scheme, where it comes in parts.
+/// The header field with its scheme, if the URL comes in parts.
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-/// The method that it is going to be asked with.
+/// The header field with the method of the request.
 const ORIGINAL_METHOD: HeaderName = HeaderName::from_static("x-original-method");
 
-/// Its routes.
+/// Returns the routes.
 pub fn routes() -> Router<Site> {
     Router::new()
         .route("/decide", get(decide))
@@ -62,25 +62,26 @@ pub fn routes() -> Router<Site> {
         .route("/ext-authz/{*path}", any(ext_authz))
 }
 
-/// Whether this path is one to ask at: programs do, and no page.
+/// Tells whether this path belongs to the decision service, which programs use and no page.
 pub(super) fn is_asked_at(path: &str) -> bool {
     matches!(path, "/decide" | "/auth") || path.starts_with("/ext-authz")
 }
 
-/// Whether a request for this path says in fields what it asks about: they are the crawler's, and say nothing of who asks.
-/// Another site's page can set none of them: `/ext-authz` wants X-Forwarded-Proto and `/auth` a field of its own, and a
-/// browser that is to send such asks first, by OPTIONS (CORS), and is not let.
+/// Tells whether a request for this path describes the crawler's request in header fields, which say nothing about the
+/// asking program. Another site's page can set none of these fields: `/ext-authz` requires X-Forwarded-Proto and
+/// `/auth` a field of its own, and a browser asks by OPTIONS first (CORS), which is refused.
 pub(super) fn is_told_in_fields(path: &str) -> bool {
     path == "/auth" || borrows_head(path)
 }
 
-/// Whether a request for this path comes with the method, the Host and the fields of the one that it asks about: they say
-/// nothing of who asks. A page whose name was made to lead here could ask this way, about its own name.
+/// Tells whether a request for this path has the method, the Host and the fields of the crawler's request, which say
+/// nothing about the asking program. A page of a name that was made to lead here could ask this way, about its own
+/// name.
 pub(super) fn borrows_head(path: &str) -> bool {
     path.starts_with("/ext-authz/")
 }
 
-/// Why a question is none.
+/// The reason why a request cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Unclear(String);
 
@@ -90,7 +91,7 @@ impl Unclear {
     }
 }
 
-/// `GET /decide?url=…&agent=…`
+/// Answers `GET /decide?url=…&agent=…`.
 async fn decide(State(site): State<Site>, request: Request) -> Response {
     let asked = match Asked::read(request.uri().query().unwrap_or_default().as_bytes()) {
         Ok(asked) => asked,
@@ -116,7 +117,7 @@ async fn decide(State(site): State<Site>, request: Request) -> Response {
     answer(&site, question).await
 }
 
-/// As nginx asks.
+/// Answers nginx's `auth_request`.
 async fn auth_request(State(site): State<Site>, request: Request) -> Response {
     let Told {
         url,
@@ -138,10 +139,10 @@ async fn auth_request(State(site): State<Site>, request: Request) -> Response {
     answer(&site, question).await
 }
 
-/// As Envoy asks.
+/// Answers Envoy's `ext_authz` filter.
 async fn ext_authz(State(site): State<Site>, request: Request) -> Response {
     let uri = request.uri();
-    // Not what the router has read, which is decoded: what is judged is octet for octet what is sent.
+    // Not the router's decoded path: the decision is about the octets that are sent.
     let path = uri.path_and_query().map_or("", |path| path.as_str());
     let headers = request.headers();
     let url = path
@@ -167,7 +168,7 @@ async fn ext_authz(State(site): State<Site>, request: Request) -> Response {
     answer(&site, question).await
 }
 
-/// Answers a question, or says that it will not.
+/// Decides, or says why there is no decision.
 async fn answer(site: &Site, question: Question<'_>) -> Response {
     let only_forbids = question.manner.only_forbids;
     match site.proxy().advise(question).await {
@@ -183,11 +184,11 @@ async fn answer(site: &Site, question: Question<'_>) -> Response {
     }
 }
 
-/// What a request of nginx asks about.
+/// The facts that nginx gives about a request.
 struct Told {
     url: Vec<u8>,
     method: Option<Method>,
-    /// Named by the address that nginx asks at: a crawler cannot choose it.
+    /// The client that the address of nginx's request names: a crawler cannot choose it.
     client: Arc<Client>,
 }
 
@@ -208,7 +209,7 @@ impl Told {
     }
 }
 
-/// The client of this name, or the one without a name.
+/// Returns the client of this name, or the one without a name.
 fn client(site: &Site, name: Option<&str>) -> Result<Arc<Client>, Unclear> {
     let Some(name) = name else {
         return Ok(Arc::default());
@@ -220,7 +221,7 @@ fn client(site: &Site, name: Option<&str>) -> Result<Arc<Client>, Unclear> {
         .ok_or_else(|| Unclear(format!("client = {name:?}: no [[client]] has this name.")))
 }
 
-/// The URL that header fields tell, whole or in parts. Both at once is refused: one of them is the crawler's.
+/// Returns the URL in the header fields, whole or in parts. Both at once is refused: one of them is the crawler's.
 fn original(headers: &HeaderMap) -> Result<Vec<u8>, Unclear> {
     if !headers.contains_key(&ORIGINAL_URL) {
         return assemble(
@@ -260,7 +261,7 @@ fn original_method(headers: &HeaderMap) -> Result<Option<Method>, Unclear> {
         .map_err(|_| Unclear(format!("{ORIGINAL_METHOD} must be a method.")))
 }
 
-/// A URL from its parts, each checked to be that part and no more.
+/// Builds a URL from its parts, each checked to be that part and no more.
 fn assemble(scheme: &HeaderValue, host: &HeaderValue, path: &[u8]) -> Result<Vec<u8>, Unclear> {
     let scheme: &[u8] = match scheme.as_bytes() {
         scheme @ (b"http" | b"https") => scheme,
@@ -278,12 +279,12 @@ fn assemble(scheme: &HeaderValue, host: &HeaderValue, path: &[u8]) -> Result<Vec
     Ok([scheme, b"://", host, path].concat())
 }
 
-/// Whether it is `host[:port]` and nothing beside: no userinfo, in front of which another reader could see another host.
+/// Tells whether the text is `host[:port]` and no more: before a userinfo, another reader could see another host.
 fn is_host(octets: &[u8]) -> bool {
     !octets.is_empty() && !octets.contains(&b'@') && Authority::try_from(octets).is_ok()
 }
 
-/// The one value of a field.
+/// Returns the one value of a field.
 fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<&'h HeaderValue, Unclear> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -297,7 +298,7 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<&'h HeaderValue
     }
 }
 
-/// Who is connected. Without that, as a test without a connection has it, this machine.
+/// Returns the address of the connected program; loopback in a test without a connection.
 fn asker(request: &Request) -> SocketAddr {
     let connected = request.extensions().get::<ConnectInfo<SocketAddr>>();
     connected.map_or((Ipv4Addr::LOCALHOST, 0).into(), |info| info.0)
@@ -310,7 +311,7 @@ fn manner(request: &Request, only_forbids: bool) -> Manner {
     }
 }
 
-/// The answer to what is no question. Nothing was decided, so nothing is recorded.
+/// Answers a request that cannot be understood. Nothing was decided, so nothing is recorded.
 fn refuse(Unclear(what): Unclear, status: StatusCode) -> Response {
     Problem::new(status, what).into_response()
 }

@@ -1,7 +1,7 @@
 //! Forms that change something.
 //!
-//! Each carries a value that only our own pages hold, beside what `guard` looks at: a browser that says nothing
-//! of where a form comes from is not believed for that.
+//! Each form carries a secret that only our own pages hold, besides the checks of `guard`: a form from a browser that
+//! does not say where it comes from is not believed without it.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use axum::extract::{Form, FromRequest, Request};
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::Site;
 use super::problem::Problem;
 
-/// The name of the field that carries it: `<input type="hidden" name="csrf" value="…">`, with [`Site::csrf`].
+/// The name of the field with the secret: `<input type="hidden" name="csrf" value="…">`, with [`Site::csrf`].
 pub const CSRF: &str = "csrf";
 
 /// A form of one of our own pages. `T` is read from its other fields.
@@ -32,7 +32,7 @@ impl<T: DeserializeOwned> FromRequest<Site> for Posted<T> {
             let why = "this form is not of this console, or from before it was restarted; load its page again";
             return Err(Problem::new(StatusCode::FORBIDDEN, why).into_response());
         }
-        // Back to text: what reads a form reads it from there.
+        // Back to text, which the form reader expects.
         let text = url::form_urlencoded::Serializer::new(String::new())
             .extend_pairs(&pairs)
             .finish();

@@ -1,12 +1,12 @@
 //! A connection on which no request target has a fragment.
 //!
-//! A request target has none (RFC 9112, section 3.2), and whoever reads one with a `#` must do something with it: `http`
-//! drops it with all that follows, another proxy may send it on or cut it elsewhere. A question about such a target would
-//! be answered about another one than was asked, so it is not let through: its request line loses its end, and hyper
-//! answers 400 and closes.
+//! A request target has no fragment (RFC 9112, section 3.2), and readers treat a `#` differently: `http` drops it with
+//! all that follows, another proxy may send it on or cut it elsewhere. A decision about such a target would be about
+//! another URL than the one in the request. So this connection cuts the end of such a request line, and hyper answers
+//! 400 and closes.
 //!
-//! Which octets are a request line is for hyper to say, who tells nobody before it has read it. So every line counts that
-//! could be the end of one, wherever it stands: a body that has such a line is refused, too.
+//! Only hyper knows where request lines are, and only after parsing them. So this connection checks every line that
+//! could be the end of one: a body with such a line is refused, too.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,31 +14,31 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How a request line ends, but for its last digit.
+/// The end of a request line, without its last digit.
 const ENDS: &[u8] = b" HTTP/1.";
 
-/// Octets of a line's end that are looked at: the digit and a carriage return may follow.
+/// Octets of a line's end to look at: the digit and a carriage return may follow.
 const TAIL: usize = ENDS.len() + 2;
 
-/// A connection whose requests pass through here.
+/// A connection that checks each request line.
 #[derive(Debug)]
 pub struct Unfragmented<S> {
     inner: S,
     line: Line,
 }
 
-/// What was read of a line.
+/// The part of a line read so far.
 #[derive(Debug, Default)]
 enum Line {
     /// Nothing that matters.
     #[default]
     Plain,
-    /// A `#`, and behind it something that ends so.
+    /// A `#`, and the octets behind it that may be the end of a request line.
     Fragment(Vec<u8>),
 }
 
 impl<S> Unfragmented<S> {
-    /// Over a connection of which nothing was read yet.
+    /// Wraps a connection that was not read yet.
     pub fn new(inner: S) -> Unfragmented<S> {
         Unfragmented {
             inner,

@@ -1,12 +1,11 @@
-//! Who is let in, and what a browser may do with what it gets.
+//! Access to the admin side, and limits on a browser that shows its pages.
 //!
-//! Before any page: the name that was asked for is one of ours (a stranger's name that leads to this address is DNS
-//! rebinding), the token is shown where there is one, and what changes something comes from our own pages and not from
-//! somebody else's that the operator's browser happens to show. After any page: headers that let it load nothing from
-//! elsewhere, be framed by nobody and be kept by no cache.
+//! Before any page: the requested name is one of ours (another name that leads to this address is DNS rebinding), the
+//! token is valid if there is one, and a change comes from our own pages, not from another site's page in the
+//! operator's browser. After any page: headers that forbid loading from elsewhere, framing and caching.
 //!
-//! `/live` and `/ready` tell nothing that a stranger could use, and are asked by programs that know neither name nor
-//! token: they are let through.
+//! `/live` and `/ready` reveal nothing useful to an attacker, and programs without a name or token ask them: these
+//! requests pass.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -23,15 +22,15 @@ use super::Site;
 use super::decide;
 use super::problem::Problem;
 
-/// How long an answer may take to begin, beside what the configuration lets a fetch and a hold take.
+/// Time that an answer may take to begin, besides the configured time of a fetch and a hold.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// What a page may load: its own style, script and pictures, from here.
+/// The only sources that a page may load from: its own style, script and pictures.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What every answer says, unless it says otherwise itself. The referrer is kept from others only: a browser that is told
-/// to send none says that a form comes from nowhere.
+/// Header fields of every answer, unless the page sets them itself. The referrer is kept from other sites only: a
+/// browser that is told to send none says that a form comes from nowhere.
 const HEADERS: [(HeaderName, &str); 7] = [
     (header::CONTENT_SECURITY_POLICY, CONTENT_POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -48,7 +47,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
     ),
 ];
 
-/// Lets in who may come in, and sees to what goes out.
+/// Checks the request, passes it on, and sets the answer's headers.
 pub async fn admit(State(site): State<Site>, request: Request, next: Next) -> Response {
     let refused = if is_health(&request) {
         None
@@ -75,7 +74,8 @@ pub async fn admit(State(site): State<Site>, request: Request, next: Next) -> Re
     response
 }
 
-/// Refreshing may wait for one fetch and then make another; a decision may be held for robots.txt, and then for its turn.
+/// Returns the time-out of an answer. A refresh may wait for one fetch and then make another; a decision may be held
+/// for robots.txt, and then for its turn.
 fn patience(site: &Site) -> Duration {
     let settings = site.proxy().settings();
     let fetches = settings.robots.fetch_timeout * 2;
@@ -135,8 +135,8 @@ fn unauthenticated() -> Response {
     response
 }
 
-/// The authority that was asked for: of the target, where that has one, else of the only Host field (RFC 9112,
-/// section 3.2).
+/// Returns the requested authority: that of the target, if it has one, else of the only Host field (RFC 9112, section
+/// 3.2).
 fn authority(uri: &Uri, headers: &HeaderMap) -> Result<Authority, &'static str> {
     if let Some(authority) = uri.authority() {
         return Ok(authority.clone());
@@ -152,8 +152,8 @@ fn authority(uri: &Uri, headers: &HeaderMap) -> Result<Authority, &'static str> 
     }
 }
 
-/// Whether this host leads here by nobody's doing but ours: an address, which no name server can turn elsewhere, a name
-/// for loopback (RFC 6761, section 6.3), or a name that the operator gave.
+/// Tells whether only we can make this host lead here: an address, which no name server can redirect, a name for
+/// loopback (RFC 6761, section 6.3), or a name that the operator gave.
 fn is_ours(host: &str, hosts: &[String]) -> bool {
     let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     if hosts.contains(&name) {
@@ -161,23 +161,24 @@ fn is_ours(host: &str, hosts: &[String]) -> bool {
     }
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     if let Ok(address) = bare.parse::<IpAddr>() {
-        // No address of anything, though it leads to this machine: browsers have let pages of others ask for it.
+        // The unspecified address leads to this machine, though it names none: browsers have let other sites' pages use
+        // it.
         return !address.to_canonical().is_unspecified();
     }
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// What becomes of a browser that was led here by another site.
+/// The treatment of a browser that another site has led here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Visits {
-    /// It sees the page that it asks for.
+    /// The browser gets the page.
     Taken,
-    /// What it asks for is no page, and has effects: a record, a client's quota, an origin's turn.
+    /// The request is refused: it is for no page, and has effects: a record, a client's quota, an origin's turn.
     Refused,
 }
 
-/// Why a request is held to be made by somebody else's page, if it is. A program that is no browser says nothing of where
-/// it comes from, and is let through: no page can make it ask.
+/// Returns why another site's page seems to have sent a request, if so. A program that is no browser does not say where
+/// its request comes from, and passes: no page can make such a program ask.
 fn crosses(
     method: &Method,
     headers: &HeaderMap,

@@ -1,7 +1,7 @@
-//! Whether the process lives, and whether it is ready.
+//! Liveness and readiness of the process.
 //!
-//! Alive is who answers. Ready is who would forward a request: it listens, is not about to end, can keep what it decides,
-//! and holds a CA that clients can believe.
+//! The process is alive if it answers. The process is ready if it would forward a request: it listens, is not about to
+//! end, can store its decisions, and has a CA that clients can trust.
 
 use std::time::Duration;
 
@@ -15,33 +15,33 @@ use utoipa::ToSchema;
 
 use super::Site;
 
-/// How long the store may take to answer.
+/// Time that the store may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Its routes.
+/// Returns the routes.
 pub fn routes() -> Router<Site> {
     Router::new()
         .route("/live", get(live))
         .route("/ready", get(ready))
 }
 
-/// Whether requests would be answered, and each thing that this takes.
+/// The readiness to answer requests, with each check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Readiness {
-    /// Whether all checks are passed.
+    /// True if all checks pass.
     pub ready: bool,
     /// The checks.
     pub checks: Vec<Check>,
 }
 
-/// One thing that it takes.
+/// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Check {
-    /// `listeners`, `draining`, `store`, `log` or `ca`.
+    /// The name: `listeners`, `draining`, `store`, `log` or `ca`.
     pub name: &'static str,
-    /// Whether it is as it should be.
+    /// True if the check passes.
     pub ok: bool,
-    /// How it is.
+    /// The finding.
     pub detail: String,
 }
 
@@ -58,7 +58,7 @@ async fn ready(State(site): State<Site>) -> (StatusCode, Json<Readiness>) {
     (status, Json(readiness))
 }
 
-/// Looks at everything that it takes.
+/// Runs all checks.
 pub async fn readiness(site: &Site) -> Readiness {
     let checks = vec![
         listeners(site),
@@ -98,7 +98,7 @@ async fn store(site: &Site) -> Check {
         None => Ok("none is configured".to_owned()),
         Some(store) => match timeout(PATIENCE, store.version()).await {
             Ok(Ok(_)) => Ok("open".to_owned()),
-            // Where it lies is nobody's business who has shown no token.
+            // Without a token, a client must not learn the store's path.
             Ok(Err(error)) => Err(format!("it cannot be read: {:?}", error.kind)),
             Err(_) => Err("it does not answer".to_owned()),
         },

@@ -26,19 +26,19 @@ use super::room::{Kind, Room, Seat};
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 256;
 
-/// How long a request's head may take, and a connection stay open between two.
+/// Time for a request's head, and for an idle connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a client may take nothing of what it is sent, in milliseconds.
+/// Time after which a connection ends if its client reads nothing, in milliseconds.
 const STALLED: u32 = 30_000;
 
-/// Octets of a request's head: a filter with a long path is the most that there is.
+/// Octets of a request's head: a filter with a long path needs most.
 const HEAD: usize = 64 * 1024;
 
-/// Pause after a connection could not be accepted, as when descriptors run out.
+/// Pause after `accept` fails, as when descriptors run out.
 const BREATHER: Duration = Duration::from_millis(200);
 
-/// A port that is ours.
+/// The bound port of the admin side.
 #[derive(Debug)]
 pub struct Listener {
     listener: TcpListener,
@@ -49,7 +49,7 @@ impl Listener {
     /// Listens at `address`.
     ///
     /// # Errors
-    /// When it cannot; the message names the key and the way out.
+    /// When the port cannot be bound; the message names the key and the way out.
     pub fn bind(address: SocketAddr) -> Result<Listener, String> {
         let bound = (|| {
             let socket = match address {
@@ -77,13 +77,13 @@ impl Listener {
         })
     }
 
-    /// Where it is.
+    /// Returns the bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers whoever connects, at most `connections` at once, until this future is dropped: connections end with it. At
-    /// the limit the longest idle makes room, see `room`.
+    /// Serves at most `connections` connections at once, until this future is dropped: connections end with it. At the
+    /// limit the longest idle connection closes, see `room`.
     pub async fn serve(self, router: Router, connections: usize) {
         let room = Room::new(connections);
         let mut open = JoinSet::new();
@@ -99,7 +99,7 @@ impl Listener {
                 },
                 Err(error) => {
                     warn!(%error, "a connection to the console cannot be accepted");
-                    // Where descriptors have run out, an idle one's is of more use to another.
+                    // When descriptors run out, close an idle connection.
                     room.make_room();
                     sleep(BREATHER).await;
                 }

@@ -1,4 +1,4 @@
-//! What is counted, for Prometheus: `GET /metrics`.
+//! Metrics for Prometheus: `GET /metrics`.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,19 +21,19 @@ use crate::metrics::process::Process;
 use crate::metrics::{Collector, Registry, Unit, show};
 use crate::proxy::Proxy;
 
-/// Its routes.
+/// Returns the routes.
 pub fn routes() -> Router<Site> {
     Router::new().route("/metrics", get(metrics))
 }
 
-/// The instruments, and what was found out for them last.
+/// The instruments, with the values of the last scrape.
 pub(super) struct Instruments {
     registry: Registry,
     is_ready: Arc<AtomicBool>,
 }
 
 impl Instruments {
-    /// Everything that a proxy and its process are measured by.
+    /// Registers all instruments of a proxy and its process.
     pub(super) fn of(proxy: &Arc<Proxy>) -> Instruments {
         let is_ready = Arc::<AtomicBool>::default();
         let mut registry = Registry::default();
@@ -70,7 +70,7 @@ async fn metrics(State(site): State<Site>, headers: HeaderMap) -> Response {
     }
 }
 
-/// What is read when somebody looks.
+/// The gauges that are read at each scrape.
 struct Now {
     proxy: Weak<Proxy>,
     is_ready: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! Problem documents (RFC 9457): how everything here says what went wrong.
+//! Problem documents (RFC 9457), the form of all errors here.
 
 use axum::Json;
 use axum::body::{Body, to_bytes};
@@ -13,13 +13,13 @@ use utoipa::ToSchema;
 /// The media type.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Octets of what a library has said of a request that it refuses.
+/// Octets of a library's message about a refused request.
 const LONGEST: usize = 8 * 1024;
 
-/// Why a request was not answered as asked.
+/// The reason why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Problem {
-    /// What kind of problem: always `about:blank`, as the status says it (RFC 9457, section 4.2.1).
+    /// The type of problem: always `about:blank`, as the status says it (RFC 9457, section 4.2.1).
     #[serde(rename = "type")]
     #[schema(example = "about:blank")]
     kind: &'static str,
@@ -29,7 +29,7 @@ pub struct Problem {
     /// The status.
     #[schema(minimum = 400, maximum = 599, example = 400)]
     status: u16,
-    /// What is wrong, and the way out.
+    /// The error, and the way out.
     detail: String,
     /// Seconds after which to try again.
     #[serde(skip)]
@@ -37,7 +37,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem with this status, and what there is to say of it.
+    /// Creates a problem with this status and text.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
         Problem {
             kind: "about:blank",
@@ -48,17 +48,17 @@ impl Problem {
         }
     }
 
-    /// 400: the request says something that cannot be.
+    /// Creates a 400: the request is not valid.
     pub fn bad(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// 404: there is no such thing.
+    /// Creates a 404: there is no such thing.
     pub fn missing(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::NOT_FOUND, detail)
     }
 
-    /// 503, to be tried again.
+    /// Creates a 503, with a time to retry.
     pub fn busy(detail: impl Into<String>) -> Problem {
         Problem {
             retry_after: Some(5),
@@ -66,12 +66,12 @@ impl Problem {
         }
     }
 
-    /// The status.
+    /// Returns the status.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// What is wrong.
+    /// Returns the error text.
     pub fn detail(&self) -> &str {
         &self.detail
     }
@@ -91,20 +91,20 @@ impl IntoResponse for Problem {
     }
 }
 
-/// What the store could not do.
+/// An error of the store.
 impl From<crate::store::StoreError> for Problem {
     fn from(error: crate::store::StoreError) -> Problem {
         Problem::busy(error.to_string())
     }
 }
 
-/// Nothing is there.
+/// Answers a request for an unknown path.
 pub async fn not_found(uri: Uri) -> Problem {
     let path = uri.path();
     Problem::missing(format!("{path}: there is nothing here"))
 }
 
-/// Something is there, but not for this method.
+/// Answers a request with a wrong method.
 pub async fn not_allowed(method: Method, uri: Uri) -> Problem {
     let path = uri.path();
     Problem::new(
@@ -113,7 +113,7 @@ pub async fn not_allowed(method: Method, uri: Uri) -> Problem {
     )
 }
 
-/// Turns what a library says of a request that it refuses, in plain text, into a problem document.
+/// Turns a library's plain text about a refused request into a problem document.
 pub async fn rewrite(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let status = response.status();

@@ -1,14 +1,14 @@
-//! Room on the admin side: who may be connected at once, and how many may wait for a decision.
+//! Limits of the admin side: its connections, and the decisions that may wait.
 //!
-//! A connection on which nothing is under way is the first to go: where all seats are taken, whoever has been idle for
-//! longest makes room for whoever comes. "Idle" is all that is not a question under way: silence between two, or half a
-//! head. So hundreds of connections that say nothing, or say it slowly, take each other's seats and nobody else's.
+//! If all slots are taken, the connection that has been idle for longest closes for a new one. A connection is idle if
+//! no request is in progress on it: silence between two requests, or half a head. So hundreds of silent or slow
+//! connections take each other's slots and no others.
 //!
-//! Where every seat has a question under way there are a few spare ones, for whoever asks whether the process is well:
-//! a probe that has to wait would have a busy process taken for a dead one. All else is told there to try again.
+//! If every slot has a request in progress, a few spare slots remain for health checks: a probe that has to wait would
+//! make a busy process look dead. Other requests on a spare slot are told to try again.
 //!
-//! A decision may wait for a robots.txt that is slow, and for its turn. Those that wait are bounded below the number of
-//! seats: one origin's slowness is not to keep people from seeing that it is slow.
+//! A decision may wait for a slow robots.txt, and for its turn. The number of waiting decisions stays below the number
+//! of slots: one slow origin must not keep people from seeing that it is slow.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -27,15 +27,15 @@ use tokio::sync::Notify;
 use super::Site;
 use super::problem::Problem;
 
-/// Connections beside the others that are only told how the process is.
+/// Spare connections, for health checks only.
 const SPARE: usize = 16;
 
-/// How many questions to the decision service may be under way, of so many connections.
+/// Returns how many decision requests may be in progress, of so many connections.
 pub(super) fn decisions_of(connections: usize) -> usize {
     (connections - connections / 4).clamp(1, tokio::sync::Semaphore::MAX_PERMITS)
 }
 
-/// The seats. Cheap to clone.
+/// The connection slots. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
     seats: Arc<Mutex<Seats>>,
@@ -45,7 +45,7 @@ pub(super) struct Room {
 #[derive(Debug, Default)]
 struct Seats {
     next: u64,
-    /// Counts the ends of questions: a smaller number is a longer idleness, and costs no look at a clock.
+    /// Counts finished requests: a smaller number means longer idle, without reading a clock.
     ends: u64,
     taken: HashMap<u64, Taken>,
 }
@@ -59,21 +59,21 @@ struct Taken {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Activity {
-    /// Since this end.
+    /// Idle since this count of finished requests.
     Idle(u64),
     Busy,
 }
 
-/// What a seat is for.
+/// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// For everything.
+    /// Any request.
     Ordinary,
-    /// For one question about health, when there is no other seat.
+    /// One health check, when all other slots are busy.
     Spare,
 }
 
-/// A connection's right to be there, given back when it is dropped.
+/// A connection's slot, given back on drop.
 #[derive(Debug)]
 pub(super) struct Seat {
     room: Room,
@@ -82,7 +82,7 @@ pub(super) struct Seat {
     leave: Arc<Notify>,
 }
 
-/// A question under way on a connection, until its answer has gone or is given up.
+/// A request in progress on a connection, until its answer is sent or given up.
 #[derive(Debug)]
 pub(super) struct Question {
     room: Room,
@@ -90,7 +90,7 @@ pub(super) struct Question {
 }
 
 impl Room {
-    /// So many seats, at least one.
+    /// Creates so many slots, at least one.
     pub(super) fn new(most: usize) -> Room {
         Room {
             seats: Arc::default(),
@@ -98,7 +98,7 @@ impl Room {
         }
     }
 
-    /// A seat for a new connection; none where even the spare ones are busy.
+    /// Returns a slot for a new connection; none if even the spare ones are busy.
     pub(super) fn seat(&self) -> Option<Seat> {
         let mut seats = self.seats.lock();
         let kinds = [(Kind::Ordinary, self.most), (Kind::Spare, SPARE)];
@@ -122,7 +122,7 @@ impl Room {
         })
     }
 
-    /// Has the connection that has been idle for longest leave, if one is idle.
+    /// Asks the connection that has been idle for longest to leave, if one is idle.
     pub(super) fn make_room(&self) {
         self.seats.lock().make_room(Kind::Ordinary);
     }
@@ -139,7 +139,7 @@ impl Seats {
         taken.filter(|taken| taken.kind == kind).count()
     }
 
-    /// Frees a seat of this kind, if one is idle.
+    /// Frees a slot of this kind, if one is idle.
     fn make_room(&mut self, kind: Kind) -> bool {
         let idle = self.taken.iter().filter_map(|(number, taken)| {
             let Activity::Idle(since) = taken.state else {
@@ -151,7 +151,7 @@ impl Seats {
         let Some(left) = longest.and_then(|(_, number)| self.taken.remove(&number)) else {
             return false;
         };
-        // Its seat is free at once: nothing is under way on it.
+        // The slot is free at once: no request is in progress on it.
         left.leave.notify_one();
         true
     }
@@ -162,13 +162,13 @@ impl Seat {
         self.kind
     }
 
-    /// Until somebody else needs the seat more.
+    /// Resolves when another connection needs the slot.
     pub(super) fn asked_to_leave(&self) -> impl Future<Output = ()> + use<> {
         let leave = Arc::clone(&self.leave);
         async move { leave.notified().await }
     }
 
-    /// A question begins.
+    /// Marks the beginning of a request.
     pub(super) fn question(&self) -> Question {
         let question = Question {
             room: self.room.clone(),
@@ -186,7 +186,7 @@ impl Drop for Seat {
 }
 
 impl Question {
-    /// Nothing is set where the connection has been asked to leave.
+    /// Sets the activity, unless the connection was asked to leave.
     fn set(&self, state: impl FnOnce(&mut Seats) -> Activity) {
         let mut seats = self.room.seats.lock();
         let state = state(&mut seats);
@@ -195,7 +195,7 @@ impl Question {
         }
     }
 
-    /// The answer's body, with which the question ends.
+    /// Wraps the answer's body; the request ends with it.
     pub(super) fn ends_with(self, body: Body) -> Body {
         Body::new(Answer {
             body,
@@ -210,7 +210,7 @@ impl Drop for Question {
     }
 }
 
-/// A body that holds its question.
+/// A body that holds its request.
 struct Answer {
     body: Body,
     _question: Question,
@@ -236,7 +236,7 @@ impl http_body::Body for Answer {
     }
 }
 
-/// Answers on spare seats what they are for, and nothing else.
+/// Answers health checks on spare slots, and nothing else.
 pub(super) async fn spare(request: Request, next: Next) -> Response {
     let is_spare = request.extensions().get::<Kind>() == Some(&Kind::Spare);
     if is_spare && !matches!(request.uri().path(), "/live" | "/ready" | "/metrics") {
@@ -246,8 +246,8 @@ pub(super) async fn spare(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Bounds the questions to the decision service that are under way. One too many is not decided, so it is refused, in the
-/// way that who asks takes for a refusal.
+/// Bounds the decision requests in progress. A request beyond the limit is refused in the form that its sender takes
+/// for a refusal.
 pub(super) async fn bound_decisions(
     State(site): State<Site>,
     request: Request,
@@ -279,13 +279,13 @@ mod tests {
     fn the_longest_idle_makes_room() {
         let room = Room::new(2);
         let (first, second) = (room.seat().unwrap(), room.seat().unwrap());
-        // The first has asked since: the second is idle for longer.
+        // The first one sent a request since, so the second has been idle for longer.
         drop(first.question());
         let third = room.seat().unwrap();
         assert_eq!(third.kind(), Kind::Ordinary);
         assert!(is_asked_to_leave(&second));
         assert!(!is_asked_to_leave(&first));
-        // What has left is in nobody's way.
+        // The second has left and takes no slot.
         drop(second.question());
         drop(second);
         assert_eq!(room.seats.lock().taken.len(), 2);
@@ -305,7 +305,7 @@ mod tests {
         let answers: Vec<Question> = spare.iter().map(Seat::question).collect();
         assert!(room.seat().is_none(), "all are busy");
         drop(answers);
-        // Idle spare seats make room for each other.
+        // Idle spare slots make room for each other.
         assert_eq!(room.seat().unwrap().kind(), Kind::Spare);
         drop((spare, question));
         assert_eq!(room.seat().unwrap().kind(), Kind::Ordinary);

@@ -1,8 +1,7 @@
-//! The token that opens the admin side: whoever shows it is let in.
+//! The token that opens the admin side to its holder.
 //!
-//! It lies in a file that its owner alone may read, and is made if there is none. Programs show it as
-//! `Authorization: Bearer …`; a browser asks for a name and a password, of which the token is the password, whatever the
-//! name (RFC 7617).
+//! The token lies in a file that only its owner may read; a missing file is created. Programs send `Authorization:
+//! Bearer …`; a browser asks for a name and a password: the token is the password, with any name (RFC 7617).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,13 +19,13 @@ use http::header::AUTHORIZATION;
 /// Octets of randomness in a token that is made here.
 const RANDOM: usize = 32;
 
-/// Octets of the shortest token that is taken: others can be guessed.
+/// Octets of the shortest valid token: a shorter one can be guessed.
 const SHORTEST: usize = 16;
 
-/// Octets of the longest.
+/// Octets of the longest valid token.
 const LONGEST: u64 = 1024;
 
-/// What to do where no token can be made.
+/// The advice when no token can be made.
 const UNWRITTEN: &str =
     "let this user write there, or name another file; `openssl rand -hex 32` makes a token";
 
@@ -34,16 +33,16 @@ fn told(path: &Path, what: &dyn std::fmt::Display, advice: &str) -> String {
     format!("[admin] token_file {}: {what}; {advice}", path.display())
 }
 
-/// What must be shown. Only its digest is kept: of equal length whatever is shown, so that comparing tells nothing.
+/// The digest of the token that clients must send. All digests have equal length, so a comparison reveals nothing.
 #[derive(Clone, Debug)]
 pub struct Token([u8; 32]);
 
 impl Token {
-    /// The token in the file at `path`, made if there is none.
+    /// Returns the token in the file at `path`, made if there is none.
     ///
     /// # Errors
-    /// When it can neither be read nor made, others may read it, or it can be guessed. The message names the file and
-    /// the way out.
+    /// When the token can neither be read nor made, others may read it, or it can be guessed. The message names the
+    /// file and the way out.
     pub fn load_or_create(path: &Path) -> Result<Token, String> {
         let told = |what: &dyn std::fmt::Display, advice: &str| told(path, what, advice);
         match fs::File::open(path) {
@@ -55,7 +54,7 @@ impl Token {
         }
     }
 
-    /// Whether [`load_or_create`](Self::load_or_create) would give a token, as far as that is seen without making one.
+    /// Checks whether [`load_or_create`](Self::load_or_create) would succeed, without making a token.
     ///
     /// # Errors
     /// As there.
@@ -81,12 +80,12 @@ impl Token {
         told: &dyn Fn(&dyn std::fmt::Display, &str) -> String,
     ) -> Result<Token, String> {
         let unreadable = |error: io::Error| told(&error, "let this user read it");
-        // Of the open file, not of the path: what is checked is what is read.
+        // The mode of the open file, not of the path: the file that is checked is the file that is read.
         let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
         if mode & 0o077 != 0 {
             return Err(told(
                 &format!("it is open to others (mode {mode:o})"),
-                "chmod 600 it, and change the token: somebody may have read it",
+                "chmod 600 it, and change the token: others may have read it",
             ));
         }
         let mut text = String::new();
@@ -117,12 +116,12 @@ impl Token {
         Ok(Token::of(&token))
     }
 
-    /// The token of this text.
+    /// Returns the token of this text.
     pub fn of(text: &str) -> Token {
         Token(sha256(text.as_bytes()))
     }
 
-    /// Whether a request shows it.
+    /// Tells whether a request has the token.
     pub fn is_shown(&self, headers: &HeaderMap) -> bool {
         let Some(value) = headers.get(AUTHORIZATION) else {
             return false;
@@ -152,14 +151,14 @@ impl Token {
 
 fn sha256(octets: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
-    // Both are 32 octets: what differs in length is not copied, and matches nothing.
+    // Both are 32 octets: a digest of another length matches nothing.
     if let Ok(found) = <[u8; 32]>::try_from(digest(&SHA256, octets).as_ref()) {
         out = found;
     }
     out
 }
 
-/// 64 hex digits that nobody can guess; none where the system has no randomness.
+/// Returns 64 random hex digits; none if the system has no randomness.
 pub fn random() -> Option<String> {
     let mut octets = [0; RANDOM];
     aws_lc_rs::rand::fill(&mut octets).ok()?;

@@ -1,4 +1,4 @@
-//! The query of a URL: names and values, each taken once, what is left over refused.
+//! The query of a URL: each parameter is taken once, and an unknown one is refused.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,23 +6,23 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use super::{Conditions, Wrong};
 use crate::store::TallyKey;
 
-/// What a value without content means.
+/// The meaning of a value without content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blank {
-    /// Nothing was said: forms send every field.
+    /// Not given: forms send every field.
     Unsaid,
-    /// Just that.
+    /// An empty value.
     Value,
 }
 
-/// The parameters of a URL that nobody has looked at yet.
+/// The parameters of a URL that were not taken yet.
 #[derive(Clone, Debug)]
 pub struct Params {
     pairs: Vec<(String, String)>,
 }
 
 impl Params {
-    /// Those of a query, as it stands in the URL.
+    /// Reads the parameters of a query, as it stands in the URL.
     pub fn of(query: Option<&str>, blank: Blank) -> Params {
         let pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
         Params {
@@ -36,7 +36,7 @@ impl Params {
     /// Takes a value.
     ///
     /// # Errors
-    /// When it is said twice.
+    /// When the parameter is given twice.
     pub fn text(&mut self, name: &str) -> Result<Option<String>, Wrong> {
         let mut place = self.pairs.iter().position(|(known, _)| known == name);
         let found = place.take().map(|place| self.pairs.remove(place).1);
@@ -49,7 +49,7 @@ impl Params {
     /// Takes one of a few words.
     ///
     /// # Errors
-    /// When it is none of them.
+    /// When the value is none of them.
     pub fn word(&mut self, name: &str, words: &[&str]) -> Result<Option<String>, Wrong> {
         let text = self.text(name)?;
         super::one_of(name, &text, words)
@@ -58,16 +58,16 @@ impl Params {
     /// Takes `true` or `false`.
     ///
     /// # Errors
-    /// When it is neither.
+    /// When the value is neither.
     pub fn truth(&mut self, name: &str) -> Result<Option<bool>, Wrong> {
         let word = self.word(name, &["true", "false"])?;
         Ok(word.map(|word| word == "true"))
     }
 
-    /// Takes how many are wanted: `usual` where nothing is said, at least 1, at most `most`.
+    /// Takes the number of items: `usual` by default, at least 1, at most `most`.
     ///
     /// # Errors
-    /// When it is no such number.
+    /// When the value is no such number.
     pub fn limit(&mut self, usual: usize, most: usize) -> Result<usize, Wrong> {
         let Some(text) = self.text("limit")? else {
             return Ok(usual);
@@ -82,7 +82,7 @@ impl Params {
     /// Takes the conditions on decisions.
     ///
     /// # Errors
-    /// When one is said twice or is none of its words. What else may be wrong, [`Conditions::query`] tells.
+    /// When one is given twice or is none of its words. [`Conditions::query`] finds other errors.
     pub fn conditions(&mut self) -> Result<Conditions, Wrong> {
         Ok(Conditions {
             since: self.text("since")?,
@@ -99,10 +99,10 @@ impl Params {
         })
     }
 
-    /// Takes what decisions are counted by.
+    /// Takes the key by which decisions are counted.
     ///
     /// # Errors
-    /// When it is no such key.
+    /// When the value is no such key.
     pub fn tally_key(&mut self) -> Result<TallyKey, Wrong> {
         Ok(
             match self.word("by", &["reason", "origin", "rule"])?.as_deref() {
@@ -113,10 +113,10 @@ impl Params {
         )
     }
 
-    /// Takes where a page begins: what [`cursor`] made for the same kind of list.
+    /// Takes the position where a page begins, made by [`cursor`] for the same kind of list.
     ///
     /// # Errors
-    /// When it is of another list, or of none.
+    /// When the cursor belongs to another list, or is not valid.
     pub fn cursor(&mut self, kind: &str) -> Result<Option<String>, Wrong> {
         let Some(text) = self.text("cursor")? else {
             return Ok(None);
@@ -132,7 +132,7 @@ impl Params {
         place.map(Some).ok_or_else(wrong)
     }
 
-    /// Nothing else may have been said: a mistyped condition would be passed over.
+    /// Checks that no parameter is left: a mistyped condition would be ignored.
     ///
     /// # Errors
     /// The first name that is left.
@@ -162,7 +162,7 @@ pub const CONDITIONS: [&str; 11] = [
     "acknowledged",
 ];
 
-/// Where the next page of a list begins. What it says is nobody's business but ours.
+/// Returns the cursor of the next page of a list. Its content is private.
 pub fn cursor(kind: &str, place: &str) -> String {
     URL_SAFE_NO_PAD.encode(format!("{kind} {place}"))
 }
@@ -194,7 +194,7 @@ mod tests {
             ("a sign", "limit=%2B5", |p| p.limit(50, 100).err(), "limit +5: it is from 1 to 100"),
             ("a key that is none", "by=host", |p| p.tally_key().err(), "by host: it is one of reason, origin, rule"),
             ("a cursor that is none", "cursor=x", |p| p.cursor("a").err(), "cursor is not from this list"),
-            ("what nobody knows", "orgin=a", |p| p.clone().finish(&["origin"]).err(), "orgin is no parameter here; known are origin"),
+            ("an unknown parameter", "orgin=a", |p| p.clone().finish(&["origin"]).err(), "orgin is no parameter here; known are origin"),
         ];
         for (name, query, take, says) in mistakes {
             let mut params = Params::of(Some(query), Blank::Value);

@@ -8,19 +8,19 @@ use jiff::tz::TimeZone;
 use crate::clock::Moment;
 use crate::config::parse_duration;
 
-/// Which end of a span a time is for: a day alone begins the one and ends the other.
+/// The end of a time range that a time stands for: the same day may begin or end one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {
-    /// From then on.
+    /// The beginning.
     Since,
-    /// Up to then.
+    /// The end.
     Until,
 }
 
 /// Reads `2026-11-20`, `2026-11-20T12:00`, `2026-11-20T12:00:00Z`, `2h` or `2h ago`, `now`.
 ///
 /// # Errors
-/// When it is none of these; the message names what was read and what can be.
+/// When the text is none of these; the message gives the text and the valid forms.
 pub fn moment(text: &str, edge: Edge, now: Moment) -> Result<Moment, String> {
     let wrong = || {
         format!(

@@ -1,4 +1,4 @@
-//! What would be decided, and why.
+//! Judges a URL and explains the decision.
 
 use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse, Response};
@@ -26,25 +26,25 @@ pub(super) fn routes() -> Router<Site> {
         .layer(DefaultBodyLimit::max(BODY_WITH_ROBOTS))
 }
 
-/// What to judge.
+/// The URL to judge.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
     /// The URL, with its scheme.
     #[schema(example = "https://site.example/private")]
     pub url: String,
-    /// As whom: product tokens, most specific first, or whole User-Agents. Without one, as `[agent] product_tokens` says,
-    /// else by the rules for `*`.
+    /// The requester: product tokens, most specific first, or whole User-Agents. Without one, `[agent] product_tokens`,
+    /// else the rules for `*`.
     #[serde(default)]
     pub agents: Vec<String>,
-    /// The text to judge by instead of the origin's robots.txt. It alone decides: an override that would is told of, and
-    /// left aside.
+    /// The text to judge by instead of the origin's robots.txt. It alone decides: a matching override is reported, but
+    /// not applied.
     pub robots: Option<String>,
 }
 
-/// Explain what would be decided about a URL
+/// Explain the decision about a URL
 ///
-/// Nothing but robots.txt is fetched, as for a request; nothing is recorded.
+/// Only robots.txt is fetched, as for a request; nothing is recorded.
 #[utoipa::path(
     post, path = "/check", tag = "decisions",
     request_body = Question,
@@ -66,10 +66,10 @@ pub(super) async fn check(
 }
 
 impl Site {
-    /// Judges a URL as the proxy would, and keeps the way to it. Fetches robots.txt as for a request, and nothing else.
+    /// Judges a URL as the proxy would, and keeps each step. Fetches robots.txt as for a request, and nothing else.
     ///
     /// # Errors
-    /// When it is no URL or nobody that could be judged, or the overrides cannot be read.
+    /// When the URL or the requester is not valid, or the overrides cannot be read.
     pub async fn explain(&self, question: Question) -> Result<Judgement, Problem> {
         let settings = self.proxy().settings();
         let Question {

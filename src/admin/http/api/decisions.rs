@@ -43,34 +43,35 @@ pub(super) fn routes() -> Router<Site> {
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "described here, read by Params")]
 pub(super) struct Described {
-    /// Not before: `2026-11-20`, `2026-11-20T12:00`, `2026-11-20T12:00:00Z` (UTC), or how long ago: `2h`, `7d`.
+    /// Earliest time: `2026-11-20`, `2026-11-20T12:00`, `2026-11-20T12:00:00Z` (UTC), or a span back from now: `2h`,
+    /// `7d`.
     #[param(example = "7d")]
     since: Option<String>,
-    /// Before; a day counts whole.
+    /// Latest time, exclusive; a day counts whole.
     #[param(example = "2027-12-31")]
     until: Option<String>,
-    /// Of this origin (`https://site.example`), or of this host whatever the scheme and port.
+    /// The origin (`https://site.example`), or a host with any scheme and port.
     #[param(example = "https://site.example")]
     origin: Option<String>,
-    /// With a path that this matches: a pattern as in robots.txt.
+    /// A pattern that matches the path, as in robots.txt.
     #[param(pattern = "^[/*]")]
     path: Option<String>,
-    /// By the rule of this text, as its file has it: `Disallow: /private`.
+    /// The text of the deciding rule, as its file has it: `Disallow: /private`.
     rule: Option<String>,
-    /// From this address, or of this name.
+    /// The client's address or name.
     client: Option<String>,
-    /// By a crawler that is judged by this product token.
+    /// The product token that judges the crawler.
     agent: Option<String>,
-    /// For this reason.
+    /// The reason.
     #[param(schema_with = reason)]
     reason: Option<String>,
-    /// With this verdict.
+    /// The verdict.
     #[param(schema_with = verdict)]
     verdict: Option<String>,
-    /// In this mode.
+    /// The mode.
     #[param(schema_with = mode)]
     mode: Option<String>,
-    /// Acknowledged, or not.
+    /// True for acknowledged decisions, false for the others.
     acknowledged: Option<bool>,
 }
 
@@ -95,22 +96,22 @@ fn mode() -> Object {
 
 /// A page of decisions.
 ///
-/// It may hold fewer than were asked for, or none, and not be the last: a page passes 20,000 records at most.
+/// A page passes 20,000 records at most, so it may be short or empty without being the last.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DecisionPage {
-    /// What is on it.
+    /// The decisions.
     items: Vec<Decision>,
-    /// What to ask for as `cursor`, with all else as it was, to have the next page; none after the last.
+    /// The `cursor` of the next page, to be sent with all other parameters unchanged; none after the last page.
     next: Option<String>,
-    /// Where the search stopped before the page was full and before the end: the place of the last record that it has
-    /// passed (see `seq`).
+    /// The number (`seq`) of the last record that the search passed, if it stopped before the page was full and before
+    /// the end.
     searched_to: Option<u64>,
 }
 
 /// List decisions, newest first unless asked otherwise
 ///
-/// A page looks at 20,000 records at most, so that a condition that few of them fulfil holds nobody up: it may hold fewer
-/// than asked for, or none, while `next` leads on.
+/// A page looks at 20,000 records at most, so that a rare condition delays no other request: a page may be short or
+/// empty while `next` leads on.
 #[utoipa::path(
     get, path = "/decisions", operation_id = "list_decisions", tag = "decisions",
     params(
@@ -180,50 +181,50 @@ pub(super) async fn one(
     Ok(Json(Decision::of(&find(&site, &id).await?)))
 }
 
-/// Whether a decision follows from what was kept, and whether that was altered.
+/// The proof of a decision: whether the stored evidence yields it, and whether its record was altered.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EvidenceReport {
-    /// What came of making the decision again: `same`, `differs`, …
+    /// The outcome of making the decision again: `same`, `differs`, …
     outcome: String,
-    /// Whether nothing speaks against it.
+    /// True if nothing contradicts the record.
     ok: bool,
-    /// `proven`, `attested` or `broken`.
+    /// The strength of the evidence: `proven`, `attested` or `broken`.
     held: &'static str,
     /// The same for people.
     said: String,
-    /// Where the decision made again differs.
+    /// The fields that differ when the decision is made again.
     differences: Vec<Difference>,
-    /// What does not fit of the chain.
+    /// The faults of the chain.
     faults: Vec<String>,
-    /// Its place in the chain.
+    /// The record's number in the chain.
     seq: u64,
-    /// Its link, SHA-256 in hexadecimal.
+    /// The record's hash in the chain, SHA-256 in hexadecimal.
     hash: String,
-    /// The record whose seal vouches for it; none where there is none yet.
+    /// The number of the record with the seal that covers this one; none without a seal yet.
     sealed: Option<u64>,
-    /// What of the chain vouches for it, for people.
+    /// The state of the chain around the record, for people.
     chain: String,
-    /// The public keys whose seals are believed, in hexadecimal.
+    /// The public keys of trusted seals, in hexadecimal.
     keys: Vec<String>,
     /// The record.
     #[schema(value_type = Object)]
     record: serde_json::Value,
-    /// The URLs by which the robots.txt came.
+    /// The URLs of the fetch of robots.txt, first to last.
     hops: Option<Vec<String>>,
-    /// The robots.txt that it rests on, octets that are no UTF-8 replaced.
+    /// The robots.txt of the decision; octets that are not UTF-8 are replaced.
     robots_txt: Option<String>,
-    /// The settings that it was made under.
+    /// The settings of the decision.
     policy: Option<String>,
 }
 
-/// Something that differs.
+/// A field that differs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Difference {
-    /// What.
+    /// The name of the field.
     what: String,
-    /// What the record says.
+    /// The value in the record.
     recorded: String,
-    /// What comes out now.
+    /// The value now.
     replayed: String,
 }
 
@@ -292,30 +293,30 @@ pub(super) async fn evidence(
     }))
 }
 
-/// A person has seen a decision.
+/// An acknowledgement to store: a person has seen a decision.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Note {
-    /// Who.
+    /// The person's name.
     #[schema(min_length = 1, example = "Ada Example")]
     by: String,
-    /// What there is to say of it.
+    /// The person's note.
     #[schema(min_length = 1, example = "the site is informed")]
     note: String,
-    /// Put this in the place of what somebody noted before.
+    /// Replace an earlier acknowledgement.
     #[serde(default)]
     #[schema(default = false)]
     replace: bool,
 }
 
-/// Note that somebody has seen a decision
+/// Acknowledge a decision
 #[utoipa::path(
     post, path = "/decisions/{id}/acknowledgement", tag = "decisions",
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2")),
     request_body = Note,
     responses(
         (status = 200, description = "The decision with the note", body = Decision),
-        (status = "4XX", description = "There is none, or somebody has noted something before (409), or it is not said as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "There is no such decision, it is acknowledged already (409), or the body is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -350,17 +351,17 @@ pub(super) async fn acknowledge(
         note: said,
     };
     let id = id.to_ascii_uppercase();
-    // Retention may have dropped it meanwhile.
+    // Retention may have dropped the decision meanwhile.
     match site.kept()?.acknowledge(&id, acknowledgement).await? {
         true => Ok(Json(Decision::of(&find(&site, &id).await?))),
         false => Err(unknown_decision(&id)),
     }
 }
 
-/// Decisions counted.
+/// Counts of decisions.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Tallies {
-    /// Most frequent first.
+    /// The counts, most frequent first.
     items: Vec<Tally>,
 }
 

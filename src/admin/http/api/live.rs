@@ -20,10 +20,10 @@ use crate::admin::query::params::CONDITIONS;
 use crate::audit::live::{Line, Seen, Watch};
 use crate::store::{DecisionQuery, Filter};
 
-/// How often a reader is told that the feed is still there.
+/// The interval of the comments that keep the feed open.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// Events that wait for a reader; then it misses some.
+/// Events that wait for a reader; the reader misses more.
 const WAITING: usize = 16;
 
 pub(super) fn routes() -> Router<Site> {
@@ -32,9 +32,9 @@ pub(super) fn routes() -> Router<Site> {
 
 /// Decisions as they happen, as server-sent events
 ///
-/// Each event `decision` is an object of `recorded`, whether it is kept, too, and `record`. An event `missed` says with
-/// `count` that so many were left out: there were more than anybody could read, or the reader was slow. `since`, `until`
-/// and `acknowledged` make no sense here.
+/// Each event `decision` is an object with `recorded`, true if the decision is stored too, and `record`. An event
+/// `missed` gives as `count` the number of events left out, because there were too many or the reader was slow.
+/// `since`, `until` and `acknowledged` do not apply here.
 #[utoipa::path(
     get, path = "/decisions/live", tag = "decisions",
     params(Described),
@@ -59,7 +59,7 @@ pub(super) async fn live(
         return Err(Wrong::new(name, "makes no sense of what is yet to come").into());
     }
     let query = conditions.query(site.now())?;
-    // Before anything is shown: what can never match is told at once.
+    // Report a filter that can never match before the feed begins.
     Filter::new(&query)?;
     let watch = site
         .proxy()

@@ -1,4 +1,4 @@
-//! Origins: what is known of them, fetched anew, forgotten.
+//! Origins: list their states, refresh and forget them.
 
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
@@ -26,7 +26,7 @@ pub(super) fn routes() -> Router<Site> {
         .route("/refresh", post(refresh))
 }
 
-/// List what is known of origins, in the order of their names and identities
+/// List the states of origins, in the order of their names and identities
 #[utoipa::path(
     get, path = "/origins", operation_id = "list_origins", tag = "origins",
     params(
@@ -65,25 +65,25 @@ pub(super) async fn list(
     }))
 }
 
-/// An origin, as the process deals with it.
+/// An origin's states and its pace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct OriginReport {
     #[serde(flatten)]
     entry: OriginEntry,
-    /// What is known for each identity, that of `*` first.
+    /// The state for each identity, that of `*` first.
     states: Vec<OriginEntry>,
-    /// What bounds requests to it now; none where nothing does.
+    /// The limit on requests to the origin now; none without a limit.
     pace: Option<Pace>,
 }
 
-/// What bounds the requests to an origin.
+/// The limit on requests to an origin.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Pace {
     /// The least time from one request to the next, in milliseconds.
     interval_ms: u64,
-    /// What makes it so: the configuration, the origin's robots.txt, or what it has answered.
+    /// The source of the limit: the configuration, the origin's robots.txt, or the origin's answers.
     source: String,
-    /// The robots.txt asks for more than the operator lets it.
+    /// True if the robots.txt asks for a longer delay than the operator allows.
     clamped: bool,
 }
 
@@ -100,7 +100,7 @@ fn unknown(origin: &Origin) -> Problem {
     Problem::missing(format!("{origin}: nothing is known of it"))
 }
 
-/// What is known of one origin
+/// Show the states of one origin
 #[utoipa::path(
     get, path = "/origins/{origin}", operation_id = "origin", tag = "origins",
     params(
@@ -142,7 +142,7 @@ pub(super) async fn one(
 /// Fetches of an origin's robots.txt.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Fetches {
-    /// Newest first.
+    /// The fetches, newest first.
     items: Vec<FetchEntry>,
 }
 
@@ -151,7 +151,7 @@ pub(super) struct Fetches {
     get, path = "/origins/{origin}/fetches", tag = "origins",
     params(("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example")),
     responses(
-        (status = 200, description = "Those that are remembered; none of an origin that nobody has asked for", body = Fetches),
+        (status = 200, description = "The stored fetches; none of an origin that was never requested", body = Fetches),
         (status = "4XX", description = "It is no origin", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
@@ -168,9 +168,9 @@ pub(super) async fn fetches(
     Ok(Json(Fetches { items }))
 }
 
-/// Drop what is known of an origin, for one identity or for all
+/// Drop the state of an origin, for one identity or for all
 ///
-/// The next request finds it as one never heard of. Decisions, and the robots.txt that they rest on, stay.
+/// The next request treats the origin as unknown. Decisions, and the robots.txt that they rest on, stay.
 #[utoipa::path(
     delete, path = "/origins/{origin}", tag = "origins",
     params(
@@ -205,34 +205,34 @@ pub(super) async fn forget(
     }
 }
 
-/// What is to be fetched.
+/// The origin to refresh.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Refresh {
     /// The origin: `https://site.example`.
     #[schema(example = "https://site.example")]
     origin: String,
-    /// As which identity; without one, as all that something is known for.
+    /// The identity to fetch as; without one, every identity with a stored state.
     #[schema(example = "GoodBot")]
     identity: Option<String>,
 }
 
-/// What the fetches have come to.
+/// The results of the fetches.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Refreshed {
     /// The origin.
     origin: String,
     /// The state of the first identity now: `successful`, `unavailable` or `unreachable`.
     state: String,
-    /// Why the origin counts for it as one without robots.txt, if it does.
+    /// The reason to treat the origin as one without robots.txt for that identity, if it is.
     absence: Option<String>,
-    /// Why a fetch failed, if one did; what was known before holds for as long as its state says.
+    /// The reason why a fetch failed, if one did; an earlier copy holds for as long as its state allows.
     failure: Option<String>,
-    /// What each identity was answered.
+    /// The result for each identity.
     states: Vec<admin::RefreshedState>,
 }
 
-/// Fetch the robots.txt of an origin now, whatever is known and whenever it is due
+/// Fetch the robots.txt of an origin now, even if its state is fresh
 #[utoipa::path(
     post, path = "/refresh", tag = "origins",
     request_body = Refresh,

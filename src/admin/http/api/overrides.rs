@@ -1,4 +1,4 @@
-//! Overrides: what people assert over a robots.txt.
+//! Overrides: paths that people allow or deny regardless of robots.txt.
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -25,7 +25,7 @@ pub(super) fn routes() -> Router<Site> {
 /// Overrides.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct OverrideList {
-    /// Those of the configuration first, then by number.
+    /// The overrides, those of the configuration first, then by number.
     items: Vec<OverrideEntry>,
 }
 
@@ -71,37 +71,36 @@ pub(super) async fn list(
     Ok(Json(OverrideList { items }))
 }
 
-/// An override to be.
+/// An override to add.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewOverride {
-    /// Of which origin: `https://site.example`.
+    /// The origin: `https://site.example`.
     #[schema(example = "https://site.example")]
     origin: String,
-    /// Of which paths: a pattern as in robots.txt; all of them where nothing is said.
+    /// The paths: a pattern as in robots.txt; by default all.
     #[schema(pattern = "^[/*]", example = "/press/")]
     pattern: Option<String>,
-    /// What holds for them.
+    /// The effect on these paths.
     action: Action,
-    /// When it ends: with a day (`2026-12-31`, UTC), at a time (`2026-12-31T12:00:00Z`), or after a span (`30d`); at most
-    /// a year ahead.
+    /// The end: a day (`2026-12-31`, UTC), a time (`2026-12-31T12:00:00Z`), or a span (`30d`); at most a year ahead.
     #[schema(example = "30d")]
     until: String,
-    /// Who vouches for it.
+    /// The person who answers for the override.
     #[schema(min_length = 1, example = "Ada Example")]
     by: String,
-    /// Why.
+    /// The reason.
     #[schema(min_length = 1, example = "a letter of 2026-11-02")]
     reason: String,
 }
 
-/// What an override says.
+/// The effect of an override.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Action {
-    /// Forward, whatever robots.txt says.
+    /// Forward, regardless of robots.txt.
     Allow,
-    /// Refuse, whatever robots.txt says.
+    /// Refuse, regardless of robots.txt.
     Deny,
 }
 
@@ -114,7 +113,7 @@ impl From<Action> for overrides::Action {
     }
 }
 
-/// Assert something about the paths of an origin; it decides from the next request on
+/// Allow or deny paths of an origin regardless of robots.txt, from the next request on
 #[utoipa::path(
     post, path = "/overrides", tag = "overrides",
     request_body = NewOverride,
@@ -145,7 +144,7 @@ pub(super) async fn add(
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(entry)).into_response())
 }
 
-/// Take an override out of force; that it was in force is kept
+/// Take an override out of force; the store keeps its history
 #[utoipa::path(
     delete, path = "/overrides/{id}", tag = "overrides",
     params(
@@ -154,7 +153,7 @@ pub(super) async fn add(
     ),
     responses(
         (status = 204, description = "It decides nothing any more"),
-        (status = "4XX", description = "There is none of this number, it stands in the configuration (409), or nobody is named", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "There is no override of this number, it stands in the configuration (409), or `by` is missing", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -209,11 +208,11 @@ impl Site {
         self.take_over_overrides().await
     }
 
-    /// Puts what the store has in force: the next request is judged by it.
+    /// Puts the store's overrides in force: they apply from the next request on.
     async fn take_over_overrides(&self) -> Result<(), Problem> {
         let stored = self.kept()?.overrides().await?;
         self.proxy().gate().set_overrides(stored);
-        // Who follows the store may have read it just before, and looks again.
+        // A follower of the store may have read it just before, and looks again.
         self.desk()
             .answer(crate::admin::Request::OverridesChanged)
             .await;

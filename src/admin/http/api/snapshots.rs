@@ -1,4 +1,4 @@
-//! Texts of robots.txt that were once in force, and what has changed from one to another.
+//! Texts of robots.txt that were in force, and the changes between two of them.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::store::Sha256;
 /// Lines shown around a change.
 const CONTEXT: usize = 3;
 
-/// How long a comparison may look for the shortest way; then it takes a longer one.
+/// Time that a comparison may look for the shortest edit; then it takes a longer one.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 pub(super) fn routes() -> Router<Site> {
@@ -28,7 +28,7 @@ pub(super) fn routes() -> Router<Site> {
         .route("/snapshots/{sha256}/diff/{to}", get(diff))
 }
 
-/// A digest of 64 hexadecimal digits.
+/// Reads a digest of 64 hexadecimal digits.
 fn digest(text: &str) -> Result<Sha256, Problem> {
     let wrong = || Problem::bad(format!("{text}: a digest has 64 hexadecimal digits"));
     crate::audit::replay::evidence::digest(text).ok_or_else(wrong)
@@ -44,7 +44,7 @@ fn plain(text: Vec<u8>) -> Response {
     ([(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
 }
 
-/// The text of a robots.txt that was once in force, octet for octet
+/// The text of a robots.txt that was in force, octet for octet
 #[utoipa::path(
     get, path = "/snapshots/{sha256}", tag = "origins",
     params(("sha256" = String, Path, description = "Its SHA-256, in hexadecimal", pattern = "^[0-9a-fA-F]{64}$")),
@@ -63,7 +63,7 @@ pub(super) async fn text(
     Ok(plain(find(&site, &sha256).await?))
 }
 
-/// What has changed from one robots.txt to another, in the unified format
+/// The changes from one robots.txt to another, in the unified format
 #[utoipa::path(
     get, path = "/snapshots/{sha256}/diff/{to}", tag = "origins",
     params(

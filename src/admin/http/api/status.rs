@@ -16,20 +16,20 @@ pub(super) fn routes() -> Router<Site> {
     Router::new().route("/status", get(status))
 }
 
-/// How the process is.
+/// The status of the process.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct StatusReport {
     #[serde(flatten)]
     status: Status,
-    /// Where crawlers connect: addresses of TCP ports, paths of Unix sockets.
+    /// The addresses where crawlers connect: TCP ports, paths of Unix sockets.
     listening: Vec<String>,
-    /// Whether requests would be answered.
+    /// The readiness to answer requests.
     readiness: Readiness,
-    /// What the store holds; none where there is no store.
+    /// The content of the store; none without a store.
     store: Option<StoreSize>,
 }
 
-/// How much is kept.
+/// The sizes of the store.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct StoreSize {
     /// Octets on disk.
@@ -42,7 +42,7 @@ pub(super) struct StoreSize {
     decisions: u64,
 }
 
-/// How the process is
+/// Show the status of the process
 #[utoipa::path(
     get, path = "/status", tag = "process",
     responses(

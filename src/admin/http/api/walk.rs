@@ -1,28 +1,28 @@
-//! A page of decisions, found by a walk that ends.
+//! A page of decisions, found by a bounded walk over the records.
 //!
-//! A condition that has no index, such as an agent, is held against record after record. One that no record fulfils would
-//! be held against all of them, for as long as that takes, so a page passes so many records and says how far it came.
+//! A condition without an index, such as an agent, is compared with record after record. A condition that no record
+//! fulfils would read the whole store, so a page passes a limited number of records and says how far it came.
 
 use crate::store::{DecisionQuery, Store, StoreError, StoredDecision};
 
 /// Records that one page may pass.
 const REACH: u64 = 20_000;
 
-/// What one page has found.
+/// The result of one page.
 #[derive(Debug)]
 pub(super) struct Walk {
     pub(super) items: Vec<StoredDecision>,
-    /// After which place the next page begins; none where there is nothing left.
+    /// The number after which the next page begins; none at the end.
     pub(super) next: Option<u64>,
-    /// The last place that was passed, where the walk has ended before the page was full and before the end.
+    /// The number of the last record passed, if the walk ended before the page was full and before the end.
     pub(super) searched_to: Option<u64>,
 }
 
 impl Walk {
-    /// The page that `query` asks for; its `after`, `newest_first` and `limit` say which.
+    /// Reads the page that `query` selects by its `after`, `newest_first` and `limit`.
     ///
     /// # Errors
-    /// What the store could not do.
+    /// When the store fails.
     pub(super) async fn of(store: &dyn Store, query: DecisionQuery) -> Result<Walk, StoreError> {
         let (newest_first, limit) = (query.newest_first, query.limit);
         let nothing = Walk {
@@ -36,7 +36,7 @@ impl Walk {
         let Some(last) = end(store, &query, true).await? else {
             return Ok(nothing);
         };
-        // Places that this page passes, and whether there are others beyond.
+        // The numbers that this page passes, and whether there are others beyond.
         let (after, edge, goes_on) = if newest_first {
             let after = query.after.unwrap_or_else(|| last.saturating_add(1));
             let edge = after.saturating_sub(REACH).max(1);
@@ -67,7 +67,7 @@ impl Walk {
     }
 }
 
-/// The place of the first or the last decision of the time in question, which is found without a walk.
+/// Returns the number of the first or the last decision of the time range, found without a walk.
 async fn end(
     store: &dyn Store,
     query: &DecisionQuery,
@@ -131,7 +131,7 @@ mod tests {
             since: Some(time(n)),
             ..query("deny", true, 5)
         };
-        // What each page has found, and how far it came.
+        // The records that each page has found, and how far it came.
         type Pages = &'static [(&'static [u64], Option<u64>)];
         #[rustfmt::skip] // one row, one case
         let cases: [(&str, DecisionQuery, Pages); 7] = [

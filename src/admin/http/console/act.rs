@@ -1,4 +1,4 @@
-//! What pages change. Each is a form of one of them, sent by POST, and leads back to a page that shows what it did.
+//! The actions of pages. Each is a form, sent by POST, and leads back to a page that shows the result.
 
 use axum::extract::{Path, State};
 use axum::response::Redirect;
@@ -22,7 +22,7 @@ use crate::store::Acknowledgement;
 pub(super) struct Note {
     by: String,
     note: String,
-    /// Whether it may take the place of another one.
+    /// True if it may replace another note.
     #[serde(default)]
     replace: bool,
 }
@@ -44,7 +44,7 @@ pub(super) async fn acknowledge(
     let decision = find(&**store, &id).await?;
     if let (Some(seen), false) = (decision.acknowledged, form.replace) {
         let (by, note) = (seen.by, seen.note);
-        let why = format!("somebody was faster: {by} has acknowledged it: {note}");
+        let why = format!("{by} has acknowledged this decision already: {note}");
         return Err(Problem::new(StatusCode::CONFLICT, why));
     }
     let id = id.to_ascii_uppercase();
@@ -54,7 +54,7 @@ pub(super) async fn acknowledge(
     Ok(Redirect::to(&format!("/decisions/{id}?done=acknowledged")))
 }
 
-/// An override, as somebody asserts it.
+/// An override to add.
 #[derive(Deserialize)]
 pub(super) struct New {
     origin: String,
@@ -116,14 +116,14 @@ pub(super) async fn remove_override(
     Ok(Redirect::to(&format!("/overrides?removed={number}")))
 }
 
-/// Puts the overrides of the store in force now, before anybody is told that they are.
+/// Puts the overrides of the store in force before the page says so.
 async fn take_over(site: &Site) -> Result<(), Problem> {
     let overrides = site.kept()?.overrides().await?;
     site.proxy().gate().set_overrides(overrides);
     Ok(())
 }
 
-/// An origin to do something with.
+/// The origin of an action.
 #[derive(Deserialize)]
 pub(super) struct Of {
     of: String,

@@ -1,4 +1,4 @@
-//! What pages load: one style, one script, one picture, all compiled in.
+//! The files that pages load: one style, one script, one picture, all compiled in.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
@@ -48,7 +48,7 @@ const fn asset(path: &'static str, media_type: &'static str, content: &'static s
 }
 
 impl Asset {
-    /// Where pages find it: another place for another content, so that it may be kept.
+    /// Returns the URL for pages: it changes with the content, so browsers may keep the file.
     pub(super) fn href(&self) -> String {
         format!("{}?{}", self.path, self.tag())
     }
@@ -78,7 +78,7 @@ impl Asset {
         };
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.media_type));
-        // Asked for again each time, and sent again when this program is another one.
+        // The browser asks again each time, and gets the file again from another build.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         if let Ok(tag) = HeaderValue::try_from(tag) {
             headers.insert(ETAG, tag);
@@ -87,7 +87,7 @@ impl Asset {
     }
 }
 
-/// Their routes.
+/// Returns the routes.
 pub(super) fn routes() -> Router<Site> {
     [&STYLE, &SCRIPT, &ICON]
         .into_iter()

@@ -1,12 +1,12 @@
-//! Bars over time, drawn here: an SVG whose every number stands in a table beside it, too.
+//! Bars over time as an SVG; a table beside it has the same numbers.
 
 use crate::clock::Moment;
 use crate::store::Hourly;
 
-/// Reasons that have a colour of their own; what others count is one more.
+/// Reasons with a colour of their own; all others share one more.
 const COLOURS: usize = 5;
 
-/// The drawing, in its own units.
+/// The width of the drawing, in its own units.
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 180;
 const LEFT: u32 = 48;
@@ -22,7 +22,7 @@ pub(super) struct Chart {
     pub(super) total: u64,
 }
 
-/// What a colour stands for.
+/// The meaning of a colour.
 pub(super) struct Series {
     pub(super) name: String,
     pub(super) class: String,
@@ -31,7 +31,7 @@ pub(super) struct Series {
 
 /// One span of time.
 pub(super) struct Bar {
-    /// When it began, as text.
+    /// The beginning, as text.
     pub(super) time: String,
     pub(super) counts: Vec<u64>,
     pub(super) total: u64,
@@ -73,12 +73,12 @@ impl Chart {
         LEFT
     }
 
-    /// Counts of `hours` by reason, in `bars` spans of `step` hours that end with the hour `now` is in.
+    /// Charts `hours` by reason, in `bars` spans of `step` hours that end with the current hour.
     pub(super) fn of(hours: &[Hourly], now: Moment, step: u64, bars: usize) -> Chart {
         let hour = 3_600_000;
         let span = step.max(1) * hour;
         let end = (now.as_millis() / hour + 1) * hour;
-        // Spans begin where people expect them: at midnight, at six.
+        // Spans begin at round hours: at midnight, at six.
         let end = end.div_ceil(span) * span;
         let start = end.saturating_sub(span * bars as u64);
         let mut names: Vec<(String, u64)> = Vec::new();
@@ -181,13 +181,13 @@ impl Bar {
     }
 }
 
-/// Where a value is drawn.
+/// Returns the height of a value in the drawing.
 fn level(value: u64, top: u64) -> f64 {
     let room = f64::from(HEIGHT - BOTTOM - TOP);
     f64::from(HEIGHT - BOTTOM) - room * value as f64 / top.max(1) as f64
 }
 
-/// 1, 2 or 5 times a power of ten, and no less than `value`.
+/// Returns 1, 2 or 5 times a power of ten, and no less than `value`.
 fn round_up(value: u64) -> u64 {
     let mut power = 1_u64;
     loop {
@@ -214,7 +214,7 @@ fn grid(top: u64) -> Vec<Grid> {
         .collect()
 }
 
-/// Some of the times, as many as there is room for.
+/// Returns as many times as there is room for.
 fn labels(bars: &[Bar]) -> Vec<Label> {
     let every = bars.len().div_ceil(8).max(1);
     let slot = f64::from(WIDTH - LEFT) / bars.len().max(1) as f64;

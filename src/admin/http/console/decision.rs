@@ -1,4 +1,4 @@
-//! One decision: what was asked, what decided, the robots.txt as it was, and whether it can be proven.
+//! The page of one decision: the request, the deciding rule, the robots.txt at that time, and the proof.
 
 use askama::Template;
 use axum::extract::{Path, RawQuery, State};
@@ -21,7 +21,7 @@ use crate::policy::Reason;
 use crate::rep::{Origin, ProductToken};
 use crate::store::{Store, StoredDecision};
 
-/// Records that are walked from this one to the next seal. `crawlgate audit verify` walks as far as it takes.
+/// Records to walk from this one to the next seal. `crawlgate audit verify` has no such limit.
 const REACH: u64 = 5_000;
 
 #[derive(Template)]
@@ -30,13 +30,13 @@ pub(super) struct DecisionPage {
     shell: Shell,
     id: String,
     seq: u64,
-    /// What has just been done, in words.
+    /// The action that has just been done, in words.
     done: Option<&'static str>,
     verdict: String,
     reason: String,
     is_report: bool,
     url: String,
-    /// What it was about, fact by fact.
+    /// The facts of the request.
     facts: Vec<Fact>,
     origin: Option<OriginOf>,
     proof: Proof,
@@ -46,14 +46,14 @@ pub(super) struct DecisionPage {
     seen: Option<Seen>,
 }
 
-/// Something that is so.
+/// A name and its value.
 pub(super) struct Fact {
     pub(super) name: &'static str,
     pub(super) text: String,
     pub(super) when: Option<When>,
 }
 
-/// Whose decision it is.
+/// The origin of the decision.
 struct OriginOf {
     name: String,
     link: String,
@@ -62,7 +62,7 @@ struct OriginOf {
     is_forwarded: bool,
 }
 
-/// Whether it is proven.
+/// The proof of the decision.
 struct Proof {
     /// `good`, `fair` or `bad`.
     class: &'static str,
@@ -72,7 +72,7 @@ struct Proof {
     differences: Vec<(String, String, String)>,
 }
 
-/// Who has seen it.
+/// The person who has seen it.
 struct Seen {
     time: When,
     by: String,
@@ -134,7 +134,7 @@ pub(super) async fn page(
     Ok(Page(page))
 }
 
-/// The decision of this identifier.
+/// Returns the decision of this identifier.
 pub(super) async fn find(store: &dyn Store, id: &str) -> Result<StoredDecision, Problem> {
     let found = store.decision(&id.to_ascii_uppercase()).await?;
     found.ok_or_else(|| {
@@ -145,7 +145,7 @@ pub(super) async fn find(store: &dyn Store, id: &str) -> Result<StoredDecision, 
     })
 }
 
-/// How the file that it rests on comes to its verdict.
+/// Explains how the file yields the verdict.
 fn explained(case: &Case<'_>) -> Option<Explained> {
     let (file, terms) = (case.file.as_ref()?, case.terms.as_ref()?);
     let evidence = case.evidence.as_ref().ok()?;
@@ -211,7 +211,7 @@ impl DecisionPage {
             });
         };
         let chain = match evidence.agent.chain.as_slice() {
-            [] => "nobody in particular: the rules for *".to_owned(),
+            [] => "no product token: the rules for *".to_owned(),
             chain => chain.join(", "),
         };
         fact("Request", &format!("{} {}", evidence.method, evidence.url));
@@ -290,7 +290,7 @@ impl DecisionPage {
             } else {
                 pattern
             },
-            // Nothing that a person says lifts a wall.
+            // No override lifts the address policy.
             is_forwarded: Reason::from_name(&evidence.reason)
                 .is_some_and(|reason| !reason.is_wall()),
         });

@@ -1,4 +1,4 @@
-//! The review list: what was denied, newest first, or counted by what decisions have in common.
+//! The review list: denials, newest first, or counted by a common key.
 
 use askama::Template;
 use axum::extract::{RawQuery, State};
@@ -19,7 +19,7 @@ const PAGE: usize = 50;
 /// Groups on a page.
 const GROUPS: usize = 100;
 
-/// Records that one page looks at, at most. A search that finds little goes on from there when it is told to.
+/// Records that one page looks at, at most. The user may continue a search that finds little.
 pub(super) const REACH: u64 = 20_000;
 
 #[derive(Template)]
@@ -30,39 +30,39 @@ pub(super) struct DenialsPage {
     view: View,
     rows: Vec<Row>,
     groups: Vec<Group>,
-    /// Where the list goes on, if it does.
+    /// The query of the next page, if there is one.
     next: Option<String>,
-    /// Whether this is not the first page.
+    /// True for every page after the first.
     is_later: bool,
-    /// How far the search has come, where it was given up before the end.
+    /// The extent of the search, if it stopped before the end.
     reached: Option<Reached>,
     is_kept: bool,
 }
 
-/// How far a search has come.
+/// The extent of a search.
 pub(super) struct Reached {
-    /// Records that were looked at.
+    /// Records looked at.
     pub(super) looked_at: String,
     /// The time of the last one.
     pub(super) back_to: Option<When>,
 }
 
-/// Decisions that have something in common.
+/// Decisions with a common key.
 struct Group {
     count: String,
     key: Vec<String>,
     first: When,
     last: When,
-    /// The query that lists them.
+    /// The query that lists these decisions.
     link: String,
 }
 
-/// What is shown of the decisions.
+/// The form of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum View {
-    /// Each.
+    /// One row for each decision.
     List,
-    /// How many, by this.
+    /// Counts by this key.
     By(TallyKey),
 }
 
@@ -86,7 +86,7 @@ impl View {
     }
 }
 
-/// A link to the same decisions, seen otherwise.
+/// A link to another view of the same decisions.
 struct ViewLink {
     name: &'static str,
     link: String,
@@ -158,7 +158,7 @@ pub(super) async fn page(
     Ok(Page(page))
 }
 
-/// A place in the order of writing.
+/// Reads the number of a record.
 fn place(text: &str) -> Result<u64, Problem> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| Problem::bad(format!("before {text}: it is the number of a record")))
@@ -166,20 +166,20 @@ fn place(text: &str) -> Result<u64, Problem> {
 
 /// The records that one page looks at.
 pub(super) struct Span {
-    /// Those before this one.
+    /// The record number after the last one.
     before: u64,
-    /// From this one on.
+    /// The first record number.
     pub(super) from: u64,
-    /// Whether older ones may be in question, too.
+    /// True if older records may match, too.
     pub(super) goes_on: bool,
-    /// How many.
+    /// The number of records.
     pub(super) looked_at: u64,
-    /// The time of the first of them.
+    /// The time of the oldest record.
     back_to: Option<Moment>,
 }
 
 impl Span {
-    /// As many records as a page may look at: those before `before`, or else the newest that may be in question.
+    /// Returns as many records as a page may look at: those before `before`, or else the newest that may match.
     pub(super) async fn of(
         store: &dyn Store,
         before: Option<u64>,
@@ -190,7 +190,7 @@ impl Span {
             None => newest(store, query.until).await?.saturating_add(1),
         };
         let from = end.saturating_sub(REACH).max(1);
-        // The first that is there, which retention moves on.
+        // The oldest record left: retention deletes older ones.
         let first = store.links(from.saturating_sub(1), 1).await?.pop();
         let back_to = first.as_ref().map(|first| first.time);
         let begins = first.map_or(from, |first| first.seq);
@@ -205,7 +205,7 @@ impl Span {
         })
     }
 
-    /// To be said where there may be more.
+    /// Returns the extent of the search if there may be more.
     pub(super) fn reached(&self, site: &Site) -> Option<Reached> {
         self.goes_on.then(|| Reached {
             looked_at: number(self.looked_at),
@@ -214,7 +214,7 @@ impl Span {
     }
 }
 
-/// The place of the newest record that is a decision, of those before `until`; 0 where there is none.
+/// Returns the number of the newest decision before `until`; 0 without one.
 async fn newest(store: &dyn Store, until: Option<Moment>) -> Result<u64, Problem> {
     let query = DecisionQuery {
         until,
@@ -289,7 +289,7 @@ impl DenialsPage {
         Ok(())
     }
 
-    /// The query that lists what was counted.
+    /// Returns the query that lists the counted decisions.
     fn narrowed(&self, tally: &Tally, key: TallyKey) -> String {
         let part = |at: usize| tally.key.get(at).map_or("", String::as_str);
         match key {
@@ -300,7 +300,7 @@ impl DenialsPage {
     }
 }
 
-/// The page of an origin.
+/// Returns the link to an origin's page.
 pub(super) fn origin_link(origin: &str) -> String {
     format!("/origin?of={}", encoded(origin))
 }

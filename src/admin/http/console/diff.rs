@@ -1,4 +1,4 @@
-//! What has changed from one robots.txt to another, line by line.
+//! The changes from one robots.txt to another, line by line.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use crate::store::Store;
 /// Lines shown around a change.
 const CONTEXT: usize = 3;
 
-/// How long the shortest difference is looked for; one that is longer will do then.
+/// Time to look for the shortest edit; after it, a longer one will do.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Lines that are shown.
+/// Lines shown at most.
 const SHOWN: usize = 3_000;
 
 #[derive(Template)]
@@ -38,7 +38,7 @@ pub(super) struct DiffPage {
     is_cut: bool,
 }
 
-/// A line that is in one of them, or in both.
+/// A line of one file, or of both.
 struct Change {
     class: &'static str,
     sign: &'static str,
@@ -59,7 +59,7 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
     let old_text = text(&**store, "old", &old).await?;
     let new_text = text(&**store, "new", &new).await?;
     let turn = site.turn().await?;
-    // Two long files may take a while: not on a thread that serves others.
+    // Comparing two long files may take a while: not on a thread that serves others.
     let compared = tokio::task::spawn_blocking(move || compare(&old_text, &new_text));
     let (hunks, is_cut) = compared
         .await
@@ -88,7 +88,7 @@ async fn text(store: &dyn Store, name: &str, named: &str) -> Result<String, Prob
     Ok(String::from_utf8_lossy(&decoded(&text)).into_owned())
 }
 
-/// The changes with the lines around them, and whether some are left out.
+/// Returns the changes with the lines around them, and whether some are left out.
 fn compare(old: &str, new: &str) -> (Vec<Vec<Change>>, bool) {
     let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(old, new);
     let (mut hunks, mut count) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! A page in place of a problem document, for whoever looks with a browser.
+//! Turns a problem document into a page for browsers.
 
 use askama::Template;
 use axum::body::{Body, to_bytes};
@@ -14,7 +14,7 @@ use super::super::problem::MEDIA_TYPE;
 use super::shell::{Page, Place, Shell};
 use super::words::line;
 
-/// Octets of a problem document that is read.
+/// Octets of a problem document to read.
 const LONGEST: usize = 64 * 1024;
 
 #[derive(Template)]
@@ -32,7 +32,7 @@ struct Told {
     detail: String,
 }
 
-/// Makes pages of the problems that a browser is shown. What programs ask for stays as it is.
+/// Replaces problem documents by pages for browsers. Answers to programs stay unchanged.
 pub async fn dress(State(site): State<Site>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let is_for_programs =

@@ -1,22 +1,22 @@
-//! Why a path is allowed or disallowed, as tables: the same that `crawlgate check` tells.
+//! Tables that explain a verdict on a path, as `crawlgate check` does.
 
 use super::words::{line, octets};
 use crate::rep::{Explanation, Judged, MatchedBy, Speaker, Standing};
 
-/// Rules of a kind that are shown.
+/// Rules of a kind to show.
 const SHOWN: usize = 50;
 
 /// An explanation, in words.
 pub(super) struct Explained {
-    /// The tokens of the chain, and what became of each.
+    /// The tokens of the chain, each with its result.
     pub(super) chain: Vec<(String, &'static str)>,
     is_named: bool,
     pub(super) groups: Vec<Group>,
-    /// The path as it was asked about, then as it may be read.
+    /// The requested path, then its variants.
     pub(super) paths: Vec<Path>,
 }
 
-/// A group that speaks.
+/// A group that applies.
 pub(super) struct Group {
     pub(super) name: String,
     pub(super) line: u32,
@@ -26,7 +26,7 @@ pub(super) struct Group {
 /// One path, judged.
 pub(super) struct Path {
     pub(super) path: String,
-    /// As it is compared, where that is another form.
+    /// The form for the comparison, if it differs.
     pub(super) form: Option<String>,
     pub(super) is_reading: bool,
     pub(super) is_disallowed: bool,
@@ -42,7 +42,7 @@ pub(super) struct Rule {
     pub(super) line: u32,
     pub(super) group: String,
     pub(super) octets: usize,
-    /// By the folder that the rule's path is in.
+    /// The directory of the rule's path, if the match is by directory.
     pub(super) by_folder: Option<String>,
     pub(super) decides: bool,
 }
@@ -72,12 +72,12 @@ impl Explained {
         }
     }
 
-    /// Whether any token of the chain is named.
+    /// Returns whether the file names a token of the chain.
     pub(super) fn is_named(&self) -> bool {
         self.is_named
     }
 
-    /// The line that decides, to be looked at in the file: of a reading that is disallowed, where there is one.
+    /// Returns the deciding line to show in the file: that of a disallowed path variant, if there is one.
     pub(super) fn deciding(&self) -> Option<u32> {
         let disallowed = self.paths.iter().find(|path| path.is_disallowed);
         let path = disallowed.or(self.paths.first())?;
@@ -87,7 +87,7 @@ impl Explained {
             .map(|rule| rule.line)
     }
 
-    /// The user-agent lines of the groups that speak.
+    /// Returns the user-agent lines of the groups that apply.
     pub(super) fn speakers(&self) -> Vec<u32> {
         self.groups.iter().map(|group| group.line).collect()
     }

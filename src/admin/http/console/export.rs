@@ -1,4 +1,4 @@
-//! The decisions that a filter finds, as a file: oldest first, page by page, as they are read.
+//! Exports the decisions of a filter as a file: oldest first, page by page, as they are read.
 
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
@@ -16,10 +16,10 @@ use super::filter::{Filter, params, wrong};
 use crate::audit::cells::{HEADING, cells, row};
 use crate::store::{DecisionQuery, StoreError, StoredDecision};
 
-/// Decisions that are read at once.
+/// Decisions to read at once.
 const PAGE: usize = 100;
 
-/// Pages that wait to be taken: whoever takes them slowly makes nothing grow.
+/// Pages that wait for the client: a slow client does not grow memory.
 const WAITING: usize = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) async fn stream(
     let query = filter.query(&site)?;
     let place = site.export()?;
     let last = {
-        // What comes meanwhile is not in question.
+        // Decisions made during the export are left out.
         let newest = DecisionQuery {
             newest_first: true,
             limit: 1,
@@ -61,7 +61,7 @@ pub(super) async fn stream(
     tokio::spawn(async move {
         if let Err(error) = write(&site, query, format, last, &sender).await {
             warn!(%error, "an export has ended early");
-            // So that whoever reads it sees that it is not whole.
+            // The client sees that the file is not complete.
             let _ = sender.send(Err(std::io::Error::other(error))).await;
         }
         drop(place);
@@ -82,7 +82,7 @@ pub(super) async fn stream(
 
 type Sender = mpsc::Sender<Result<Bytes, std::io::Error>>;
 
-/// Writes what is found up to the record `last`, in steps that each hold nobody up for long.
+/// Writes the matching decisions up to the record `last`, in short steps that delay no other request.
 async fn write(
     site: &Site,
     query: DecisionQuery,
@@ -113,14 +113,14 @@ async fn write(
                 ..query.clone()
             };
             let page = {
-                // One step at a time, as everybody: an export is as long as the store.
+                // Each step waits for a permit like any other request: an export is as long as the store.
                 let _turn = site.turn().await.map_err(|why| why.detail().to_owned())?;
                 store.decisions(page).await.map_err(failed)?
             };
             let Some(end) = page.last() else { break };
             after = end.seq;
             if sender.send(Ok(written(&page, format)?)).await.is_err() {
-                return Ok(()); // nobody reads any more
+                return Ok(()); // the client has gone
             }
             if page.len() < PAGE {
                 break;

@@ -1,4 +1,4 @@
-//! The conditions of a list, as its form shows them and its links carry them on.
+//! The conditions of a list, for its form and its links.
 
 use super::super::Site;
 use super::super::problem::Problem;
@@ -7,10 +7,10 @@ use crate::admin::query::{Conditions, modes};
 use crate::policy::Reason;
 use crate::store::DecisionQuery;
 
-/// Says that any verdict will do, where the list would have denials only.
+/// The word for any verdict, in a list that shows denials by default.
 const ANY: &str = "any";
 
-/// Conditions as somebody has put them.
+/// Conditions as a person wrote them.
 pub(super) struct Filter {
     pub(super) since: String,
     pub(super) until: String,
@@ -26,7 +26,7 @@ pub(super) struct Filter {
     conditions: Conditions,
 }
 
-/// A choice of a list of them.
+/// A choice of a select field.
 pub(super) struct Choice {
     pub(super) value: &'static str,
     pub(super) name: &'static str,
@@ -34,7 +34,7 @@ pub(super) struct Choice {
 }
 
 impl Filter {
-    /// Takes the conditions out of what a form has sent. Without a verdict, `usual` is meant.
+    /// Reads the conditions of a form. The default verdict is `usual`.
     pub(super) fn take(params: &mut Params, usual: &str) -> Result<Filter, Problem> {
         let mut conditions = params.conditions().map_err(wrong)?;
         let verdict = conditions
@@ -65,16 +65,16 @@ impl Filter {
         })
     }
 
-    /// The question to the store.
+    /// Returns the query for the store.
     pub(super) fn query(&self, site: &Site) -> Result<DecisionQuery, Problem> {
         self.conditions.query(site.now()).map_err(wrong)
     }
 
-    /// The same conditions as a URL's query, with what `more` says, which begins without `&`.
+    /// Returns the conditions as a URL's query, together with `more`; it begins without `&`.
     pub(super) fn link(&self, more: &[(&str, &str)]) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         for (name, value) in self.pairs() {
-            // What is said anew counts.
+            // `more` replaces a condition of the same name.
             if !value.is_empty() && more.iter().all(|(other, _)| *other != name) {
                 query.append_pair(name, value);
             }
@@ -99,7 +99,7 @@ impl Filter {
         ]
     }
 
-    /// How many conditions there are that a list does not have by itself.
+    /// Counts the conditions besides the verdict.
     pub(super) fn said(&self) -> usize {
         let said = |(name, value): &(&str, &str)| *name != "verdict" && !value.is_empty();
         self.pairs().iter().filter(|pair| said(pair)).count()
@@ -127,11 +127,7 @@ impl Filter {
     }
 
     pub(super) fn seen(&self) -> Vec<Choice> {
-        let all = [
-            ("", "either"),
-            ("false", "nobody has"),
-            ("true", "somebody has"),
-        ];
+        let all = [("", "either"), ("false", "no"), ("true", "yes")];
         choices(&all, &self.acknowledged)
     }
 }
@@ -145,12 +141,12 @@ fn choices(all: &[(&'static str, &'static str)], chosen: &str) -> Vec<Choice> {
     all.iter().map(choice).collect()
 }
 
-/// What a list was asked for.
+/// Reads the parameters of a list.
 pub(super) fn params(query: Option<&str>) -> Params {
     Params::of(query, Blank::Unsaid)
 }
 
-/// A condition that makes no sense.
+/// Turns a condition that makes no sense into a problem.
 pub(super) fn wrong(wrong: crate::admin::query::Wrong) -> Problem {
     Problem::bad(wrong.to_string())
 }

@@ -1,11 +1,11 @@
-//! A record with white space between its parts, and nothing else changed: what it says is evidence.
+//! A record with white space between its parts, and nothing else changed: its text is evidence.
 
 use super::words::line;
 
-/// The steps that a nesting is shown by.
+/// The indentation of one level.
 const STEP: &str = "  ";
 
-/// `record`, a JSON text on one line, over several.
+/// Spreads `record`, a JSON text on one line, over several.
 pub(super) fn spread(record: &str) -> String {
     let mut spread = String::with_capacity(record.len() * 2);
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
@@ -46,7 +46,7 @@ pub(super) fn spread(record: &str) -> String {
             end(&mut spread, depth);
         }
     }
-    // What drives a terminal is escaped in a record already; one that somebody has altered is shown all the same.
+    // A record has its control characters escaped already; an altered one may not, and is shown all the same.
     let lines = spread.lines().map(line);
     lines.collect::<Vec<_>>().join("\n")
 }

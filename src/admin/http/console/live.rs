@@ -1,5 +1,5 @@
-//! Decisions as they happen. The page shows the latest that are kept; the script adds those that come, from the API's
-//! live feed, and holds no more than the page says.
+//! The live page. It begins with the latest stored decisions; the script adds new ones from the API's live feed and
+//! keeps the page's limit.
 
 use askama::Template;
 use axum::extract::{RawQuery, State};
@@ -14,7 +14,7 @@ use crate::store::DecisionQuery;
 /// Decisions that the page begins with.
 const BEGIN: usize = 30;
 
-/// Decisions that it ever holds.
+/// Decisions that it holds at most.
 const MOST: usize = 200;
 
 #[derive(Template)]
@@ -27,7 +27,7 @@ pub(super) struct LivePage {
 }
 
 impl LivePage {
-    /// What the feed is asked for: the same conditions, without times.
+    /// Returns the query of the feed: the same conditions, without times.
     fn feed(&self) -> String {
         let verdict = match &*self.filter.verdict {
             "any" => "",

@@ -1,4 +1,4 @@
-//! One origin: its state, what requests meet, its robots.txt, how the last fetches went, and what to do about it.
+//! The page of one origin: its state, its pace, its robots.txt, the last fetches, and actions.
 
 use askama::Template;
 use axum::extract::{RawQuery, State};
@@ -20,7 +20,7 @@ use crate::robots::snapshot::Snapshot;
 use crate::robots::words::{about, cause, lives, other_answer, stance};
 use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, Remembered};
 
-/// Fields of a file that are listed; more than these are counted.
+/// Fields of a file to list; the others are counted.
 const LISTED: usize = 50;
 
 #[derive(Template)]
@@ -37,14 +37,14 @@ pub(super) struct OriginPage {
     is_kept: bool,
 }
 
-/// What is known of an origin.
+/// The state of an origin.
 struct Known {
     state: &'static str,
     identities: Vec<KnownAs>,
     facts: Vec<Fact>,
     groups: Vec<GroupOf>,
     fields: Vec<FieldOf>,
-    /// Fields that are not listed.
+    /// Fields not listed.
     more: usize,
     text: Option<Text>,
     fetches: Vec<Fetched>,
@@ -63,7 +63,7 @@ struct FieldOf {
     line: u32,
 }
 
-/// An identity that something is known for.
+/// An identity with a state.
 struct KnownAs {
     name: String,
     href: String,
@@ -139,13 +139,13 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
     }))
 }
 
-/// The origin that a page is about.
+/// Reads the origin of a page.
 pub(super) fn named(of: Option<String>) -> Result<Origin, Problem> {
     let of = of.ok_or_else(|| Problem::bad("of which origin? /origin?of=https://site.example"))?;
     query::origin(of.trim()).map_err(|error| Problem::bad(format!("of {error}")))
 }
 
-/// The pace that requests to it are held to.
+/// Returns the pace of requests to the origin.
 fn pace(site: &Site, origin: &Origin) -> Vec<Fact> {
     let settings = site.proxy().settings();
     let own = match settings.pace.requests_per_second {
@@ -236,7 +236,7 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
     })
 }
 
-/// The groups of a file, its other fields, and how many of these there are beyond.
+/// Returns the groups of a file, its other fields, and how many more fields there are.
 fn contents(file: &Snapshot) -> (Vec<GroupOf>, Vec<FieldOf>, usize) {
     let groups = file.robots.groups().take(LISTED).map(|group| {
         let names: Vec<String> = group.user_agents().map(|(name, _)| octets(name)).collect();
@@ -255,7 +255,7 @@ fn contents(file: &Snapshot) -> (Vec<GroupOf>, Vec<FieldOf>, usize) {
             line: other.line,
         })
         .collect();
-    // Sitemaps are what people look for.
+    // Sitemaps come first: people look for them.
     fields.sort_by_key(|field| field.name != Field::Sitemap.as_str());
     let more = file.robots.others().count().saturating_sub(LISTED);
     (groups.collect(), fields, more)
@@ -305,7 +305,7 @@ impl Fetched {
     }
 }
 
-/// The files that the fetches brought, newest first; the last two are compared unless somebody chooses others.
+/// Returns the fetched files, newest first; the page compares the last two unless the user chooses others.
 fn versions(fetches: &[Fetch], now: Moment) -> Vec<Version> {
     let mut versions: Vec<Version> = Vec::new();
     for fetch in fetches {
@@ -314,7 +314,7 @@ fn versions(fetches: &[Fetch], now: Moment) -> Vec<Version> {
         };
         let when = When::at(fetch.time, now);
         match versions.last_mut() {
-            // Of the fetches that brought the same, the first says since when.
+            // The first fetch of the same content gives the time.
             Some(last) if last.sha256 == sha256 => last.since = when.distance().to_owned(),
             _ => {
                 let at = versions.len();
@@ -344,7 +344,7 @@ pub(super) struct ForgetPage {
     back: String,
 }
 
-/// `/origin/forget?of=…`: asks once more.
+/// Serves `/origin/forget?of=…`, which asks for confirmation.
 pub(super) async fn forget_page(
     State(site): State<Site>,
     RawQuery(query): RawQuery,

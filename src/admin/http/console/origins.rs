@@ -1,4 +1,4 @@
-//! The origins that something is known of.
+//! The list of origins with a state.
 
 use askama::Template;
 use axum::extract::{RawQuery, State};

@@ -1,4 +1,4 @@
-//! What people have asserted over robots.txt files: what is in force, and a form for more.
+//! The overrides in force, and a form for more.
 
 use askama::Template;
 use axum::extract::{RawQuery, State};
@@ -19,7 +19,7 @@ pub(super) struct OverridesPage {
     listed: Vec<Listed>,
     expired: Vec<Listed>,
     is_kept: bool,
-    /// What the form begins with.
+    /// The origin that the form begins with.
     origin: String,
     pattern: String,
 }
@@ -27,7 +27,7 @@ pub(super) struct OverridesPage {
 /// An override, as a list shows it.
 pub(super) struct Listed {
     pub(super) id: String,
-    /// Its number, where it can be taken out of force here.
+    /// The number, if this page can take the override out of force.
     pub(super) number: Option<u64>,
     pub(super) action: &'static str,
     pub(super) origin: String,
@@ -57,7 +57,7 @@ impl Listed {
     }
 }
 
-/// All overrides, those of the configuration first.
+/// Returns all overrides, those of the configuration first.
 pub(super) async fn all(site: &Site) -> Result<Vec<Override>, Problem> {
     let mut all = site.proxy().settings().policy.overrides.clone();
     if let Some(store) = site.store() {

@@ -1,4 +1,4 @@
-//! What the gate has been doing, on one page.
+//! The work of crawlgate on one page.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) struct OverviewPage {
     ranges: Vec<Range>,
     range: &'static str,
     chart: Chart,
-    /// The same hours, allowed ones included.
+    /// The query for the same hours, allowed requests included.
     recorded: String,
     figures: Vec<Figure>,
     busiest: Vec<OriginCount>,
@@ -42,22 +42,22 @@ pub(super) struct OverviewPage {
     is_kept: bool,
 }
 
-/// A span of time to look at.
+/// A range of time.
 struct Range {
     word: &'static str,
     name: &'static str,
     is_here: bool,
 }
 
-/// A number of something.
+/// A number and its meaning.
 struct Figure {
     name: &'static str,
     count: String,
-    /// What it is made of.
+    /// The parts of the number.
     parts: Vec<(String, String)>,
 }
 
-/// An origin, and how often.
+/// An origin with its count.
 struct OriginCount {
     name: String,
     href: String,
@@ -134,7 +134,7 @@ async fn hours(site: &Site, now: Moment, count: u64) -> Result<Vec<Hourly>, Prob
     }
 }
 
-/// What went through since the process began.
+/// Returns the counts since the process began.
 fn figures(site: &Site) -> Vec<Figure> {
     let totals = site.proxy().summary().totals();
     let parts = |codes: &[(String, u64)]| {
@@ -179,7 +179,7 @@ fn figures(site: &Site) -> Vec<Figure> {
     figures
 }
 
-/// The pace that requests to an origin are held to at present, in words.
+/// Returns the present pace of requests to an origin, in words.
 pub(super) fn pace_in_force(site: &Site, origin: &Origin) -> Option<String> {
     let pace = site.proxy().gate().pace().of(origin)?;
     let why = match pace.source {
@@ -211,7 +211,7 @@ fn busiest(site: &Site) -> Vec<OriginCount> {
         .collect()
 }
 
-/// The most denied origins of the records that one page looks at.
+/// Returns the most denied origins of the records that one page looks at.
 async fn most_denied(site: &Site) -> Result<(Vec<OriginCount>, Option<Reached>), Problem> {
     let Some(store) = site.store() else {
         return Ok((Vec::new(), None));

@@ -12,7 +12,7 @@ pub(super) struct Row {
     pub(super) time: When,
     pub(super) verdict: String,
     pub(super) reason: String,
-    /// Whether nothing was denied by it.
+    /// True if the decision was only reported and denied nothing.
     pub(super) is_report: bool,
     pub(super) method: String,
     pub(super) url: String,
@@ -20,12 +20,12 @@ pub(super) struct Row {
     pub(super) client: String,
     /// The rule and its line, or the override.
     pub(super) rule: Option<String>,
-    /// Who has seen it, and the note.
+    /// The person who has seen it, and the note.
     pub(super) seen: Option<String>,
 }
 
 impl Row {
-    /// None of a record that is no decision, or cannot be read.
+    /// Returns none for a record that is no decision, or that cannot be read.
     pub(super) fn of(decision: &StoredDecision, now: Moment) -> Option<Row> {
         let evidence = Evidence::read(&decision.record).ok()?;
         let rule = match (&evidence.rule, &evidence.overridden) {
@@ -50,18 +50,18 @@ impl Row {
     }
 }
 
-/// The rows of a page.
+/// Returns the rows of a page.
 pub(super) fn rows(page: &[StoredDecision], now: Moment) -> Vec<Row> {
     page.iter().filter_map(|one| Row::of(one, now)).collect()
 }
 
-/// Whose decision it is.
+/// Returns the origin of the decision.
 pub(super) fn origin_of(evidence: &Evidence<'_>) -> Option<Origin> {
     let url = format!("{}://{}:{}", evidence.scheme, evidence.host, evidence.port);
     Origin::parse(&url).ok().map(|(origin, _)| origin)
 }
 
-/// The token that it was judged by first.
+/// Returns the first token that the crawler was judged by.
 fn agent_of(evidence: &Evidence<'_>) -> String {
     match evidence.agent.chain.first() {
         Some(token) => line(token),
@@ -69,7 +69,7 @@ fn agent_of(evidence: &Evidence<'_>) -> String {
     }
 }
 
-/// Its name, or else its address without the port.
+/// Returns the client's name, or else its address without the port.
 pub(super) fn client_of(evidence: &Evidence<'_>) -> String {
     match &evidence.client.name {
         Some(name) => line(name),

@@ -1,4 +1,4 @@
-//! How clients come through here: the certificate that they trust, what to set in each, and how to see that it works.
+//! The page that sets up clients: the CA certificate, the settings of each, and a test.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,9 +20,9 @@ use crate::trust::recipes::{CLIENTS, Setup, proxy_url};
 #[template(path = "setup.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct SetupPage {
     shell: Shell,
-    /// None where crawlers connect at Unix sockets alone, which the lines below cannot name.
+    /// None if crawlers connect at Unix sockets alone, which the settings of these clients cannot name.
     proxy: Option<String>,
-    /// Unix sockets that crawlers connect at.
+    /// Unix sockets where crawlers connect.
     sockets: Vec<String>,
     self_test: &'static str,
     subject: String,
@@ -30,11 +30,11 @@ pub(super) struct SetupPage {
     spki: String,
     valid: (String, String),
     recipes: Vec<Recipe>,
-    /// Files that some recipes name and that are not there.
+    /// Files that some recipes name and that do not exist.
     missing: Vec<String>,
 }
 
-/// What to set in one client.
+/// The settings of one client.
 struct Recipe {
     name: &'static str,
     title: String,
@@ -89,7 +89,7 @@ pub(super) async fn page(State(site): State<Site>) -> Page<SetupPage> {
     })
 }
 
-/// TCP ports, and the paths of Unix sockets.
+/// Separates TCP ports from the paths of Unix sockets.
 fn apart(places: &[Listens]) -> (Vec<SocketAddr>, Vec<String>) {
     let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
     for place in places {
@@ -101,7 +101,7 @@ fn apart(places: &[Listens]) -> (Vec<SocketAddr>, Vec<String>) {
     (addresses, sockets)
 }
 
-/// The key in force, and the next one while a rotation is under way.
+/// Returns the key in force, and during a rotation the next one.
 fn spki_list(authority: &Authority) -> String {
     let next = authority.next().map(|next| next.spki_sha256_base64());
     let all = [Some(authority.spki_sha256_base64()), next];
@@ -109,13 +109,13 @@ fn spki_list(authority: &Authority) -> String {
     all.join(",")
 }
 
-/// What is pasted elsewhere must not depend on where this process stands.
+/// Makes a path absolute: users paste it elsewhere.
 fn absolute(path: &Path) -> String {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
     absolute.display().to_string()
 }
 
-/// `/ca.crt`: the certificate, which is public. Its key is never read here.
+/// Serves `/ca.crt`: the certificate, which is public. Its key is never read here.
 pub(super) async fn certificate(State(site): State<Site>) -> Response {
     let certificate = site.proxy().authority().certificate_pem().to_owned();
     let mut response = certificate.into_response();

@@ -1,4 +1,4 @@
-//! What is around every page: its title, where it stands among the others, and how it is sent.
+//! The frame of every page: its title, the navigation, and the response headers.
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
@@ -10,7 +10,7 @@ use super::assets;
 use super::words::When;
 use crate::config::{Config, Mode};
 
-/// The pages that the navigation leads to.
+/// The pages in the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Overview,
@@ -20,7 +20,7 @@ pub(super) enum Place {
     Try,
     Live,
     Setup,
-    /// None of them.
+    /// A page outside the navigation.
     Elsewhere,
 }
 
@@ -45,11 +45,11 @@ const fn entry(place: Place, href: &'static str, name: &'static str) -> Entry {
     Entry { place, href, name }
 }
 
-/// What a page is framed with.
+/// The data of a page's frame.
 pub(super) struct Shell {
     pub(super) title: String,
     here: Place,
-    /// Said of what does not deny, in words.
+    /// A warning in words, if denials are not enforced.
     pub(super) mode: Option<&'static str>,
     pub(super) now: When,
     pub(super) csrf: String,
@@ -92,7 +92,7 @@ impl Shell {
     }
 }
 
-/// Nobody should take a gate that denies nothing for one that does.
+/// Returns the warning: a user must not mistake a proxy that denies nothing for one that does.
 fn mode(config: &Config) -> Option<&'static str> {
     let policy = &config.policy;
     if policy.mode == Mode::Report {
@@ -104,7 +104,7 @@ fn mode(config: &Config) -> Option<&'static str> {
     }
 }
 
-/// A page, on its way.
+/// A page to send.
 pub(super) struct Page<T>(pub(super) T);
 
 impl<T: Template> IntoResponse for Page<T> {
@@ -120,5 +120,5 @@ impl<T: Template> IntoResponse for Page<T> {
     }
 }
 
-/// What a handler answers with.
+/// The result of a handler.
 pub(super) type Shown<T> = Result<Page<T>, Problem>;

@@ -1,4 +1,4 @@
-//! A robots.txt as it was: its lines, numbered as rules name them.
+//! A robots.txt at the time of a decision, with line numbers as rules name them.
 
 use askama::Template;
 use axum::extract::{Path, RawQuery, State};
@@ -15,10 +15,10 @@ use crate::audit::replay::evidence::digest;
 use crate::rep::{decoded, lines};
 use crate::store::Sha256;
 
-/// Lines shown before and after one that matters, where not all are.
+/// Lines shown around each important one in a long file.
 const AROUND: u32 = 100;
 
-/// Lines of a file that are shown: more than anybody reads.
+/// Lines of a file to show.
 const SHOWN: usize = 3_000;
 
 /// Characters of a line.
@@ -27,11 +27,11 @@ const WIDE: usize = 2_000;
 /// Some lines of a file.
 pub(super) struct Text {
     pub(super) lines: Vec<Line>,
-    /// Where the whole of it is.
+    /// The URL of the whole file.
     pub(super) href: Option<String>,
-    /// Lines in all.
+    /// Number of lines.
     pub(super) count: String,
-    /// Whether some are left out.
+    /// True if lines are left out.
     pub(super) is_cut: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Line {
 }
 
 impl Text {
-    /// The lines of `text`, or those around the ones that matter where there are too many.
+    /// Returns the lines of `text`, or only those around important ones if there are too many.
     pub(super) fn of(
         text: &[u8],
         sha256: Option<&Sha256>,
@@ -99,7 +99,7 @@ struct TextPage {
     text: Text,
 }
 
-/// `/robots/{sha256}`: the text, octet for octet where `?raw=true` asks for that.
+/// Serves `/robots/{sha256}`: the text, octet for octet with `?raw=true`.
 pub(super) async fn page(
     State(site): State<Site>,
     Path(named): Path<String>,
@@ -117,7 +117,7 @@ pub(super) async fn page(
     })?;
     if is_raw {
         let mut response = text.into_response();
-        // Whatever a site has written there, a browser shows it as text.
+        // A browser shows the file as text, even if it holds HTML.
         let plain = HeaderValue::from_static("text/plain; charset=utf-8");
         response.headers_mut().insert(CONTENT_TYPE, plain);
         return Ok(response);

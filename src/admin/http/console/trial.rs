@@ -1,5 +1,5 @@
-//! A URL tried out: the verdict, explained as `crawlgate check` explains it. Nothing is fetched but robots.txt, and
-//! nothing is recorded.
+//! The page to try a URL: the verdict, explained as by `crawlgate check`. Only robots.txt is fetched, and nothing is
+//! recorded.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::policy::{Settings, Verdict};
 use crate::rep::Note;
 use crate::robots::identity::Crawler;
 
-/// Remarks on a file that are shown.
+/// Remarks on a file to show.
 const NOTES: usize = 50;
 
 #[derive(Template)]
@@ -35,7 +35,7 @@ pub(super) struct TryPage {
     agent: String,
     robots: String,
     verdict: Option<Told>,
-    /// Why it cannot be judged.
+    /// The reason why the URL cannot be judged.
     wrong: Option<String>,
 }
 
@@ -47,16 +47,16 @@ struct Told {
     meaning: String,
     asserted: Option<String>,
     aside: Option<String>,
-    /// The file that was asked, and how long it is.
+    /// The robots.txt file and its length.
     file: Option<String>,
     explained: Option<Explained>,
     text: Option<Text>,
     notes: Vec<(u32, String, String)>,
-    /// Remarks that are not shown.
+    /// Remarks not shown.
     more: usize,
 }
 
-/// What is asked.
+/// The fields of the form.
 #[derive(Deserialize)]
 pub(super) struct Question {
     url: String,
@@ -66,7 +66,7 @@ pub(super) struct Question {
     robots: String,
 }
 
-/// `/try`: the form, with what a link has put into it.
+/// Serves `/try`: the form, filled from a link.
 pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) -> Shown<TryPage> {
     let mut params = params(query.as_deref());
     let url = params.text("url").map_err(wrong)?;
@@ -82,7 +82,7 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
     }))
 }
 
-/// `POST /try`. A form, though it changes nothing here: it may fetch a robots.txt.
+/// Serves `POST /try`. POST, though it changes nothing here: it may fetch a robots.txt.
 pub(super) async fn judge(
     State(site): State<Site>,
     Posted(question): Posted<Question>,
@@ -96,7 +96,7 @@ pub(super) async fn judge(
         shell: Shell::new(&site, Place::Try, "Try a URL"),
         url: line(&question.url),
         agent: line(&question.agent),
-        // As it was put in: it is sent again from there.
+        // Unchanged: the form is sent again from here.
         robots: question.robots.replace("\r\n", "\n"),
         verdict,
         wrong,
@@ -145,7 +145,7 @@ async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, St
     Ok(Ok(bench.by_origin(target, asserted, view)))
 }
 
-/// Product tokens, separated by white space or commas, or one whole User-Agent.
+/// Reads product tokens, separated by white space or commas, or one whole User-Agent.
 fn names(text: &str) -> Vec<String> {
     let text = text.trim();
     let tokens: Vec<String> = text

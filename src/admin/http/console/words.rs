@@ -7,7 +7,7 @@ use crate::audit::time_text;
 use crate::clock::Moment;
 use crate::robots::words::{ago, to_come};
 
-/// A moment: UTC, and how far it is from now where somebody points at it.
+/// A UTC time; its tooltip tells the distance from now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct When {
     iso: String,
@@ -26,18 +26,18 @@ impl When {
         }
     }
 
-    /// Of a record's text, which may be none.
+    /// Reads a record's text, which may be missing.
     pub(super) fn of(text: &str, now: Moment) -> Option<When> {
         crate::audit::replay::evidence::moment(text).map(|then| When::at(then, now))
     }
 
-    /// How far it is.
+    /// Returns the distance from now.
     pub(super) fn distance(&self) -> &str {
         &self.distance
     }
 }
 
-/// As HTML. Digits, letters of our own and punctuation: nothing to escape.
+/// Writes HTML. Digits, letters of our own and punctuation: nothing to escape.
 impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.iso.get(..19).unwrap_or(&self.iso).replace('T', " ");
@@ -51,17 +51,17 @@ impl fmt::Display for When {
 
 impl askama::filters::HtmlSafe for When {}
 
-/// Foreign text in one line.
+/// Shows foreign text in one line.
 pub(super) fn line(text: &str) -> String {
     printable(text).into_owned()
 }
 
-/// Octets of a foreign text in one line: what is not UTF-8 is shown as such.
+/// Shows octets of a foreign text in one line, with those that are not UTF-8 marked.
 pub(super) fn octets(text: &[u8]) -> String {
     line(&String::from_utf8_lossy(text))
 }
 
-/// `1,234,567`
+/// Writes `1,234,567`.
 pub(super) fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
@@ -74,7 +74,7 @@ pub(super) fn number(number: u64) -> String {
     grouped
 }
 
-/// A value as part of a URL's query.
+/// Encodes a value as part of a URL's query.
 pub(super) fn encoded(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }

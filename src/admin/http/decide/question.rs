@@ -1,7 +1,7 @@
-//! The query of `/decide`, read strictly: each parameter once, none that is not known, every octet as it was meant.
+//! The query of `/decide`, read strictly: each parameter once, no unknown one, every octet unchanged.
 //!
-//! A URL that was put into the query without being encoded falls apart at its first `&`. What is left of it then is
-//! another URL, so a parameter that nobody knows is an error and not passed over.
+//! A URL that was put into the query without being encoded falls apart at its first `&`. The rest of it is then another
+//! URL, so an unknown parameter is an error.
 
 use http::{HeaderValue, Method};
 
@@ -9,18 +9,18 @@ use super::Unclear;
 use crate::gate::Pacing;
 use crate::proxy::advice::Subject;
 
-/// What is asked.
+/// The parameters of a decision request.
 #[derive(Debug)]
 pub struct Asked {
-    /// What may go out or not.
+    /// The URL or target to decide about.
     pub subject: Subject,
-    /// The crawler's User-Agent. A chain of product tokens, most specific first, is one, too.
+    /// The crawler's User-Agent. It may be a chain of product tokens, most specific first.
     pub agent: Option<HeaderValue>,
     /// The method of the request, for the record.
     pub method: Method,
-    /// The name of the client that it is asked for.
+    /// The name of the client that sends the request.
     pub client: Option<String>,
-    /// Whether it counts against the pace.
+    /// Tells whether the request counts against the pace.
     pub pacing: Pacing,
 }
 
@@ -28,7 +28,7 @@ impl Asked {
     /// Reads a query.
     ///
     /// # Errors
-    /// What of it cannot be understood, or is missing.
+    /// When a parameter cannot be understood, or is missing.
     pub fn read(query: &[u8]) -> Result<Asked, Unclear> {
         let (mut url, mut agent, mut method) = (None, None, None);
         let (mut client, mut pace, mut tunnel) = (None, None, None);
@@ -96,8 +96,8 @@ fn truth(name: &str, value: Option<&[u8]>) -> Result<bool, Unclear> {
     }
 }
 
-/// The octets that a value stands for (application/x-www-form-urlencoded); none where a `%` stands for nothing. Octets
-/// that are not UTF-8 stay what they are.
+/// Decodes a value (application/x-www-form-urlencoded); none if a `%` is not followed by two hex digits. Octets that
+/// are not UTF-8 stay unchanged.
 fn decode(value: &[u8]) -> Option<Vec<u8>> {
     let mut octets = Vec::with_capacity(value.len());
     let mut rest = value.iter();

@@ -1,27 +1,27 @@
 //! Configuration: from a TOML file to values that need no further check.
 //!
-//! [`Config`] holds only what is valid: who has one never asks again whether a number is in range. A file is read
-//! whole and *all* its faults are told at once, each with file, line, key, value and what is allowed; nothing is
-//! guessed, nothing unknown is passed over, and nothing listens before the file is right.
+//! [`Config`] holds only valid values: its users never check a range again. A file is read whole and *all* its faults
+//! are reported at once, each with file, line, key, value and the allowed values. crawlgate guesses nothing, refuses
+//! unknown keys, and opens no listener before the file is right.
 //!
-//! A file needs to name only what it changes. The defaults stand in one place, [`Config::builtin`]; `config.toml` at
-//! the top of the project shows every key with its default, and a test holds the two together.
+//! A file needs to name only the keys that it changes. [`Config::builtin`] has all defaults; `config.toml` at the top
+//! of the project shows every key with its default, and a test compares the two.
 //!
-//! - `defaults`: what holds where the file says nothing
+//! - `defaults`: the value of each key that the file does not set
 //! - `read`: the walk over the parsed TOML that collects faults
-//! - `values`: what a single value may be
-//! - `keys`: each key, what it allows, and the rules between keys
-//! - `load`: which file is read
-//! - `search`: files that nothing names, and which of them are believed
+//! - `values`: readers of single values
+//! - `keys`: each key, its bounds, and the rules between keys
+//! - `load`: the choice of the file
+//! - `search`: files that no option names, and which of them are trusted
 //! - `entries`: the way back, values as text, which `config show` prints and a reload compares
 //! - `units`: durations, sizes and days as people write them
 //! - `host`: host names and patterns of them
 //! - `listener`: more places where crawlers connect
 //! - `destination`: networks and hosts with ports
 //! - `route`: upstream proxies
-//! - `subtree`: domains and networks that the local CA is held to
-//! - `client`: who uses the proxy
-//! - `places`: where files go when the configuration does not say
+//! - `subtree`: domains and networks that constrain the local CA
+//! - `client`: the clients of the proxy
+//! - `places`: the default paths of files
 
 mod client;
 mod defaults;
@@ -73,21 +73,21 @@ use crate::rep::{Origin, ProductToken};
 /// The whole configuration, validated. Each field is a section of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// `[listen]`: where crawlers connect, and which may.
+    /// `[listen]`: the addresses where crawlers connect, and the networks that may.
     pub listen: Listen,
-    /// `[[listener]]`, in the order of the file: more places where crawlers connect.
+    /// `[[listener]]`, in the order of the file: more addresses and sockets where crawlers connect.
     pub listeners: Vec<Listener>,
-    /// `[limits]`: what one crawler or one connection may take.
+    /// `[limits]`: bounds for one crawler or one connection.
     pub limits: Limits,
-    /// `[agent]`: as whom crawlers are judged.
+    /// `[agent]`: the product tokens that judge crawlers.
     pub agent: AgentConfig,
-    /// `[robots]`: how robots.txt files are fetched, kept and read.
+    /// `[robots]`: fetching, keeping and reading robots.txt files.
     pub robots: RobotsConfig,
     /// `[pace]`: politeness per origin.
     pub pace: PaceConfig,
     /// `[tls]`: interception of HTTPS.
     pub tls: TlsConfig,
-    /// `[egress]`: what may be dialled.
+    /// `[egress]`: the destinations that may be dialled.
     pub egress: EgressConfig,
     /// `[upstream]`: connections to origin servers.
     pub upstream: UpstreamConfig,
@@ -95,34 +95,34 @@ pub struct Config {
     pub log: LogConfig,
     /// `[telemetry]`: messages and traces for an OpenTelemetry collector.
     pub telemetry: TelemetryConfig,
-    /// `[store]`: what outlives the process.
+    /// `[store]`: the database of states and decisions.
     pub store: StoreConfig,
-    /// `[audit]`: how surely and how long decisions are kept there.
+    /// `[audit]`: durability and retention of decisions.
     pub audit: AuditConfig,
-    /// `[admin]`: how commands, people and programs reach the running process.
+    /// `[admin]`: access of commands, people and programs to the running process.
     pub admin: AdminConfig,
-    /// `[policy]` and `[[override]]`: what the operator says over robots.txt.
+    /// `[policy]` and `[[override]]`: the operator's rulings above robots.txt.
     pub policy: PolicyConfig,
-    /// `[[client]]`, in the order of the file: without credentials, the first that fits decides. Empty: all are one
-    /// client without a name.
+    /// `[[client]]`, in the order of the file: without credentials, the first entry that matches decides. Empty:
+    /// everyone is one unnamed client.
     pub clients: Vec<ClientConfig>,
-    /// Where the values came from.
+    /// The origin of the values.
     pub source: Source,
 }
 
-/// Where a [`Config`] came from.
+/// The origin of a [`Config`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// No file was named and none was found: the defaults.
     BuiltIn,
-    /// This file, which was named or stands in a place of the program's own.
+    /// A file that was named, or that stands in a directory of crawlgate's own.
     File(PathBuf),
-    /// This file, which nothing names: it stands in the working directory, and may have come there with something else.
+    /// A file that no option names: it stands in the working directory, and may have come there with other files.
     Nearby(PathBuf),
 }
 
 impl Source {
-    /// The file, if it is one.
+    /// Returns the file, if there is one.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match self {
@@ -144,20 +144,20 @@ impl fmt::Display for Source {
 /// `[listen]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// Addresses to listen on; never empty but beside a `[[listener]]`. Port 0 asks the system for a free one.
+    /// Addresses to listen on; empty only if there is a `[[listener]]`. Port 0 asks the system for a free one.
     pub addresses: Vec<SocketAddr>,
-    /// Networks whose crawlers may connect. Empty: whoever reaches an address.
+    /// Networks that crawlers may connect from. Empty: any network that reaches an address.
     pub allow: Vec<IpNet>,
-    /// The operator wants an address that others can reach without an `allow` list.
+    /// True if the operator accepts an address that other machines reach without an `allow` list.
     pub open: bool,
 }
 
 impl Listen {
-    /// What to do about an address that [may not](Self::may_listen_on) be listened on.
+    /// The advice about an address that [may not](Self::may_listen_on) be listened on.
     pub const EXPOSED: &str = "reachable from other machines; name the networks that may use it, \
         allow = [\"10.0.0.0/8\"], or let everybody in with open = true";
 
-    /// Whether it is said who may connect to `address`; always so on the loopback interface.
+    /// Tells whether the settings limit who may connect to `address`; always true on the loopback interface.
     #[must_use]
     pub fn may_listen_on(&self, address: &SocketAddr) -> bool {
         Self::may_reach(address, &self.allow, self.open)
@@ -173,21 +173,21 @@ impl Listen {
 pub struct Limits {
     /// Open connections from crawlers; at least 1. At the limit, the longest idle one makes room for a new one.
     pub connections: usize,
-    /// Of these, from one client; `None`: as many as come. A client is a `[[client]]`, or else an address.
+    /// Open connections of one client; `None`: unlimited. A client is a `[[client]]`, or else an address.
     pub connections_per_client: Option<usize>,
-    /// Requests under way, open tunnels among them; `None`: as many as come.
+    /// Requests in progress, open tunnels among them; `None`: unlimited.
     pub requests: Option<usize>,
-    /// Of these, from one client; `None`: as many as come.
+    /// Requests in progress of one client; `None`: unlimited.
     pub requests_per_client: Option<usize>,
     /// Longest time from the first octet of a request to the end of its head.
     pub header_timeout: Duration,
-    /// Longest time that a crawler keeps a body waiting, its own or the one that it is sent.
+    /// Longest time that a crawler stalls a body, in either direction.
     pub body_timeout: Duration,
-    /// Octets that must pass for each second of waiting beyond that; 0: any progress is enough.
+    /// Minimum body rate in octets per second: a slower body uses up `body_timeout`; 0: any progress is enough.
     pub body_rate: u32,
-    /// Longest time a connection stays open between requests.
+    /// Longest time that a connection stays open between requests.
     pub idle_timeout: Duration,
-    /// Longest time that nothing passes through a WebSocket or an opaque tunnel.
+    /// Longest silence of a WebSocket or an opaque tunnel.
     pub tunnel_idle_timeout: Duration,
     /// Fields of a request head; at least 8.
     pub header_fields: usize,
@@ -195,7 +195,7 @@ pub struct Limits {
     pub header_bytes: usize,
     /// Octets of a request target; never more than `header_bytes`.
     pub uri_bytes: usize,
-    /// How long exchanges may take to end after SIGTERM.
+    /// Time for exchanges to end after SIGTERM.
     pub drain: Duration,
 }
 
@@ -204,48 +204,48 @@ pub struct Limits {
 pub struct AgentConfig {
     /// Product tokens that every crawler is judged as, most specific first. Empty: taken from each User-Agent field.
     pub product_tokens: Vec<ProductToken>,
-    /// What happens where none of the product tokens that are configured, here or for a client, is part of the
-    /// User-Agent that is sent (RFC 9309, section 2.2.1).
+    /// The reaction to a User-Agent that contains none of the configured product tokens, here or of a client (RFC 9309,
+    /// section 2.2.1).
     pub mismatch: Mismatch,
-    /// Crawlers that name no product token are denied.
+    /// True to deny crawlers that name no product token.
     pub require_identity: bool,
 }
 
-/// What happens where a crawler is judged as another one than it says it is.
+/// The reaction to a crawler that names itself differently from the tokens that judge it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mismatch {
-    /// The record says so.
+    /// Record the mismatch.
     Record,
-    /// It is denied.
+    /// Deny the request.
     Deny,
 }
 
 /// `[robots]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct RobotsConfig {
-    /// Octets of a file that count; at least 512,000 (RFC 9309, section 2.5: 500 kibibytes).
+    /// Octets of a file that are read; at least 512,000 (RFC 9309, section 2.5: 500 kibibytes).
     pub size_limit: usize,
     /// Redirects followed for one file (RFC 9309, section 2.3.1.2: at least five).
     pub max_redirects: u32,
     /// Longest time to a connection, TLS included, when fetching a file.
     pub connect_timeout: Duration,
-    /// Longest time from the request to the first octet of the answer.
+    /// Longest time from the request to the first octet of the response.
     pub first_byte_timeout: Duration,
     /// Longest time for a whole fetch, redirects included.
     pub fetch_timeout: Duration,
-    /// Fetches under way at the same time, whatever their origins; at least 1.
+    /// Fetches in progress, over all origins; at least 1.
     pub max_fetches: usize,
-    /// Fetches begun per second, whatever their origins, above 0; `None`: as many as are due.
+    /// Fetches begun per second, over all origins, above 0; `None`: unlimited.
     pub fetches_per_second: Option<f64>,
-    /// How long a crawler's request waits for the file before it is deferred as `robots_pending`.
+    /// Time that a crawler's request waits for the file before it is deferred as `robots_pending`.
     pub hold: Duration,
-    /// Frequent misspellings and lines that lack their colon count.
+    /// True to read frequent misspellings and lines that lack their colon.
     pub lenient: bool,
-    /// Paths are judged in all readings that servers may make of them.
+    /// True to judge each path in all forms that servers may read from it.
     pub path_guard: bool,
-    /// A 5xx of a site that answers missing pages so means that there is no file.
+    /// True to treat a 5xx as a missing file if the site answers all missing pages so.
     pub soft_404: bool,
-    /// What the error page of such a site says.
+    /// The phrases in the error page of such a site.
     pub soft_404_phrases: Vec<String>,
     /// 4xx statuses that mean complete disallow instead of no restrictions; never 429, which is always unreachable.
     pub deny_statuses: Vec<u16>,
@@ -253,22 +253,22 @@ pub struct RobotsConfig {
     pub unreachable_status: u16,
     /// crawlgate's own User-Agent: at most 127 octets of visible ASCII.
     pub user_agent: Box<str>,
-    /// How long what is known holds.
+    /// The times of freshness and of retries.
     pub timing: Timing,
     /// `[robots.cache]`
     pub cache: CacheConfig,
 }
 
-/// How long files stay fresh, how failures are retried. The keys stand in `[robots]` itself.
+/// Freshness of files and retries of failures. The keys stand in `[robots]` itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
-    /// Freshness of a file whose answer does not say (RFC 9309, section 2.4: at most 24 hours).
+    /// Freshness of a file without caching headers (RFC 9309, section 2.4: at most 24 hours).
     pub fresh: Duration,
-    /// Lower bound of a freshness that the answer asks for.
+    /// Lower bound of a freshness from the response.
     pub fresh_min: Duration,
-    /// Upper bound of a freshness that the answer asks for.
+    /// Upper bound of a freshness from the response.
     pub fresh_max: Duration,
-    /// Share of the freshness after which an origin in use is fetched anew; above 0, at most 1.
+    /// Share of the freshness after which a request refreshes an origin; above 0, at most 1.
     pub refresh_ahead: f64,
     /// First wait after a failed fetch.
     pub retry_min: Duration,
@@ -276,38 +276,39 @@ pub struct Timing {
     pub retry_max: Duration,
     /// Longest wait between attempts while the origin answers 503.
     pub retry_max_503: Duration,
-    /// Share by which a wait is varied, 0 to 1, so that origins that failed together are not retried together.
+    /// Share of random variation in a wait, 0 to 1, so that origins that failed together are not retried together.
     pub jitter: f64,
-    /// What holds while a file is unreachable.
+    /// The meaning of an unreachable file.
     pub profile: ProfileRules,
 }
 
-/// What an unreachable robots.txt means, as time passes: complete disallow for `disallow_for`, then the last good copy
-/// up to `last_good_until` (without one, no restrictions), then `finally`. Both spans count from the first failure.
+/// The meaning of an unreachable robots.txt as time passes: complete disallow for `disallow_for`, then the last good
+/// copy up to `last_good_until` (without one, no restrictions), then `finally`. Both spans count from the first
+/// failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileRules {
-    /// The profile that the values were taken from.
+    /// The profile with these values.
     pub name: ProfileName,
-    /// How long an unreachable file means complete disallow.
+    /// Time that an unreachable file means complete disallow.
     pub disallow_for: Duration,
-    /// Until when the last good copy counts; `None`: for ever.
+    /// Age until which the last good copy counts; `None`: for ever.
     pub last_good_until: Option<Duration>,
-    /// What holds after that.
+    /// The ruling after that.
     pub finally: Finally,
 }
 
-/// Whose reading of an unreachable robots.txt holds.
+/// The published rules for an unreachable robots.txt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProfileName {
     /// RFC 9309, section 2.3.1.4, with Google's 30 days.
     Standard,
-    /// Google's page of today.
+    /// Google's documentation of today.
     Google,
     /// No restrictions while unreachable: for archives that have decided so. Never a default.
     Archive,
 }
 
-/// What holds when the last good copy does not count any more.
+/// The ruling when the last good copy no longer counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Finally {
     /// No restrictions.
@@ -316,7 +317,7 @@ pub enum Finally {
     Reachable,
 }
 
-/// `[robots.cache]`: what is kept of origins in memory.
+/// `[robots.cache]`: the states of origins in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheConfig {
     /// Origins kept.
@@ -328,34 +329,35 @@ pub struct CacheConfig {
 /// `[pace]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct PaceConfig {
-    /// Requests per second to one origin, above 0; `None`: as many as come.
+    /// Requests per second to one origin, above 0; `None`: unlimited.
     pub requests_per_second: Option<f64>,
-    /// Requests that may follow each other at once; at least 1. Of the rate above only.
+    /// Requests that may follow each other at once; at least 1. Applies to the rate above only.
     pub burst: u32,
-    /// Requests under way to one origin, from all crawlers together; at least 1. `None`: as many as come.
+    /// Requests in progress to one origin, from all crawlers together; at least 1. `None`: unlimited.
     pub concurrency: Option<u32>,
-    /// The bounds above also hold over all origins at one address together.
+    /// True to apply the limits above to all origins at one address together, too.
     pub per_address: bool,
-    /// What becomes of `Crawl-delay` and `Request-rate` in a robots.txt.
+    /// The treatment of `Crawl-delay` and `Request-rate` in a robots.txt.
     pub crawl_delay: CrawlDelay,
-    /// The longest interval that a robots.txt can ask for.
+    /// The longest interval that a robots.txt can demand.
     pub max_crawl_delay: Duration,
-    /// An origin that asks for it (429, 503), slows down or cannot be reached is asked less often for a while.
+    /// True to request an origin less often for a while if it asks for that (429, 503), slows down or cannot be
+    /// reached.
     pub backoff: bool,
-    /// Longest time that an origin is left alone at its wish, and longest interval that it is asked in afterwards.
+    /// Longest pause that an origin can demand, and longest interval between requests after it.
     pub backoff_max: Duration,
     /// Longest time a request is held back before it is deferred as `paced`.
     pub max_hold: Duration,
-    /// Requests held back at the same time, of all clients at all origins; of one client at one origin, half of them.
+    /// Requests held at the same time, of all clients at all origins; one client at one origin may hold half of them.
     pub max_held: usize,
 }
 
-/// What becomes of the interval that a robots.txt asks for. RFC 9309 knows none: some crawlers follow it, some do not.
+/// The treatment of the interval in a robots.txt. RFC 9309 defines none: some crawlers follow it, some do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CrawlDelay {
-    /// It is kept.
+    /// Keep the interval.
     Honour,
-    /// It is shown, and nothing else.
+    /// Show the interval, and nothing else.
     Record,
 }
 
@@ -368,25 +370,25 @@ pub struct TlsConfig {
     pub ca_key: PathBuf,
     /// Validity of the certificates minted for intercepted hosts.
     pub leaf_lifetime: Duration,
-    /// Hosts whose certificates are kept.
+    /// Number of hosts with a cached certificate.
     pub leaf_cache: usize,
-    /// Hosts that are not intercepted but tunnelled, if their robots.txt disallows nothing.
+    /// Hosts to tunnel without interception, if their robots.txt disallows nothing.
     pub tunnel: Vec<HostPattern>,
-    /// PEM files with CAs that are trusted for origins beside the system's.
+    /// PEM files with CAs to trust for origins, besides the system's.
     pub extra_roots: Vec<PathBuf>,
-    /// What a CA that is created is held to, for ever, by its certificate (RFC 5280, section 4.2.1.10). Empty: nothing.
-    /// Hosts outside are not intercepted.
+    /// The name constraints of a newly created CA (RFC 5280, section 4.2.1.10). They hold for its lifetime, and hosts
+    /// outside are not intercepted. Empty: none.
     pub name_constraints: Vec<Subtree>,
 }
 
 /// `[egress]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EgressConfig {
-    /// What is dialled although it is not on the public internet.
+    /// Destinations outside the public internet that may be dialled.
     pub allow: Vec<Destination>,
-    /// What is not dialled, whatever `allow` says.
+    /// Destinations that are never dialled, even if `allow` has them.
     pub deny: Vec<Destination>,
-    /// Ports that a CONNECT may ask for.
+    /// Ports that a CONNECT may request.
     pub connect_ports: Vec<PortRange>,
 }
 
@@ -397,15 +399,15 @@ pub struct UpstreamConfig {
     pub connect_timeout: Duration,
     /// Longest time from the end of a request to the head of its response.
     pub response_timeout: Duration,
-    /// Longest time that nothing of a response's body comes.
+    /// Longest silence within a response's body.
     pub body_timeout: Duration,
-    /// How long an unused connection is kept.
+    /// Time that an unused connection is kept.
     pub idle_timeout: Duration,
     /// Unused connections kept per origin.
     pub idle_per_host: usize,
-    /// Whether messages name us in `Via`, both ways.
+    /// True to name crawlgate in `Via`, both ways.
     pub via: bool,
-    /// `[upstream.hosts]`: addresses of names that are not looked up, like `/etc/hosts`. Names are canonical.
+    /// `[upstream.hosts]`: addresses for names, used instead of a lookup, like `/etc/hosts`. Names are canonical.
     pub hosts: HashMap<String, IpAddr>,
     /// `[[upstream.proxy]]`, in the order of the file: the first that names a host decides.
     pub routes: Vec<Route>,
@@ -414,29 +416,29 @@ pub struct UpstreamConfig {
 /// `[log]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// Which decisions are recorded.
+    /// The decisions to record.
     pub decisions: Recorded,
     /// The decision log; `None`: no file.
     pub file: Option<PathBuf>,
-    /// Decisions go to standard output, too.
+    /// True to write decisions to standard output, too.
     pub stdout: bool,
-    /// Octets after which the file is rotated.
+    /// Octets at which the file is rotated.
     pub rotate_bytes: u64,
-    /// The file is rotated at midnight, UTC.
+    /// True to rotate the file at midnight, UTC.
     pub rotate_daily: bool,
-    /// Rotated files kept; at least 1.
+    /// Rotated files to keep; at least 1.
     pub keep: usize,
-    /// What happens to requests while decisions cannot be recorded.
+    /// The treatment of requests while decisions cannot be recorded.
     pub on_failure: OnFailure,
-    /// The query of a URL is left out of the record.
+    /// True to leave the query of a URL out of the record.
     pub redact_query: bool,
     /// Filter of the program's own messages on standard error, as `tracing_subscriber::EnvFilter` reads it.
     pub level: String,
-    /// How they are written there.
+    /// The format of these messages.
     pub format: LogFormat,
 }
 
-/// How the program's own messages are written.
+/// The format of the program's own messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LogFormat {
     /// For people.
@@ -448,28 +450,28 @@ pub enum LogFormat {
 /// `[telemetry]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct TelemetryConfig {
-    /// Where an OpenTelemetry collector takes OTLP over HTTP, without a slash at its end; `None`: nothing is sent.
+    /// The URL of an OpenTelemetry collector (OTLP over HTTP), without a slash at its end; `None`: nothing is sent.
     pub otlp_endpoint: Option<String>,
-    /// A file with fields that each delivery carries, `name: value` on each line; `None`: none.
+    /// A file with header fields for each delivery, `name: value` on each line; `None`: none.
     pub headers_file: Option<PathBuf>,
-    /// What this instance is called there.
+    /// The name of this instance there.
     pub service_name: String,
-    /// Share of the exchanges that are traced where their crawler does not say, from 0, which is none at all, to 1.
+    /// Share of exchanges to trace if their crawler does not decide, from 0 (none) to 1 (all).
     pub sample: f64,
-    /// The program's own messages are sent, too.
+    /// True to send the program's own messages, too.
     pub logs: bool,
 }
 
-/// Which decisions are recorded.
+/// The decisions to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Recorded {
-    /// Those that kept a request from its origin.
+    /// Decisions that kept a request from its origin.
     Denied,
-    /// All.
+    /// All decisions.
     All,
 }
 
-/// What happens while decisions cannot be recorded.
+/// The treatment of requests while decisions cannot be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OnFailure {
     /// Requests are denied: no record, no request.
@@ -481,38 +483,38 @@ pub enum OnFailure {
 /// `[store]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
-    /// The database; `None`: nothing outlives the process.
+    /// The database; `None`: states and decisions end with the process.
     pub path: Option<PathBuf>,
-    /// What a power cut may take.
+    /// The writes that a power cut may lose.
     pub synchronous: Synchronous,
 }
 
-/// How hard the store holds on to what it writes. A kill of the process loses nothing either way.
+/// The durability of the store's writes. A kill of the process loses nothing either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Synchronous {
-    /// A power cut may take the last writes, and leaves the store whole.
+    /// A power cut may lose the last writes, but leaves the store whole.
     Normal,
-    /// A power cut takes nothing: each write waits for the disk.
+    /// A power cut loses nothing: each write waits for the disk.
     Full,
 }
 
 /// `[audit]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditConfig {
-    /// When a denial must be in the store.
+    /// The time by which a denial must be in the store.
     pub durability: Durability,
-    /// How long decisions are kept; `None`: for ever.
+    /// Age until which decisions are kept; `None`: for ever.
     pub keep: Option<Duration>,
-    /// Octets of the store on disk, above which the oldest decisions go of the client that takes most; `None`: as many as
-    /// come.
+    /// Octets of the store on disk; above that, retention deletes the oldest decisions of the client with the most.
+    /// `None`: unlimited.
     pub max_size: Option<u64>,
-    /// Refusals of one client, for one reason, that are recorded one by one in a minute; those beyond are counted.
+    /// Refusals of one client, for one reason, that are recorded one by one in a minute; further ones are counted.
     pub refusals_per_minute: u32,
-    /// How often the chain of records is sealed.
+    /// Interval of seals over the chain of records.
     pub seal_every: Duration,
 }
 
-/// When a denial must be in the store.
+/// The time by which a denial must be in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Durability {
     /// Within 100 ms.
@@ -524,27 +526,27 @@ pub enum Durability {
 /// `[admin]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminConfig {
-    /// A Unix socket for commands that must reach the running process; `None`: they cannot.
+    /// A Unix socket for commands that must reach the running process; `None`: no socket.
     pub socket: Option<PathBuf>,
-    /// Where `serve` shows the console, the API, health and metrics over HTTP; `None`: nowhere. Port 0 asks the system
-    /// for a free one.
+    /// The address where `serve` shows the console, the API, health and metrics over HTTP; `None`: nowhere. Port 0 asks
+    /// the system for a free one.
     pub address: Option<SocketAddr>,
-    /// A file that holds the token which whoever asks there must show, made if it is missing; `None`: nobody has to,
-    /// which is allowed on loopback only.
+    /// A file with the token that clients of the address must send, made if it is missing; `None`: no token, allowed on
+    /// loopback only.
     pub token_file: Option<PathBuf>,
-    /// Names by which that address is reached, canonical, beside `localhost` and its bare addresses.
+    /// Canonical names by which that address is reached, besides `localhost` and its bare addresses.
     pub hosts: Vec<String>,
-    /// Open connections there; at least 1. At the limit, the longest idle one makes room for a new one. Three quarters of
-    /// as many questions to the decision service may be under way.
+    /// Open connections there; at least 1. At the limit, the longest idle one makes room for a new one. At most three
+    /// quarters as many decision requests may be in progress.
     pub connections: usize,
 }
 
 impl AdminConfig {
-    /// What to do about an address that is reachable from other machines while nobody needs a token.
+    /// The advice about an address that other machines reach without a token.
     pub const EXPOSED: &str = "reachable from other machines; name a file for the token that they must show, \
         token_file = \"admin.token\", or listen on 127.0.0.1 and reach it by ssh -L";
 
-    /// Whether whoever can reach the address may be let in: on loopback, or with a token.
+    /// Tells whether the address is safe to serve: on loopback, or with a token.
     #[must_use]
     pub fn is_guarded(&self) -> bool {
         self.token_file.is_some()
@@ -557,27 +559,27 @@ impl AdminConfig {
 /// `[policy]` and `[[override]]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyConfig {
-    /// Whether denials deny.
+    /// The mode: denials are enforced or only reported.
     pub mode: Mode,
-    /// Origins in report mode, whatever `mode` says.
+    /// Origins in report mode, in any `mode`.
     pub report_origins: Vec<Origin>,
-    /// Crawlers' networks in report mode, whatever `mode` says.
+    /// Crawlers' networks in report mode, in any `mode`.
     pub report_clients: Vec<IpNet>,
-    /// `[[override]]`: assertions about origins, in the order of the file.
+    /// `[[override]]`: overrides of origins' robots.txt, in the order of the file.
     pub overrides: Vec<Override>,
 }
 
-/// Whether denials deny.
+/// The effect of denials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// What is denied does not reach its origin.
+    /// A denied request does not reach its origin.
     Enforce,
     /// Everything is decided and recorded, nothing is denied.
     Report,
 }
 
 impl Mode {
-    /// The mode's name, in the configuration as in records.
+    /// Returns the mode's name, in the configuration as in records.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

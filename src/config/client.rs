@@ -1,8 +1,8 @@
-//! `[[client]]`: who uses the proxy, by what each is recognised, and what holds for it.
+//! `[[client]]`: the clients of the proxy, the conditions that identify each, and its settings.
 //!
-//! An entry names conditions of up to four kinds: a password, source networks, listeners, certificates. Those of
-//! different kinds must all hold, and of one kind any. An entry with a password never fits without it; one without any
-//! condition is for everybody else and comes last.
+//! An entry names conditions of up to four kinds: a password, source networks, listeners, certificates. Each kind must
+//! match, by any of its values. An entry with a password never matches without it; an entry without any condition
+//! matches everyone else and comes last.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,45 +17,45 @@ use crate::rep::ProductToken;
 /// One `[[client]]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientConfig {
-    /// Its name, in records and as the user name of its credentials.
+    /// The name, in records and as the user name of credentials.
     pub name: Arc<str>,
-    /// By what it is recognised.
+    /// The conditions that identify the client.
     pub conditions: Conditions,
-    /// As whom it is judged, most specific first; empty: as `[agent]` or its User-Agent says.
+    /// Product tokens that judge the client, most specific first; empty: those of `[agent]` or of its User-Agent.
     pub product_tokens: Vec<ProductToken>,
-    /// The User-Agent that robots.txt is fetched with for it; none: its product token before `[robots] user_agent`.
+    /// The User-Agent for fetching robots.txt for this client; none: its product token before `[robots] user_agent`.
     pub user_agent: Option<Box<str>>,
-    /// What it crawls for, in words.
+    /// The purpose of its crawl, in words.
     pub purpose: Option<Box<str>>,
-    /// Whether its denials deny; none: as `[policy]` says.
+    /// The mode of its denials; none: that of `[policy]`.
     pub mode: Option<Mode>,
-    /// What an unreachable robots.txt means for it, as published; none: as `[robots]` says.
+    /// The published profile for an unreachable robots.txt; none: the profile of `[robots]`.
     pub profile: Option<ProfileName>,
-    /// How fast it may be, over all origins together; none: as fast as it likes.
+    /// The client's rate over all origins together; none: unlimited.
     pub rate: Option<Rate>,
-    /// How much it may have; none: as much as it likes.
+    /// The client's quota; none: unlimited.
     pub quota: Option<Quota>,
-    /// Open connections, at least 1; none: as `[limits]` says.
+    /// Open connections, at least 1; none: the limit of `[limits]`.
     pub max_connections: Option<usize>,
-    /// Requests in flight, at least 1; none: as `[limits]` says.
+    /// Requests in flight, at least 1; none: the limit of `[limits]`.
     pub max_requests: Option<usize>,
 }
 
-/// By what a client is recognised. No condition at all fits everybody.
+/// The conditions that identify a client. Without any, every client matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
-    /// It knows the password that this is the hash of.
+    /// The hash of the client's password.
     pub password: Option<PasswordHash>,
-    /// It comes from one of these.
+    /// The networks that the client may come from.
     pub networks: Vec<IpNet>,
-    /// It came to one of these `[[listener]]`s.
+    /// The `[[listener]]`s that the client may connect to.
     pub listeners: Vec<Arc<str>>,
-    /// It has shown one of these in the TLS handshake.
+    /// The certificates of which the client shows one in the TLS handshake.
     pub certificates: Vec<CertificateMatch>,
 }
 
 impl Conditions {
-    /// Whether everybody fits.
+    /// Tells whether every client matches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let Conditions {
@@ -68,12 +68,12 @@ impl Conditions {
     }
 }
 
-/// Which client certificates are meant.
+/// A matcher of client certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertificateMatch {
-    /// The one whose DER has this SHA-256.
+    /// The certificate with this SHA-256 of its DER.
     Sha256([u8; 32]),
-    /// Those with this name in their subjectAltName, lower case.
+    /// A certificate with this name in its subjectAltName, lower case.
     Name(Box<str>),
 }
 
@@ -81,7 +81,7 @@ impl CertificateMatch {
     /// Reads `sha256:` and 64 hexadecimal digits, with or without colons between them, or a name.
     ///
     /// # Errors
-    /// What is allowed, when `text` is neither.
+    /// The allowed forms, when `text` is neither.
     pub fn parse(text: &str) -> Result<CertificateMatch, &'static str> {
         const EXPECTED: &str = "expected \"sha256:\" and the 64 digits of a certificate's fingerprint, or a name of its \
             subjectAltName: \"crawler.example\"";
@@ -122,7 +122,7 @@ impl fmt::Display for CertificateMatch {
     }
 }
 
-/// How fast a client may be.
+/// The rate of a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     /// Requests per second, above 0.
@@ -131,14 +131,13 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// How much a client may have in each span. Spans are counted from the Unix epoch, so that a day begins at midnight,
-/// UTC.
+/// The quota of a client in each span. Spans count from the Unix epoch, so that a day begins at midnight, UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Requests that go out; none: as many as come.
+    /// Requests sent to origins; none: unlimited.
     pub requests: Option<u64>,
-    /// Octets of bodies, both ways; none: as many as come. What a request takes is known when it ends, so those under
-    /// way when the last octet is spent go on.
+    /// Octets of bodies, both ways; none: unlimited. The size of a request is known at its end, so requests in progress
+    /// continue after the quota is spent.
     pub bytes: Option<u64>,
     /// The span, at least a second.
     pub per: Duration,
@@ -149,7 +148,7 @@ pub struct Quota {
 pub struct PasswordHash(Box<str>);
 
 impl PasswordHash {
-    /// Most KiB that checking a password may take: whoever asks makes this process take them.
+    /// Most KiB for checking a password: any client can make this process use them.
     const MOST_MEMORY: u32 = 256 * 1_024;
     /// Most passes over that memory.
     const MOST_PASSES: u32 = 16;
@@ -159,7 +158,7 @@ impl PasswordHash {
     /// Reads a PHC string.
     ///
     /// # Errors
-    /// What is allowed, when `text` is something else, or would take too much to check.
+    /// The allowed form, when `text` is something else, or would take too much to check.
     pub fn parse(text: &str) -> Result<PasswordHash, &'static str> {
         const EXPECTED: &str =
             "expected the hash of a password, \"$argon2id$…\", as `crawlgate client add` makes it";
@@ -177,13 +176,13 @@ impl PasswordHash {
         Ok(PasswordHash(text.into()))
     }
 
-    /// The PHC string, for the one place that needs it.
+    /// Returns the PHC string, for the one place that needs it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Eight digits that tell one hash from another and lead to no password.
+    /// Returns eight digits that tell one hash from another and lead to no password.
     #[must_use]
     pub fn digest(&self) -> String {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, self.0.as_bytes());
@@ -198,14 +197,14 @@ impl fmt::Debug for PasswordHash {
     }
 }
 
-/// What a client may be called.
+/// The allowed form of a client's name.
 pub(crate) const NAME_EXPECTED: &str =
     "expected a name of 1 to 64 of a-z, 0-9, \"-\", \"_\" and \".\": \"news\", \"fleet-7\"";
 
 /// Reads a client's name.
 ///
 /// # Errors
-/// What is allowed, when `text` is something else.
+/// The allowed form, when `text` is something else.
 pub(crate) fn client_name(text: &str) -> Result<Arc<str>, &'static str> {
     let is_name = (1..=64).contains(&text.len())
         && text

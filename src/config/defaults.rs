@@ -1,4 +1,4 @@
-//! What holds where the file says nothing.
+//! The values of all keys that the file does not set.
 
 use std::{
     collections::HashMap,
@@ -15,8 +15,8 @@ use super::{
 };
 use crate::robots::identity::OWN;
 
-/// What error pages of missing pages say, in the languages that most sites are written in. "File not found" is not among
-/// them: a broken script says so of its own files.
+/// Phrases in error pages for missing pages, in the languages of most sites. "File not found" is not among them: a
+/// broken script reports its own files so.
 const SOFT_404_PHRASES: [&str; 23] = [
     "page not found",
     "page could not be found",
@@ -44,7 +44,7 @@ const SOFT_404_PHRASES: [&str; 23] = [
 ];
 
 impl Config {
-    /// The defaults, with files in `places`.
+    /// Returns the defaults, with files in `places`.
     #[must_use]
     pub fn builtin(places: &Places) -> Self {
         let (ca_cert, ca_key) = places.ca();
@@ -184,7 +184,7 @@ impl Config {
 }
 
 impl Default for Config {
-    /// The defaults, with files in the places that this process's environment names.
+    /// Returns the defaults, with files in the places that this process's environment names.
     fn default() -> Self {
         Self::builtin(&Places::from_env())
     }
@@ -207,7 +207,7 @@ impl Default for Timing {
 }
 
 impl RobotsConfig {
-    /// The same with the rules of a profile as published.
+    /// Returns these settings with the published rules of a profile.
     #[must_use]
     pub fn under(&self, name: ProfileName) -> Self {
         let mut config = self.clone();
@@ -217,7 +217,7 @@ impl RobotsConfig {
 }
 
 impl ProfileRules {
-    /// The rules of a profile as published.
+    /// Returns the published rules of a profile.
     #[must_use]
     pub const fn of(name: ProfileName) -> Self {
         let (disallow_for, last_good_until, finally) = match name {

@@ -7,8 +7,7 @@ use ipnet::IpNet;
 
 use super::host::HostPattern;
 
-/// A set of places that could be dialled: the addresses of a network, or whatever a host's name leads to; at one port
-/// or at any.
+/// A set of destinations to dial: the addresses of a network, or a host by name; at one port or at any.
 ///
 /// Written as in a URL: `10.0.0.0/8`, `10.0.0.0/8:8080`, `::1`, `[fd00::/8]:8080`, `site.example`, `*.site.example:8443`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,7 +41,7 @@ impl Destination {
     /// Reads a destination.
     ///
     /// # Errors
-    /// When `text` is none. `*` is none either: a wall that lets everything through is written as two networks.
+    /// When `text` is none. `*` is none either: a rule for all addresses is written as two networks.
     pub fn new(text: &str) -> Result<Self, DestinationError> {
         if let Some(network) = network(text) {
             return Ok(Self::network(network, None));
@@ -83,26 +82,26 @@ impl Destination {
         Ok(Self { place, port })
     }
 
-    /// Whether it is meant by an address.
+    /// Tells whether the set contains an address.
     #[must_use]
     pub fn holds_address(&self, address: IpAddr, port: u16) -> bool {
         self.has_port(port)
             && matches!(&self.place, Place::Network(network) if network.contains(&address))
     }
 
-    /// Whether it is meant by a name, a canonical host as `Origin::host` gives it.
+    /// Tells whether the set contains a name, a canonical host as `Origin::host` gives it.
     #[must_use]
     pub fn holds_host(&self, host: &str, port: u16) -> bool {
         self.has_port(port) && matches!(&self.place, Place::Host(pattern) if pattern.matches(host))
     }
 
-    /// Whether it speaks of names, not of addresses.
+    /// Tells whether the set consists of names, not of addresses.
     #[must_use]
     pub fn is_host(&self) -> bool {
         matches!(self.place, Place::Host(_))
     }
 
-    /// Whether it is about one port only.
+    /// Tells whether the set has one port only.
     #[must_use]
     pub fn names_port(&self) -> bool {
         self.port.is_some()
@@ -127,7 +126,7 @@ impl PortRange {
         last: u16::MAX,
     };
 
-    /// A range of one port.
+    /// Returns a range of one port.
     #[must_use]
     pub const fn one(port: u16) -> Self {
         Self {
@@ -136,7 +135,7 @@ impl PortRange {
         }
     }
 
-    /// Reads a port or a range; `None` for what is neither.
+    /// Reads a port or a range; `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -144,13 +143,13 @@ impl PortRange {
         (first <= last).then_some(Self { first, last })
     }
 
-    /// Whether `port` lies in it.
+    /// Tells whether the range contains `port`.
     #[must_use]
     pub fn holds(self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }
 
-    /// The port, where it is a range of one.
+    /// Returns the port of a range of one.
     #[must_use]
     pub fn single(self) -> Option<u16> {
         (self.first == self.last).then_some(self.first)
@@ -186,7 +185,7 @@ impl fmt::Display for Destination {
     }
 }
 
-/// A network, or an address that stands for itself alone.
+/// Reads a network, or a single address.
 fn network(text: &str) -> Option<IpNet> {
     let address = text.parse::<IpAddr>().map(IpNet::from);
     address

@@ -1,7 +1,7 @@
 //! The way back: a configuration as keys and values in text.
 //!
-//! One list of all keys serves three ends: `config show` prints it, a reload compares two of them, and the tests hold
-//! the reader and the commented `config.toml` to it. The structs are taken apart field by field, so a new field does
+//! One list of all keys has three uses: `config show` prints it, a reload compares two of them, and the tests compare
+//! the reader and the commented `config.toml` with it. The structs are taken apart field by field, so a new field does
 //! not compile until it stands here.
 
 use std::{fmt::Write as _, path::Path};
@@ -26,25 +26,25 @@ pub struct Entry {
     pub key: &'static str,
     /// The value in TOML.
     pub value: String,
-    /// When a changed value takes effect.
+    /// The time when a changed value takes effect.
     pub takes_effect: TakesEffect,
 }
 
-/// When a changed value takes effect.
+/// The time when a changed value takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakesEffect {
     /// At a reload (SIGHUP).
     AtReload,
-    /// At the next start: sockets, files and caches are made of it.
+    /// At the next start: sockets, files and caches depend on it.
     AtRestart,
 }
 
-/// What a new configuration changes, by key.
+/// The changes of a new configuration, by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReloadPlan {
-    /// Changed, in force from now on.
+    /// Changed keys, in force from now on.
     pub applied: Vec<&'static str>,
-    /// Changed, in force after a restart only.
+    /// Changed keys, in force after a restart only.
     pub needs_restart: Vec<&'static str>,
 }
 
@@ -52,7 +52,7 @@ use crate::policy::overrides::Override;
 use TakesEffect::{AtReload, AtRestart};
 
 impl Config {
-    /// Every key with its effective value, section by section.
+    /// Returns every key with its effective value, section by section.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         let Self {
@@ -75,7 +75,7 @@ impl Config {
             source: _,
         } = self;
         let mut to = Entries(Vec::new());
-        // A key of no section comes first: below one it would be that section's.
+        // A key of no section comes first: below a section's header it would belong to that section.
         to.overrides(&policy.overrides);
         to.listeners(listeners);
         to.clients(clients);
@@ -96,7 +96,7 @@ impl Config {
         to.0
     }
 
-    /// The effective values as a configuration file.
+    /// Returns the effective values as a configuration file.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let mut toml = String::new();
@@ -113,7 +113,7 @@ impl Config {
         toml
     }
 
-    /// What would change if `new` took this configuration's place, and when.
+    /// Returns the changes from this configuration to `new`, and when they take effect.
     #[must_use]
     pub fn reload_diff(&self, new: &Self) -> ReloadPlan {
         let mut plan = ReloadPlan::default();
@@ -128,8 +128,8 @@ impl Config {
         plan
     }
 
-    /// The configuration in force after a reload: `new`, but with this one's values where only a restart can change
-    /// them; and the plan that says so.
+    /// Returns the configuration in force after a reload, with its plan: `new`, but with this one's values for keys
+    /// that only a restart can change.
     #[must_use]
     pub fn reloaded(&self, new: &Self) -> (Self, ReloadPlan) {
         let plan = self.reload_diff(new);
@@ -584,7 +584,7 @@ impl Entries {
     }
 }
 
-/// One `[[client]]`; its password's hash is not shown, but tells when it is another.
+/// Writes one `[[client]]`; a digest stands for its password's hash, so that a change shows.
 fn client(client: &ClientConfig) -> String {
     let ClientConfig {
         name: called,
@@ -645,9 +645,9 @@ fn quota(quota: &Quota) -> String {
     format!("{{ {requests}{bytes}per = {} }}", span(*per))
 }
 
-/// One `[[upstream.proxy]]`; its password is not shown.
+/// Writes one `[[upstream.proxy]]`; its password is not shown.
 fn route(route: &Route) -> String {
-    // A file names no scheme.
+    // A file cannot set a scheme.
     let Route {
         scheme: _,
         hosts,
@@ -667,7 +667,7 @@ fn route(route: &Route) -> String {
     format!("{{ hosts = {hosts}, url = {}{file} }}", quoted(proxy))
 }
 
-/// One `[[listener]]`.
+/// Writes one `[[listener]]`.
 fn listener(listener: &Listener) -> String {
     let Listener {
         name,
@@ -713,12 +713,12 @@ fn listener(listener: &Listener) -> String {
     format!("{{ {} }}", keys.join(", "))
 }
 
-/// A path, or nothing in quotes for none.
+/// Writes a path, or empty quotes for none.
 fn place(path: Option<&Path>) -> String {
     path.map_or_else(|| quoted(""), |path| quoted(path.display()))
 }
 
-/// A text in TOML's quotes.
+/// Writes a text in TOML's quotes.
 fn quoted(text: impl ToString) -> String {
     toml::Value::String(text.to_string()).to_string()
 }
@@ -735,7 +735,7 @@ fn span(duration: std::time::Duration) -> String {
     quoted(format_duration(duration))
 }
 
-/// A size with its unit, or a plain number where no unit divides it.
+/// Writes a size with its unit, or a plain number if no unit divides it.
 fn size(bytes: u64) -> String {
     let text = format_bytes(bytes);
     if text.ends_with('B') {

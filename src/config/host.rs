@@ -34,7 +34,7 @@ impl fmt::Display for HostPatternError {
 impl std::error::Error for HostPatternError {}
 
 impl HostPattern {
-    /// The hosts that are this machine whatever a name server says (RFC 6761 6.3). No text names them.
+    /// The hosts that are this machine even if a name server disagrees (RFC 6761 6.3). No text names them.
     pub(crate) const LOOPBACK: HostPattern = HostPattern(Pattern::Loopback);
 
     /// Reads a pattern.
@@ -59,8 +59,8 @@ impl HostPattern {
         Ok(Self(Pattern::Below(format!(".{host}").into())))
     }
 
-    /// Whether the pattern names `host`, a canonical host as `Origin::host` gives it; case and one trailing dot are
-    /// forgiven.
+    /// Tells whether the pattern names `host`, a canonical host as `Origin::host` gives it; case and one trailing dot
+    /// are ignored.
     #[must_use]
     pub fn matches(&self, host: &str) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host);
@@ -91,7 +91,7 @@ impl fmt::Display for HostPattern {
     }
 }
 
-/// Whether a host without a trailing dot is this machine.
+/// Tells whether a host without a trailing dot is this machine.
 fn is_loopback(host: &str) -> bool {
     let is_name = |name: &str| {
         let name = name.rsplit('.').next().unwrap_or(name);
@@ -105,10 +105,9 @@ fn is_loopback(host: &str) -> bool {
     )
 }
 
-/// The canonical spelling of a host, `None` for what is no host.
+/// Returns the canonical spelling of a host; `None` if the text is no host.
 pub(super) fn canonical_host(name: &str) -> Option<String> {
-    // What can only be part of a larger thing (URL, authority, pattern) is refused here and not left to a parser that
-    // may forgive it.
+    // Refuse parts of a larger form (URL, authority, pattern) here: a parser may forgive them.
     if name.is_empty() || name.contains(['*', '/', '@', '?', '#', ' ']) {
         return None;
     }
@@ -116,7 +115,7 @@ pub(super) fn canonical_host(name: &str) -> Option<String> {
     Some(origin.host().to_owned())
 }
 
-/// Whether a canonical host is an IP literal.
+/// Tells whether a canonical host is an IP literal.
 fn is_address(host: &str) -> bool {
     host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok()
 }

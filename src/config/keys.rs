@@ -1,7 +1,7 @@
-//! Every key of the file: what it allows, and the rules between keys.
+//! Every key of the file: its allowed values, and the rules between keys.
 //!
-//! The bounds keep out what cannot be meant (a time-out of zero) and what would make a gate that does not hold: fewer
-//! redirects or a smaller file than RFC 9309 asks for would read a restriction as its absence.
+//! The bounds keep out mistakes (a time-out of zero) and values that weaken the proxy: fewer redirects or a smaller
+//! file than RFC 9309 requires would turn a restriction into its absence.
 
 mod client;
 mod egress;
@@ -43,7 +43,7 @@ pub(super) const PROFILES: [(&str, ProfileName); 3] = [
     ("archive", ProfileName::Archive),
 ];
 
-/// Names of what holds finally.
+/// Names of the final rulings.
 pub(super) const FINALLY: [(&str, Finally); 2] =
     [("allow", Finally::Allow), ("reachable", Finally::Reachable)];
 
@@ -51,7 +51,7 @@ pub(super) const FINALLY: [(&str, Finally); 2] =
 pub(super) const RECORDED: [(&str, Recorded); 2] =
     [("denied", Recorded::Denied), ("all", Recorded::All)];
 
-/// Names of what a log failure does.
+/// Names of the reactions to a log failure.
 pub(super) const ON_FAILURE: [(&str, OnFailure); 2] =
     [("deny", OnFailure::Deny), ("continue", OnFailure::Continue)];
 
@@ -59,27 +59,27 @@ pub(super) const ON_FAILURE: [(&str, OnFailure); 2] =
 pub(super) const LOG_FORMATS: [(&str, LogFormat); 2] =
     [("text", LogFormat::Text), ("json", LogFormat::Json)];
 
-/// Names of what a power cut may take.
+/// Names of the durability of writes.
 pub(super) const SYNCHRONOUS: [(&str, Synchronous); 2] =
     [("normal", Synchronous::Normal), ("full", Synchronous::Full)];
 
-/// Names of when a denial must be in the store.
+/// Names of the durability of denials.
 pub(super) const DURABILITY: [(&str, Durability); 2] = [
     ("relaxed", Durability::Relaxed),
     ("strict", Durability::Strict),
 ];
 
-/// Names of what a foreign User-Agent does.
+/// Names of the reactions to a mismatched User-Agent.
 pub(super) const MISMATCH: [(&str, Mismatch); 2] =
     [("record", Mismatch::Record), ("deny", Mismatch::Deny)];
 
-/// Names of what becomes of a crawl delay.
+/// Names of the treatments of a crawl delay.
 pub(super) const CRAWL_DELAY: [(&str, CrawlDelay); 2] = [
     ("honour", CrawlDelay::Honour),
     ("record", CrawlDelay::Record),
 ];
 
-/// Names of whether a client certificate is demanded.
+/// Names of the demands for a client certificate.
 pub(super) const CLIENT_CERTS: [(&str, ClientCert); 2] = [
     ("required", ClientCert::Required),
     ("optional", ClientCert::Optional),
@@ -88,33 +88,33 @@ pub(super) const CLIENT_CERTS: [(&str, ClientCert); 2] = [
 /// Names of the modes.
 pub(super) const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("report", Mode::Report)];
 
-/// Names of what an override says.
+/// Names of the effects of an override.
 pub(super) const ACTIONS: [(&str, Action); 2] = [("allow", Action::Allow), ("deny", Action::Deny)];
 
-/// For `pace.requests_per_second`, `audit.max_size` and the like: as many as come.
+/// For `pace.requests_per_second`, `audit.max_size` and the like: no limit.
 pub(super) const UNLIMITED: &str = "unlimited";
 
-/// For `robots.last_good_until` and `audit.keep`: without end.
+/// For `robots.last_good_until` and `audit.keep`: no end.
 pub(super) const FOREVER: &str = "forever";
 
-/// The least that must be read of a robots.txt: 500 kibibytes (RFC 9309, section 2.5).
+/// The least octets of a robots.txt to read: 500 kibibytes (RFC 9309, section 2.5).
 const LEAST_SIZE_LIMIT: u64 = 500 * KIB as u64;
 
-/// The least number of redirects that must be followed (RFC 9309, section 2.3.1.2).
+/// The least redirects to follow (RFC 9309, section 2.3.1.2).
 const LEAST_REDIRECTS: u64 = 5;
 
 const ONE_MS: Duration = Duration::from_millis(1);
 
-/// A wait on the network: not zero, not so long that it never ends.
+/// The bounds of a wait on the network: not zero, not so long that it never ends.
 const TIMEOUT: RangeInclusive<Duration> = ONE_MS..=hours(24);
 
-/// A span that rules count in.
+/// The bounds of freshness and of a span in a profile.
 const SPAN: RangeInclusive<Duration> = Duration::ZERO..=days(3_650);
 
-/// A size of things held in memory.
+/// The bounds of a size in memory.
 const MEMORY: RangeInclusive<u64> = MIB as u64..=1 << 40;
 
-/// Puts what the document says into `config`. Paths start at `base`.
+/// Puts the document's values into `config`. Paths start at `base`.
 pub(super) fn apply<'t>(
     document: &'t DeTable<'t>,
     reader: &mut Reader<'t>,
@@ -172,7 +172,7 @@ pub(super) fn apply<'t>(
     }
     store(store_section, base, &mut config.store);
     if config.admin.socket.is_none() && !socket_is_named {
-        // Beside the store, wherever the file puts that.
+        // Beside the store, even if the file moves the store.
         let store = config.store.path.as_ref();
         config.admin.socket = store.map(|store| store.with_extension("sock"));
     }
@@ -183,7 +183,7 @@ pub(super) fn apply<'t>(
         config.policy.overrides.extend(override_(section, place));
     }
     for table in client_tables {
-        // One that has a fault is not known by its name.
+        // A listener with a fault has no known name.
         let known = &config.listeners;
         let known = (known.len() == listener_count).then_some(known.as_slice());
         let client = client(reader, table, &config.clients, known);

@@ -1,4 +1,4 @@
-//! `[[listener]]`: places beside `[listen] address` where crawlers connect, each with rules of its own.
+//! `[[listener]]`: addresses and sockets besides `[listen] address` where crawlers connect, each with rules of its own.
 
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -7,22 +7,23 @@ use super::{IpNet, Listen};
 /// One `[[listener]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// Its name, unique: what `[[client]]` entries, messages and sockets passed by systemd mean it by.
+    /// The unique name: `[[client]]` entries, messages and sockets passed by systemd refer to it.
     pub name: Arc<str>,
-    /// Where it listens.
+    /// The address or socket.
     pub at: ListenAt,
     /// TLS between crawlers and the proxy; `None`: none.
     pub tls: Option<ListenerTls>,
-    /// Networks whose crawlers may connect. Empty: whoever reaches it. A Unix socket's peers count as 127.0.0.1.
+    /// Networks that crawlers may connect from. Empty: any that reaches the listener. A Unix socket's peers count as
+    /// 127.0.0.1.
     pub allow: Vec<IpNet>,
-    /// The operator wants an address that others can reach without an `allow` list.
+    /// True if the operator accepts an address that other machines reach without an `allow` list.
     pub open: bool,
-    /// Networks of load balancers that say with the PROXY protocol for whom they connect, and must.
+    /// Networks of load balancers, which must name their client with the PROXY protocol.
     pub proxy_protocol_from: Vec<IpNet>,
 }
 
 impl Listener {
-    /// Whether it is said who may connect; always so on the loopback interface and on a Unix socket.
+    /// Tells whether the settings limit who may connect; always true on the loopback interface and on a Unix socket.
     #[must_use]
     pub fn is_guarded(&self) -> bool {
         match &self.at {
@@ -32,7 +33,7 @@ impl Listener {
     }
 }
 
-/// Where a listener listens.
+/// The address or socket of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAt {
     /// A TCP port. Port 0 asks the system for a free one.
@@ -41,7 +42,7 @@ pub enum ListenAt {
     Unix {
         /// Its path.
         path: PathBuf,
-        /// The permission bits of its file, which say who may connect.
+        /// The permission bits of its file, which limit the users that may connect.
         mode: u32,
     },
 }
@@ -58,9 +59,9 @@ impl fmt::Display for ListenAt {
 /// TLS of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerTls {
-    /// What it shows.
+    /// The certificate that the listener shows.
     pub certificate: ListenerCertificate,
-    /// Whom it wants to be shown; `None`: nobody.
+    /// The authorities of client certificates; `None`: none is requested.
     pub clients: Option<ClientAuthority>,
 }
 
@@ -69,29 +70,29 @@ pub struct ListenerTls {
 pub enum ListenerCertificate {
     /// A chain and its key, PEM. Read again at a reload.
     Files {
-        /// The certificate, then what it was signed by.
+        /// The certificate, then its issuers.
         cert: PathBuf,
         /// Its private key.
         key: PathBuf,
     },
-    /// Minted by the local CA for these names; never empty. A crawler that asks for none of them gets the first.
+    /// Minted by the local CA for these names; never empty. A crawler that requests none of them gets the first.
     Minted(Vec<String>),
 }
 
-/// By whom client certificates must be signed.
+/// The authorities that must have signed client certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientAuthority {
     /// The authorities' certificates, PEM. Read again at a reload.
     pub file: PathBuf,
-    /// Whether there is a way in without one.
+    /// The demand for a certificate.
     pub demand: ClientCert,
 }
 
-/// Whether crawlers must show a certificate.
+/// The demand for a crawler's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCert {
     /// No session without a valid one.
     Required,
-    /// Who has none is served without; who shows one must show a valid one.
+    /// A crawler without a certificate is served; one that shows a certificate must show a valid one.
     Optional,
 }

@@ -1,4 +1,4 @@
-//! Which file is read, and what is said when it is wrong.
+//! The choice of the configuration file, and the errors in it.
 
 use std::{
     ffi::OsString,
@@ -14,52 +14,52 @@ use super::{
     search::{self, Distrust, SearchError},
 };
 
-/// Names the file where no option does.
+/// The environment variable that names the file if no option does.
 const VARIABLE: &str = "CRAWLGATE_CONFIG";
 
-/// Why there is no configuration.
+/// The reason why there is no configuration.
 #[derive(Debug)]
 pub enum ConfigError {
     /// The file cannot be read.
     Unreadable {
         /// The file, as it was named.
         file: PathBuf,
-        /// Who named it.
+        /// The source of the file's name.
         named_by: NamedBy,
-        /// What the system says.
+        /// The system's error.
         cause: io::Error,
     },
-    /// The file says something that is not allowed.
+    /// The file has values that are not allowed.
     Invalid {
         /// The file, as it was named.
         file: PathBuf,
-        /// Who named it.
+        /// The source of the file's name.
         named_by: NamedBy,
-        /// All that is wrong, in the order of the file; never empty.
+        /// All faults, in the order of the file; never empty.
         faults: Vec<Fault>,
     },
-    /// The file was named by nothing, and another user may have written it.
+    /// No option names the file, and another user may have written it.
     Distrusted {
         /// The file.
         file: PathBuf,
-        /// Who may have written it, and how.
+        /// The reason for distrust.
         why: Distrust,
     },
 }
 
-/// Who named a configuration file.
+/// The source of a configuration file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedBy {
     /// The caller: `--config`.
     Caller,
     /// The environment: `$CRAWLGATE_CONFIG`.
     Environment,
-    /// Nothing: it stands where a configuration is looked for.
+    /// The search in the usual directories.
     Search,
 }
 
 impl fmt::Display for ConfigError {
-    /// One line for each fault, each with the file's name, and one more where the file was not named by anybody and may
+    /// Writes one line for each fault, each with the file's name, and one more if the file was found by search and may
     /// belong to another program.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (file, named_by) = match self {
@@ -110,24 +110,24 @@ impl std::error::Error for ConfigError {
 }
 
 impl Config {
-    /// Reads the configuration in force: of the file `explicit` (`--config`), of the file that `$CRAWLGATE_CONFIG` names,
-    /// of the first that exists of `./crawlgate.toml`, `$XDG_CONFIG_HOME/crawlgate/config.toml` and
+    /// Reads the configuration in force: of the file `explicit` (`--config`), of the file that `$CRAWLGATE_CONFIG`
+    /// names, of the first that exists of `./crawlgate.toml`, `$XDG_CONFIG_HOME/crawlgate/config.toml` and
     /// `/etc/crawlgate/config.toml`, else the defaults.
     ///
     /// # Errors
-    /// When a file that was named is missing; when a file cannot be read or says something that is not allowed; when a
-    /// file that nothing names may have been written by another user.
+    /// When a named file is missing; when a file cannot be read or has a value that is not allowed; when another user
+    /// may have written a file that was found by search.
     pub fn load(explicit: Option<&Path>) -> Result<Self, ConfigError> {
         let variable = std::env::var_os(VARIABLE);
         let places = Places::from_env();
         Self::find(explicit, variable, &places.configurations(), &places)
     }
 
-    /// The configuration that `text` describes, the contents of `file`. The file itself is not read; relative paths
-    /// start at its directory.
+    /// Reads the configuration in `text`, the contents of `file`. The file itself is not read; relative paths start at
+    /// its directory.
     ///
     /// # Errors
-    /// When the text is not TOML or says something that is not allowed; all faults are told at once.
+    /// When the text is not TOML or has a value that is not allowed; the error lists all faults.
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
         parse(text, file, &Places::from_env()).map_err(|faults| ConfigError::Invalid {
             file: file.to_owned(),
@@ -183,7 +183,7 @@ impl Config {
     }
 }
 
-/// What was read of a file, the file, and what names it.
+/// The content of a file, the file, and the source of its name.
 type Found = (io::Result<Vec<u8>>, PathBuf, NamedBy);
 
 fn first_that_exists(candidates: &[PathBuf]) -> Result<Option<Found>, ConfigError> {
@@ -219,7 +219,7 @@ fn parse(text: &str, file: &Path, places: &Places) -> Result<Config, Vec<Fault>>
     }
     let mut config = Config::builtin(places);
     config.source = Source::File(file.to_owned());
-    // What the parser saved from a broken file is not judged: its faults would be the parser's guesses.
+    // After a syntax error the parser returns a partial document: its faults would be guesses.
     if errors.is_empty() {
         let base = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let base = base.parent().unwrap_or(Path::new("/"));

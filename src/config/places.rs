@@ -1,9 +1,9 @@
-//! Where files go when the configuration does not say.
+//! The default paths of files.
 //!
 //! systemd's directories come first (systemd.exec(5), `StateDirectory=`), then the `certs` directory
 //! of a working copy, then the XDG base directories, then those of a service without a home.
 //!
-//! Many projects have a `certs` directory, and `crawlgate run` is used inside of them: a private key must not turn up
+//! Many projects have a `certs` directory, and users run `crawlgate run` inside of them: a private key must not appear
 //! there, where it may be committed or copied into an image. So `certs` counts only if it is visibly crawlgate's.
 
 use std::{
@@ -30,7 +30,7 @@ const CERTS: &str = "certs";
 const TITLE: &[u8] = b"# crawlgate's certs/";
 
 impl Places {
-    /// The places of this process: its environment and its working directory.
+    /// Returns the places of this process: its environment and its working directory.
     #[must_use]
     pub fn from_env() -> Self {
         let certs = std::env::current_dir()
@@ -40,10 +40,10 @@ impl Places {
         Self::from_variables(|name| std::env::var_os(name), certs)
     }
 
-    /// The places of an environment. `certs` is the working directory's `certs`, if it is ours.
+    /// Returns the places of an environment. `certs` is the working directory's `certs`, if it is ours.
     ///
     /// A variable that is empty or holds a relative path counts as not set, as the XDG Base Directory Specification
-    /// demands: a path that means something else in each working directory would scatter keys and logs.
+    /// demands: a path with another meaning in each working directory would scatter keys and logs.
     fn from_variables(variable: impl Fn(&str) -> Option<OsString>, certs: Option<PathBuf>) -> Self {
         let directory = |name: &str| {
             let value = variable(name)?;
@@ -60,8 +60,8 @@ impl Places {
         }
     }
 
-    /// The configuration files that are looked for, in this order. The first one stands in the working directory, and
-    /// has the program's name: other programs have a `config.toml` there.
+    /// Returns the paths to search for a configuration, in this order. The first one stands in the working directory,
+    /// and has the program's name: other programs have a `config.toml` there.
     #[must_use]
     pub fn configurations(&self) -> Vec<PathBuf> {
         let of_the_user = self.config_home.as_ref();
@@ -73,7 +73,7 @@ impl Places {
             .collect()
     }
 
-    /// The local CA's certificate and key.
+    /// Returns the local CA's certificate and key.
     #[must_use]
     pub fn ca(&self) -> (PathBuf, PathBuf) {
         let directory = if let Some(state) = &self.state_directory {
@@ -88,7 +88,7 @@ impl Places {
         (directory.join("ca.crt"), directory.join("ca.key"))
     }
 
-    /// The store, and the socket beside it by which commands reach the process that writes it.
+    /// Returns the store, and the socket beside it for commands to the process that writes it.
     #[must_use]
     pub fn store(&self) -> (PathBuf, PathBuf) {
         let directory = if let Some(state) = &self.state_directory {
@@ -105,7 +105,7 @@ impl Places {
     }
 }
 
-/// Whether a directory holds an authority that crawlgate made, or the README that says what it is for.
+/// Tells whether a directory holds an authority that crawlgate made, or the README of such a directory.
 fn is_ours(certs: &Path) -> bool {
     crate::ca::is_made_here(&head(&certs.join("ca.crt")))
         || head(&certs.join("README.md"))
@@ -114,20 +114,20 @@ fn is_ours(certs: &Path) -> bool {
             == Some(TITLE)
 }
 
-/// The first octets of a file: more than a certificate has. None of one that cannot be read.
+/// Returns the first octets of a file, more than a certificate has; none if it cannot be read.
 fn head(path: &Path) -> Vec<u8> {
     let mut head = Vec::new();
     // Opening a pipe would wait for its other end.
     if path.is_file()
         && let Ok(file) = File::open(path)
     {
-        // What was read before an error counts.
+        // The octets before an error count.
         let _ = file.take(16 * 1024).read_to_end(&mut head);
     }
     head
 }
 
-/// The first directory of a list with colons: systemd names one for each word of `StateDirectory=`.
+/// Returns the first directory of a list with colons: systemd names one for each word of `StateDirectory=`.
 fn first_of_list(value: OsString) -> Option<PathBuf> {
     std::env::split_paths(&value)
         .next()
@@ -274,13 +274,17 @@ mod tests {
         let cases: [Case<'_>; 7] = [
             ("an empty directory", &[], false),
             (
-                "somebody's certificate",
+                "another program's certificate",
                 &[("server.crt", &foreign), ("server.key", b"x")],
                 false,
             ),
-            ("somebody's authority", &[("ca.crt", &foreign)], false),
             (
-                "somebody's notes",
+                "another program's authority",
+                &[("ca.crt", &foreign)],
+                false,
+            ),
+            (
+                "another program's notes",
                 &[("README.md", b"# certs/\n\nNot crawlgate's certs/")],
                 false,
             ),

@@ -1,8 +1,8 @@
 //! A walk over a parsed TOML document that collects every fault instead of stopping at the first.
 //!
-//! A [`Section`] hands out values by key and remembers which keys were asked for; what is left over when it is
-//! [`finished`](Section::finish) is unknown. A value that is refused leaves its default in place, so that the walk can
-//! go on and find the next fault; a document with a fault never becomes a configuration.
+//! A [`Section`] returns values by key and remembers the requested keys; any other key is unknown when the section is
+//! [`finished`](Section::finish). A refused value leaves its default in place, so that the walk can go on and find the
+//! next fault; a document with a fault never becomes a configuration.
 
 use std::{fmt, ops::Range};
 
@@ -14,12 +14,12 @@ use toml::{
 /// Sections in which an unknown key may hold a secret. Its value is not repeated.
 const WITH_SECRETS: [&str; 4] = ["[client]", "[upstream.proxy]", "admin", "telemetry"];
 
-/// Something wrong in a configuration file.
+/// A fault in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The line, from 1.
     pub line: usize,
-    /// Section, key, value and what is allowed, in one line.
+    /// Section, key, value and the allowed values, in one line.
     pub message: String,
 }
 
@@ -29,10 +29,10 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A value as it stands in the file, with its place there.
+/// A value of the file, with its position there.
 pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 
-/// Why a value, or a part of it, is refused.
+/// The reason why a value, or a part of it, is refused.
 #[derive(Debug)]
 pub(super) struct Refusal {
     span: Range<usize>,
@@ -40,11 +40,11 @@ pub(super) struct Refusal {
     shows: Shows,
 }
 
-/// Whether a fault shows the value.
+/// Tells whether a fault shows the value.
 #[derive(Clone, Copy, Debug)]
 enum Shows {
     AsWritten,
-    /// It may hold a password.
+    /// The value may hold a password.
     Nothing,
 }
 
@@ -57,7 +57,7 @@ impl Refusal {
         }]
     }
 
-    /// Refuses a value that may hold a password and is not repeated.
+    /// Refuses a value that may hold a password; the message does not repeat it.
     pub(super) fn secret(value: &Value<'_>, why: impl Into<String>) -> Vec<Self> {
         let mut refusals = Self::new(value, why);
         for refusal in &mut refusals {
@@ -66,14 +66,14 @@ impl Refusal {
         refusals
     }
 
-    /// Adds an alternative to what is allowed.
+    /// Adds an alternative to the allowed values.
     pub(super) fn or(&mut self, alternative: &str) {
         self.why.push_str(", or ");
         self.why.push_str(alternative);
     }
 }
 
-/// A value that was read, or everything that is wrong with it.
+/// A value that was read, or all its faults.
 pub(super) type Read<T> = Result<T, Vec<Refusal>>;
 
 /// A file under examination.
@@ -88,11 +88,11 @@ pub(super) struct Reader<'t> {
 #[derive(Clone, Copy)]
 pub(super) struct Entry<'t> {
     table: &'t DeTable<'t>,
-    /// Where its header stands.
+    /// The position of its header.
     at: usize,
 }
 
-/// A key that no section asked for. Judged at the end, when it is known which section would have wanted it.
+/// A key that no section requested. Judged at the end, when all sections' keys are known.
 struct Stranger {
     section: &'static str,
     key: String,
@@ -110,7 +110,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The section `name` of the document, or the subsection of that name with dots; empty if there is none.
+    /// Returns the section `name` of the document, or the subsection of that name with dots; empty if there is none.
     pub(super) fn section<'r>(
         &'r mut self,
         name: &'static str,
@@ -126,7 +126,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// An entry of the array of tables `name`.
+    /// Returns an entry of the array of tables `name`.
     pub(super) fn entry<'r>(&'r mut self, name: &'static str, entry: Entry<'t>) -> Section<'r, 't> {
         Section {
             at: entry.at,
@@ -134,7 +134,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Notes a syntax error that the TOML parser found.
+    /// Records a syntax error that the TOML parser found.
     pub(super) fn syntax(&mut self, error: &toml::de::Error) {
         let line = self.line(error.span().map_or(0, |span| span.start));
         let message = error.message().replace('\n', "; ");
@@ -144,7 +144,7 @@ impl<'t> Reader<'t> {
         });
     }
 
-    /// All faults, in the order of the file.
+    /// Returns all faults, in the order of the file.
     pub(super) fn into_faults(mut self) -> Vec<Fault> {
         for stranger in std::mem::take(&mut self.strangers) {
             let advice = advice(stranger.section, &stranger.key, &self.known);
@@ -162,7 +162,7 @@ impl<'t> Reader<'t> {
         1 + before.iter().filter(|octet| **octet == b'\n').count()
     }
 
-    /// What stands in the file at `span`, short enough for a message.
+    /// Returns the file's text at `span`, short enough for a message.
     fn shown(&self, span: Range<usize>) -> String {
         const LONGEST: usize = 60;
         let written = self.text.get(span).unwrap_or_default();
@@ -179,7 +179,7 @@ impl<'t> Reader<'t> {
 pub(super) struct Section<'r, 't> {
     name: &'static str,
     table: Option<&'t DeTable<'t>>,
-    /// Where its header stands, in an array of tables.
+    /// The position of its header, in an array of tables.
     at: usize,
     reader: &'r mut Reader<'t>,
     known: Vec<&'static str>,
@@ -215,7 +215,7 @@ impl<'t> Section<'_, 't> {
         }
     }
 
-    /// The table of a subsection, for [`Reader::section`]. A value of another type is a fault.
+    /// Returns the table of a subsection, for [`Reader::section`]. A value of another type is a fault.
     pub(super) fn subsection(&mut self, key: &'static str) -> Option<&'t DeTable<'t>> {
         self.known.push(key);
         let value = self.value(key)?;
@@ -232,7 +232,7 @@ impl<'t> Section<'_, 't> {
         table
     }
 
-    /// The tables of an array of tables, each for [`Reader::entry`]. A value of another type is a fault.
+    /// Returns the tables of an array of tables, each for [`Reader::entry`]. A value of another type is a fault.
     pub(super) fn subsections(&mut self, key: &'static str) -> Vec<Entry<'t>> {
         self.known.push(key);
         let Some(value) = self.value(key) else {
@@ -258,7 +258,7 @@ impl<'t> Section<'_, 't> {
         })
     }
 
-    /// Faults the section where it does not name `key`, at the first key that it does name, or at its header.
+    /// Reports the section if it does not name `key`, at the first key that it does name, or at its header.
     pub(super) fn demand(&mut self, key: &'static str) {
         if self.names(key) {
             return;
@@ -270,7 +270,7 @@ impl<'t> Section<'_, 't> {
         self.reader.faults.push(Fault { line, message });
     }
 
-    /// Gives `read` every key of the section with its value, for a section whose keys are the file's own.
+    /// Gives `read` every key of the section with its value, for a section with keys of the user's choice.
     pub(super) fn each(
         &mut self,
         mut read: impl FnMut(&str, &Value<'t>) -> Result<(), &'static str>,
@@ -278,7 +278,7 @@ impl<'t> Section<'_, 't> {
         for (key, value) in self.table.into_iter().flat_map(|table| table.iter()) {
             if let Err(why) = read(key.get_ref(), value) {
                 let line = self.reader.line(value.span().start);
-                // As written: a key that must be quoted is found by its quotes.
+                // As written: the fault of a key that must be quoted shows at its quotes.
                 let label = self.label(&self.reader.shown(key.span()));
                 let shown = self.reader.shown(value.span());
                 let message = format!("{label} = {shown}: {why}");
@@ -287,8 +287,8 @@ impl<'t> Section<'_, 't> {
         }
     }
 
-    /// A rule between keys. The fault is told at the first of `keys` that the file names; values that were refused by
-    /// themselves are not judged again.
+    /// Checks a rule between keys. The fault is reported at the first of `keys` that the file names; values that were
+    /// refused by themselves are not judged again.
     pub(super) fn require(
         &mut self,
         holds: bool,
@@ -309,12 +309,12 @@ impl<'t> Section<'_, 't> {
         self.reader.faults.push(Fault { line, message });
     }
 
-    /// Whether the file names `key`.
+    /// Tells whether the file names `key`.
     pub(super) fn names(&self, key: &str) -> bool {
         self.value(key).is_some()
     }
 
-    /// Ends the section: what was not asked for is unknown.
+    /// Ends the section: keys that were not requested are unknown.
     pub(super) fn finish(self) {
         let entries = self.table.into_iter().flat_map(|table| table.iter());
         for (key, value) in entries {
@@ -324,7 +324,7 @@ impl<'t> Section<'_, 't> {
             }
             let shown = match value.get_ref() {
                 DeValue::Table(_) | DeValue::Array(_) => self.label(name),
-                // A misspelt `password`, or a token where its file belongs.
+                // A misspelt `password`, or a token instead of its file.
                 _ if WITH_SECRETS.contains(&self.name) => format!("{} = …", self.label(name)),
                 _ => format!("{} = {}", self.label(name), self.reader.shown(value.span())),
             };
@@ -352,7 +352,7 @@ impl<'t> Section<'_, 't> {
     }
 }
 
-/// What to say about an unknown key: the known one that was probably meant, the section it belongs to, or all.
+/// Returns the advice about an unknown key: the known one that was probably meant, the section it belongs to, or all.
 fn advice(section: &str, key: &str, known: &[(&'static str, &'static str)]) -> String {
     let here = || known.iter().filter(|(of, _)| *of == section);
     let elsewhere = known
@@ -377,7 +377,7 @@ fn advice(section: &str, key: &str, known: &[(&'static str, &'static str)]) -> S
     format!("unknown key; known here: {}", names.join(", "))
 }
 
-/// How many characters must be inserted, deleted or replaced to make one text into the other (Levenshtein).
+/// Counts the characters to insert, delete or replace to make one text into the other (Levenshtein).
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -1,4 +1,4 @@
-//! Upstream proxies in the configuration, and which hosts go by them.
+//! Upstream proxies in the configuration, and the hosts behind each.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use super::host::HostPattern;
 use crate::rep::{Origin, Scheme};
 
-/// `[[upstream.proxy]]`: by which way some hosts are reached. The first that names a host decides; a host that none
-/// names is reached directly.
+/// `[[upstream.proxy]]`: the way to some hosts. The first entry that names a host decides; other hosts are reached
+/// directly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The scheme of the requests that it is for; none: of all.
+    /// The scheme of the requests that use this way; none: any.
     pub scheme: Option<Scheme>,
-    /// Which hosts.
+    /// The hosts.
     pub hosts: Vec<HostPattern>,
-    /// By which way.
+    /// The way.
     pub via: Via,
 }
 
@@ -27,23 +27,23 @@ pub enum Via {
     Proxy(UpstreamProxy),
 }
 
-/// A proxy on the way to origins. It resolves their names.
+/// A proxy on the way to origins. The proxy resolves their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamProxy {
-    /// What is spoken to it.
+    /// The protocol to the proxy.
     pub protocol: ProxyProtocol,
     /// Its name or address, in canonical form (IPv6 in brackets).
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// What it is told of us.
+    /// Our credentials at the proxy.
     pub credentials: Credentials,
 }
 
-/// What is spoken to an upstream proxy.
+/// The protocol to an upstream proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProxyProtocol {
-    /// HTTP/1.1 CONNECT (RFC 9110, section 9.3.6), for `http` origins too: so the proxy's own answers are never taken
+    /// HTTP/1.1 CONNECT (RFC 9110, section 9.3.6), for `http` origins too: so the proxy's own responses are never taken
     /// for the origin's.
     Http,
     /// SOCKS 5 (RFC 1928, RFC 1929).
@@ -51,7 +51,7 @@ pub enum ProxyProtocol {
 }
 
 impl ProxyProtocol {
-    /// The scheme of its URLs.
+    /// Returns the scheme of its URLs.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -68,19 +68,19 @@ impl ProxyProtocol {
     }
 }
 
-/// Who we are, for an upstream proxy.
+/// Our credentials at an upstream proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// Nobody.
+    /// No credentials.
     None,
-    /// A user, as the URL says.
+    /// A user and a password in the URL.
     Inline {
         /// The name.
         user: String,
         /// The password.
         password: Secret,
     },
-    /// Whoever this file names on its first line: `user:password`.
+    /// The credentials on this file's first line: `user:password`.
     File(PathBuf),
 }
 
@@ -89,13 +89,13 @@ pub enum Credentials {
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a text in.
+    /// Wraps a text.
     #[must_use]
     pub fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// The text, for the one place that needs it.
+    /// Returns the text, for the one place that needs it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -113,7 +113,7 @@ impl UpstreamProxy {
     /// credentials are decoded.
     ///
     /// # Errors
-    /// What is allowed, when `url` is not that. The error does not repeat the URL, which may hold a password.
+    /// The allowed form, when `url` has another. The error does not repeat the URL, which may hold a password.
     pub fn parse(url: &str) -> Result<Self, &'static str> {
         const EXPECTED: &str = "expected the URL of a proxy: \"http://proxy.example:3128\", \"socks5://proxy.example:1080\"";
         let (scheme, rest) = url.split_once("://").ok_or(EXPECTED)?;
@@ -129,7 +129,7 @@ impl UpstreamProxy {
             Some((user_info, place)) => (Some(user_info), place),
             None => (None, authority),
         };
-        // The port as it stands: a URL of `http` would drop a default that is not ours.
+        // The port as written: a URL of `http` would drop port 80, which is not the default here.
         let (origin, _) = Origin::parse(&format!("http://{place}/")).map_err(|_| EXPECTED)?;
         let has_port = place.rsplit_once(':').is_some_and(|(_, port)| {
             !port.is_empty() && port.bytes().all(|octet| octet.is_ascii_digit())
@@ -161,10 +161,10 @@ impl UpstreamProxy {
     }
 }
 
-/// Whether both protocols can carry a name and a password.
+/// Checks that both protocols can carry a name and a password.
 ///
 /// # Errors
-/// Why not.
+/// The reason why they cannot.
 pub(crate) fn check_credentials(user: &str, password: &str) -> Result<(), &'static str> {
     let fits = |text: &str| text.len() <= 255 && !text.contains(char::is_control);
     if user.is_empty() {
@@ -178,7 +178,7 @@ pub(crate) fn check_credentials(user: &str, password: &str) -> Result<(), &'stat
     }
 }
 
-/// Percent-decoding (RFC 3986, section 2.1); a lone `%` stays.
+/// Decodes percent-encoding (RFC 3986, section 2.1); a lone `%` stays.
 fn decode(text: &str) -> Option<String> {
     let mut octets = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -204,7 +204,7 @@ fn decode(text: &str) -> Option<String> {
 }
 
 impl fmt::Display for UpstreamProxy {
-    /// Its URL, without the password.
+    /// Writes its URL, without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://", self.protocol.as_str())?;
         if let Credentials::Inline { user, .. } = &self.credentials {

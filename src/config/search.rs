@@ -1,8 +1,8 @@
-//! Files that nothing names, and which of them are believed.
+//! Files that no option names, and which of them are trusted.
 //!
-//! A directory that is shared (`/tmp`), mounted or unpacked can hold a file of another user's, under a name that this
-//! program looks for. It would decide what is denied and where requests lead, so it is believed only if no other user
-//! but root can have written it, as ssh and git do. Who trusts it names it.
+//! A directory that is shared (`/tmp`), mounted or unpacked can hold another user's file under a name that crawlgate
+//! looks for. The file would decide denials and destinations, so crawlgate trusts it only if no other user but root can
+//! have written it, as ssh and git do. An operator who trusts the file names it.
 
 use std::{
     error::Error,
@@ -15,12 +15,12 @@ use std::{
 
 use rustix::fs::OFlags;
 
-/// Why a file that was found is not believed.
+/// The reason why a found file is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distrust {
-    /// It, or the link that leads to it, belongs to this user.
+    /// The file, or the link that leads to it, belongs to this user.
     Owner(u32),
-    /// These permissions let others write it.
+    /// These permissions let others write the file.
     Permissions(u32),
 }
 
@@ -41,12 +41,12 @@ impl fmt::Display for Distrust {
 
 impl Error for Distrust {}
 
-/// Why a file that exists was not read.
+/// The reason why an existing file was not read.
 #[derive(Debug)]
 pub(super) enum SearchError {
-    /// The system does not let us.
+    /// The system denies access.
     Unreadable(io::Error),
-    /// Another user may have written it.
+    /// Another user may have written the file.
     Distrusted(Distrust),
 }
 
@@ -59,7 +59,7 @@ impl From<io::Error> for SearchError {
 /// Reads a file if it exists and no other user but root can have written it.
 ///
 /// # Errors
-/// When it exists and is not read.
+/// When the file exists and is not read.
 pub(super) fn read(file: &Path) -> Result<Option<Vec<u8>>, SearchError> {
     // Opening a pipe would wait for its other end.
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
@@ -72,7 +72,7 @@ pub(super) fn read(file: &Path) -> Result<Option<Vec<u8>>, SearchError> {
         Err(error) if is_missing(&error) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    // Of what was opened, which stays the same file whatever happens to its name.
+    // Of the opened file, which stays the same even if its name changes.
     let metadata = opened.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is no regular file").into());

@@ -1,4 +1,4 @@
-//! Parts of the name space that an authority may be held to.
+//! Domains and networks that constrain an authority.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl Subtree {
         let name = text.strip_prefix('.').unwrap_or(text);
         let host = canonical_host(name).ok_or(SubtreeError)?;
         match host.trim_matches(['[', ']']).parse() {
-            // As text, brackets and all, an address would be a domain that no host is below.
+            // As text with its brackets, an address would be a domain without hosts.
             Ok(address) if text == name => Ok(Self::Network(IpNet::from(
                 std::net::IpAddr::to_canonical(&address),
             ))),

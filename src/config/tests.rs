@@ -1,4 +1,4 @@
-//! The file against the reader, the reader against the writer, and what is said about mistakes.
+//! Tests: the file against the reader, the reader against the writer, and the messages about mistakes.
 
 use std::{collections::BTreeSet, fs, net::IpAddr, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -470,7 +470,7 @@ fn the_file_is_the_first_that_is_named() {
     let places = Places::default();
     let find = |option: Option<&Path>, variable: Option<&Path>, nearby: &Path| {
         let variable = variable.map(|path| path.as_os_str().to_owned());
-        // What is missing is passed over.
+        // A missing file is skipped.
         let candidates = [missing.clone(), nearby.to_owned()];
         Config::find(option, variable, &candidates, &places)
     };

@@ -6,7 +6,7 @@ use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
 use crate::clock::Moment;
 
-/// Longest duration that is read: a hundred years, so that adding it to any real moment means something.
+/// Longest valid duration: a hundred years, so that adding it to any real moment gives a valid time.
 const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
 
 /// Milliseconds of each unit, from the largest.
@@ -30,8 +30,8 @@ const SIZES: [(&str, u64); 7] = [
 ];
 
 /// Reads a duration such as `30s` or `1h30m`: whole numbers with a unit (`d`, `h`, `m`, `s`, `ms`), from the largest
-/// unit to the smallest, each at most once, at most a hundred years in sum. Zero needs its unit too: a number alone
-/// would leave open what it counts.
+/// unit to the smallest, each at most once, at most a hundred years in sum. Zero needs a unit, too: a number alone
+/// would be ambiguous.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
@@ -99,8 +99,8 @@ pub fn format_bytes(bytes: u64) -> String {
     }
 }
 
-/// Reads the end of a span of time: a day such as `2026-12-31`, which is over at the midnight that ends it, UTC, or a
-/// time with its offset, `2026-12-31T12:00:00Z` (RFC 3339). None before 1970.
+/// Reads the end of a span of time: a day such as `2026-12-31`, which ends at the following midnight, UTC, or a time
+/// with its offset, `2026-12-31T12:00:00Z` (RFC 3339). None before 1970.
 #[must_use]
 pub fn parse_moment(text: &str) -> Option<Moment> {
     let time: Timestamp = if text.len() == "2026-12-31".len() {
@@ -117,12 +117,12 @@ pub fn parse_moment(text: &str) -> Option<Moment> {
 #[must_use]
 pub fn format_moment(moment: Moment) -> String {
     let millis = i64::try_from(moment.as_millis()).unwrap_or(i64::MAX);
-    // Only a broken clock yields what no calendar can write.
+    // Only a broken clock yields a time outside the calendar.
     let time = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX);
     time.to_string()
 }
 
-/// The number at the start of `text`, and what follows it.
+/// Splits off the number at the start of `text`.
 fn split_number(text: &str) -> Option<(u64, &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit())

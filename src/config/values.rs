@@ -1,4 +1,4 @@
-//! What a value may be: readers from TOML to a type, each refusing with a sentence that says what is allowed.
+//! Readers from TOML to a type, each refusing with a sentence that names the allowed values.
 
 use std::{
     fmt::Display,
@@ -21,7 +21,7 @@ pub(super) fn boolean(value: &Value<'_>) -> Read<bool> {
         .ok_or_else(|| Refusal::new(value, "expected true or false"))
 }
 
-/// A text that `parse` takes; its error says what is allowed.
+/// Reads a text with `parse`; its error names the allowed values.
 pub(super) fn text<T, E: Display>(
     parse: impl Fn(&str) -> Result<T, E>,
 ) -> impl Fn(&Value<'_>) -> Read<T> {
@@ -31,7 +31,7 @@ pub(super) fn text<T, E: Display>(
     }
 }
 
-/// One of a few names.
+/// Reads one of a few names.
 pub(super) fn choice<T: Copy>(names: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Read<T> {
     move |value| {
         let name = value.get_ref().as_str();
@@ -43,7 +43,7 @@ pub(super) fn choice<T: Copy>(names: &[(&'static str, T)]) -> impl Fn(&Value<'_>
     }
 }
 
-/// A whole number within bounds. `T` holds every number within them.
+/// Reads a whole number within bounds. `T` holds every number within them.
 pub(super) fn integer<T: TryFrom<u64>>(
     allowed: RangeInclusive<u64>,
 ) -> impl Fn(&Value<'_>) -> Read<T> {
@@ -59,7 +59,7 @@ pub(super) fn integer<T: TryFrom<u64>>(
     }
 }
 
-/// A number within bounds; whole numbers count.
+/// Reads a number within bounds; whole numbers count.
 pub(super) fn number(allowed: RangeInclusive<f64>) -> impl Fn(&Value<'_>) -> Read<f64> {
     move |value| {
         let number = match value.get_ref() {
@@ -78,7 +78,7 @@ pub(super) fn number(allowed: RangeInclusive<f64>) -> impl Fn(&Value<'_>) -> Rea
     }
 }
 
-/// A duration within bounds.
+/// Reads a duration within bounds.
 pub(super) fn duration(allowed: RangeInclusive<Duration>) -> impl Fn(&Value<'_>) -> Read<Duration> {
     move |value| {
         let duration = value.get_ref().as_str().and_then(parse_duration);
@@ -95,7 +95,7 @@ pub(super) fn duration(allowed: RangeInclusive<Duration>) -> impl Fn(&Value<'_>)
     }
 }
 
-/// A number of octets within bounds: an integer, or a text with a unit. `T` holds every number within the bounds.
+/// Reads a number of octets within bounds: an integer, or a text with a unit. `T` holds every number within the bounds.
 pub(super) fn bytes<T: TryFrom<u64>>(
     allowed: RangeInclusive<u64>,
 ) -> impl Fn(&Value<'_>) -> Read<T> {
@@ -118,7 +118,7 @@ pub(super) fn bytes<T: TryFrom<u64>>(
     }
 }
 
-/// A path; a relative one starts at `base`, the directory of the file that names it.
+/// Reads a path; a relative one starts at `base`, the directory of the file that names it.
 pub(super) fn path(base: &Path) -> impl Fn(&Value<'_>) -> Read<PathBuf> {
     text(move |text| {
         if text.is_empty() {
@@ -126,7 +126,7 @@ pub(super) fn path(base: &Path) -> impl Fn(&Value<'_>) -> Read<PathBuf> {
         } else if text.contains('\0') {
             Err("a path holds no NUL")
         } else if text == "~" || text.starts_with("~/") {
-            // A shell would have expanded it; we would make a directory of that name.
+            // A shell would have expanded it; crawlgate would make a directory of that name.
             Err("~ is not expanded here: write the whole path")
         } else {
             Ok(base.join(text))
@@ -134,7 +134,7 @@ pub(super) fn path(base: &Path) -> impl Fn(&Value<'_>) -> Read<PathBuf> {
     })
 }
 
-/// An array of values, each taken by `read`; all that are refused are told.
+/// Reads an array of values, each with `read`, and reports all refused ones.
 pub(super) fn list<'t, T>(
     read: impl Fn(&Value<'t>) -> Read<T>,
 ) -> impl Fn(&Value<'t>) -> Read<Vec<T>> {
@@ -158,7 +158,7 @@ pub(super) fn list<'t, T>(
     }
 }
 
-/// A list, or one value that stands for a list of one.
+/// Reads a list, or one value that stands for a list of one.
 pub(super) fn one_or_list<'t, T>(
     read: impl Fn(&Value<'t>) -> Read<T>,
 ) -> impl Fn(&Value<'t>) -> Read<Vec<T>> {
@@ -168,7 +168,7 @@ pub(super) fn one_or_list<'t, T>(
     }
 }
 
-/// `word` for `None`, anything else for what `read` takes.
+/// Reads `word` as `None`, and anything else with `read`.
 pub(super) fn unless<'t, T>(
     word: &'static str,
     read: impl Fn(&Value<'t>) -> Read<T>,

@@ -1,4 +1,4 @@
-//! `[[client]]`: who uses the proxy.
+//! `[[client]]`: the clients of the proxy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::policy::overrides::words;
 use crate::rep::ProductToken;
 use crate::robots::identity::{self, LONGEST_USER_AGENT};
 
-/// One `[[client]]`, after those in `before`. It names `listeners`, where those are known.
+/// Reads one `[[client]]`, after those in `before`. `listeners` are the known names.
 pub(super) fn client<'t>(
     reader: &mut Reader<'t>,
     entry: Entry<'t>,
@@ -85,7 +85,7 @@ fn conditions(section: &mut Section<'_, '_>, listeners: Option<&[Listener]>) -> 
     section.set("password", &mut to.password, |value| {
         let text = value.get_ref().as_str().ok_or("expected a text in quotes");
         let hash = text.and_then(PasswordHash::parse);
-        // Who writes a password where its hash belongs should not find it in a log.
+        // An operator who writes a password instead of its hash must not find it in a log.
         hash.map(Some).map_err(|why| Refusal::secret(value, why))
     });
     section.set("networks", &mut to.networks, one_or_list(text(network)));
@@ -103,7 +103,7 @@ fn conditions(section: &mut Section<'_, '_>, listeners: Option<&[Listener]>) -> 
         &mut to.certificates,
         one_or_list(certificate),
     );
-    // An empty list is a condition that nobody meets, or none: nobody should have to guess.
+    // An empty list could mean a condition that never matches, or no condition: refuse it.
     for (key, is_empty) in [
         ("networks", to.networks.is_empty()),
         ("listeners", to.listeners.is_empty()),

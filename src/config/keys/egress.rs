@@ -34,7 +34,7 @@ fn port_range(value: &Value<'_>) -> Read<PortRange> {
     })
 }
 
-/// One `[[upstream.proxy]]`.
+/// Reads one `[[upstream.proxy]]`.
 pub(super) fn route(mut section: Section<'_, '_>, base: &Path) -> Option<Route> {
     let mut named = Vec::new();
     section.set("hosts", &mut named, one_or_list(text(HostPattern::new)));

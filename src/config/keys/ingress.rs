@@ -1,4 +1,4 @@
-//! `[listen]`, `[limits]`, `[agent]`: who comes in, as whom, and what it may take.
+//! `[listen]`, `[limits]`, `[agent]`: where crawlers connect, their limits, and their identity.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,7 +13,7 @@ use super::{MISMATCH, TIMEOUT, UNLIMITED};
 use crate::rep::ProductToken;
 use std::time::Duration;
 
-/// Without `has_others`, nobody could connect if `[listen]` named no address.
+/// Reads `[listen]`. Unless it `has_others`, a file that names no address would admit no crawler and is refused.
 pub(super) fn listen(mut section: Section<'_, '_>, has_others: bool, to: &mut Listen) {
     section.set("address", &mut to.addresses, |value| {
         let addresses = one_or_list(text(socket_address))(value)?;
@@ -35,7 +35,7 @@ pub(super) fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
         .map_err(|_| "expected an IP address and a port: \"127.0.0.1:8118\", \"[::1]:8118\"")
 }
 
-/// A network, or an address that stands for itself alone.
+/// Reads a network, or a single address.
 pub(super) fn network(text: &str) -> Result<IpNet, &'static str> {
     let address = text.parse::<IpAddr>().map(IpNet::from);
     address
@@ -62,7 +62,7 @@ pub(super) fn limits(mut section: Section<'_, '_>, to: &mut Limits) {
     );
     let head = KIB as u64..=MIB as u64;
     section.set("header_bytes", &mut to.header_bytes, bytes(head));
-    // hyper takes no more.
+    // hyper takes no longer targets.
     section.set("uri_bytes", &mut to.uri_bytes, bytes(256..=65_534));
     let drain = Duration::ZERO..=hours(24);
     section.set("drain", &mut to.drain, duration(drain));

@@ -1,4 +1,4 @@
-//! `[log]`, `[store]`, `[audit]`, `[admin]`: what is kept, and who may look.
+//! `[log]`, `[store]`, `[audit]`, `[admin]`: stored data and access to it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::{DURABILITY, FOREVER, LOG_FORMATS, ON_FAILURE, RECORDED, SYNCHRONOUS,
 pub(super) fn log(mut section: Section<'_, '_>, base: &Path, to: &mut LogConfig) {
     section.set("decisions", &mut to.decisions, choice(&RECORDED));
     section.set("file", &mut to.file, |value| {
-        // `false` is what people write who read the key as a switch.
+        // People write `false` who read the key as a switch.
         if value.get_ref().as_bool() == Some(false) {
             return Ok(None);
         }
@@ -38,7 +38,7 @@ pub(super) fn log(mut section: Section<'_, '_>, base: &Path, to: &mut LogConfig)
 
 pub(super) fn store(mut section: Section<'_, '_>, base: &Path, to: &mut StoreConfig) {
     section.set("path", &mut to.path, |value| {
-        // `false` is what people write who read the key as a switch.
+        // People write `false` who read the key as a switch.
         if value.get_ref().as_bool() == Some(false) {
             return Ok(None);
         }
@@ -95,8 +95,8 @@ fn admin_host(text: &str) -> Result<String, &'static str> {
     canonical_host(text).ok_or("expected a host name without port: \"crawlgate.intranet.example\"")
 }
 
-/// A filter of messages. A word alone must be a level: `EnvFilter` would take any other for the name of a target, and
-/// a misspelt level would silence everything.
+/// Checks a filter of messages. A word alone must be a level: `EnvFilter` would take any other for the name of a
+/// target, and a misspelt level would silence everything.
 fn level(filter: &str) -> Result<String, String> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     let allowed = || {

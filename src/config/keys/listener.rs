@@ -1,4 +1,4 @@
-//! `[[listener]]`: more places where crawlers connect.
+//! `[[listener]]`: more addresses and sockets where crawlers connect.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::rep::{Origin, Scheme};
 
-/// One `[[listener]]`, after those in `before`; none where it lacks what makes one.
+/// Reads one `[[listener]]`, after those in `before`; none if a required key is missing.
 pub(super) fn listener(
     mut section: Section<'_, '_>,
     base: &Path,
@@ -88,7 +88,7 @@ fn place(section: &mut Section<'_, '_>, base: &Path) -> Option<ListenAt> {
     }
 }
 
-/// `tls`, and the keys that are about it.
+/// Reads `tls` and the keys that belong to it.
 fn tls(section: &mut Section<'_, '_>, base: &Path) -> Option<ListenerTls> {
     let mut tls = false;
     section.set("tls", &mut tls, boolean);
@@ -122,7 +122,7 @@ fn tls(section: &mut Section<'_, '_>, base: &Path) -> Option<ListenerTls> {
     section.require(
         section.names("client_ca") || !section.names("client_cert"),
         &["client_cert"],
-        || "it goes with client_ca, which names whom to trust".to_owned(),
+        || "it goes with client_ca, which names the trusted CA".to_owned(),
     );
     let has_certificate = section.names("cert") || !names.is_empty();
     section.require(!tls || has_certificate, &["names", "tls"], || {
@@ -141,14 +141,14 @@ fn tls(section: &mut Section<'_, '_>, base: &Path) -> Option<ListenerTls> {
     })
 }
 
-/// A host that a certificate can be for: a name or an address, no pattern.
+/// Reads a host that a certificate can be for: a name or an address, no pattern.
 fn host_name(text: &str) -> Result<String, &'static str> {
     Origin::new(Scheme::Https, text, None)
         .map(|origin| origin.host().trim_matches(['[', ']']).to_owned())
         .map_err(|_| "expected a host: \"proxy.example\", \"192.0.2.1\"")
 }
 
-/// Permission bits, octal as chmod takes them.
+/// Reads permission bits, octal as chmod takes them.
 fn permissions(text: &str) -> Result<u32, &'static str> {
     let digits = (3..=4).contains(&text.len()) && text.bytes().all(|b| matches!(b, b'0'..=b'7'));
     match u32::from_str_radix(text, 8) {

@@ -1,4 +1,4 @@
-//! `[policy]` and `[[override]]`: what a person says.
+//! `[policy]` and `[[override]]`: the operator's rulings.
 
 use toml::de::DeValue;
 
@@ -23,7 +23,7 @@ pub(super) fn policy(mut section: Section<'_, '_>, to: &mut PolicyConfig) {
     section.finish();
 }
 
-/// An origin as people write it: a URL without anything after its authority.
+/// Reads an origin as people write it: a URL without anything after its authority.
 fn origin(text: &str) -> Result<Origin, &'static str> {
     match Origin::parse(text) {
         Ok((origin, path)) if path == "/" => Ok(origin),
@@ -31,8 +31,8 @@ fn origin(text: &str) -> Result<Origin, &'static str> {
     }
 }
 
-/// One `[[override]]`, the `place`th. Who vouches for it and why stand in every record that it touches, so none may be
-/// without.
+/// Reads one `[[override]]`, the `place`th. `by` and `reason` are required: they stand in every record that the
+/// override affects.
 pub(super) fn override_(mut section: Section<'_, '_>, place: u32) -> Option<Override> {
     let mut said = (None, None, None, None);
     let (on, action, by, reason) = (&mut said.0, &mut said.1, &mut said.2, &mut said.3);
@@ -67,7 +67,7 @@ pub(super) fn override_(mut section: Section<'_, '_>, place: u32) -> Option<Over
     })
 }
 
-/// A day or a moment, in quotes or as TOML's own.
+/// Reads a day or a moment, in quotes or as TOML's own.
 fn moment(value: &Value<'_>) -> Read<Moment> {
     let written = match value.get_ref() {
         DeValue::String(text) => Some(text.to_string()),

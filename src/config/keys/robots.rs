@@ -67,7 +67,7 @@ pub(super) fn robots<'t>(
     cache
 }
 
-/// A phrase of an error page. One that is too short would be part of any page.
+/// Reads a phrase of an error page. A phrase that is too short would be part of any page.
 fn phrase(text: &str) -> Result<String, &'static str> {
     let phrase = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match phrase.chars().count() {
@@ -115,7 +115,7 @@ fn timing(section: &mut Section<'_, '_>, to: &mut Timing) {
 }
 
 fn profile(section: &mut Section<'_, '_>, to: &mut ProfileRules) {
-    // The profile is read first: it brings values of its own, which the keys below then change one by one.
+    // The profile comes first: the keys below change its values one by one.
     let mut name = to.name;
     section.set("profile", &mut name, choice(&PROFILES));
     *to = ProfileRules::of(name);

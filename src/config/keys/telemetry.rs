@@ -1,4 +1,4 @@
-//! `[telemetry]`: what is told to an OpenTelemetry collector.
+//! `[telemetry]`: messages and traces for an OpenTelemetry collector.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(super) fn telemetry(mut section: Section<'_, '_>, base: &Path, to: &mut Tele
         &mut to.otlp_endpoint,
         unless("", |value| {
             let text = value.get_ref().as_str().ok_or("expected a text in quotes");
-            // It may hold a password, which is one of the things that it should not hold.
+            // The value may hold a password, which is one of the faults, so the message does not repeat it.
             let url = text.and_then(endpoint);
             url.map_err(|why| match value.get_ref().as_str() {
                 Some(text) if !text.contains('@') => Refusal::new(value, why),
@@ -34,7 +34,7 @@ pub(super) fn telemetry(mut section: Section<'_, '_>, base: &Path, to: &mut Tele
     section.finish();
 }
 
-/// The URL of a collector, without the path of a signal, which is added to it.
+/// Reads the URL of a collector, without the path of a signal, which crawlgate adds.
 fn endpoint(text: &str) -> Result<String, &'static str> {
     const ALLOWED: &str = "expected the URL of an OpenTelemetry collector that takes OTLP over HTTP, without credentials \
         (they belong into headers_file) and query: \"http://127.0.0.1:4318\", \"https://otlp.example\"";
@@ -45,7 +45,7 @@ fn endpoint(text: &str) -> Result<String, &'static str> {
         && url.password().is_none()
         && url.query().is_none()
         && url.fragment().is_none();
-    // With the path of a signal it would be added twice.
+    // The path of a signal would be added twice.
     let is_whole = url.path().ends_with("/v1/traces") || url.path().ends_with("/v1/logs");
     if !is_plain || is_whole {
         return Err(ALLOWED);

@@ -12,7 +12,7 @@ use super::super::{
 pub(super) fn tls(mut section: Section<'_, '_>, base: &Path, to: &mut TlsConfig) {
     section.set("ca_cert", &mut to.ca_cert, path(base));
     section.set("ca_key", &mut to.ca_key, path(base));
-    // One without the other would pair the file's choice with the default place of another CA.
+    // A certificate without a key would pair the file's choice with the default path of another CA, and vice versa.
     section.require(
         section.names("ca_cert") == section.names("ca_key"),
         &["ca_cert", "ca_key"],

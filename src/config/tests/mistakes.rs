@@ -1,8 +1,8 @@
-//! What is said about mistakes.
+//! Messages about mistakes.
 
 use super::*;
 
-/// The message for a text with faults, without the directory.
+/// Returns the message for a text with faults, without the directory.
 fn message(text: &str) -> String {
     let error = parse(text).expect_err("has a fault").to_string();
     error.replace("/etc/crawlgate/", "")
@@ -58,7 +58,7 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
              put that one last",
         ),
         (
-            "a condition that nobody meets",
+            "a condition that no client meets",
             "[[client]]\nname = 'a'\nnetworks = []",
             "config.toml:3: [[client]] networks = []: expected at least one; leave the key out where it is no condition",
         ),
@@ -312,7 +312,7 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
             "config.toml:4: [[listener]] mode = '0888': expected permissions as chmod takes them: \"0600\", \"0660\"",
         ),
         (
-            "balancers that may speak for nobody",
+            "balancers without networks to speak for",
             "[[listener]]\nname = 'fleet'\naddress = '127.0.0.1:1'\nproxy_protocol_from = '10.0.0.5'",
             "config.toml:4: [[listener]] proxy_protocol_from = '10.0.0.5': name the networks of the crawlers that they \
              may speak for, allow = [\"10.0.0.0/8\"], or let everybody in with open = true",
@@ -329,7 +329,7 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
              below it (\"example.com\", \".example\"), or a network (\"10.0.0.0/8\", \"2001:db8::/32\", \"192.0.2.7\")",
         ),
         (
-            "a home that nobody expands",
+            "a home that is not expanded",
             "[log]\nfile = '~/decisions.jsonl'",
             "config.toml:2: [log] file = '~/decisions.jsonl': ~ is not expanded here: write the whole path, or \"\"",
         ),
@@ -355,7 +355,7 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
              and target=level after commas, as in \"info,crawlgate::proxy=debug\"",
         ),
         (
-            "an override that nobody vouches for",
+            "an override without a person who answers for it",
             "[[override]]\norigin = 'https://a.example'\naction = 'allow'\nreason = 'because'",
             "config.toml:2: [[override]] by is missing",
         ),

@@ -1,8 +1,8 @@
-//! The one asynchronous question: may this go out, now?
+//! The one asynchronous question: may this request go out now?
 //!
-//! Plain requests, intercepted ones and tunnels all ask here, and nowhere else. In order: can the
-//! decision be recorded; does the crawler say who it is; has a person asserted anything; what does the origin's
-//! robots.txt say; has the client anything left; is it this origin's turn.
+//! Plain requests, intercepted requests and tunnels all ask here, and nowhere else. The gate checks in this order: that
+//! the decision can be recorded; who the crawler says it is; overrides; the origin's robots.txt; the client's quota;
+//! the origin's pace.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -34,10 +34,10 @@ use crate::robots::registry::{Memory, Registry, View};
 use crate::robots::state::{Stance, State};
 use crate::robots::wish::Wish;
 
-/// When a request may come again that was refused for want of descriptors.
+/// Delay before a request that was refused for lack of descriptors may be repeated.
 const SHORTLY: Duration = Duration::from_secs(1);
 
-/// Decides, after fetching and waiting for what a decision needs.
+/// Decides about requests, after fetching and waiting for the inputs of each decision.
 pub struct Gate {
     egress: Egress,
     registry: Registry,
@@ -47,15 +47,15 @@ pub struct Gate {
     clients: Clients,
     agents: ArcSwap<Agents>,
     operator: ArcSwap<Operator>,
-    /// Overrides by where they come from, to be put together when one of them changes.
+    /// Settings and overrides by source, combined again when one source changes.
     asserted: Mutex<Asserted>,
-    /// Tells that settings or overrides are others now.
+    /// Notifies subscribers that settings or overrides have changed.
     changes: watch::Sender<()>,
-    /// Counts that, and landings of robots.txt files: permits are compared with it.
+    /// Counts these changes and updates of robots.txt files; permits are compared with it.
     generations: Arc<Changes>,
 }
 
-/// What the operator says over robots.txt.
+/// The operator's overrides, modes and identity requirements.
 struct Operator {
     overrides: Overrides,
     reporting: Reporting,
@@ -63,7 +63,7 @@ struct Operator {
 }
 
 impl Operator {
-    /// The mode that what a client asks of an origin is judged in.
+    /// Returns the mode in which a requester's access to `origin` is judged.
     fn mode(&self, origin: &Origin, asker: &Asker<'_>) -> Mode {
         self.reporting
             .mode(origin, asker.client.mode, asker.address)
@@ -87,74 +87,74 @@ impl Asserted {
     }
 }
 
-/// Who asks.
+/// The requester of a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Asker<'a> {
-    /// From where.
+    /// Address that the request came from.
     pub address: IpAddr,
-    /// For whom.
+    /// The client that the request belongs to.
     pub client: &'a Client,
-    /// As whom the crawler is judged.
+    /// The crawler, as it is judged.
     pub agent: &'a Agent,
-    /// Read before client and agent were found: a permit is no newer than these are.
+    /// Generation read before client and agent were found, so that a permit is never newer than either.
     pub generation: Generation,
 }
 
 impl<'a> Asker<'a> {
-    /// As whom robots.txt is fetched and known.
+    /// Returns the crawler under which robots.txt is fetched and cached.
     fn crawler(&self) -> Crawler<'a> {
         Crawler::of(self.client, self.agent)
     }
 }
 
-/// Who asks a question for a crawler.
+/// The requester of a decision for an external proxy.
 #[derive(Debug, Clone, Copy)]
 pub struct Questioner<'a> {
-    /// From where.
+    /// Address that the question came from.
     pub address: IpAddr,
-    /// For whom.
+    /// The client that the request belongs to.
     pub client: &'a Arc<Client>,
-    /// The crawler's identification.
+    /// Fields that identify the crawler.
     pub headers: &'a HeaderMap,
 }
 
-/// What a request has had of its client and its origin when it is judged again.
+/// Turn and charge that a request already has when it is judged again.
 #[derive(Debug, Default)]
 pub struct Had {
-    /// Its turn at its origin.
+    /// The request's turn at its origin.
     pub turn: Option<pace::Turn>,
-    /// The request has gone out by this turn once: nothing gives the turn back.
+    /// True if the request was already sent once under this turn, so that the turn is not given back.
     pub is_used: bool,
-    /// The account that it was entered in.
+    /// The client usage that counted the request.
     pub charged: Option<Arc<Account>>,
 }
 
-/// What stands of a request that is held, for whoever has to tell of it should it be broken off.
+/// Outcome to record if the client disconnects while its request is held.
 #[derive(Debug)]
 pub struct Meantime<'a> {
-    /// What was decided before it was held. It has not gone all the same.
+    /// The decision made before the request was held. The request has not been sent.
     pub decision: &'a mut Decision,
-    /// What it waits for, of its origin's pace.
+    /// The pace limit that the request waits for.
     pub pace: &'a mut Option<InForce>,
 }
 
-/// A ruling, and what it took.
+/// A ruling, with the hold, turn and charge of its request.
 #[derive(Debug)]
 pub struct Cleared {
-    /// Whether it may go out.
+    /// Permit or refusal.
     pub ruling: Ruling,
-    /// How long the request was held for robots.txt and for politeness.
+    /// Time that the request was held for robots.txt and for politeness.
     pub hold: Duration,
-    /// Its turn, for as long as it is under way; none where it takes none.
+    /// The request's turn while it is under way; `None` if it takes none.
     pub turn: Option<pace::Turn>,
-    /// What held or refused it, or was shortened, of its origin's pace.
+    /// The pace limit that held or refused the request, or a crawl delay that was clamped.
     pub pace: Option<InForce>,
-    /// The account that it was entered in, where its client's has bounds.
+    /// The client usage that counted the request, if its client has bounds.
     pub charged: Option<Arc<Account>>,
 }
 
 impl Cleared {
-    /// What takes no turn.
+    /// Builds a result without a turn.
     fn at_once(ruling: Ruling, hold: Duration, charged: Option<Arc<Account>>) -> Cleared {
         Cleared {
             ruling,
@@ -166,18 +166,18 @@ impl Cleared {
     }
 }
 
-/// A decision without a permit: somebody else sends what it lets out.
+/// A decision for an external proxy. It carries no permit, because that proxy sends the request.
 #[derive(Debug)]
 pub struct Advised {
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
-    /// For whom.
+    /// The client that the request belongs to.
     pub client: Arc<Client>,
-    /// As whom the crawler was judged.
+    /// The crawler, as it was judged.
     pub agent: Arc<Agent>,
-    /// How long that was held for robots.txt and, where a turn was taken, for politeness.
+    /// Time that the decision was held for robots.txt and, if it took a turn, for politeness.
     pub hold: Duration,
-    /// What held or refused it, or was shortened, of its origin's pace.
+    /// The pace limit that held or refused the request, or a crawl delay that was clamped.
     pub pace: Option<InForce>,
 }
 
@@ -206,26 +206,26 @@ impl Advised {
     }
 }
 
-/// Whether advice waits for its origin's turn.
+/// Pacing of a decision for an external proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pacing {
-    /// It waits for a turn, and takes it.
+    /// The decision waits for a turn and takes it.
     InTurn,
-    /// Whoever asks sees to the pace.
+    /// The other proxy keeps the pace itself.
     AtOnce,
 }
 
-/// What wants to go out.
+/// Kind of traffic to judge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A request whose path is known.
     Request,
-    /// A tunnel that will not be looked into.
+    /// An opaque tunnel: it will not be intercepted.
     Tunnel,
 }
 
 impl Gate {
-    /// A gate that knows nothing yet.
+    /// Creates a gate that knows no origin yet.
     pub fn new(config: &Config, egress: Egress, log: Arc<Log>, clock: Clock) -> Gate {
         let asserted = Asserted {
             config: config.policy.clone(),
@@ -258,7 +258,7 @@ impl Gate {
 
     /// Puts new settings in force for decisions from now on.
     pub fn reconfigure(&self, config: &Config) {
-        // Kept before a record can name them.
+        // Stored before a record can refer to them.
         self.register_terms(config);
         self.registry.reconfigure(config);
         self.pace.reconfigure(&config.pace);
@@ -272,8 +272,8 @@ impl Gate {
         self.tell_changed();
     }
 
-    /// Puts the overrides of the store in force beside those of the configuration, from the next request on. Replaces
-    /// those that it was given before.
+    /// Puts the store's overrides in force beside the configured ones, from the next request on. Replaces those of
+    /// earlier calls.
     pub fn set_overrides(&self, stored: Vec<Override>) {
         let mut asserted = self.asserted.lock();
         if asserted.stored != stored {
@@ -283,7 +283,7 @@ impl Gate {
         }
     }
 
-    /// Makes all permits stale, and has what is open judged again. Called when the change is in force.
+    /// Makes all permits stale and has open tunnels judged again. Called once the change is in force.
     fn tell_changed(&self) {
         self.generations.settings_changed();
         self.changes.send_replace(());
@@ -294,7 +294,7 @@ impl Gate {
         self.generations.generation()
     }
 
-    /// Tells whether `ruling`, on what was asked under `generation`, still follows from what is in force.
+    /// Tells whether `ruling`, made under `generation`, still follows from the settings in force.
     pub fn stands(&self, ruling: &Ruling, generation: Generation) -> bool {
         match ruling {
             Ruling::Clear(permit, _) => permit.current(&self.generations).is_some(),
@@ -302,24 +302,23 @@ impl Gate {
         }
     }
 
-    /// Tells of each change of settings and overrides from now on: what was let out once and still goes on is to be
-    /// judged again.
+    /// Subscribes to changes of settings and overrides, so that open tunnels are judged again.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
     }
 
-    /// Whether what was let through and still goes on would be denied now.
+    /// Tells whether an open tunnel or WebSocket would be denied now.
     pub async fn denies(&self, kind: Kind, target: Target, asker: &Asker<'_>) -> bool {
         let now = self.clock.now();
         is_denied(&self.judge(kind, target, asker, now).await)
     }
 
-    /// The same for a tunnel in which neither TLS nor HTTP is spoken.
+    /// Tells the same of a tunnel that carries neither TLS nor HTTP.
     pub fn denies_opaque(&self, target: Target, asker: &Asker<'_>) -> bool {
         is_denied(&self.judge_opaque(target, asker, self.clock.now()))
     }
 
-    /// Sees to it that the settings that records name are kept with them.
+    /// Stores the policy settings that records refer to.
     fn register_terms(&self, config: &Config) {
         let profiles = config.clients.iter().filter_map(|client| client.profile);
         let profiles: HashSet<_> = profiles.collect();
@@ -331,26 +330,26 @@ impl Gate {
         }
     }
 
-    /// As whom a request of `client` with these fields is judged.
+    /// Returns the crawler that a request of `client` with these fields is judged as.
     pub fn identify(&self, client: &Client, headers: &HeaderMap) -> Arc<Agent> {
         self.agents.load().identify(client, headers)
     }
 
-    /// Who the clients are.
+    /// Returns the clients.
     pub fn clients(&self) -> &Clients {
         &self.clients
     }
 
-    /// What is known of origins.
+    /// Returns the robots cache.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// Decides whether `target`, asked for at `asked`, goes out. While the request waits, what is known stands in
-    /// `meantime`. It may have waited before, and keeps what it `had` then.
+    /// Decides whether `target`, asked for at `asked`, may be sent. While the request waits, `meantime` holds its
+    /// outcome so far. A request that has waited before keeps what it `had` then.
     ///
-    /// What has changed while it waited is not taken into account: [`Gate::stands`] tells that, and the request is to be
-    /// judged again, as whoever its client and agent are then.
+    /// The decision ignores changes during the wait: [`Gate::stands`] reports them, and the caller then judges the
+    /// request again, with its client and agent as they are by then.
     pub async fn clear(
         &self,
         kind: Kind,
@@ -380,7 +379,7 @@ impl Gate {
         };
         let mut ruling = self.judge_within(kind, target, asker, asked, quota).await;
         if is_bounded {
-            // Boxed: most clients are not.
+            // Boxed: most clients have no bounds.
             ruling = Box::pin(self.charge(kind, ruling, asker, &mut meantime)).await;
             let is_entered = ruling.decision().reason != Reason::QuotaSpent;
             charged = is_entered.then(|| Arc::clone(account));
@@ -417,8 +416,8 @@ impl Gate {
         Cleared { charged, ..cleared }
     }
 
-    /// Decides whether `target` may go out, now, by the hand of another proxy. As [`clear`](Gate::clear), but nothing can be
-    /// sent on it from here. What changes meanwhile is judged again; the question is `asker`'s as it stands then.
+    /// Decides whether another proxy may send `target`, like [`clear`](Gate::clear), but returns no permit. Judges
+    /// again after a change, with the requester's client as it is by then.
     pub async fn advise(
         &self,
         kind: Kind,
@@ -461,7 +460,8 @@ impl Gate {
                 continue;
             }
             let mut advised = Advised::of(cleared, Arc::clone(&client), Arc::clone(&agent));
-            // Our own walls stand where we dial. What nobody has dialled for this decision is looked up for it.
+            // The address policy is enforced when dialling. A decision that fetched no robots.txt dialled nothing, so
+            // check here.
             if advised.decision.basis.is_none()
                 && advised.decision.lets_out()
                 && let Err(wall) = self.egress.examine(&target.origin).await
@@ -498,8 +498,8 @@ impl Gate {
         }
     }
 
-    /// Enters a request in its client's account. What would go out is held until it is the client's turn, and judged anew
-    /// then. Before its origin's turn: one that was given is not kept waiting.
+    /// Charges a request to its client. An allowed request is held until the client's rate lets it go, and is then
+    /// judged again. This comes before the origin's turn, so that a granted turn is not kept waiting.
     async fn charge(
         &self,
         kind: Kind,
@@ -510,7 +510,7 @@ impl Gate {
         let now = self.clock.now();
         let (permit, decision) = match ruling {
             Ruling::Clear(permit, decision) => (permit, decision),
-            // It counts like any other, and is not held: a refusal costs nobody else anything.
+            // A refusal counts like any other request, but is not held: it costs no other request anything.
             refused @ Ruling::Refuse(_) => {
                 return match self.clients.enter(asker.client, now, &self.clock) {
                     Ok(entered) => {
@@ -528,11 +528,11 @@ impl Gate {
             }
             Ok(entered) => {
                 *meantime.decision = decision;
-                // Broken off here, it gives its turn back.
+                // A wait broken off here gives the reservation back.
                 tokio::time::sleep(entered.hold()).await;
                 let now = self.clock.now();
                 let ruling = self.judge(kind, permit.surrender(), asker, now).await;
-                // It is answered, whatever it is now.
+                // The request is answered, whatever the new ruling.
                 entered.goes();
                 ruling
             }
@@ -540,7 +540,7 @@ impl Gate {
         }
     }
 
-    /// Waits for the turn of what was cleared.
+    /// Waits for the turn of an allowed request.
     async fn await_turn(
         &self,
         kind: Kind,
@@ -580,7 +580,7 @@ impl Gate {
                 };
                 match cleared.pace {
                     _ if paced.is_zero() => cleared,
-                    // What was known when the wait began may not hold any more.
+                    // The inputs of the decision may have changed during the wait.
                     _ => self.judge_again(kind, cleared, asker, now).await,
                 }
             }
@@ -594,7 +594,7 @@ impl Gate {
         }
     }
 
-    /// Judges anew what was held. A turn that it does not need now is given back.
+    /// Judges a held request again, and gives back a turn that it no longer needs.
     async fn judge_again(
         &self,
         kind: Kind,
@@ -630,12 +630,13 @@ impl Gate {
         }
     }
 
-    /// Whether it goes out only when it is its origin's turn. What enforcement would have denied takes no turn.
+    /// Tells whether a request waits for its origin's turn. A request that enforcement would have denied takes no turn.
     fn takes_turn(&self, decision: &Decision) -> bool {
         !self.pace.is_unlimited() && decision.verdict() == Verdict::Allow
     }
 
-    /// What the origin's robots.txt asks this crawler to keep, where that is honoured and the file is what was judged by.
+    /// Returns the crawl delay that the origin's robots.txt sets for this crawler, if crawl delays are honoured and the
+    /// decision rests on that file.
     fn wish(&self, decision: &Decision, asker: &Asker<'_>) -> Option<Arc<Wish>> {
         if !self.pace.honours_wishes() {
             return None;
@@ -649,13 +650,13 @@ impl Gate {
         }
     }
 
-    /// The pace of all origins.
+    /// Returns the pace of all origins.
     pub fn pace(&self) -> &Pace {
         &self.pace
     }
 
-    /// Whether something may open a tunnel in which neither TLS nor HTTP is spoken. As for all others, nothing goes out
-    /// that cannot be recorded.
+    /// Decides whether a tunnel that carries neither TLS nor HTTP may be opened. Like all others, it is refused if it
+    /// cannot be recorded.
     pub async fn clear_opaque(&self, target: Target, asker: &Asker<'_>, now: Moment) -> Ruling {
         if self.log.ready().await.is_err() {
             return Ruling::Refuse(Decision::bare(Reason::LogFailed, now));
@@ -670,12 +671,12 @@ impl Gate {
         policy::decide_opaque(target, Under { mode, generation }, now)
     }
 
-    /// Judges by what is known of the origin, once that is known, or by what needs no robots.txt.
+    /// Waits for the origin's state if the decision needs it, and judges.
     async fn judge(&self, kind: Kind, target: Target, asker: &Asker<'_>, now: Moment) -> Ruling {
         self.judge_within(kind, target, asker, now, None).await
     }
 
-    /// The same for a client whose `quota` may be spent.
+    /// Judges like `judge`; `quota` is set if the client has spent its quota.
     async fn judge_within(
         &self,
         kind: Kind,
@@ -691,8 +692,8 @@ impl Gate {
             Ok(ruling) => return ruling,
             Err(open) => open,
         };
-        // A request that its client's quota refuses is no reason to fetch anything. Where nothing is to be fetched, robots.txt
-        // comes first.
+        // A request refused by its client's quota must not cause a fetch. If no fetch is needed, robots.txt decides
+        // first.
         if let Some(Spent(retry_at)) = quota
             && self
                 .registry
@@ -721,7 +722,7 @@ impl Gate {
             by,
             landings,
         } = view;
-        // Those that the stance was taken under, even if others are in force by now.
+        // Use the settings that produced this stance; a reload may have replaced them.
         let settings = policy::Settings {
             mode,
             generation: asker.generation.with(landings),
@@ -747,8 +748,8 @@ impl Gate {
         ruling.with_fetched_as(fetched_as)
     }
 
-    /// Asks the walls about an origin whose robots.txt they kept from being fetched: not what they said then, but what
-    /// they say now. Where they let it through, the fetch is made up for.
+    /// Checks the address policy again for an origin that it kept from being asked for robots.txt. If the origin is
+    /// allowed now, fetches its robots.txt.
     async fn examine(
         &self,
         origin: &Origin,
@@ -763,8 +764,8 @@ impl Gate {
             .await)
     }
 
-    /// What rests on no robots.txt: the file itself, who the crawler is, and what a person has asserted. Else the target, and the mode that
-    /// it is judged in.
+    /// Decides without robots.txt: requests for the file itself, identity requirements, overrides. Otherwise returns
+    /// the target and the mode to judge it in.
     fn judge_without_robots(
         &self,
         kind: Kind,
@@ -794,14 +795,14 @@ impl Gate {
     }
 }
 
-/// Judgements of one request. Each but the first is made because an operator has changed something, or a robots.txt has
-/// landed, while the request waited.
+/// Limit on judgements of one request. Each but the first follows a change by the operator or an origin update while
+/// the request waited.
 pub const MOST_JUDGEMENTS: usize = 8;
 
-/// How long the crawler is asked to stay away whose request was overtaken by one change after another.
+/// Delay before a request that was overtaken by one change after another may be repeated.
 const UNSETTLED: Duration = Duration::from_secs(1);
 
-/// The decision on what has changed at each of [`MOST_JUDGEMENTS`].
+/// Returns the decision on a request that a change overtook at each of [`MOST_JUDGEMENTS`].
 pub fn unsettled(now: Moment) -> Decision {
     Decision {
         retry_at: Some(now + UNSETTLED),
@@ -809,7 +810,7 @@ pub fn unsettled(now: Moment) -> Decision {
     }
 }
 
-/// The decision on what a client has no quota left for.
+/// Returns the decision on a request beyond its client's quota.
 fn spent(retry_at: Moment, now: Moment) -> Decision {
     Decision {
         retry_at: Some(retry_at),

@@ -1,9 +1,9 @@
 //! The proxy: crawlers on one side, the gate in the middle, origins on the other.
 //!
-//! `server` accepts → `wire` and `framing` check where each request begins and ends → `exchange` takes it
-//! to its answer: `target` reads what is asked for, the gate decides, `fields` and `upstream` forward,
-//! `respond` refuses, `ledger` records, `linger` keeps the answer from a reset. `connect` opens tunnels, whose
-//! inside comes back to `server`; what opens an opaque one is read by `hello`.
+//! `server` accepts; `wire` and `framing` check where each request begins and ends; `exchange` takes it to its answer:
+//! `target` reads the request target, the gate decides, `fields` and `upstream` forward, `respond` refuses, `ledger`
+//! records, `linger` keeps the answer from a reset. `connect` opens tunnels and hands intercepted ones back to
+//! `server`; `hello` reads the ClientHello of opaque ones.
 
 pub mod advice;
 mod body;
@@ -53,15 +53,15 @@ use crate::gate::Gate;
 use crate::metrics::Registry;
 use crate::telemetry::Tracer;
 
-/// Crawlers that are told apart when they are warned of.
+/// Limit on crawlers remembered as already warned about.
 const MOST_TOLD: usize = 1024;
 
-/// What keeps a crawler from being looked into, and is told once for each address.
+/// Reason that a crawler cannot be intercepted; warned about once for each address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Trouble {
-    /// It does not trust our CA.
+    /// The crawler does not trust our CA.
     Distrust,
-    /// It offers no HTTP/1.1.
+    /// The crawler offers no HTTP/1.1.
     Protocol,
 }
 
@@ -73,7 +73,7 @@ pub struct Proxy {
     log: Arc<Log>,
     summary: Summary,
     counts: Counts,
-    /// Set where exchanges are traced.
+    /// Set if exchanges are traced.
     tracer: OnceLock<Tracer>,
     settings: ArcSwap<Config>,
     name: Pseudonym,
@@ -83,14 +83,14 @@ pub struct Proxy {
     occupancy: Arc<Occupancy>,
     listeners: Mutex<Vec<Arc<Open>>>,
     tasks: TaskTracker,
-    /// No new connections and requests.
+    /// Stops new connections and requests.
     stop: CancellationToken,
-    /// What is under way ends now.
+    /// Ends everything under way.
     cut: CancellationToken,
 }
 
 impl Proxy {
-    /// Puts a proxy together. Nothing listens and nothing is sent yet.
+    /// Builds a proxy. Nothing listens and nothing is sent yet.
     ///
     /// # Errors
     /// When the system has no randomness.
@@ -154,10 +154,10 @@ impl Proxy {
         Ok(places.into_iter().filter_map(address).collect())
     }
 
-    /// The same on listeners of any kind.
+    /// Accepts crawlers on listeners of any kind.
     ///
     /// # Errors
-    /// When a listener cannot be watched, or its certificate not be had.
+    /// When a listener cannot be watched or has no usable certificate.
     pub fn serve_on(self: &Arc<Self>, listeners: Vec<Listener>) -> Result<Vec<Place>, ListenError> {
         let authority = self.authority();
         let opened: Result<Vec<_>, _> = listeners
@@ -168,13 +168,13 @@ impl Proxy {
         let places: Result<Vec<_>, _> = opened.iter().map(|listener| listener.place()).collect();
         let places = places?;
         for place in &places {
-            // Before the first crawler comes.
+            // Before the first crawler connects.
             if let Place::Address(address) = place {
                 self.egress.listens_on(&[*address]);
             }
         }
         for listener in &opened {
-            // Among what is waited for: a connection that it has just accepted is served, too.
+            // Tracked, so that a connection accepted just before the stop is served, too.
             self.tasks
                 .spawn(server::listen(Arc::clone(self), Arc::clone(listener)));
         }
@@ -182,8 +182,8 @@ impl Proxy {
         Ok(places)
     }
 
-    /// Reads the certificates of its listeners again, for TLS sessions from now on. Tells what could not be read; there,
-    /// the old ones stay in force.
+    /// Reloads the listeners' certificates for new TLS sessions. Returns the failures; the listeners concerned keep
+    /// their old certificates.
     pub fn renew_certificates(&self) -> Vec<ListenError> {
         let authority = self.authority();
         let listeners = self.listeners.lock();
@@ -191,7 +191,7 @@ impl Proxy {
         renewed.filter_map(Result::err).collect()
     }
 
-    /// How full it is.
+    /// Returns the connections and requests under way, and the connections without room.
     pub fn occupied(&self) -> Occupied {
         self.occupancy.occupied()
     }
@@ -204,23 +204,23 @@ impl Proxy {
         self.settings.store(Arc::new(config));
     }
 
-    /// The settings in force.
+    /// Returns the settings in force.
     pub fn settings(&self) -> Arc<Config> {
         self.settings.load_full()
     }
 
-    /// Takes no more connections and questions, and waits until those under way have ended: when this returns, all that
-    /// was told is recorded. What was accepted is answered: handshakes are finished, and a connection that has brought
-    /// nothing yet has a moment for its first request. The last answer of each says `Connection: close`.
+    /// Takes no more connections and questions, and waits until those under way have ended: on return, every answer
+    /// given is recorded. Accepted connections are answered: handshakes finish, and a connection without a request so
+    /// far has a moment to send one. The last answer of each says `Connection: close`.
     pub async fn drain(&self) {
         self.stop.cancel();
-        // With them go the files of their sockets.
+        // The files of Unix sockets go with their listeners.
         self.listeners.lock().clear();
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Ends what is under way at once. Its records are written all the same.
+    /// Ends everything under way at once. The records are still written.
     pub async fn cut_off(&self) {
         self.stop.cancel();
         self.cut.cancel();
@@ -228,22 +228,22 @@ impl Proxy {
         self.tasks.wait().await;
     }
 
-    /// Whether it takes no more connections and requests.
+    /// Tells whether the proxy takes no more connections and requests.
     pub fn is_stopping(&self) -> bool {
         self.stop.is_cancelled()
     }
 
-    /// The clock that it goes by.
+    /// Returns the proxy's clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The way out.
+    /// Returns the way out to origins.
     pub fn egress(&self) -> &Egress {
         &self.egress
     }
 
-    /// Runs what belongs to a connection, until it ends or is cut off.
+    /// Runs a connection's task until it ends or is cut off.
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         let cut = self.cut.clone();
         self.tasks.spawn(async move {
@@ -254,24 +254,24 @@ impl Proxy {
         });
     }
 
-    /// Whether it is the first time that a crawler at this address has this trouble: a flood of the same
-    /// warning helps nobody.
+    /// Tells whether a crawler at this address has this trouble for the first time: a flood of the same warning does
+    /// not help.
     fn is_news(&self, client: SocketAddr, trouble: Trouble) -> bool {
         let mut told = self.told.lock();
         told.len() < MOST_TOLD && told.insert((client.ip(), trouble))
     }
 
-    /// What went through so far.
+    /// Returns the summary of exchanges so far.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// Has exchanges traced from now on. The first that is given counts.
+    /// Traces exchanges from now on. Only the first tracer counts.
     pub fn trace_with(&self, tracer: Tracer) {
         let _ = self.tracer.set(tracer);
     }
 
-    /// Shows what is counted here and in all that belongs to it.
+    /// Registers the metrics of the proxy and of its parts.
     pub fn register(&self, registry: &mut Registry) {
         self.counts.register(registry);
         self.gate.registry().counts().register(registry);
@@ -280,18 +280,18 @@ impl Proxy {
         self.log.register(registry);
     }
 
-    /// The decision log.
+    /// Returns the decision log.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// The local certificate authority.
+    /// Returns the local certificate authority.
     pub fn authority(&self) -> Arc<Authority> {
         self.authority.load_full()
     }
 
-    /// Puts another certificate authority in force for TLS sessions from now on, if it signs or is trusted otherwise
-    /// than the one before: with it go the certificates made so far, and the sessions that could be resumed.
+    /// Puts another certificate authority in force for new TLS sessions, unless it signs and is trusted like the former
+    /// one. A new one replaces the certificates minted so far and the resumable sessions. Tells whether it is new.
     pub fn adopt_authority(&self, mut authority: Authority) -> bool {
         let former = self.authority.load();
         let is_news = !former.is_as(&authority);
@@ -302,7 +302,7 @@ impl Proxy {
         is_news
     }
 
-    /// The gate.
+    /// Returns the gate.
     pub fn gate(&self) -> &Gate {
         &self.gate
     }

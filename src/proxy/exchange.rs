@@ -28,20 +28,20 @@ use crate::egress::{Failure, Inbound};
 use crate::gate::{self, Asker, Had, Kind, MOST_JUDGEMENTS, Meantime};
 use crate::policy::{Decision, Permit, Reason, Ruling, Target};
 
-/// What all exchanges of a connection share.
+/// State that all exchanges of a connection share.
 #[derive(Debug, Clone)]
 pub struct Connection {
-    /// Who sends them.
+    /// The downstream connection.
     pub visitor: Visitor,
-    /// How requests come.
+    /// The way that requests come.
     pub scope: Scope,
-    /// The way to the wire.
+    /// State shared with the checked stream.
     pub link: Arc<Link>,
-    /// Whose its requests were so far.
+    /// Authentication cache of the connection.
     pub memo: Memo,
 }
 
-/// What an answer needs to know of the request that is long gone by then.
+/// Facts about a request that its answer needs after the request is gone.
 #[derive(Debug)]
 struct Shape {
     is_head: bool,
@@ -53,7 +53,7 @@ struct Shape {
 /// How a request's body is framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BodyFraming {
-    /// There is none.
+    /// No body.
     Empty,
     /// By Content-Length.
     Sized,
@@ -72,8 +72,8 @@ impl BodyFraming {
         }
     }
 
-    /// Whether an answer that leaves the body unread has to be the last one of its connection. hyper reads once more
-    /// what has arrived of a body; of chunks that is the first alone.
+    /// Tells whether an answer that leaves the body unread must be the last one of its connection. hyper reads once
+    /// more from a body that has arrived; of a chunked body that is the first chunk alone.
     fn ends_connection(self, link: &Link) -> bool {
         match self {
             BodyFraming::Empty => false,
@@ -116,7 +116,7 @@ impl Connection {
         ledger.trace(request.headers());
         fields::drop_nominated_agent(request.headers_mut());
         ledger.enter_user_agent(request.headers());
-        // `*/*`, which says nothing, is what most crawlers say.
+        // Most crawlers send `*/*`, which states no preference.
         let says = |value: &&HeaderValue| value.as_bytes() != b"*/*";
         shape.accept = request
             .headers()
@@ -125,7 +125,7 @@ impl Connection {
             .filter(says)
             .cloned()
             .collect();
-        // What the wire takes for a request to switch protocols; it waits for the answer.
+        // The checked stream takes such a request for a protocol switch and waits for the answer.
         let may_switch = !shape.is_connect
             && request.headers().contains_key(UPGRADE)
             && request.body().is_end_stream();
@@ -138,9 +138,9 @@ impl Connection {
         let client = match gate.clients().recall(&self.memo, request.headers()) {
             Some(client) => Ok(client),
             None => {
-                // Until it is known whose it is, it is nobody's: should the crawler not wait for that.
+                // Recorded if the crawler disconnects before it is identified.
                 ledger.decision = Decision::bare(Reason::Unauthenticated, ledger.time);
-                // Boxed: what a connection has shown once is remembered.
+                // Boxed: the authentication cache answers most requests.
                 let recognised = Box::pin(self.recognise(request.headers())).await;
                 ledger.decision = Decision::bare(Reason::RobotsPending, ledger.time);
                 recognised
@@ -196,7 +196,7 @@ impl Connection {
         response
     }
 
-    /// Finds a place for the exchange among those under way.
+    /// Takes a request slot for the exchange.
     fn find_place(&self, ledger: &mut Ledger) -> Result<(), TooMuch> {
         let Visitor {
             proxy, peer, seat, ..
@@ -207,7 +207,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Refuses a request by a decision that was made before it was looked at.
+    /// Refuses a request by a decision that was made before its target was read.
     async fn turn_away(
         &self,
         decision: Decision,
@@ -224,13 +224,13 @@ impl Connection {
         response
     }
 
-    /// Whose a request with these fields is.
+    /// Identifies the client of a request with these fields.
     async fn recognise(&self, headers: &HeaderMap) -> Result<Arc<Client>, Stranger> {
         let clients = self.visitor.proxy.gate.clients();
         let peer = &self.visitor.peer;
         match &self.scope {
             Scope::Plain => clients.recognise(peer, headers, &self.memo).await,
-            // Whose the CONNECT was.
+            // The client of the CONNECT.
             Scope::Inside { .. } => clients.again(&self.visitor.client, peer, &self.memo),
         }
     }
@@ -253,10 +253,10 @@ impl Connection {
         };
         ledger.origin = Some(target.origin.clone());
         let origin = target.origin.clone();
-        // The CONNECT was not refused, so that this can be told where the client shows it.
+        // The CONNECT was let through, so that the refusal comes inside, where the client shows it.
         if let Scope::Inside { .. } = self.scope
             && self.visitor.proxy.egress.judge_connect(&origin).is_err()
-            // Boxed: few ask for such ports.
+            // Boxed: few requests ask for such ports.
             && let Err(wall) = Box::pin(self.visitor.proxy.egress.judge_inside(&origin)).await
         {
             return Err(unsent(Failure::Prohibited(wall), ledger));
@@ -281,7 +281,7 @@ impl Connection {
         if let Some(way) = &self.visitor.way {
             request.extensions_mut().insert(way.clone());
         }
-        // Taken out first: the settings would stay borrowed for as long as the origin takes.
+        // Copied first: the settings would stay borrowed for as long as the origin takes.
         let (patience, silence) = {
             let settings = self.visitor.proxy.settings.load();
             let patience = Patience {
@@ -335,8 +335,8 @@ impl Connection {
         Ok(self.pass(response, ledger, passing))
     }
 
-    /// Asks the gate, and enters what it decides. What settings, overrides, clients or a robots.txt have overtaken while the
-    /// request waited is judged again.
+    /// Asks the gate and enters its decision. Asks again if settings, overrides, clients or a robots.txt changed while
+    /// the request waited.
     pub async fn clear(&self, kind: Kind, target: Target, ledger: &mut Ledger) -> Option<Permit> {
         for _ in 0..MOST_JUDGEMENTS {
             if let Err(stranger) = self.keep_identified(ledger) {
@@ -358,13 +358,13 @@ impl Connection {
         None
     }
 
-    /// Refuses what has been overtaken by one change after another.
+    /// Refuses a request that was overtaken by one change after another.
     pub fn give_up(&self, ledger: &mut Ledger) {
         ledger.turn = None;
         ledger.decision = gate::unsettled(self.visitor.proxy.clock.now());
     }
 
-    /// Finds the client and the agent of a request anew, where they may have changed.
+    /// Identifies the client and the agent of a request again if they may have changed.
     ///
     /// # Errors
     /// When the request has no client any more.
@@ -380,7 +380,7 @@ impl Connection {
             .reidentify(&ledger.client, &self.visitor.peer);
         ledger.client = client.map_err(|stranger| match self.scope {
             Scope::Plain => stranger,
-            // What could ask for credentials is over.
+            // Inside a tunnel no answer can ask for credentials any more.
             Scope::Inside { .. } => Stranger::Unknown,
         })?;
         ledger.agent = gate.identify(&ledger.client, &ledger.user_agents());
@@ -414,16 +414,16 @@ impl Connection {
             proxy.counts.holding(clearing, &proxy.clock).await
         };
         ledger.waited += waited;
-        // The time of what was sent once is the origin's from then on.
+        // After the first sending, time counts as the origin's.
         ledger.hold = held.filter(|_| ledger.was_sent).or(Some(cleared.hold));
         ledger.turn = cleared.turn;
         ledger.charged = cleared.charged;
-        // What held it the first time is told, where it needs no turn again.
+        // A request that keeps its turn is recorded with the limit that first held it.
         ledger.pace = cleared.pace.or(held_by.filter(|_| ledger.turn.is_some()));
         cleared.ruling
     }
 
-    /// Passes the origin's answer on.
+    /// Passes the origin's answer on to the crawler.
     fn pass(
         &self,
         mut response: Response<Inbound>,
@@ -438,11 +438,11 @@ impl Connection {
             .name
             .sign(response.headers_mut(), version);
         *response.version_mut() = Version::HTTP_11;
-        // Its extensions go along: the spelling of its names and its reason phrase.
+        // The response's extensions stay: the spelling of its names and its reason phrase.
         response.map(|incoming| Answer::forwarded(incoming, ledger, passing))
     }
 
-    /// Relays what both sides say from now on. The record is written when they have finished.
+    /// Relays octets both ways from now on. The record is written when both sides have finished.
     fn switch(
         &self,
         mut response: Response<Inbound>,
@@ -485,13 +485,13 @@ impl Connection {
         }
         let asked = Asked {
             is_head: shape.is_head,
-            // A client may stop sending at an answer that says so, and is not surprised by the end (RFC 9112 9.5).
+            // A client may stop sending at an answer that announces the close, and expects the end (RFC 9112 9.5).
             ends_connection: shape.is_connect || shape.framing.ends_connection(&self.link),
             wants_text: respond::wants_text(&shape.accept),
             unreachable_status: self.visitor.proxy.settings.load().robots.unreachable_status,
             audience: Audience::Crawler,
         };
-        // The clock is read where it matters only.
+        // Read the clock only if the answer needs it.
         let now = match ledger.decision.retry_at {
             Some(_) => self.visitor.proxy.clock.now(),
             None => ledger.time,
@@ -502,7 +502,7 @@ impl Connection {
             // Boxed: a wait for the disk should not burden every request's future.
             let kept = Box::pin(self.visitor.proxy.log.flush()).await;
             if kept.is_err() && self.visitor.proxy.denies_unrecorded() {
-                // What was decided is not known to be kept, so it is not told.
+                // The decision may not be on disk, so it is not disclosed.
                 ledger.decision = Decision::bare(Reason::LogFailed, now);
                 response = respond::refuse(&Refusal::Decided, &mut ledger, asked, now);
             }
@@ -512,33 +512,32 @@ impl Connection {
 }
 
 impl Proxy {
-    /// Whether nothing is told that cannot be recorded.
+    /// Tells whether a decision that cannot be recorded must not be disclosed.
     pub(super) fn denies_unrecorded(&self) -> bool {
         self.settings.load().log.on_failure == OnFailure::Deny
     }
 
-    /// Whether a request names itself twice where its User-Agent must fit: which of the fields the origin takes is its own
-    /// choice.
+    /// Tells whether a request with a mandatory User-Agent has several: the origin may choose any of them.
     pub(super) fn is_ambiguous(&self, ledger: &Ledger) -> bool {
         !ledger.more_user_agents.is_empty() && self.settings.load().agent.mismatch == Mismatch::Deny
     }
 
-    /// Whether an answer may leave only after its record is on disk.
+    /// Tells whether an answer may leave only after its record is on disk.
     pub(super) fn must_be_kept_first(&self, decision: &Decision) -> bool {
         !decision.lets_out()
-            // A log that fails cannot even keep that.
+            // A failing log cannot keep even that record.
             && decision.reason != Reason::LogFailed
             && self.log.is_strict()
     }
 }
 
-/// A refusal, with the ledger it will be entered in.
+/// A refusal, with the recorder of its exchange.
 pub type Refused = (Refusal, Box<Ledger>);
 
-/// How long whoever comes while too much is under way is asked to stay away.
+/// `Retry-After` sent when a limit is reached.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
-/// The decision on a request for which there is no room.
+/// Returns the decision on a request beyond a limit.
 fn told_to_wait(too_much: TooMuch, now: Moment) -> Decision {
     let (TooMuch::Connections(reason) | TooMuch::Requests(reason)) = too_much;
     Decision {
@@ -547,14 +546,14 @@ fn told_to_wait(too_much: TooMuch, now: Moment) -> Decision {
     }
 }
 
-/// The last answer of its connection.
+/// Marks an answer as the last one of its connection.
 pub fn last(mut response: Response<Answer>) -> Response<Answer> {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
     response
 }
 
-/// The decision on a request that nobody answers for.
+/// Returns the decision on a request without an identified client.
 pub fn turned_away(stranger: Stranger, now: Moment) -> Decision {
     let (reason, retry_at) = match stranger {
         Stranger::Unknown => (Reason::UnknownClient, None),
@@ -574,14 +573,14 @@ fn bad(refusal: Refusal, mut ledger: Box<Ledger>) -> Refused {
     (refusal, ledger)
 }
 
-/// Refuses a request that was cleared and got no answer. Where its name led behind a wall, that decides.
+/// Refuses an allowed request that got no answer. A name that led to a prohibited address is a denial.
 pub fn unsent(failure: Failure, mut ledger: Box<Ledger>) -> Refused {
     match failure {
         Failure::Prohibited(wall) => {
             ledger.decision = Decision::walled(wall, ledger.time);
             (Refusal::Decided, ledger)
         }
-        // It says nothing about the origin.
+        // Exhaustion here says nothing about the origin.
         Failure::Exhausted => {
             let too_much = TooMuch::Requests(Reason::Overloaded);
             ledger.decision = told_to_wait(too_much, ledger.time);
@@ -604,14 +603,14 @@ pub fn unread(unreadable: Unreadable, mut ledger: Box<Ledger>) -> Refused {
     (Refusal::Target(unreadable), ledger)
 }
 
-/// Whether a 101 switches to WebSocket and to nothing else.
+/// Tells whether a 101 switches to WebSocket and to nothing else.
 fn is_websocket(headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(UPGRADE).iter();
     let is_one = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"websocket");
     values.next().is_some_and(is_one) && values.next().is_none()
 }
 
-/// The fields of a 101, which are all about this connection.
+/// Returns the fields of a 101, all of which are about this connection.
 fn switching_fields(origins: &HeaderMap) -> HeaderMap {
     let mut headers = origins.clone();
     fields::to_crawler_without_body(&mut headers);

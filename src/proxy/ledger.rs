@@ -1,9 +1,9 @@
-//! The exchange's one exit: whatever happens to it, it is recorded once, when it ends.
+//! The exchange's one exit: each exchange is recorded once, when it ends, whatever happens to it.
 //!
-//! A [`Ledger`] opens with the exchange and travels with it: into the response's body, into an upgraded
-//! connection. It writes its record when it is dropped, so an error, a crawler that hangs up and a
-//! cancelled task all leave the same kind of line. Until a decision is made the ledger says so. One that must be on
-//! disk before its answer leaves is [settled](Ledger::settle) before that.
+//! A [`Ledger`] opens with the exchange and travels with it: into the response's body, into an upgraded connection.
+//! Dropping it writes the record, so an error, a crawler that hangs up and a cancelled task all leave the same kind of
+//! line. Until a decision is made the record says so. A record that must be on disk before its answer leaves is
+//! [settled](Ledger::settle) earlier.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,88 +32,89 @@ use crate::robots::access::Cause;
 use crate::robots::fetch::retry_after;
 use crate::telemetry::trace::{self, Trace};
 
-/// What is known of an exchange so far.
+/// Facts known about an exchange so far.
 pub struct Ledger {
     proxy: Arc<Proxy>,
     link: Arc<Link>,
     /// The decision's identifier.
     pub id: DecisionId,
-    /// When it began.
+    /// Start of the exchange.
     pub time: Moment,
-    /// The same, to measure from.
+    /// The same start, to measure from.
     began: Tick,
-    /// What it is part of, where exchanges are traced.
+    /// The exchange's trace, if exchanges are traced.
     trace: Option<Box<Trace>>,
     address: SocketAddr,
-    /// Read before its client was found: what it is judged by is no newer.
+    /// Generation read before the client was found, so that it is never newer than the client.
     pub generation: Generation,
-    /// Whose it is.
+    /// The client of the request.
     pub client: Arc<Client>,
     via: &'static str,
-    /// The exchange is a tunnel that is not looked into.
+    /// True if the exchange is a tunnel that is not intercepted.
     pub opaque: bool,
     method: Method,
     url: Url,
     /// The origin, once the target was read.
     pub origin: Option<Origin>,
-    /// As whom the crawler is judged.
+    /// The crawler, as it is judged.
     pub agent: Arc<Agent>,
     /// The request's User-Agent.
     pub user_agent: Option<HeaderValue>,
-    /// Its further User-Agent fields; most have none.
+    /// Further User-Agent fields; most requests have none.
     pub more_user_agents: Vec<HeaderValue>,
-    /// The decision, once it was made.
+    /// The decision, once it is made.
     pub decision: Decision,
-    /// Its place among the requests under way; none where it asks for nothing.
+    /// The exchange's request slot; `None` while nothing is asked for.
     pub place: Option<Place>,
-    /// How long the request was held; none while it is.
+    /// Time that the request was held; `None` while it is held.
     pub hold: Option<Duration>,
-    /// Its turn at its origin, for as long as it is under way; none where it takes none.
+    /// The request's turn at its origin while it is under way; `None` if it takes none.
     pub turn: Option<pace::Turn>,
-    /// It has been sent by this turn once.
+    /// True if the request was already sent once under this turn.
     pub was_sent: bool,
-    /// The account that it was entered in, where its client's has bounds.
+    /// The client usage that counted the request, if its client has bounds.
     pub charged: Option<Arc<Account>>,
-    /// What held or refused it, or was shortened, of its origin's pace.
+    /// The pace limit that held or refused the request, or a crawl delay that was clamped.
     pub pace: Option<pace::InForce>,
-    /// How long it was held, more finely, for whatever else.
+    /// Time that the request waited for anything, measured more finely.
     pub waited: Duration,
-    /// Where it was sent.
+    /// Address that the request was sent to.
     pub upstream: Option<SocketAddr>,
-    /// What the crawler was answered.
+    /// Status of the answer to the crawler.
     pub status: Option<u16>,
-    /// Octets of the request's body so far; none where it has no body.
+    /// Octets of the request's body so far; `None` if it has no body.
     pub bytes_in: Option<Arc<AtomicU64>>,
     /// Octets of the response's body so far.
     pub bytes_out: u64,
-    /// What went wrong, as Proxy-Status has it.
+    /// The error, as a Proxy-Status error type.
     error: Option<&'static str>,
-    /// Whether its client's account knows of it.
+    /// State of the charge to the client.
     pub account: Charge,
     stage: Stage,
 }
 
-/// Whether a client's account knows of a request. The gate enters what it judges; what is refused before is entered here.
+/// State of a request's charge to its client. The gate charges the requests that it judges; those refused earlier are
+/// charged here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charge {
-    /// Not yet.
+    /// Not charged yet.
     Due,
-    /// It does, or need not.
+    /// Charged, or free.
     Entered,
 }
 
-/// How far an exchange has come.
+/// Progress of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing is asked for yet: a tunnel in which nobody has spoken. It leaves no record.
+    /// Nothing is asked for yet, as in a tunnel without an octet. Leaves no record.
     Silent,
     /// Asked, not answered.
     Asked,
     /// The head of the answer is on its way.
     Answered,
-    /// The crawler went away, or broke off.
+    /// The crawler disconnected or broke off.
     Left,
-    /// Recorded already, whatever comes after.
+    /// Recorded already; later events change nothing.
     Settled,
 }
 
@@ -127,13 +128,13 @@ enum Url {
     Excerpt(Box<[u8]>),
 }
 
-/// What is known when an exchange begins.
+/// Facts known when an exchange begins.
 pub struct Opening<'a> {
     /// The crawler's address.
     pub address: SocketAddr,
-    /// Whose connection it comes on.
+    /// The client that the connection belongs to.
     pub client: &'a Arc<Client>,
-    /// How the request came.
+    /// The way that the request came.
     pub scope: &'a Scope,
     /// Its method.
     pub method: Method,
@@ -142,7 +143,7 @@ pub struct Opening<'a> {
 }
 
 impl Ledger {
-    /// Opens the ledger of an exchange that begins now.
+    /// Opens the recorder of an exchange that begins now.
     pub fn open(proxy: &Arc<Proxy>, link: &Arc<Link>, opening: Opening<'_>) -> Box<Ledger> {
         let (time, began) = proxy.clock.read();
         let via = match opening.method {
@@ -195,8 +196,8 @@ impl Ledger {
         })
     }
 
-    /// Enters a request that could not be read: what is known of it is its first octets. Where they do not begin like a
-    /// request line they may be anything, a field with a password or the rest of a body, and nothing is kept of them.
+    /// Enters a request that could not be read, by its first octets. Octets that do not begin like a request line may
+    /// be anything, a field with a password or the rest of a body, so none of them are kept.
     pub fn enter_excerpt(&mut self, excerpt: Box<[u8]>) {
         let line_end = memchr::memchr2(b'\r', b'\n', &excerpt).unwrap_or(excerpt.len());
         let line = excerpt.get(..line_end).unwrap_or(&excerpt);
@@ -214,13 +215,13 @@ impl Ledger {
         self.url = Url::Excerpt(target.into());
     }
 
-    /// Enters what another proxy asks about, which is going to send it itself.
+    /// Enters the question of another proxy, which sends the request itself.
     pub fn enter_question(&mut self, octets: &[u8]) {
         self.via = "decide";
         self.url = Url::Excerpt(octets.into());
     }
 
-    /// The answer's head is on its way.
+    /// Enters that the answer's head is on its way.
     pub fn answered(&mut self, status: u16, error: Option<&'static str>) {
         self.status = Some(status);
         self.error = error;
@@ -231,13 +232,13 @@ impl Ledger {
         }
     }
 
-    /// Makes it part of the trace that the request's fields name, where exchanges are traced.
+    /// Joins the trace that the request's fields name, if exchanges are traced.
     pub fn trace(&mut self, headers: &HeaderMap) {
         let tracer = self.proxy.tracer.get();
         self.trace = tracer.map(|tracer| tracer.trace(headers));
     }
 
-    /// The request leaves for its origin; tells when.
+    /// Enters that the request leaves for its origin, and returns the time.
     pub fn leaves(&mut self) -> Moment {
         let (moment, now) = self.proxy.clock.read();
         let sojourn = now.since(self.began);
@@ -248,20 +249,20 @@ impl Ledger {
         moment
     }
 
-    /// Enters as what the crawler identifies itself.
+    /// Enters the fields by which the crawler identifies itself.
     pub fn enter_user_agent(&mut self, headers: &HeaderMap) {
         let mut values = headers.get_all(USER_AGENT).iter();
         self.user_agent = values.next().cloned();
         self.more_user_agents.extend(values.cloned());
     }
 
-    /// The fields by which the crawler identifies itself.
+    /// Returns the fields by which the crawler identifies itself.
     pub fn user_agents(&self) -> HeaderMap {
         let values = self.user_agent.iter().chain(&self.more_user_agents);
         values.map(|value| (USER_AGENT, value.clone())).collect()
     }
 
-    /// Waits for another turn of a request that is to be sent again; tells whether it may be.
+    /// Waits for another turn of a request that is to be sent again, and tells whether it may be.
     pub async fn turn_again(&self) -> bool {
         match &self.turn {
             Some(turn) => self.proxy.gate.pace().again(turn).await,
@@ -269,20 +270,19 @@ impl Ledger {
         }
     }
 
-    /// What it opened stays open for as long as this is held.
+    /// Counts an open tunnel until the returned guard is dropped.
     pub fn tunnels(&self) -> Raised {
         self.proxy.counts.tunnelling()
     }
 
-    /// Records the exchange now, before its answer leaves, which will have a body of `octets`. What becomes of the
-    /// answer then is not recorded.
+    /// Records the exchange now, before its answer with a body of `octets` leaves. Later events are not recorded.
     pub fn settle(&mut self, octets: u64) {
         self.bytes_out = octets;
         self.record();
         self.stage = Stage::Settled;
     }
 
-    /// Tells the pace of the origin how it took the request: the next ones go by that.
+    /// Reports the origin's response or failure to its pace, which adapts to it.
     pub fn observe<B>(&self, received: Result<&Response<B>, Failure>) {
         if received.is_ok() {
             self.proxy.gate.registry().reached();
@@ -292,7 +292,7 @@ impl Ledger {
         match received {
             Ok(response) => {
                 let wish = || retry_after(response.headers(), &self.proxy.clock);
-                // The time of a request with a body is the crawler's, too.
+                // With a body, the time depends on the crawler, too.
                 let is_telling = self.bytes_in.is_none();
                 pace.answered(turn, response.status().as_u16(), wish, is_telling);
             }
@@ -307,45 +307,45 @@ impl Ledger {
         }
     }
 
-    /// Enters what went wrong.
+    /// Enters the error of the exchange.
     pub fn failed(&mut self, error: &'static str) {
         self.error = Some(error);
         self.enter(Stage::Answered);
     }
 
-    /// Has the crawler's connection end with a reset: nothing else would tell it that its answer is not whole.
+    /// Ends the crawler's connection with a reset, the only sign that its answer is incomplete.
     pub fn resets(&self) {
         self.link.reset();
     }
 
-    /// Both sides have said all they had to say.
+    /// Enters that both sides have finished.
     pub fn finished(&mut self) {
         self.enter(Stage::Answered);
     }
 
-    /// Leaves no record, whatever comes after: the exchange was about nothing but the proxy.
+    /// Discards the record: the exchange was about the proxy alone.
     pub fn leave_none(&mut self) {
         self.stage = Stage::Settled;
     }
 
-    /// The crawler went away before it had the whole answer.
+    /// Enters that the crawler disconnected before it had the whole answer.
     pub fn hung_up(&mut self) {
         self.enter(Stage::Left);
     }
 
-    /// Nothing is asked for until further notice.
+    /// Suspends the exchange: nothing is asked for until further notice.
     pub fn asks_nothing(&mut self) {
         self.enter(Stage::Silent);
         self.place = None;
         self.link.rest();
     }
 
-    /// What was silent so far is an exchange after all.
+    /// Resumes a suspended exchange.
     pub fn asks_something(&mut self) {
         self.link.go_on();
     }
 
-    /// Enters the URL as the crawler named it, where that is not what its connection is for.
+    /// Enters the URL with the origin that the crawler named, if it is not the connection's.
     pub fn strayed(&mut self, found: &str) {
         let scheme = self
             .origin
@@ -392,8 +392,8 @@ impl Ledger {
         });
     }
 
-    /// Enters what it took in its client's account, where octets are counted there: what was sent to an origin, and what
-    /// came from one. Answers of our own cost nothing.
+    /// Charges the octets sent to an origin and received from one to the client, if its octets are counted. The proxy's
+    /// own answers cost nothing.
     fn charge(&self) {
         let counts = self.client.quota.is_some_and(|quota| quota.bytes.is_some());
         if !counts {
@@ -407,8 +407,8 @@ impl Ledger {
         self.client.account.took(octets, now);
     }
 
-    /// Enters a request in its client's account that was refused before the gate was asked; tells whether it exceeds what
-    /// its client may have.
+    /// Charges a request that was refused before the gate was asked, and tells whether it exceeds the client's
+    /// allowance.
     fn enter_account(&self) -> Exceeds {
         if self.decision.reason == Reason::QuotaSpent {
             return Exceeds::ItsAllowance;
@@ -519,7 +519,7 @@ impl Ledger {
             duration: now.since(self.time),
             error,
         };
-        // A log that fails would only be flooded with having failed.
+        // A failing log would only be flooded with its own failures.
         if self.decision.reason != Reason::LogFailed {
             self.proxy.log.record_of(&record, exceeds);
         }
@@ -527,18 +527,18 @@ impl Ledger {
     }
 }
 
-/// What stands in a record whose crawler was gone before the answer.
+/// Error of an exchange that the crawler left before the answer.
 const HUNG_UP: &str = "client_closed";
 
-/// What stands in a record whose crawler did not take the answer, or too slowly.
+/// Error of an exchange in which the crawler took the answer too slowly or not at all.
 const STALLED: &str = "client_stalled";
 
-/// What stands in the record of an exchange that was cut off when the proxy stopped.
+/// Error of an exchange that was cut off when the proxy stopped.
 const CUT_OFF: &str = "proxy_stopped";
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        // First: who reads the record finds the account charged.
+        // First, so that a reader of the record finds the client charged.
         self.charge();
         if !matches!(self.stage, Stage::Silent | Stage::Settled) {
             self.record();
@@ -548,7 +548,7 @@ impl Drop for Ledger {
 }
 
 impl Url {
-    /// The path alone.
+    /// Returns the path alone.
     fn path(&self) -> &str {
         match self {
             Url::Whole(uri) | Url::Inside(_, uri) => uri.path(),

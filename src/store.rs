@@ -1,16 +1,16 @@
-//! What outlives the process: what is known of each origin, every robots.txt that was ever fetched, the
-//! decisions and the proof of them, and what people have said about both.
+//! Data that outlives the process: the state of each origin, every robots.txt that was ever fetched, the decisions with
+//! the proof of them, and the overrides and acknowledgements that people have added.
 //!
-//! [`Store`] is what the rest of crawlgate sees. It knows no SQL, every call may wait, and writing is by batches:
-//! so that an engine shared by many gates can stand behind it as well as the embedded one ([`sqlite`]) and the one
-//! for tests ([`memory`]).
+//! The rest of crawlgate sees a [`Store`]. The trait knows no SQL, every call may wait, and writes come in batches: an
+//! engine shared by many gates fits behind it as well as the embedded one ([`sqlite`]) and the one for tests
+//! ([`memory`]).
 //!
-//! What is written together is kept together: a [`Batch`] goes in as a whole or not at all, its landings before its
-//! records, so no record is ever kept without the robots.txt that it rests on.
+//! A [`Batch`] is written as a whole or not at all, its origin updates before its records, so the store keeps no record
+//! without the robots.txt behind it.
 //!
-//! Records are chained: each is kept with the hash of its predecessor's hash and its own text ([`chain`]). At
-//! intervals the head of the chain is sealed with a key that lies outside the store. What is changed or taken out
-//! afterwards is found by whoever walks the chain.
+//! Records are chained: the hash of each record covers its predecessor's hash and its own text ([`chain`]). At
+//! intervals a key outside the store signs the head of the chain. A walk along the chain finds every later change or
+//! removal.
 
 pub mod chain;
 mod error;
@@ -42,95 +42,95 @@ use crate::robots::access::Absence;
 use crate::robots::identity::Identity;
 use crate::robots::state::{Fresh, Outage, State};
 
-/// Fetches kept per origin and identity; older ones go as new ones come.
+/// Fetches kept per origin and identity; newer ones replace older ones.
 pub const FETCHES_KEPT: usize = 32;
 
-/// The span that decisions are counted by.
+/// The span over which decisions are counted.
 pub const HOUR: Duration = Duration::from_secs(3_600);
 
 /// A SHA-256.
 pub type Sha256 = [u8; 32];
 
-/// An answer of the store, on its way.
+/// The future of a store's answer.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// An engine that keeps what must outlive the process.
+/// An engine that keeps data beyond the process.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Keeps all of a batch, or nothing of it: landings first, then records in their order, each linked to the chain.
-    /// When this resolves, a process that is killed loses nothing of it.
+    /// Writes all of a batch or nothing of it: origin updates first, then records in their order, each linked to the
+    /// chain. A killed process loses nothing of the batch once this call has resolved.
     fn write(&self, batch: Batch) -> Pending<'_, ()>;
 
-    /// The states of an origin, one for each identity, that of `*` first.
+    /// Returns the states of an origin, one for each identity, that of `*` first.
     fn origin(&self, origin: &Origin) -> Pending<'_, Vec<OriginMemory>>;
 
-    /// States of origins in the order of the origins' names and identities, by page: those after `query.after`.
+    /// Returns a page of states, ordered by origin and identity: those after `query.after`.
     fn origins(&self, query: OriginQuery) -> Pending<'_, Vec<OriginMemory>>;
 
-    /// The latest fetches of an origin's robots.txt, of all identities, newest first.
+    /// Returns the latest fetches of an origin's robots.txt, of all identities, newest first.
     fn fetches(&self, origin: &Origin, limit: usize) -> Pending<'_, Vec<Fetch>>;
 
     /// Drops the states and the fetches of an origin: of one identity, or of all. Snapshots and decisions stay. Tells
-    /// whether anything was known.
+    /// whether the store knew any.
     fn forget(&self, origin: &Origin, identity: Option<&Identity>) -> Pending<'_, bool>;
 
-    /// The text of a robots.txt that was once in force.
+    /// Returns the text of a robots.txt that was once in force.
     fn snapshot(&self, sha256: Sha256) -> Pending<'_, Option<Vec<u8>>>;
 
-    /// The settings that a decision was made under, by the digest in its record.
+    /// Returns the settings of a decision, by the digest in its record.
     fn policy(&self, digest: &str) -> Pending<'_, Option<String>>;
 
-    /// A page of decisions.
+    /// Returns a page of decisions.
     fn decisions(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>>;
 
-    /// One decision.
+    /// Returns one decision.
     fn decision(&self, id: &str) -> Pending<'_, Option<StoredDecision>>;
 
-    /// How many decisions there are by `key`, most frequent first, at most `limit` groups.
+    /// Counts decisions by `key`, most frequent first, at most `limit` groups.
     fn tally(&self, query: DecisionQuery, key: TallyKey, limit: usize) -> Pending<'_, Vec<Tally>>;
 
-    /// How many decisions were written of each hour from the one that `since` is in to the last one that begins before
-    /// `until`, by mode, verdict and reason, in this order. Hours of which retention has dropped everything are gone.
+    /// Counts the decisions of each hour by mode, verdict and reason, in this order. The first hour contains `since`,
+    /// the last one begins before `until`. Hours without a decision left after retention are gone.
     fn hours(&self, since: Moment, until: Moment) -> Pending<'_, Vec<Hourly>>;
 
-    /// Notes that a person has seen a decision. False where there is no such decision.
+    /// Records that a person has seen a decision. False if there is no such decision.
     fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool>;
 
-    /// The links of the chain after the record `after`, at most `limit`, with the records they are made from.
+    /// Returns at most `limit` links of the chain after the record `after`, with the records that they cover.
     fn links(&self, after: u64, limit: usize) -> Pending<'_, Vec<StoredDecision>>;
 
-    /// The seals, oldest first.
+    /// Returns the seals, oldest first.
     fn seals(&self) -> Pending<'_, Vec<chain::Seal>>;
 
-    /// The gaps of the chain that are not wholly before the record `from` or behind the record `to`, in order.
+    /// Returns the gaps of the chain that touch the records `from` to `to`, in order.
     fn gaps(&self, from: u64, to: u64) -> Pending<'_, Vec<chain::Gap>>;
 
-    /// Whether the text of a robots.txt was there, or was to be, and was dropped to make room.
+    /// Tells whether retention has dropped the text of a robots.txt, or refused it, to make room.
     fn is_dropped(&self, sha256: Sha256) -> Pending<'_, bool>;
 
-    /// Seals the chain at its present head, where that is not sealed yet.
+    /// Seals the chain at its present head unless a seal for it exists.
     fn seal(&self, key: Arc<chain::SealingKey>, now: Moment) -> Pending<'_, Option<chain::Seal>>;
 
-    /// The overrides that were added and not removed, those that have expired included.
+    /// Returns the overrides that were added and not removed, those that have expired included.
     fn overrides(&self) -> Pending<'_, Vec<Override>>;
 
-    /// The overrides that were removed, in the order of their numbers.
+    /// Returns the overrides that were removed, in the order of their numbers.
     fn removed_overrides(&self) -> Pending<'_, Vec<Removed>>;
 
-    /// Adds an override (its `id` is not looked at) and gives it its number.
+    /// Adds an override (its `id` is ignored) and returns its new number.
     fn add_override(&self, new: Override) -> Pending<'_, u64>;
 
-    /// Takes an override out of force and keeps that it was. False where there is none of this number.
+    /// Takes an override out of force and keeps it as removed. False if there is none of this number.
     fn remove_override(&self, number: u64, by: String, now: Moment) -> Pending<'_, bool>;
 
-    /// A number that changes whenever somebody else may have changed what this store holds: overrides are read
-    /// again then.
+    /// Returns a number that changes whenever another process may have changed the store: the caller then reads the
+    /// overrides again.
     fn version(&self) -> Pending<'_, u64>;
 
-    /// Drops some of what is older or more than `retention` allows, in one small step that holds nobody up for long. What
-    /// is written from then on makes its own room within `retention`.
+    /// Drops a part of the data that is older or larger than `retention` allows, in one small step that delays other
+    /// writers only briefly. Later writes make their own room within `retention`.
     ///
-    /// Decisions go for newer decisions alone: what is known of origins has a room of its own. Of decisions, the oldest go
-    /// first that are of the client that takes most.
+    /// Decisions make room for newer decisions alone: the states of origins have a room of their own. The client that
+    /// takes most room loses its oldest decisions first.
     fn prune(
         &self,
         retention: Retention,
@@ -138,52 +138,53 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         now: Moment,
     ) -> Pending<'_, Pruned>;
 
-    /// How much is kept.
+    /// Returns how much the store keeps.
     fn size(&self) -> Pending<'_, Size>;
 }
 
-/// What is written at once.
+/// Data written at once.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
-    /// What has become known of origins, in order.
+    /// Updates of origins, in order.
     pub landings: Vec<Landing>,
     /// Settings that records of this batch name for the first time: digest and text.
     pub policies: Vec<(Arc<str>, Arc<str>)>,
     /// Records as lines, each a JSON object and a line feed, as [`crate::audit::Record::write_line`] writes them.
     pub lines: Vec<u8>,
-    /// What each line says of itself, in their order, by whoever wrote them. Where they are not as many as the lines, the
-    /// lines are read.
+    /// A summary of each line, in their order, by the writer of the lines. If their numbers differ, the store reads the
+    /// lines.
     pub notes: Vec<Note>,
 }
 
-/// What a record is put away by, known without reading it again.
+/// The facts by which the store files a record, known without reading the record again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Its time.
+    /// Time of the record.
     pub time: Moment,
-    /// Whose room it takes.
+    /// The party that pays for the room of the record.
     pub party: Party,
-    /// What it adds to its hour; none of a line that counts no decision.
+    /// The kind of decision that its hour counts; `None` for a line that counts no decision.
     pub kind: Option<Kind>,
-    /// How many decisions it speaks of.
+    /// Number of decisions that the record covers.
     pub count: u64,
-    /// Digest of the robots.txt that it rests on.
+    /// Digest of the robots.txt behind the decision.
     pub sha256: Option<Sha256>,
 }
 
-/// Who takes room with a record. Each has a share that others cannot take.
+/// A party that takes room with its records. Each has a share that others cannot take.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Party {
     /// A client, or an address without one.
     Client(ClientKey),
-    /// All requests that no client answers for, together: there is no end of those that could come.
+    /// All requests without an identified client, together: their number has no bound.
     Strangers,
-    /// A line that is crawlgate's own.
+    /// crawlgate itself, for lines about its own work.
     Own,
 }
 
 impl Party {
-    /// The party of a decision for this reason, on a request from `address`, by the client of this name if it has one.
+    /// Returns the party of a decision for this reason, on a request from `address`, by the named client if there is
+    /// one.
     #[must_use]
     pub fn of(name: Option<&str>, address: IpAddr, reason: &str) -> Party {
         if is_strange(reason) {
@@ -196,7 +197,7 @@ impl Party {
     }
 }
 
-/// Whether a decision for this reason is on a request that no client answers for.
+/// Tells whether a decision for this reason is on a request without an identified client.
 pub(crate) fn is_strange(reason: &str) -> bool {
     let strange = [Reason::Unauthenticated, Reason::UnknownClient];
     strange.iter().any(|strange| strange.as_str() == reason)
@@ -213,7 +214,7 @@ impl fmt::Display for Party {
     }
 }
 
-/// What decisions are counted by.
+/// The traits by which hours count decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     /// `enforce` or `report`.
@@ -224,14 +225,14 @@ pub struct Kind {
     pub reason: &'static str,
 }
 
-/// A fetch of robots.txt has ended, and the state of its identity with it.
+/// An ended fetch of robots.txt, with the new state of its identity.
 #[derive(Debug, Clone)]
 pub struct Landing {
-    /// Whose.
+    /// The origin.
     pub origin: Origin,
-    /// What it is now, for the identity of the fetch. A new snapshot in it is kept, too.
+    /// The new state, for the identity of the fetch. A new snapshot in it is kept, too.
     pub state: Arc<State>,
-    /// The User-Agent of the fetch that the state rests on.
+    /// The User-Agent of the fetch behind the state.
     pub user_agent: Arc<str>,
     /// The fetch.
     pub fetch: Fetch,
@@ -240,75 +241,75 @@ pub struct Landing {
 /// One fetch of a robots.txt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetch {
-    /// For which identity.
+    /// The identity of the fetch.
     pub identity: Identity,
-    /// The User-Agent of the answer that counts.
+    /// The User-Agent that received the answer in force.
     pub user_agent: String,
-    /// The answer to another User-Agent that was asked for as well, where one was.
+    /// The answer to the other User-Agent, if the fetch compared two.
     pub other: Option<OtherAnswer>,
-    /// When it ended.
+    /// Time of the end.
     pub time: Moment,
-    /// How long it took.
+    /// Duration of the fetch.
     pub duration: Duration,
-    /// What it meant: `successful`, `unavailable` or `unreachable`.
+    /// The outcome: `successful`, `unavailable` or `unreachable`.
     pub result: String,
-    /// Why, where it was not successful.
+    /// Cause of an outcome other than `successful`.
     pub cause: Option<String>,
-    /// The final answer's status; none where there was no answer.
+    /// The final answer's status; `None` without an answer.
     pub status: Option<u16>,
-    /// The URLs that were asked, first to last.
+    /// The requested URLs, first to last.
     pub hops: Vec<String>,
-    /// The body's digest, where it was read.
+    /// The body's digest, if the body was read.
     pub sha256: Option<Sha256>,
-    /// Fields of the final answer that matter: content-type, cache-control, etag, last-modified, date, …
+    /// Relevant fields of the final answer: content-type, cache-control, etag, last-modified, date, …
     pub fields: Vec<(String, String)>,
 }
 
-/// An answer that was held against the one that counts.
+/// An answer to a second User-Agent, fetched for comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherAnswer {
-    /// The User-Agent that got it.
+    /// The User-Agent that received it.
     pub user_agent: String,
-    /// What it was, in one word: the code of an absence or of a cause, or `successful`.
+    /// The outcome in one word: the code of an absence or of a cause, or `successful`.
     pub code: String,
 }
 
-/// What is kept of an origin, for one identity.
+/// The stored state of an origin, for one identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginMemory {
-    /// Whose.
+    /// The origin.
     pub origin: Origin,
-    /// For whom.
+    /// The identity of the state.
     pub identity: Identity,
-    /// The User-Agent of the fetch that the state rests on.
+    /// The User-Agent of the fetch behind the state.
     pub user_agent: String,
-    /// Its state.
+    /// The state.
     pub state: Remembered,
-    /// When that was written.
+    /// Time when the state was written.
     pub updated: Moment,
 }
 
-/// A [`State`] at rest: the file by its digest.
+/// A stored [`State`]: the file by its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remembered {
     /// See [`State::Successful`].
     Successful {
         /// The file.
         copy: CopyOf,
-        /// How long it may be used.
+        /// Time for which the file may be used.
         fresh: Fresh,
-        /// Failures since.
+        /// Failures since the fetch.
         outage: Option<Outage>,
     },
     /// See [`State::Unavailable`].
     Unavailable {
-        /// Why it counts as having none.
+        /// The reason why the origin counts as having no robots.txt.
         why: Absence,
-        /// When that was learnt.
+        /// Time of the fetch that found none.
         fetched: Moment,
-        /// How long that holds.
+        /// Time for which this result may be used.
         fresh: Fresh,
-        /// Failures since.
+        /// Failures since the fetch.
         outage: Option<Outage>,
     },
     /// See [`State::Unreachable`].
@@ -320,111 +321,111 @@ pub enum Remembered {
     },
 }
 
-/// A robots.txt that was fetched, without its text.
+/// A fetched robots.txt, without its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyOf {
-    /// Digest of the text that counts.
+    /// Digest of the text in force.
     pub sha256: Sha256,
-    /// When the fetch ended.
+    /// Time of the end of the fetch.
     pub fetched: Moment,
     /// Status of the final answer.
     pub status: u16,
-    /// Where it came from, after redirects.
+    /// The URL of the file, after redirects.
     pub final_url: String,
-    /// Octets of the text that counts.
+    /// Octets of the text in force.
     pub bytes: u64,
-    /// Whether there was more than the size limit.
+    /// True if the file was larger than the size limit.
     pub truncated: bool,
 }
 
-/// Which origins.
+/// A query for states of origins.
 #[derive(Debug, Clone, Default)]
 pub struct OriginQuery {
-    /// Those after this place, as [`OriginMemory::place`] gives it; an origin alone is the place of its last identity.
+    /// States after this place, as [`OriginMemory::place`] gives it; an origin alone is the place of its last identity.
     pub after: Option<String>,
-    /// Those whose name holds this.
+    /// Part of the origins' names.
     pub containing: Option<String>,
-    /// Those in this state: `successful`, `unavailable` or `unreachable`.
+    /// The state: `successful`, `unavailable` or `unreachable`.
     pub state: Option<String>,
-    /// At most so many.
+    /// Maximum number of states.
     pub limit: usize,
 }
 
-/// Which decisions, and in which order.
+/// A query for decisions, and their order.
 #[derive(Debug, Clone, Default)]
 pub struct DecisionQuery {
-    /// Not before.
+    /// Earliest time.
     pub since: Option<Moment>,
-    /// Before.
+    /// Time before which all of them are.
     pub until: Option<Moment>,
-    /// Of this origin (`https://example.com`), or of this host whatever the scheme and port.
+    /// The origin (`https://example.com`), or the host whatever the scheme and port.
     pub origin: Option<String>,
-    /// With a path that this matches: a pattern as in robots.txt.
+    /// A pattern as in robots.txt that the path matches.
     pub path: Option<String>,
-    /// From this address (without its port) or of this name.
+    /// The client: its address (without the port) or its name.
     pub client: Option<String>,
-    /// By a crawler with this product token in its chain, whatever the case.
+    /// A product token in the crawler's chain, whatever the case.
     pub agent: Option<String>,
-    /// For this reason.
+    /// The reason.
     pub reason: Option<String>,
-    /// By the rule of this text, as its file has it: `Disallow: /private`.
+    /// The text of the rule, as its file has it: `Disallow: /private`.
     pub rule: Option<String>,
-    /// With this verdict.
+    /// The verdict.
     pub verdict: Option<String>,
-    /// In this mode.
+    /// The mode.
     pub mode: Option<String>,
-    /// Acknowledged, or not.
+    /// True for acknowledged decisions, false for the others.
     pub acknowledged: Option<bool>,
-    /// After this place in the order; the last `seq` of a page leads to the next.
+    /// Decisions after this place in the order; the last `seq` of a page leads to the next.
     pub after: Option<u64>,
-    /// Not before this place in the order, and not after that one: how far a search may go.
+    /// First place in the order that a search may visit.
     pub from: Option<u64>,
-    /// See `from`.
+    /// Last place in the order that a search may visit.
     pub to: Option<u64>,
-    /// From the newest to the oldest.
+    /// True for an order from the newest to the oldest.
     pub newest_first: bool,
-    /// At most so many.
+    /// Maximum number of decisions.
     pub limit: usize,
 }
 
-/// A decision as it is kept.
+/// A stored decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredDecision {
     /// Its place in the order of writing, from 1, without gaps.
     pub seq: u64,
-    /// The time that it is found by: its record's, unless somebody has changed one of the two.
+    /// The indexed time: its record's, unless the file was altered.
     pub time: Moment,
     /// The record: a JSON object, octet for octet as it was written, without its line feed.
     pub record: String,
-    /// Its link in the chain.
+    /// The link in the chain.
     pub hash: Sha256,
-    /// Who has seen it.
+    /// The person who has seen the decision, and their note.
     pub acknowledged: Option<Acknowledgement>,
 }
 
-/// A person has seen a decision.
+/// A person's note of having seen a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acknowledgement {
-    /// When.
+    /// Time of the note.
     pub time: Moment,
-    /// Who.
+    /// The person.
     pub by: String,
-    /// What there is to say of it.
+    /// The person's remark.
     pub note: String,
 }
 
-/// An override that was taken out of force.
+/// A removed override.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removed {
-    /// What it said.
+    /// The override.
     pub asserted: Override,
-    /// When it was removed.
+    /// Time of the removal.
     pub time: Moment,
-    /// Who removed it.
+    /// The person who removed it.
     pub by: String,
 }
 
-/// What decisions are counted by.
+/// The trait by which decisions are grouped and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TallyKey {
     /// Origin.
@@ -435,23 +436,23 @@ pub enum TallyKey {
     Rule,
 }
 
-/// Decisions counted.
+/// A counted group of decisions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tally {
-    /// What they have in common: the origin, the reason, or the origin and the rule.
+    /// The common trait: the origin, the reason, or the origin and the rule.
     pub key: Vec<String>,
-    /// How many.
+    /// Number of decisions.
     pub count: u64,
-    /// The first of them.
+    /// Time of the first decision.
     pub first: Moment,
-    /// The last.
+    /// Time of the last decision.
     pub last: Moment,
 }
 
-/// Decisions of one hour that have their mode, verdict and reason in common.
+/// The count of one hour's decisions with the same mode, verdict and reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hourly<T = String> {
-    /// When the hour began.
+    /// Begin of the hour.
     pub hour: Moment,
     /// Mode.
     pub mode: T,
@@ -459,12 +460,12 @@ pub struct Hourly<T = String> {
     pub verdict: T,
     /// Reason code.
     pub reason: T,
-    /// How many.
+    /// Number of decisions.
     pub count: u64,
 }
 
 impl Hourly {
-    /// Whether `other` counts the same kind of decision.
+    /// Tells whether `other` counts the same kind of decision.
     fn is_kind(&self, other: &Hourly<&str>) -> bool {
         self.hour == other.hour
             && self.reason == other.reason
@@ -473,37 +474,37 @@ impl Hourly {
     }
 }
 
-/// How long and how much is kept.
+/// Limits of time and size for the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Decisions, and snapshots that nothing refers to, for so long; `None`: for ever.
+    /// Time for which decisions, and snapshots without references, are kept; `None`: for ever.
     pub keep: Option<Duration>,
-    /// Octets of the store on disk: its room. Where decisions have none left, the oldest go of the client that takes most;
-    /// `None`: as much as comes.
+    /// Octets of the store on disk. Without room for new decisions, the client that takes most loses its oldest ones;
+    /// `None`: no bound.
     pub max_size: Option<u64>,
 }
 
-/// What one step of [`Store::prune`] has dropped.
+/// The amount of data that one step of [`Store::prune`] has dropped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Decisions.
     pub decisions: u64,
-    /// Of these, those that were younger than [`Retention::keep`]: there was no room for them.
+    /// Of these, decisions younger than [`Retention::keep`], dropped for lack of room.
     pub early: u64,
-    /// Whose the last of those were.
+    /// The party of the last of those.
     pub of: Option<String>,
     /// Snapshots.
     pub snapshots: u64,
-    /// Origins, and texts of theirs, that had no room.
+    /// Origins, and texts of theirs, dropped for lack of room.
     pub origins: u64,
-    /// Whether there is more to drop.
+    /// True if there is more to drop.
     pub more: bool,
-    /// Octets of the engine's log, where a reader keeps it beyond its part of the room; else 0.
+    /// Octets of the engine's log if a reader keeps it larger than its part of the room; else 0.
     pub long_log: u64,
 }
 
 impl Pruned {
-    /// Adds what another step has dropped.
+    /// Adds the amounts of another step.
     pub fn add(&mut self, other: Pruned) {
         let Pruned {
             decisions,
@@ -524,7 +525,7 @@ impl Pruned {
     }
 }
 
-/// How much is kept.
+/// The size of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
     /// Octets on disk.
@@ -537,33 +538,33 @@ pub struct Size {
     pub decisions: u64,
 }
 
-/// What a store is opened for.
+/// The purpose of opening a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// To look something up: it must be there, and is left as it is.
+    /// Reads only: the store must exist and stays unchanged.
     Read,
-    /// To write, too: it is made if it is not there.
+    /// Reads and writes: a missing store is created.
     Write,
 }
 
 /// Opens the store that the configuration names.
 ///
 /// # Errors
-/// When none is named, or it cannot be opened; the message names the file and the way out.
+/// When the configuration names none, or the store cannot be opened; the message names the file and the way out.
 pub fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, StoreError> {
     let path = named(config)?;
     let store = sqlite::Sqlite::open(path, access, config.store.synchronous)?;
     if access == Access::Write {
-        // Made with the store: from then on a store without content is one that was emptied.
+        // The key is made together with the store: later, an empty store beside a key was emptied by others.
         sealing_key(config)?;
     }
     Ok(Arc::new(store))
 }
 
-/// The key that seals the records of the store that the configuration names, made if there is none.
+/// Returns the sealing key of the configured store, and creates it if there is none.
 ///
 /// # Errors
-/// When no store is named, or the key can neither be read nor made.
+/// When no store is configured, or the key can neither be read nor made.
 pub fn sealing_key(config: &Config) -> Result<Arc<chain::SealingKey>, StoreError> {
     let key = chain::SealingKey::load_or_create(&chain::key_file(named(config)?))?;
     Ok(Arc::new(key))
@@ -577,20 +578,20 @@ pub(crate) fn named(config: &Config) -> Result<&Path, StoreError> {
 }
 
 impl OriginMemory {
-    /// Its place in the order of origins and identities.
+    /// Returns the place in the order of origins and identities.
     #[must_use]
     pub fn place(&self) -> String {
         format!("{} {}", self.origin, self.identity)
     }
 }
 
-/// The origin and the identity of a place. Of an origin alone, all identities come before it.
+/// Splits a place into origin and identity. For an origin alone, all its identities come before the place.
 fn place(after: &str) -> (&str, &str) {
     after.split_once(' ').unwrap_or((after, "\u{7f}"))
 }
 
 impl Remembered {
-    /// The state's name, as [`State::name`] has it.
+    /// Returns the state's name, as [`State::name`] has it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

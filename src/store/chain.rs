@@ -1,13 +1,13 @@
 //! The chain of records, and its seals.
 //!
-//! A record's link is the SHA-256 of the link before it and its own text, so the last link stands for every record up
-//! to it, in their order. Whoever may write to the store could forge the whole chain anew. Hence the seals: at intervals
-//! the head of the chain is signed with a key that lies outside the store, and a chain that was forged later does not
-//! pass through the heads that were signed before.
+//! The link of a record is the SHA-256 of the preceding link and the record's text, so the last link stands for every
+//! record up to it, in their order. A process with write access to the store could forge the whole chain anew. Hence
+//! the seals: at intervals a key outside the store signs the head of the chain, and a chain forged later does not pass
+//! through the heads signed before.
 //!
-//! What this shows: that no record from before a seal was altered, taken out or put in since, by anybody who does not
-//! have the key. What it does not: that the records were true when they were written, or that nothing was cut off
-//! after the last seal, unless somebody keeps that elsewhere.
+//! A seal proves that, without the key, no record before it was altered, removed or inserted since. It does not prove
+//! that the records were true when they were written, nor that records after the last seal are complete, unless a copy
+//! of the head is kept elsewhere.
 
 use std::fmt;
 use std::fs;
@@ -26,7 +26,7 @@ use crate::clock::Moment;
 /// The link before the first record.
 pub const GENESIS: Sha256 = [0; 32];
 
-/// The link of `record`, the text of a record without its line feed, after `previous`.
+/// Returns the link of `record`, the text of a record without its line feed, after `previous`.
 #[must_use]
 pub fn link(previous: &Sha256, record: &[u8]) -> Sha256 {
     let mut context = Context::new(&SHA256);
@@ -35,17 +35,16 @@ pub fn link(previous: &Sha256, record: &[u8]) -> Sha256 {
     array(context.finish().as_ref())
 }
 
-/// The head of the chain at some time, signed.
+/// A signed head of the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seal {
-    /// The record it is the link of; everything up to it is sealed.
+    /// The last sealed record; the seal covers everything up to it.
     pub seq: u64,
-    /// That link.
+    /// The link of that record.
     pub hash: Sha256,
-    /// When.
+    /// Time of the seal.
     pub time: Moment,
-    /// What was dropped before it: the first record that is still there, and the link before that, as they were when
-    /// this was sealed.
+    /// The begin of the chain at that time: its first record, and the link before that record.
     pub start: (u64, Sha256),
     /// Ed25519 (RFC 8032) over all of that.
     pub signature: [u8; 64],
@@ -54,7 +53,7 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// Whether the signature is the key's, over what the seal says. Whose key it is remains to be asked.
+    /// Tells whether the key has signed the seal. The caller decides whether to trust the key.
     #[must_use]
     pub fn is_genuine(&self) -> bool {
         let message = message(self.seq, &self.hash, self.time, &self.start);
@@ -64,7 +63,7 @@ impl Seal {
     }
 }
 
-/// What is signed: a name for what it is, then every number in network order.
+/// Returns the signed message: a name for its kind, then every number in network order.
 fn message(seq: u64, hash: &Sha256, time: Moment, start: &(u64, Sha256)) -> Vec<u8> {
     let mut message = b"crawlgate seal 1\0".to_vec();
     message.extend_from_slice(&seq.to_be_bytes());
@@ -75,34 +74,34 @@ fn message(seq: u64, hash: &Sha256, time: Moment, start: &(u64, Sha256)) -> Vec<
     message
 }
 
-/// Records that were taken out between others that stay.
+/// A range of records removed from the middle of the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// The first of them.
+    /// The first of the records.
     pub first: u64,
-    /// The last.
+    /// The last of the records.
     pub last: u64,
-    /// The link before the first.
+    /// The link before the first record.
     pub before: Sha256,
-    /// The link of the last.
+    /// The link of the last record.
     pub after: Sha256,
-    /// When the last of them was taken out.
+    /// Time of the last removal.
     pub time: Moment,
-    /// That retention has taken them out; none where they were lost to damage.
+    /// Proof that retention removed the records; `None` for records lost to damage.
     pub proof: Option<GapProof>,
 }
 
-/// Who says that retention has taken records out.
+/// A signature of retention on a gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GapProof {
-    /// Ed25519 (RFC 8032) over what the gap says.
+    /// Ed25519 (RFC 8032) over all fields of the gap.
     pub signature: [u8; 64],
     /// The public key.
     pub key: [u8; 32],
 }
 
 impl Gap {
-    /// Whether the signature is the key's, over what the gap says. Whose key it is remains to be asked.
+    /// Tells whether the key has signed the gap. The caller decides whether to trust the key.
     #[must_use]
     pub fn is_genuine(&self) -> bool {
         let Some(GapProof { signature, key }) = &self.proof else {
@@ -113,7 +112,7 @@ impl Gap {
             .is_ok()
     }
 
-    /// What is signed: a name for what it is, then every number in network order.
+    /// Returns the signed message: a name for its kind, then every number in network order.
     fn message(&self) -> Vec<u8> {
         let mut message = b"crawlgate gap 1\0".to_vec();
         message.extend_from_slice(&self.first.to_be_bytes());
@@ -131,7 +130,7 @@ pub struct SealingKey {
 }
 
 impl SealingKey {
-    /// A new key.
+    /// Returns a new key.
     ///
     /// # Errors
     /// When the system gives no randomness.
@@ -140,7 +139,7 @@ impl SealingKey {
         Ok(Self { pair })
     }
 
-    /// The key in the file at `path` (PEM, PKCS #8), made if there is none.
+    /// Loads the key from the file at `path` (PEM, PKCS #8), and creates the file if there is none.
     ///
     /// # Errors
     /// When the file cannot be read or written, is open to others, or holds no such key.
@@ -166,13 +165,13 @@ impl SealingKey {
             .and_then(|mut file| io::Write::write_all(&mut file, pem(pkcs8.as_ref()).as_bytes()));
         match made {
             Ok(()) => Ok(key),
-            // Another process was faster: its key is the store's.
+            // Another process was faster: the store uses that key.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::load(path),
             Err(error) => Err(failed(&error)),
         }
     }
 
-    /// The key in the file at `path`.
+    /// Loads the key from the file at `path`.
     ///
     /// # Errors
     /// When the file is missing, cannot be read, is open to others, or holds no such key.
@@ -193,7 +192,7 @@ impl SealingKey {
                 "the key that seals the records is kept there: let this user read it",
             ),
         };
-        // Before it is opened: that would wait for a pipe for ever.
+        // Check before opening: opening a pipe would wait for ever.
         let found = fs::metadata(path).map_err(unreadable)?;
         if !found.is_file() {
             return Err(told(
@@ -227,7 +226,7 @@ impl SealingKey {
         Ok(Self { pair })
     }
 
-    /// The public key: what others need to check a seal.
+    /// Returns the public key, with which others check a seal.
     #[must_use]
     pub fn public(&self) -> [u8; 32] {
         array(self.pair.public_key().as_ref())
@@ -249,7 +248,7 @@ impl SealingKey {
 }
 
 impl SealingKey {
-    /// Says that the records `first` to `last`, between the links `before` and `after`, were taken out.
+    /// Signs the removal of the records `first` to `last`, between the links `before` and `after`.
     #[must_use]
     pub fn gap(&self, first: u64, last: u64, before: Sha256, after: Sha256, now: Moment) -> Gap {
         let gap = Gap {
@@ -275,7 +274,7 @@ impl fmt::Debug for SealingKey {
     }
 }
 
-/// Where the key of the store at `store` lies: beside it, `crawlgate.seal.key` for `crawlgate.db`.
+/// Returns the place of a store's key: beside the store, `crawlgate.seal.key` for `crawlgate.db`.
 #[must_use]
 pub fn key_file(store: &Path) -> PathBuf {
     store.with_extension("seal.key")
@@ -291,7 +290,7 @@ fn no_key(what: &str) -> StoreError {
 const BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const END: &str = "-----END PRIVATE KEY-----";
 
-/// RFC 7468. So short a key is one line.
+/// Encodes a key by RFC 7468. So short a key is one line.
 fn pem(der: &[u8]) -> String {
     let body = BASE64_STANDARD.encode(der);
     format!("{BEGIN}\n{body}\n{END}\n")
@@ -304,7 +303,7 @@ fn unpem(text: &str) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(body).ok()
 }
 
-/// The octets of something whose length is given by what it is; cut or filled with zeros where it is not.
+/// Returns the octets as an array of their known length; cut or filled with zeros if the length differs.
 fn array<const N: usize>(octets: &[u8]) -> [u8; N] {
     let mut array = [0; N];
     for (to, from) in array.iter_mut().zip(octets) {

@@ -1,13 +1,13 @@
-//! Why a store cannot do what is asked.
+//! Failures of a store.
 
 use std::fmt;
 
-/// The store cannot do what is asked.
+/// A failure of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreError {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub kind: StoreErrorKind,
-    /// What happened, and the way out.
+    /// The failure in words, and the way out.
     pub message: String,
 }
 
@@ -16,15 +16,15 @@ pub struct StoreError {
 pub enum StoreErrorKind {
     /// There is no store at this place.
     Missing,
-    /// No room: it will do again when there is.
+    /// No room: the next write succeeds as soon as there is some.
     Full,
-    /// Somebody else holds it for too long.
+    /// Another process holds the store for too long.
     Busy,
-    /// It is damaged, or no store at all.
+    /// The store is damaged, or the file is no store at all.
     Corrupt,
-    /// A newer crawlgate has written it.
+    /// A newer crawlgate has written the store.
     Newer,
-    /// It may not be opened or written.
+    /// The process may not open or write the store.
     Denied,
     /// Anything else.
     Failed,
@@ -38,7 +38,7 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// A failure of no kind that anybody asks for.
+/// Returns a failure of no particular kind.
 pub(super) fn failed(what: impl Into<String>) -> StoreError {
     StoreError {
         kind: StoreErrorKind::Failed,

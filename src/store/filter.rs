@@ -1,7 +1,7 @@
-//! Which records a question is about.
+//! Selection of records for a query.
 //!
-//! An engine may narrow down by what it has an index for; what decides is here, so that every engine gives the same
-//! answer. A record is read as the JSON that it is.
+//! An engine may narrow the search by its indexes; this filter decides, so that every engine gives the same answer. The
+//! filter reads each record as JSON.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,10 +19,10 @@ use crate::audit::repeats;
 use crate::clock::Moment;
 use crate::rep::{ComparisonPath, PathPattern};
 
-/// What questions are about, of a record's JSON.
+/// The facts of a record that a query may ask for.
 #[derive(Deserialize)]
 pub(super) struct Facts<'r> {
-    /// None of a line that is no decision, such as one about records lost.
+    /// `None` for a line that is no decision, such as one about lost records.
     id: Option<Cow<'r, str>>,
     #[serde(borrow, default)]
     time: Cow<'r, str>,
@@ -67,9 +67,9 @@ struct Rule<'r> {
     text: Cow<'r, str>,
 }
 
-/// What an engine needs of a record to put it away.
+/// The facts by which an engine files a record.
 pub(super) struct Head<'r> {
-    /// How many decisions it speaks of; none where it is about something else.
+    /// Number of decisions that the record covers; `None` for a record about something else.
     decisions: Option<u64>,
     time: Moment,
     mode: Cow<'r, str>,
@@ -79,10 +79,10 @@ pub(super) struct Head<'r> {
     party: Party,
 }
 
-/// The same, as it stands in the record.
+/// The facts of a head, as the record writes them.
 #[derive(Deserialize)]
 struct Written<'r> {
-    /// None of a line that is no decision.
+    /// `None` for a line that is no decision.
     id: Option<IgnoredAny>,
     #[serde(borrow, default)]
     event: Cow<'r, str>,
@@ -129,7 +129,7 @@ impl<'r> Head<'r> {
         })
     }
 
-    /// What was noted of a record when it was written.
+    /// Returns the facts that the writer of a record has noted.
     pub(super) fn noted(note: &Note) -> Head<'static> {
         let kind = note.kind.unwrap_or(Kind {
             mode: "",
@@ -147,7 +147,7 @@ impl<'r> Head<'r> {
         }
     }
 
-    /// Whose room it takes.
+    /// Returns the party that pays for the room of the record.
     pub(super) fn party(&self) -> Party {
         self.party.clone()
     }
@@ -156,7 +156,7 @@ impl<'r> Head<'r> {
         self.time
     }
 
-    /// What it adds to its hour; nothing where it is no decision.
+    /// Returns the record's count for its hour; `None` unless it is a decision.
     pub(super) fn hourly(&self) -> Option<Hourly<&str>> {
         let count = self.decisions?;
         let time = self.time.as_millis();
@@ -170,14 +170,14 @@ impl<'r> Head<'r> {
         })
     }
 
-    /// Digest of the robots.txt that it rests on.
+    /// Returns the digest of the robots.txt behind the decision.
     pub(super) fn sha256(&self) -> Option<Sha256> {
         self.sha256
     }
 }
 
 impl Written<'_> {
-    /// Whose room it takes.
+    /// Returns the party that pays for the room of the record.
     fn party(&self) -> Party {
         let Some(client) = &self.client else {
             return Party::Own;
@@ -188,11 +188,11 @@ impl Written<'_> {
     }
 }
 
-/// A [`DecisionQuery`]'s conditions, ready to be asked of many records.
+/// The conditions of a [`DecisionQuery`], prepared for many records.
 pub(crate) struct Filter<'q> {
     query: &'q DecisionQuery,
     path: Option<PathPattern>,
-    /// The host alone is asked for, whatever the scheme and the port.
+    /// True for a query by host alone, whatever the scheme and the port.
     any_scheme: bool,
 }
 
@@ -211,7 +211,7 @@ impl<'q> Filter<'q> {
         })
     }
 
-    /// The host that every record in question has.
+    /// Returns the host that all matching records have.
     pub(super) fn host(&self) -> Option<&'q str> {
         let origin = self.query.origin.as_deref()?;
         if self.any_scheme {
@@ -226,7 +226,7 @@ impl<'q> Filter<'q> {
         Some(host)
     }
 
-    /// The facts of a record that is in question.
+    /// Returns the facts of a record that matches.
     pub(super) fn facts<'r>(
         &self,
         record: &'r str,
@@ -236,7 +236,7 @@ impl<'q> Filter<'q> {
         self.holds(&facts, acknowledged.is_some()).then_some(facts)
     }
 
-    /// Whether a record that nobody has acknowledged yet is in question.
+    /// Tells whether a record without an acknowledgement matches.
     pub(crate) fn admits(&self, record: &str) -> bool {
         self.facts(record, None).is_some()
     }
@@ -318,7 +318,7 @@ impl Facts<'_> {
         moment(&self.time)
     }
 
-    /// As [`crate::rep::Origin`] writes it; empty where the target could not be read.
+    /// Returns the origin as [`crate::rep::Origin`] writes it; empty for an unreadable target.
     fn origin(&self) -> String {
         let (scheme, host, port) = (&self.scheme, &self.host, self.port);
         if host.is_empty() {
@@ -330,7 +330,7 @@ impl Facts<'_> {
         }
     }
 
-    /// The path with its query; `/` where the URL has none.
+    /// Returns the path with its query; `/` for a URL without a path.
     fn path(&self) -> &str {
         let after = self
             .url
@@ -355,7 +355,7 @@ impl Facts<'_> {
     }
 }
 
-/// Counts records by key as they come.
+/// Counts of records by key, updated record by record.
 pub(super) struct Tallies {
     key: TallyKey,
     counts: HashMap<Vec<String>, Tally>,
@@ -380,7 +380,7 @@ impl Tallies {
         tally.last = tally.last.max(time);
     }
 
-    /// The most frequent ones first; of equals, by name.
+    /// Returns the groups, the most frequent first; groups of equal size by name.
     pub(super) fn into_most_frequent(self, limit: usize) -> Vec<Tally> {
         let mut tallies: Vec<_> = self.counts.into_values().collect();
         tallies.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.key.cmp(&b.key)));
@@ -389,7 +389,7 @@ impl Tallies {
     }
 }
 
-/// Of RFC 3339; the epoch where it is none.
+/// Parses a time of RFC 3339; the epoch for any other text.
 fn moment(text: &str) -> Moment {
     let time = text
         .parse::<Timestamp>()
@@ -397,19 +397,19 @@ fn moment(text: &str) -> Moment {
     Moment::from_millis(u64::try_from(time).unwrap_or_default())
 }
 
-/// `127.0.0.1` of `127.0.0.1:40000`, `::1` of `[::1]:40000`.
+/// Returns `127.0.0.1` of `127.0.0.1:40000`, `::1` of `[::1]:40000`.
 fn without_port(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// The records of a batch, without their line feeds.
+/// Returns the records of a batch, without their line feeds.
 pub(super) fn records_of(lines: &[u8]) -> Result<impl Iterator<Item = &str>, StoreError> {
     let lines = std::str::from_utf8(lines).map_err(|error| failed(format!("a record: {error}")))?;
     Ok(lines.split_terminator('\n'))
 }
 
-/// A digest of 64 hex digits.
+/// Parses a digest of 64 hex digits.
 fn from_hex(text: &str) -> Option<Sha256> {
     let mut digest = [0; 32];
     if text.len() != 64 {

@@ -1,4 +1,4 @@
-//! What keeps a store in order while a process serves: seals at intervals, and dropping what has had its time.
+//! Maintenance of a store while a process serves: seals at intervals, and removal of expired data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use super::{HOUR, Pruned, Retention, Store, StoreError, chain};
 use crate::clock::{Clock, Moment};
 use crate::config::{AuditConfig, format_bytes};
 
-/// How often it is looked whether something is due.
+/// Interval between two checks for due work.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Looking more often would be all that is done.
+/// Shortest interval: more frequent checks would leave no time for anything else.
 const LEAST: Duration = Duration::from_secs(1);
 
 /// A pause between two steps, in which others write.
 const BREATH: Duration = Duration::from_millis(20);
 
-/// Keeps a store in order until it is dropped; `settings` gives those in force. Begins with a seal: what a process that
-/// was killed has left is unsealed.
+/// Maintains a store until the future is dropped; `settings` returns the settings in force. Begins with a seal, because
+/// a killed process leaves unsealed records.
 ///
-/// Whoever ends it seals once more, when the last record is written ([`Store::seal`]).
+/// The caller that ends it seals once more after the last record ([`Store::seal`]).
 pub async fn keep(
     store: Arc<dyn Store>,
     key: Arc<chain::SealingKey>,
@@ -40,7 +40,7 @@ pub async fn keep(
 struct Keeper {
     store: Arc<dyn Store>,
     key: Arc<chain::SealingKey>,
-    /// When it last was, by this process.
+    /// Time of the last seal by this process.
     sealed: Option<Moment>,
     sealing: Trouble,
     pruning: Trouble,
@@ -61,7 +61,7 @@ impl Keeper {
         }
     }
 
-    /// Does what is due.
+    /// Does the due work.
     async fn look(&mut self, config: &AuditConfig, clock: &Clock) {
         let now = clock.now();
         let is_due = |last| now.since(last) >= config.seal_every || now < last;
@@ -109,7 +109,7 @@ impl Keeper {
     }
 }
 
-/// Drops what has had its time, step by step; how much.
+/// Drops expired data step by step and returns the amounts.
 async fn prune(
     store: &dyn Store,
     retention: Retention,
@@ -128,7 +128,7 @@ async fn prune(
     }
 }
 
-/// Decisions that went before their time, so that it is said at once, and then no more than once an hour.
+/// Decisions dropped before their time, warned about at once and then at most once an hour.
 #[derive(Default)]
 struct Early {
     count: u64,
@@ -153,7 +153,7 @@ impl Early {
     }
 }
 
-/// Whether something fails, so that it is said once.
+/// A repeated failure, warned about once.
 #[derive(Default)]
 enum Trouble {
     #[default]

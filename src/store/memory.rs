@@ -1,4 +1,4 @@
-//! A store that is gone with its process: for tests, and a model of what an engine has to do.
+//! A store in memory: for tests, and a model for engines.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future;
@@ -28,7 +28,7 @@ struct Kept {
     origins: BTreeMap<(String, String), (OriginMemory, Vec<Fetch>)>,
     snapshots: HashMap<Sha256, Text>,
     policies: HashMap<String, String>,
-    /// The first one's number is one more than those that were dropped.
+    /// The first one's number is one more than the number of dropped decisions.
     decisions: Vec<StoredDecision>,
     /// By hour, mode, verdict and reason.
     hours: BTreeMap<(Moment, String, String, String), u64>,
@@ -50,13 +50,13 @@ struct Text {
 }
 
 impl Memory {
-    /// An empty store.
+    /// Returns an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The answer is there at once.
+    /// Returns a future that is ready at once.
     fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Kept) -> Result<T, StoreError>,
@@ -201,7 +201,7 @@ impl Store for Memory {
     }
 
     fn gaps(&self, _: u64, _: u64) -> Pending<'_, Vec<chain::Gap>> {
-        // It drops from the front alone.
+        // This store drops from the front alone.
         self.with(|_| Ok(Vec::new()))
     }
 
@@ -286,14 +286,14 @@ impl Store for Memory {
     }
 }
 
-/// Whether a search may go there.
+/// Tells whether a search may visit this place.
 fn is_between(seq: u64, query: &DecisionQuery) -> bool {
     query.from.is_none_or(|from| seq >= from) && query.to.is_none_or(|to| seq <= to)
 }
 
 impl Kept {
     fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
-        // Read first: of a batch that cannot be kept, nothing is.
+        // Read the lines first: a batch with an unreadable line must change nothing.
         let mut records = Vec::new();
         for record in records_of(&batch.lines)? {
             let head = Head::of(record)?;
@@ -360,13 +360,13 @@ impl Kept {
         Ok(())
     }
 
-    /// The states of an origin with their fetches, oldest first.
+    /// Returns the states of an origin with their fetches, oldest first.
     fn of(&self, origin: &Origin) -> impl DoubleEndedIterator<Item = &(OriginMemory, Vec<Fetch>)> {
         let all = self.origins.values();
         all.filter(move |(memory, _)| memory.origin == *origin)
     }
 
-    /// Drops states of identities beyond [`OWN_STATES`], those that were written longest ago.
+    /// Drops the oldest states of identities beyond [`OWN_STATES`].
     fn replace(&mut self, origin: &Origin) {
         let own = self.of(origin).filter(|(one, _)| !one.identity.is_common());
         let mut own: Vec<_> = own
@@ -418,7 +418,7 @@ impl Kept {
         let oldest_kept = retention.keep.map_or(Moment::default(), |keep| now - keep);
         let mut octets = self.bytes();
         let mut count = 0;
-        // The head stays: the chain goes on from it.
+        // The head stays: the next link follows from it.
         for one in self.decisions.iter().rev().skip(1).rev().take(STEP) {
             let is_old = Head::of(&one.record)?.time() < oldest_kept;
             let is_too_much = retention.max_size.is_some_and(|most| octets > most);

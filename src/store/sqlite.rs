@@ -1,16 +1,16 @@
 //! The embedded engine: one SQLite file.
 //!
-//! It is written by one thread and read by a few (`worker`), through a write-ahead log, so that readers and the
-//! writer, in this process and in others, do not wait for each other. A write that has been answered is in the file's
-//! log: a kill of the process takes nothing of it, a power cut what the disk had not taken yet (`[store] synchronous`).
+//! One thread writes the file and a few read it (`worker`), through a write-ahead log, so that readers and the writer,
+//! in this process and in others, do not wait for each other. An answered write is in the file's log: a kill of the
+//! process loses nothing of it; a power cut loses the octets that the disk had not taken yet (`[store] synchronous`).
 //!
 //! - `schema`: tables, and views for people with the `sqlite3` shell
-//! - `open`: what may be found in the file's place
+//! - `open`: the checks before a file is used as a store
 //! - `rows`: values as columns; `digests`: whether a row is what was written; `error`: failures as sentences
-//! - `write`, `read`, `prune`: what is done with it
-//! - `bounds`: how much there may be of everything; `shares`: whose decisions give room, `robots`: whose texts do;
-//!   `gaps`: what is left of the chain then
-//! - [`care`]: what to do when it is damaged
+//! - `write`, `read`, `prune`: the work on it
+//! - `bounds`: the room of each part; `shares`: which client's decisions give room; `robots`: which texts give room;
+//!   `gaps`: the proof of a chain with removed records
+//! - [`care`]: checks and rebuilds of a damaged database
 
 mod bounds;
 pub mod care;
@@ -57,12 +57,12 @@ const READERS: usize = 2;
 pub struct Sqlite {
     path: Arc<Path>,
     readers: Workers,
-    /// Who goes the long ways, through many records: what a request waits for is never behind one of these.
+    /// The reader for long searches through many records, so that a request's own read never waits behind one.
     walker: Workers,
     hints: Arc<Mutex<Hints>>,
-    /// What batches are bounded by; none until somebody keeps the store in order. The writer alone locks it.
+    /// The bounds of a batch; `None` until maintenance begins. The writer alone locks it.
     keeping: Arc<Mutex<Option<Keeping>>>,
-    /// None where it was opened to be read. Dropped last: the last connection that writes carries the log over.
+    /// `None` for a store opened to be read. Dropped last: the last connection that writes carries the log over.
     writer: Option<Writer>,
 }
 
@@ -70,15 +70,15 @@ pub struct Sqlite {
 #[derive(Debug)]
 struct Writer {
     thread: Workers,
-    /// What it has open.
+    /// The open file.
     file: Identity,
 }
 
 impl Sqlite {
-    /// Opens the store at `path`; with [`Access::Write`] it is made if it is not there.
+    /// Opens the store at `path`; with [`Access::Write`] it is created if it is missing.
     ///
     /// # Errors
-    /// When it cannot be opened, is damaged, is another program's or a newer crawlgate's.
+    /// When it cannot be opened, is damaged, or belongs to another program or a newer crawlgate.
     pub fn open(path: &Path, access: Access, synchronous: Synchronous) -> Result<Self, StoreError> {
         open::require(path, access)?;
         let path: Arc<Path> = path.into();
@@ -105,7 +105,7 @@ impl Sqlite {
         })
     }
 
-    /// Has the writer do something.
+    /// Runs a closure on the writing thread.
     fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut rusqlite::Connection) -> Result<T, error::Failure> + Send + 'static,

@@ -1,8 +1,8 @@
-//! How much there may be of everything, where the whole has a bound.
+//! The room of each part of a bounded store.
 //!
-//! Each part has a room of its own. What is known of origins never takes the room of decisions: evidence goes for newer
-//! evidence alone. The file takes its room page by page and gives none back by itself, so each batch finds its room
-//! before it is written ([`make_room`]), not at the next look: a crawler writes faster than anybody looks.
+//! Each part has a room of its own. States of origins never take the room of decisions: robots.txt texts make room for
+//! newer ones alone. The file grows page by page and does not shrink by itself, and crawlers write faster than
+//! maintenance runs, so each batch makes its room before it is written ([`make_room`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,30 +18,30 @@ use super::shares;
 use crate::clock::Moment;
 use crate::store::{Pruned, Retention, chain};
 
-/// What is dropped at once beyond twice the room that a batch needs, where the bound was lowered.
+/// Octets dropped at once beyond twice the room that a batch needs, after the bound was lowered.
 const AT_ONCE: u64 = 1024 * 1024;
 
-/// What a bound on the whole leaves for each part, in octets.
+/// The parts of a bounded store, in octets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Parts {
     /// The write-ahead log.
     pub(super) log: u64,
     /// The database.
     pub(super) content: u64,
-    /// Of that, what is known of origins: states, fetches, and the texts of robots.txt.
+    /// Part of the content for origins: states, fetches, and the texts of robots.txt.
     pub(super) robots: u64,
-    /// Of that, decisions, and the proof of them.
+    /// Part of the content for decisions and the proof of them.
     pub(super) decisions: u64,
 }
 
 impl Parts {
-    /// The parts of a store of `most` octets.
+    /// Returns the parts of a store of `most` octets.
     pub(super) fn of(most: u64) -> Self {
         const LEAST_LOG: u64 = 256 * 1024;
         let log = (most / 8).clamp(LEAST_LOG, number(LOG_SIZE) + 8 * 1024 * 1024);
         let content = most.saturating_sub(log);
         let robots = content / 4;
-        // The rest is for what has no room of its own: overrides, settings, hours, seals.
+        // The rest is for data without a room of its own: overrides, settings, hours, seals.
         let decisions = content - robots - content / 32;
         Self {
             log,
@@ -52,13 +52,13 @@ impl Parts {
     }
 }
 
-/// What whoever keeps the store in order has asked for last: batches are bounded by it, too.
+/// The latest request of maintenance: it bounds batches, too.
 #[derive(Debug)]
 pub(super) struct Keeping {
     retention: Retention,
     key: Arc<chain::SealingKey>,
     now: Moment,
-    /// What batches have dropped since, to be told at the next look.
+    /// Amounts dropped by batches since the last maintenance step.
     dropped: Pruned,
 }
 
@@ -72,22 +72,22 @@ impl Keeping {
         }
     }
 
-    /// The parts of the store, where it is bounded.
+    /// Returns the parts of a bounded store.
     pub(super) fn parts(&self) -> Option<Parts> {
         self.retention.max_size.map(Parts::of)
     }
 
-    /// Adds what a batch has dropped, once it is written.
+    /// Adds the amounts that a batch has dropped, after its commit.
     pub(super) fn tell(&mut self, dropped: Pruned) {
         self.dropped.add(dropped);
     }
 
-    /// Takes what was dropped since the last look.
+    /// Takes the amounts dropped since the last maintenance step.
     pub(super) fn take(&mut self) -> Pruned {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Drops as many decisions as `incoming` octets of new ones need room.
+    /// Drops as many decisions as `incoming` octets of new ones need.
     pub(super) fn make_room(
         &self,
         transaction: &Transaction<'_>,
@@ -131,19 +131,19 @@ pub(super) fn make_room(
     Ok(all)
 }
 
-/// How many octets of decisions there are too many, were `incoming` written now.
+/// Returns by how many octets the decisions would exceed their part after a write of `incoming`.
 pub(super) fn excess(connection: &Connection, parts: Parts, incoming: u64) -> Result<u64, Failure> {
     let by_share = (shares::octets(connection)? + incoming).saturating_sub(parts.decisions);
     let by_page = (content(connection)? + incoming).saturating_sub(parts.content);
     Ok(by_share.max(by_page))
 }
 
-/// Octets of the database and its log on disk.
+/// Returns the octets of the database and its log on disk.
 pub(super) fn on_disk(connection: &Connection, path: &Path) -> Result<u64, Failure> {
     Ok(file_size(connection)? + log_size(path))
 }
 
-/// Octets of the database on disk, once its log is carried over.
+/// Returns the octets of the database on disk after its log is carried over.
 pub(super) fn file_size(connection: &Connection) -> Result<u64, Failure> {
     let text = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
     let octets: i64 = connection
@@ -152,12 +152,12 @@ pub(super) fn file_size(connection: &Connection) -> Result<u64, Failure> {
     Ok(number(octets))
 }
 
-/// Octets of the write-ahead log.
+/// Returns the octets of the write-ahead log.
 pub(super) fn log_size(path: &Path) -> u64 {
     std::fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len())
 }
 
-/// Octets that the database would have without its free pages: what dropping something makes less at once.
+/// Returns the octets of the database without its free pages: this number falls with each removal.
 pub(super) fn content(connection: &Connection) -> Result<u64, Failure> {
     let text = "SELECT (page_count - freelist_count) * page_size \
                 FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
@@ -167,7 +167,7 @@ pub(super) fn content(connection: &Connection) -> Result<u64, Failure> {
     Ok(number(octets))
 }
 
-/// Has the log carried over as often as its part of the bound asks for.
+/// Sets how often the log is carried over, by its part of the bound.
 pub(super) fn bound_log(connection: &Connection, parts: Option<Parts>) -> Result<(), Failure> {
     let (limit, pages) = match parts {
         None => (LOG_SIZE, super::open::CHECKPOINT),
@@ -184,8 +184,8 @@ pub(super) fn bound_log(connection: &Connection, parts: Option<Parts>) -> Result
     Ok(())
 }
 
-/// Cuts the log back where it has grown beyond half of its part. Who reads meanwhile keeps it as it is: that is not waited
-/// for, the next batch tries again.
+/// Cuts a log back that has grown beyond half of its part. A reader may prevent this; the function does not wait, and
+/// the next batch tries again.
 pub(super) fn shorten_log(
     connection: &Connection,
     path: &Path,
@@ -197,7 +197,7 @@ pub(super) fn shorten_log(
     Ok(())
 }
 
-/// Returns the octets of the log where these are more than `most` and a reader keeps them from being carried over; else 0.
+/// Returns the octets of a log larger than `most` that a reader keeps from being carried over; else 0.
 pub(super) fn log_beyond(connection: &Connection, path: &Path, most: u64) -> Result<u64, Failure> {
     if log_size(path) <= most {
         return Ok(0);
@@ -207,7 +207,7 @@ pub(super) fn log_beyond(connection: &Connection, path: &Path, most: u64) -> Res
     Ok(if octets > most { octets } else { 0 })
 }
 
-/// Carries the log over into the database and cuts it back, unless somebody reads.
+/// Carries the log over into the database and cuts it back, unless a reader prevents it.
 pub(super) fn carry_over(connection: &Connection) -> Result<(), Failure> {
     connection.busy_timeout(Duration::ZERO)?;
     let shortened = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));

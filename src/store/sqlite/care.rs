@@ -1,8 +1,8 @@
-//! What to do when the database is damaged: look how badly, and save what can be read.
+//! Repair of a damaged database: find the damage, and save all readable data.
 //!
-//! The engine refuses a file that is shorter than its header says, and a schema of which one row is damaged, before a
-//! single table can be read. A connection that may write the schema (`lenient`) is let in nonetheless: the pages that
-//! are there are read, and those that are not fail one by one.
+//! The engine refuses a file shorter than its header says, and a schema with one damaged row, before a single table can
+//! be read. It accepts a connection that may write the schema (`lenient`): present pages are read, and missing ones
+//! fail one by one.
 
 mod evidence;
 mod links;
@@ -26,36 +26,36 @@ use crate::policy::terms::TermsDigest;
 use crate::store::filter::Head;
 use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain};
 
-/// Faults of the engine's own structure that are told one by one.
+/// Faults of the engine's own structure that are named one by one.
 const MOST_FAULTS: i64 = 20;
 
 /// Links of the chain that a check walks, back from its head; `crawlgate audit verify --all` walks all.
 const LINKS: u64 = 10_000;
 
-/// Decisions that are read by one statement.
+/// Decisions read by one statement.
 const STEP: i64 = 2_000;
 
 /// The faults of a store, a sentence for each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Those that a rebuild mends, or leaves out and names.
+    /// Faults that a rebuild mends, or leaves out and names.
     pub damaged: Vec<String>,
-    /// Those that contradict the chain or its seals: a rebuild leaves this evidence as it is.
+    /// Faults that contradict the chain or its seals: a rebuild leaves this evidence as it is.
     pub altered: Vec<String>,
 }
 
 impl Faults {
-    /// Whether there are none.
+    /// Tells whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.damaged.is_empty() && self.altered.is_empty()
     }
 }
 
-/// Looks the store at `path` over, and tells its faults.
+/// Checks the store at `path`, and returns its faults.
 ///
 /// # Errors
-/// When it cannot be opened at all, or is another program's.
+/// When the store cannot be opened at all, or is another program's.
 pub fn check(path: &Path) -> Result<Faults, StoreError> {
     open::require(path, Access::Read)?;
     let mut faults = Faults::default();
@@ -75,7 +75,7 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         }
         Err(error) => return Err(error),
     };
-    // What cannot be read to its end is told, too, and the next is looked at all the same.
+    // An unreadable part is reported, too, and the next check runs all the same.
     let looks: [Look; 10] = [
         structure,
         references,
@@ -103,7 +103,7 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
     Ok(faults)
 }
 
-/// What a failure says, without the advice that is given once, at the end.
+/// Returns the words of a failure, without the advice that follows once, at the end.
 fn sentence(failure: Failure, path: &Path) -> String {
     match failure {
         Failure::Damaged(what) => what,
@@ -121,22 +121,22 @@ fn sentence(failure: Failure, path: &Path) -> String {
     }
 }
 
-/// Whether what is at `path` may have been a store, however damaged it is: all but the whole database of another program,
-/// and that, too, where the key of a store lies beside it.
+/// Tells whether the file at `path` may have been a store, however damaged. Only an intact database of another program
+/// is none, and even that may be one if a store's key lies beside it.
 fn may_be_ours(path: &Path) -> bool {
     let may_be = header(path).is_none_or(|header| header.application == APPLICATION);
     may_be || chain::key_file(path).exists()
 }
 
-/// What the beginning of the file says of it.
+/// The facts in the header of the file.
 struct Header {
     application: i32,
     /// Octets of the file.
     size: u64,
 }
 
-/// Reads what the engine keeps in the first 100 octets: the size of a page in 16 and 17, the number of pages in 28 to 31,
-/// whose database it is in 68 to 71, all of them big-endian.
+/// Reads the engine's header, the first 100 octets: the size of a page in 16 and 17, the number of pages in 28 to 31,
+/// the application's number in 68 to 71, all of them big-endian.
 fn header(path: &Path) -> Option<Header> {
     let mut octets = [0; 100];
     File::open(path).ok()?.read_exact(&mut octets).ok()?;
@@ -148,7 +148,7 @@ fn header(path: &Path) -> Option<Header> {
         octets.try_into().ok().map(u32::from_be_bytes)
     };
     let page = match number(16)? >> 16 {
-        // Too large for its two octets.
+        // The code for 65,536, which does not fit into two octets.
         1 => 65_536,
         size => size,
     };
@@ -158,25 +158,25 @@ fn header(path: &Path) -> Option<Header> {
     })
 }
 
-/// Says so where the file is shorter than it says.
+/// Reports a file that is shorter than its header says.
 fn cut_off(path: &Path) -> Option<String> {
     let (said, there) = (header(path)?.size, fs::metadata(path).ok()?.len());
     (there < said).then(|| format!("the file was cut off: {there} of its {said} octets are there"))
 }
 
-/// A connection to a database that the engine refuses to others.
+/// Opens a connection to a database that the engine refuses otherwise.
 fn lenient(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(PATIENCE)?;
-    // Before anything else: most others read the schema.
+    // Before anything else: most other statements read the schema.
     connection.pragma_update(None, "writable_schema", true)?;
     Ok(connection)
 }
 
-/// Adds what is wrong in one respect.
+/// A check that adds the faults of one kind.
 type Look = fn(&Connection, &mut Faults) -> Result<(), Failure>;
 
-/// The engine's own look at its pages and indices.
+/// Runs the engine's own check of its pages and indices.
 fn structure(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MOST_FAULTS})"))?;
     let mut rows = statement.query([])?;
@@ -189,7 +189,7 @@ fn structure(connection: &Connection, faults: &mut Faults) -> Result<(), Failure
     Ok(())
 }
 
-/// Rows that refer to rows that are not there.
+/// Finds rows with references to missing rows.
 fn references(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let mut statement = connection.prepare(
         "SELECT \"table\", parent, count(*) FROM pragma_foreign_key_check GROUP BY \"table\", parent",
@@ -204,7 +204,7 @@ fn references(connection: &Connection, faults: &mut Faults) -> Result<(), Failur
     Ok(())
 }
 
-/// Fetches whose text is not there.
+/// Finds fetches without their text.
 fn fetched_texts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let count: i64 = connection.query_row(
         "SELECT count(*) FROM fetch WHERE sha256 IS NOT NULL AND sha256 NOT IN (SELECT sha256 FROM snapshot)",
@@ -219,13 +219,13 @@ fn fetched_texts(connection: &Connection, faults: &mut Faults) -> Result<(), Fai
     Ok(())
 }
 
-/// Decisions whose text is not there. They are read in steps, and only counted: there may be millions.
+/// Counts decisions without their text. They are read in steps, and only counted: there may be millions.
 fn decisive_texts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let mut step = connection
         .prepare("SELECT seq, record FROM decision WHERE seq > ?1 ORDER BY seq LIMIT ?2")?;
     let mut look = connection.prepare("SELECT 1 FROM snapshot WHERE sha256 = ?1")?;
     let (mut after, mut count, mut first) = (i64::MIN, 0_u64, None);
-    // Most decisions rest on the text of the one before.
+    // Most decisions rest on the same text as the previous one.
     let mut before: Option<(Sha256, bool)> = None;
     loop {
         let mut rows = step.query([after, STEP])?;
@@ -233,7 +233,7 @@ fn decisive_texts(connection: &Connection, faults: &mut Faults) -> Result<(), Fa
         while let Some(row) = rows.next()? {
             (after, seen) = (row.get(0)?, seen + 1);
             let record = row.get_ref(1)?.as_str().unwrap_or_default();
-            // A record that cannot be read is told by the chain.
+            // The check of the chain reports an unreadable record.
             let Some(sha256) = Head::of(record).ok().and_then(|head| head.sha256()) else {
                 continue;
             };
@@ -259,7 +259,7 @@ fn decisive_texts(connection: &Connection, faults: &mut Faults) -> Result<(), Fa
     Ok(())
 }
 
-/// Rows that are not what was written, and what drops each.
+/// Finds rows that differ from the written ones, and says how to drop each.
 fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     for table in digests::TABLES {
         let mut statement = connection.prepare(&format!("SELECT * FROM \"{table}\""))?;
@@ -300,7 +300,7 @@ fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether each text is the one that its digest names.
+/// Finds texts that differ from their digests.
 fn texts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let wrong = wrong_texts(connection)?;
     if !wrong.is_empty() {
@@ -312,7 +312,7 @@ fn texts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Numbers of the texts that are not what their digests name.
+/// Returns the numbers of texts that differ from their digests.
 fn wrong_texts(connection: &Connection) -> Result<Vec<i64>, Failure> {
     let mut wrong = Vec::new();
     let mut statement =
@@ -339,7 +339,7 @@ fn wrong_texts(connection: &Connection) -> Result<Vec<i64>, Failure> {
     Ok(wrong)
 }
 
-/// Whether settings are those that their digests name.
+/// Finds settings that differ from their digests.
 fn settings(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     for digest in wrong_settings(connection)? {
         let digest = printable(&digest);
@@ -350,7 +350,7 @@ fn settings(connection: &Connection, faults: &mut Faults) -> Result<(), Failure>
     Ok(())
 }
 
-/// Digests of the settings that are not what these name.
+/// Returns the digests of settings that differ from them.
 fn wrong_settings(connection: &Connection) -> Result<Vec<String>, Failure> {
     let mut statement = connection.prepare("SELECT digest, text FROM policy")?;
     let mut rows = statement.query([])?;

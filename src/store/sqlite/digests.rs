@@ -1,13 +1,13 @@
-//! A digest in each row that a decision rests on: states of origins, fetches, overrides.
+//! A digest in each row behind decisions: states of origins, fetches, overrides.
 //!
-//! One flipped bit in a moment lifts a disallow, or hides that an override was removed. The engine keeps no check sums
-//! of its pages, so each row carries the first half of the SHA-256 of all that it says. It has no key: whoever reads the
-//! store must be able to check it, and it is to find what a disk, a memory or a hand in the file has altered by mistake. Who
-//! may write the file and wants to deceive could as well write the configuration; what is evidence is chained and sealed
+//! One flipped bit in a moment lifts a disallow, or hides the removal of an override. The engine keeps no check sums of
+//! its pages, so each row carries the first half of the SHA-256 of all its columns. The digest has no key: every reader
+//! of the store must be able to check it, and it finds accidental changes by a disk, a memory or a person. A process
+//! that may write the file and wants to deceive could as well write the configuration; evidence is chained and sealed
 //! with a key.
 //!
-//! A row that does not agree with its digest says nothing: an origin is asked anew, and an override that cannot be read
-//! lets nobody start as if it were not there.
+//! A row that contradicts its digest counts as unreadable: the origin is asked anew, and crawlgate refuses to start
+//! with an unreadable override.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use rusqlite::types::{Value, ValueRef};
@@ -18,18 +18,18 @@ use super::error::Failure;
 /// The tables whose rows carry a digest.
 pub(super) const TABLES: [&str; 3] = ["origin", "fetch", "override"];
 
-/// Half a SHA-256: no accident finds another text of the same.
+/// Half a SHA-256: no accident produces another row with the same digest.
 type Digest = [u8; 16];
 
-/// The column that holds it.
+/// The column with the digest.
 const COLUMN: &str = "digest";
 
-/// The digest of a row that was read with all its columns.
+/// Returns the digest of a row read with all its columns.
 fn of(table: &str, row: &Row<'_>) -> rusqlite::Result<Digest> {
     of_first(table, row, 0)
 }
 
-/// The same, without the last columns.
+/// Returns the digest of a row without its last columns.
 fn of_first(table: &str, row: &Row<'_>, without: usize) -> rusqlite::Result<Digest> {
     let mut context = Context::new(&SHA256);
     let mut add = |kind: u8, octets: &[u8]| {
@@ -61,7 +61,7 @@ fn of_first(table: &str, row: &Row<'_>, without: usize) -> rusqlite::Result<Dige
     Ok(half)
 }
 
-/// Whether a row that was read with all its columns is what was written.
+/// Tells whether a row, read with all its columns, is as it was written.
 pub(super) fn holds(table: &str, row: &Row<'_>) -> rusqlite::Result<bool> {
     holds_of(table, row, 0)
 }
@@ -74,7 +74,7 @@ fn holds_of(table: &str, row: &Row<'_>, without: usize) -> rusqlite::Result<bool
     Ok(kept == Some(of_first(table, row, without)?))
 }
 
-/// Fails where a row is not what was written.
+/// Fails for a row that differs from the written one.
 pub(super) fn require(table: &str, row: &Row<'_>) -> Result<(), Failure> {
     match holds(table, row)? {
         true => Ok(()),
@@ -84,7 +84,7 @@ pub(super) fn require(table: &str, row: &Row<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Puts the digest into the row of a table for which `condition` holds: one that was just written.
+/// Writes the digest into the new row of a table for which `condition` holds.
 pub(super) fn stamp(
     connection: &Connection,
     table: &str,
@@ -110,7 +110,7 @@ pub(super) fn stamp(
     Ok(())
 }
 
-/// Puts the digest into each row of a table.
+/// Writes the digest into each row of a table.
 pub(super) fn stamp_all(connection: &Connection, table: &str) -> Result<(), Failure> {
     let (columns, condition) = key(table);
     let mut all = connection.prepare(&format!("SELECT {columns} FROM \"{table}\""))?;
@@ -124,7 +124,7 @@ pub(super) fn stamp_all(connection: &Connection, table: &str) -> Result<(), Fail
     Ok(())
 }
 
-/// Drops the rows of a table that are not what was written; how many.
+/// Drops the damaged rows of a table and returns their number.
 pub(super) fn drop_damaged(connection: &Connection, table: &str) -> Result<u64, Failure> {
     let (columns, condition) = key(table);
     let mut damaged = Vec::new();
@@ -147,7 +147,7 @@ pub(super) fn drop_damaged(connection: &Connection, table: &str) -> Result<u64, 
     Ok(damaged.len() as u64)
 }
 
-/// What names a row of a table.
+/// Returns the columns that identify a row of a table.
 fn key(table: &str) -> (&'static str, &'static str) {
     match table {
         "origin" => ("origin, identity", "origin = ?1 AND identity = ?2"),

@@ -1,4 +1,4 @@
-//! What the engine says, as a person can use it: which file, what happened, the way out.
+//! Failures of the engine in words for a person: the file, the failure, the way out.
 
 use std::path::Path;
 
@@ -7,22 +7,22 @@ use rusqlite::ErrorCode;
 use crate::descriptors::are_exhausted;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// Why work on the database has failed.
+/// A failure of work on the database.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The engine says so.
+    /// An error of the engine.
     Engine(rusqlite::Error),
-    /// What it holds is not what was put there.
+    /// Content that differs from the written one.
     Damaged(String),
     /// The process has no descriptor left to open a file with.
     NoDescriptor,
-    /// It is told already.
+    /// A failure that already has its words.
     Told(StoreError),
 }
 
 impl From<rusqlite::Error> for Failure {
     fn from(error: rusqlite::Error) -> Self {
-        // Asked while the connection is open: the engine does not say why a file cannot be opened.
+        // Ask while the connection is open: the engine's error does not say why a file cannot be opened.
         let cannot_open = error.sqlite_error_code() == Some(ErrorCode::CannotOpen);
         match cannot_open && are_exhausted() {
             true => Self::NoDescriptor,
@@ -47,7 +47,7 @@ const NO_DESCRIPTOR: &str = "the store cannot be opened: this process has no des
 pub(super) fn said(error: &rusqlite::Error) -> String {
     use rusqlite::Error;
     match error {
-        // Without the statement, which may be long.
+        // Leave out the statement, which may be long.
         Error::SqlInputError { msg, .. } => msg.clone(),
         Error::FromSqlConversionFailure(..)
         | Error::InvalidColumnType(..)
@@ -59,8 +59,8 @@ pub(super) fn said(error: &rusqlite::Error) -> String {
 }
 
 impl Failure {
-    /// Whether it is about the very row at hand, so that others can be written nonetheless. What is about the database
-    /// or the disk is not.
+    /// Tells whether the failure concerns the row at hand alone, so that other rows can be written nonetheless. A
+    /// failure of the database or the disk concerns all.
     pub(super) fn is_of_one_row(&self) -> bool {
         let Self::Engine(error) = self else {
             return false;
@@ -72,7 +72,7 @@ impl Failure {
         )
     }
 
-    /// The failure of the database at `path`.
+    /// Returns the failure as an error of the database at `path`.
     pub(super) fn at(self, path: &Path) -> StoreError {
         use StoreErrorKind as Kind;
         let path = path.display();
@@ -107,7 +107,7 @@ impl Failure {
                      or, if it was one, {DAMAGED}"
                 ),
             ),
-            // Unknown: a table or the format is not the one that we have made. None: nor is a row.
+            // Unknown: a table or the format differs from ours. None: so does a row.
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::Unknown) | None => {
                 let error = format!("the store is damaged: {}; {DAMAGED}", said(&error));
                 told(Kind::Corrupt, &error)

@@ -1,8 +1,8 @@
 //! Decisions taken out of the chain, at its front or between others that stay.
 //!
-//! What stays can be proven all the same. At the front, the next seal says with which link the chain begins. Between
-//! others, a gap is signed that names the links before and after it: the links up to it are those that were sealed, or the
-//! signature would speak of others. Gaps that meet become one, so there are never more gaps than decisions.
+//! The remaining decisions can be proven all the same. At the front, the next seal names the link with which the chain
+//! begins. Between others, a signed gap names the links before and after it: the links up to it must be those that were
+//! sealed, because the signature covers them. Adjacent gaps become one, so there are never more gaps than decisions.
 
 use std::collections::BTreeMap;
 
@@ -15,22 +15,22 @@ use super::write::{head, not_before_last, start};
 use super::{hours, shares};
 use crate::store::{Sha256, chain};
 
-/// A decision that goes.
+/// A decision to be removed.
 #[derive(Debug, Clone)]
 pub(super) struct Going {
-    /// Its place.
+    /// Its place in the chain.
     pub(super) seq: u64,
     /// Its link.
     pub(super) hash: Sha256,
-    /// Whose room it takes.
+    /// The party that pays for its room.
     pub(super) party: i64,
-    /// How much of it.
+    /// Octets of its room.
     pub(super) octets: u64,
-    /// The robots.txt that it rests on.
+    /// The robots.txt behind the decision.
     pub(super) sha256: Option<Sha256>,
 }
 
-/// Takes decisions out, in the order of their places. The last one of the chain is none of them.
+/// Removes decisions, in the order of their places. The head of the chain must not be among them.
 pub(super) fn take_out(
     transaction: &Transaction<'_>,
     going: &[Going],
@@ -45,7 +45,7 @@ pub(super) fn take_out(
         transaction
             .prepare_cached("DELETE FROM decision WHERE seq BETWEEN ?1 AND ?2")?
             .execute([integer(first.seq), integer(last.seq)])?;
-        // What comes after is where the chain goes on.
+        // The chain goes on with the record behind the last one.
         let (to, link_after) = match following(transaction, last.seq + 1)? {
             Some(gap) => (gap.last, gap.after),
             None => (last.seq, last.hash),
@@ -64,7 +64,7 @@ pub(super) fn take_out(
         let now = not_before_last(transaction, how.now)?;
         let mut gap = how.key.gap(from, to, link_before, link_after, now);
         if link_before == chain::GENESIS {
-            // Something was lost here before, and nobody vouches for that.
+            // An earlier gap here came from damage and has no signature, so the joint gap has none.
             gap.proof = None;
         }
         write(transaction, &gap)?;
@@ -79,7 +79,7 @@ pub(super) fn take_out(
             Some(start) => start,
             None => start(transaction)?,
         };
-        // What earlier seals of this place say, the new one says, too.
+        // The new gap repeats the facts of earlier seals at this place.
         unseal(transaction, last, last)?;
         let now = not_before_last(transaction, how.now)?;
         rows::write_seal(transaction, &how.key.seal(last, head, start, now))?;
@@ -87,7 +87,7 @@ pub(super) fn take_out(
     settle(transaction, going)
 }
 
-/// Takes them off their shares, and notes which texts have lost a decision.
+/// Subtracts the decisions from their shares, and notes the texts that have lost a decision.
 fn settle(transaction: &Transaction<'_>, going: &[Going]) -> Result<(), Failure> {
     let mut octets: BTreeMap<i64, u64> = BTreeMap::new();
     let mut loose = transaction.prepare_cached("INSERT OR IGNORE INTO leftover VALUES (?1, 0)")?;
@@ -103,14 +103,14 @@ fn settle(transaction: &Transaction<'_>, going: &[Going]) -> Result<(), Failure>
     Ok(())
 }
 
-/// Drops the seals of places that are gone: their word is in the one that follows.
+/// Drops the seals of removed places: the next seal repeats their facts.
 fn unseal(transaction: &Transaction<'_>, first: u64, last: u64) -> Result<usize, Failure> {
     let mut drop = transaction.prepare_cached("DELETE FROM seal WHERE seq BETWEEN ?1 AND ?2")?;
     Ok(drop.execute([integer(first), integer(last)])?)
 }
 
-/// Where a gap begins that ends right before `seq`, and the link before it; nothing where the chain begins there. A gap
-/// that is met becomes part of it.
+/// Returns the begin of the gap that will end right before `seq`, and the link before it; `None` at the front of the
+/// chain. Joins the preceding gap to it.
 fn preceding(transaction: &Transaction<'_>, seq: u64) -> Result<Option<(u64, Sha256)>, Failure> {
     let before = integer(seq.saturating_sub(1));
     let met: Option<(i64, Sha256)> = transaction
@@ -127,14 +127,14 @@ fn preceding(transaction: &Transaction<'_>, seq: u64) -> Result<Option<(u64, Sha
     if let Some(link) = link {
         return Ok(Some((seq, link)));
     }
-    // Where something is missing already the chain does not begin here, and no link can be told.
+    // Behind missing records the chain does not begin here, and their links are unknown.
     let is_front = !transaction
         .prepare_cached("SELECT 1 FROM decision WHERE seq < ?1")?
         .exists([integer(seq)])?;
     Ok((!is_front).then_some((seq, chain::GENESIS)))
 }
 
-/// The gap that begins with `seq`, which becomes part of another.
+/// Returns the gap that begins with `seq`, which becomes part of another.
 fn following(transaction: &Transaction<'_>, seq: u64) -> Result<Option<chain::Gap>, Failure> {
     let Some(gap) = transaction
         .prepare_cached("SELECT * FROM gap WHERE first = ?1")?
@@ -167,7 +167,7 @@ pub(super) fn write(connection: &Connection, gap: &chain::Gap) -> Result<(), Fai
     Ok(())
 }
 
-/// The gaps that are not wholly before `from` or behind `to`, in order.
+/// Returns the gaps that touch the records `from` to `to`, in order.
 pub(super) fn between(
     connection: &Connection,
     from: u64,

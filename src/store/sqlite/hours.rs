@@ -1,5 +1,5 @@
-//! How many decisions each hour saw: counted as they are written, so that a chart of a month reads some thousand rows
-//! and not some million records.
+//! Counts of decisions by hour, updated with each write, so that a chart of a month reads some thousand rows and not
+//! some million records.
 
 use rusqlite::{Connection, params};
 
@@ -9,7 +9,7 @@ use crate::clock::Moment;
 use crate::store::filter::Head;
 use crate::store::{HOUR, Hourly};
 
-/// What the records of one batch add. There are few kinds in a batch, and mostly the same one again.
+/// The counts of one batch. A batch has few kinds of decisions, and mostly the same one again.
 #[derive(Debug, Default)]
 pub(super) struct Hours(Vec<Hourly>);
 
@@ -29,7 +29,7 @@ impl Hours {
         }
     }
 
-    /// Adds what was counted to what is kept.
+    /// Adds the counts to the stored ones.
     pub(super) fn write(&self, connection: &Connection) -> Result<(), Failure> {
         for one in &self.0 {
             let mut add = connection.prepare_cached(
@@ -65,7 +65,7 @@ pub(super) fn read(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Drops the hours of which no decision is left.
+/// Drops the hours without any decision left.
 pub(super) fn prune(connection: &Connection) -> Result<(), Failure> {
     let mut drop = connection.prepare_cached(
         "DELETE FROM hourly WHERE hour + 3600000 <= (SELECT time FROM decision ORDER BY seq LIMIT 1)",
@@ -74,7 +74,7 @@ pub(super) fn prune(connection: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Counts all decisions anew, as after some of them were saved out of a damaged store.
+/// Counts all decisions anew, after a rebuild of a damaged store.
 pub(super) fn recount(connection: &Connection) -> Result<(), Failure> {
     connection.execute_batch(super::schema::RECOUNT)?;
     Ok(())

@@ -1,6 +1,7 @@
-//! Opening a database: what may be found in its place, and what is made of it.
+//! Opening a database: checks of the file in its place, and preparation of the database.
 //!
-//! Nothing here depends on how much is in it. A place where a store was and is no more is never begun anew in silence.
+//! No step here depends on the size of the database. crawlgate never silently starts a new store in place of one that
+//! has gone.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -19,7 +20,7 @@ use crate::config::Synchronous;
 use crate::descriptors::is_exhaustion;
 use crate::store::{Access, StoreError, StoreErrorKind, chain};
 
-/// How long one process waits for another's write.
+/// Time that one process waits for another's write.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Octets of a page: several records fit, so that little is left over behind the last one.
@@ -28,24 +29,24 @@ pub(super) const PAGE: i32 = 8_192;
 /// Pages in the write-ahead log after which it is carried over into the database: 16 MiB.
 pub(super) const CHECKPOINT: i32 = 2_048;
 
-/// What the write-ahead log is cut back to when it has grown beyond, in octets.
+/// Octets to which a larger write-ahead log is cut back.
 pub(super) const LOG_SIZE: i64 = 32 * 1024 * 1024;
 
-/// What a connection keeps of the database in memory, in KiB: one that reads, and the one that writes.
+/// Page cache of a connection, in KiB: of each reader, and of the writer.
 const CACHE: i32 = 4 * 1024;
 const WRITER_CACHE: i32 = 16 * 1024;
 
 /// Statements that a connection keeps ready.
 const STATEMENTS: usize = 64;
 
-/// Makes the database at `path` ready: there, ours, and with the present schema. The connection writes.
+/// Prepares the database at `path`: present, ours, and with the present schema. Returns the writing connection.
 pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreError> {
     make_file(path)?;
     let open = || -> Result<Connection, Failure> {
         let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let standing = known(&connection, path)?;
         if standing == Standing::Empty {
-            // Only an empty database can be told so.
+            // Only an empty database accepts a page size.
             connection.pragma_update(None, "page_size", PAGE)?;
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
@@ -68,8 +69,7 @@ pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection
     open().map_err(|failure| failure.at(path))
 }
 
-/// Reads one row by way of each table and each index: who could not be found by or written to is better told now than by
-/// every request.
+/// Reads one row by way of each table and each index: an unusable one is better reported now than by every request.
 fn probe(connection: &Connection) -> Result<(), Failure> {
     const LOOKS: [&str; 22] = [
         "meta",
@@ -99,13 +99,13 @@ fn probe(connection: &Connection) -> Result<(), Failure> {
         let mut statement = connection.prepare(&format!("SELECT 1 FROM {look} LIMIT 1"))?;
         statement.exists([])?;
     }
-    // A decision is put behind the last one.
+    // The next decision links to the last one.
     super::write::head(connection)?;
     Ok(())
 }
 
-/// A new key is made in place of one that is gone. What it sealed can only be checked with its public half, and that is
-/// trusted no longer by itself.
+/// Warns if the sealing key has gone. A new key replaces it; seals of the old one need its public half, which is no
+/// longer trusted by itself.
 fn tell_of_a_key_that_is_gone(connection: &Connection, path: &Path) -> Result<(), Failure> {
     let key = chain::key_file(path);
     if key.exists() {
@@ -125,7 +125,7 @@ fn tell_of_a_key_that_is_gone(connection: &Connection, path: &Path) -> Result<()
     Ok(())
 }
 
-/// A connection that only reads, to a database that [`writer`] has made ready, now or earlier.
+/// Returns a reading connection to a database that [`writer`] has prepared, now or earlier.
 pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     let open = || -> Result<Connection, Failure> {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -145,9 +145,9 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     open().map_err(|failure| failure.at(path))
 }
 
-/// Says so where there is nothing to read, or no more what was there.
+/// Fails if there is no store to read, or the store has gone from its place.
 pub(super) fn require(path: &Path, access: Access) -> Result<(), StoreError> {
-    // First the key: it is made after the store, so where there is one, there was the other.
+    // Check the key first: it is created after the store, so a key proves that there was a store.
     let key = chain::key_file(path);
     let was_begun = key.exists();
     let is_there = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
@@ -187,8 +187,8 @@ pub(super) fn require(path: &Path, access: Access) -> Result<(), StoreError> {
     }
 }
 
-/// Says so where something else lies in the place of a file that the engine keeps beside the database: it tells no more
-/// than that it cannot open one.
+/// Fails if anything but a file lies in the place of a file that the engine keeps beside the database: the engine's own
+/// error does not say which one it cannot open.
 fn refuse_other_than_files(path: &Path) -> Result<(), StoreError> {
     for suffix in ["-wal", "-shm", "-journal"] {
         let path = beside(path, suffix);
@@ -209,7 +209,7 @@ fn refuse_other_than_files(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What lies in place of a file.
+/// Names the kind of file in a file's place.
 pub(in crate::store) fn kind_of(file: &fs::Metadata) -> &'static str {
     let kind = file.file_type();
     match () {
@@ -221,11 +221,11 @@ pub(in crate::store) fn kind_of(file: &fs::Metadata) -> &'static str {
     }
 }
 
-/// Which file is open, whatever its name is by now.
+/// The identity of an open file, independent of its present name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     file: Inode,
-    /// That of its log, which the engine goes on writing, too, when its name is gone. It is there for as long as the
+    /// The identity of the log: the engine goes on writing to a log without a name, too. The log exists as long as the
     /// database is open.
     log: Option<Inode>,
 }
@@ -233,7 +233,7 @@ pub(super) struct Identity {
 type Inode = (u64, u64);
 
 impl Identity {
-    /// That of the file at `path`.
+    /// Returns the identity of the file at `path`.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         let inode = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
         Ok(Self {
@@ -242,7 +242,7 @@ impl Identity {
         })
     }
 
-    /// Fails where `path` names another file by now, or none: what is written to the open one is nobody's.
+    /// Fails if `path` names another file by now, or none: writes to the open one would be lost.
     pub(super) fn require(self, path: &Path) -> Result<(), StoreError> {
         if Self::of(path).is_ok_and(|now| now == self) {
             return Ok(());
@@ -268,20 +268,20 @@ fn missing(path: &Path) -> StoreError {
     }
 }
 
-/// A connection as all of ours are.
+/// Opens a connection with the settings that all our connections share.
 pub(super) fn connect(path: &Path, mode: OpenFlags) -> Result<Connection, Failure> {
-    // No URI: a path is a path. No mutex: a connection stays on its thread.
+    // No URI: the path is literal. No mutex: a connection stays on its thread.
     let connection = Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "cache_size", -CACHE)?;
-    // A temporary file would take a descriptor, and recording must go on where none is left.
+    // A temporary file would take a descriptor, and recording must go on when the process has none left.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(connection)
 }
 
-/// How far the database is, where that is somewhere that we know.
+/// Returns the schema version of a database, if this crawlgate knows it.
 fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
     let was_begun = chain::key_file(path).exists();
     let path = path.display();
@@ -292,7 +292,7 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
         Standing::Known(steps) if steps < STEPS.len() && schema::is_present(connection)? => {
             Err(misnumbered(steps as i64))
         }
-        // All steps are taken at once, and there will not be so many of them.
+        // All steps are taken at once, so 0 is damage; and there will never be as many as 1,000.
         Standing::Known(0) => Err(Failure::Damaged("its schema is none".to_owned())),
         Standing::Newer(1_000..) => Err(Failure::Damaged(
             "its schema is one that there never was".to_owned(),
@@ -318,7 +318,7 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
     }
 }
 
-/// The number alone is damaged: what a newer or an older crawlgate writes has other tables.
+/// Reports a damaged version number: a database of a newer or an older crawlgate has other tables.
 fn misnumbered(version: i64) -> Failure {
     Failure::Damaged(format!(
         "it says that its schema is {version}, but its tables are those of {}",
@@ -326,7 +326,7 @@ fn misnumbered(version: i64) -> Failure {
     ))
 }
 
-/// Makes the file, and its directory if need be, readable by their owner alone.
+/// Creates the file, and its directory if need be, readable by their owner alone.
 fn make_file(path: &Path) -> Result<(), StoreError> {
     let told = |error: io::Error| {
         if is_exhaustion(&error) {
@@ -364,8 +364,8 @@ fn make_file(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The engine takes an empty file for a new database, and throws away the log beside it. A file that was emptied by
-/// others must not become a store that remembers nothing.
+/// Fails for an emptied file: the engine would take it for a new database and discard the log beside it. A file emptied
+/// by others must not become a store without memory.
 fn refuse_emptied(path: &Path) -> Result<(), StoreError> {
     let is_empty = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0);
     let logged = fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0);
@@ -383,7 +383,7 @@ fn refuse_emptied(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A file of the engine's beside the database.
+/// Returns the place of one of the engine's files beside the database.
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

@@ -1,9 +1,8 @@
-//! What goes again, a little at a time: each step is one short transaction, so that whoever writes waits for some
+//! Removal of old data, a little at a time: each step is one short transaction, so that writers wait for some
 //! milliseconds at most.
 //!
-//! What is old goes from the front. What is too much goes client by client, see [`shares`](super::shares). Texts go when
-//! the last one that referred to them has gone: triggers note who has lost a reference, and a step looks whether there
-//! is another.
+//! Old data goes from the front. For lack of room, data goes client by client, see [`shares`](super::shares). A text
+//! goes after its last reference: triggers note each lost reference, and a step looks whether another one is left.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,36 +20,36 @@ use crate::clock::Moment;
 use crate::store::filter::Head;
 use crate::store::{Pruned, Retention, Sha256, chain};
 
-/// Decisions that one step looks at.
+/// Decisions visited by one step.
 const DECISIONS: u64 = 250;
 
-/// Texts that one step looks at.
+/// Texts visited by one step.
 const TEXTS: usize = 32;
 
 /// Free pages that one step gives back to the file system.
 const PAGES: i64 = 64;
 
-/// How it is dropped.
+/// The parameters of a removal.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct How<'k> {
-    /// What is younger goes only where there is too much.
+    /// Younger decisions go only for lack of room.
     pub(super) keep: Option<Duration>,
-    /// Seals what is left.
+    /// The key that signs the remaining chain.
     pub(super) key: &'k chain::SealingKey,
-    /// As of when.
+    /// Time of the step.
     pub(super) now: Moment,
 }
 
-/// Decisions that were dropped.
+/// An amount of dropped decisions.
 #[derive(Debug, Default)]
 pub(super) struct Dropped {
-    /// How many.
+    /// Number of decisions.
     pub(super) count: u64,
-    /// What they took.
+    /// Octets of their room.
     pub(super) octets: u64,
-    /// Those that were younger than [`How::keep`], and whose they mostly were.
+    /// Number of decisions younger than [`How::keep`].
     pub(super) early: u64,
-    /// Who gave the last of those.
+    /// The party of the last of those.
     pub(super) of: Option<String>,
 }
 
@@ -62,7 +61,7 @@ impl Dropped {
         self.of = more.of.or_else(|| self.of.take());
     }
 
-    /// The same, to be told.
+    /// Returns the amounts for a report.
     pub(super) fn told(self) -> Pruned {
         Pruned {
             decisions: self.count,
@@ -114,8 +113,8 @@ pub(super) fn step(
     })
 }
 
-/// Whether there is too much, and somebody reads who keeps the log from being carried over: whatever is dropped makes it
-/// longer.
+/// Tells whether the store exceeds its bound while a reader keeps the log from being carried over: every removal would
+/// make the log longer.
 fn is_held(connection: &Connection, path: &Path, parts: Parts, most: u64) -> Result<bool, Failure> {
     if bounds::on_disk(connection, path)? <= most {
         return Ok(false);
@@ -125,7 +124,7 @@ fn is_held(connection: &Connection, path: &Path, parts: Parts, most: u64) -> Res
     Ok(is_long && bounds::on_disk(connection, path)? > most)
 }
 
-/// Drops decisions that have had their time, from the front.
+/// Drops expired decisions, from the front.
 fn drop_old(transaction: &Transaction<'_>, how: &How<'_>) -> Result<Dropped, Failure> {
     let Some(keep) = how.keep else {
         return Ok(Dropped::default());
@@ -135,18 +134,18 @@ fn drop_old(transaction: &Transaction<'_>, how: &How<'_>) -> Result<Dropped, Fai
         "SELECT seq, time, hash, party, record FROM decision ORDER BY seq LIMIT ?1",
     )?;
     let rows = oldest.query([integer(DECISIONS)])?;
-    // One from the future is not old: whether its clock was wrong or ours is now, nobody can tell.
+    // A decision from the future is not old: either clock may be wrong.
     let going = read(transaction, rows, |_, at| at < oldest_kept)?;
     take_out(transaction, &going, how)
 }
 
-/// Drops the oldest decisions of whoever takes most, until `need` octets are free, or as many as one step may.
+/// Drops the oldest decisions of the client that takes most, until `need` octets are free or the step is full.
 pub(super) fn drop_largest(
     transaction: &Transaction<'_>,
     need: u64,
     how: &How<'_>,
 ) -> Result<Dropped, Failure> {
-    // Mostly the first has something to give: the head of the chain may be all that one has.
+    // Mostly the first party has decisions to give; but its only one may be the head of the chain.
     for party in shares::by_size(transaction)? {
         let mut oldest = transaction.prepare_cached(
             "SELECT seq, time, hash, party, record FROM decision WHERE seq >= ?1 AND party = ?2 ORDER BY seq LIMIT ?3",
@@ -166,11 +165,11 @@ pub(super) fn drop_largest(
     Ok(Dropped::default())
 }
 
-/// A decision on its way out, and its time.
+/// A decision to be removed, and its time.
 type Old = (Going, Moment);
 
-/// Reads decisions for as long as they `go`, by what those before take and by their time. The head of the chain stays: the
-/// chain goes on from it.
+/// Reads decisions while `go` accepts them by the octets before them and by their time. The head of the chain stays:
+/// the next link follows from it.
 fn read(
     transaction: &Transaction<'_>,
     mut rows: rusqlite::Rows<'_>,
@@ -184,7 +183,7 @@ fn read(
         if seq == last || !go(freed, at) {
             break;
         }
-        // One that is damaged goes as well; what it rested on is looked at by others.
+        // A damaged decision goes as well; its text is looked at when another decision on it goes.
         let record = row.get_ref(4)?.as_str().unwrap_or_default();
         let octets = shares::octets_of(record.len() as u64);
         freed += octets;
@@ -216,13 +215,13 @@ fn take_out(transaction: &Transaction<'_>, old: &[Old], how: &How<'_>) -> Result
     })
 }
 
-/// Drops texts that nobody refers to any more and that are old enough; how many were looked at, how many went.
+/// Drops texts that are old enough and without references. Returns the numbers of visited and of dropped texts.
 fn texts(
     transaction: &Transaction<'_>,
     keep: Option<Duration>,
     now: Moment,
 ) -> Result<(usize, u64), Failure> {
-    // Kept for ever, a text goes only where it has gone already: what is noted of others stays noted.
+    // With unlimited retention, drop only texts that are gone already; the notes on other texts stay.
     let mut due = transaction.prepare_cached(match keep {
         Some(_) => "SELECT sha256 FROM leftover WHERE due <= ?1 ORDER BY due LIMIT ?2",
         None => {
@@ -244,9 +243,9 @@ fn texts(
             Ok((row.get(0)?, row.get::<_, bool>(1)?, row.get::<_, bool>(2)?))
         });
         let waits_until = match found.optional()? {
-            // Whoever refers to it notes it again when that ends.
+            // The remaining reference notes the text again when it ends.
             None | Some((.., true)) => None,
-            // Of one without its text, nothing is lost.
+            // The row of a dropped text holds nothing.
             Some((fetched, is_dropped, false)) => {
                 let due = match (keep, is_dropped) {
                     (Some(keep), false) => Moment::from_millis(number(fetched)) + keep,
@@ -275,7 +274,7 @@ fn texts(
     Ok((due.len(), dropped))
 }
 
-/// Gives free pages at the end of the file back; how many.
+/// Gives free pages at the end of the file back and returns their number.
 fn give_back(connection: &Connection) -> Result<i64, Failure> {
     let free = || connection.query_row("PRAGMA freelist_count", [], |row| row.get::<_, i64>(0));
     let before = free()?;
@@ -284,7 +283,7 @@ fn give_back(connection: &Connection) -> Result<i64, Failure> {
     }
     let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
     let mut rows = statement.query([])?;
-    // Each step of it gives back one page.
+    // Each step of the statement gives back one page.
     while rows.next()?.is_some() {}
     Ok(before - free()?)
 }

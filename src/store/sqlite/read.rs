@@ -1,7 +1,7 @@
-//! Everything that is asked of the database.
+//! All queries of the database.
 //!
-//! Time narrows down, by its index; [`Filter`] decides. Long ways are gone in steps, each a statement of its own:
-//! whoever reads all of it for minutes must not keep the engine from carrying over its log meanwhile.
+//! An index on time narrows the search; [`Filter`] decides. Long searches run in steps, each a statement of its own: a
+//! single statement of minutes would keep the engine from carrying over its log.
 
 use memchr::memmem;
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
@@ -20,19 +20,19 @@ use crate::store::{
     StoreErrorKind, StoredDecision, Tally, TallyKey, chain, place as place_of,
 };
 
-/// Records read by one statement on a long way.
+/// Records read by one statement of a long search.
 const STEP: usize = 2_000;
 
-/// A decision's columns, with who has seen it.
+/// A decision's columns, with its acknowledgement.
 const DECISION: &str = "SELECT decision.seq, decision.time AS time, record, hash, acknowledgement.time AS seen, person, note \
      FROM decision LEFT JOIN acknowledgement USING (seq)";
 
-/// What a reader has found out and need not look for again.
+/// Bounds that a reader has found and need not search again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hints {
-    /// The moment that was last asked for, and the first record from then on.
+    /// The last requested start, and the first record from then on.
     since: Option<(Moment, u64)>,
-    /// The moment that was last asked for, and the last record before it then.
+    /// The last requested end, and the last record before it.
     until: Option<(Moment, u64)>,
 }
 
@@ -136,7 +136,7 @@ pub(super) fn tally(
     Ok(tallies.into_most_frequent(most))
 }
 
-/// Gives `visit` the records that may be in question, in order, for as long as it wants more.
+/// Gives `visit` the candidate records, in order, until it returns false.
 fn walk(
     connection: &Connection,
     query: &DecisionQuery,
@@ -185,7 +185,7 @@ fn walk(
     Ok(())
 }
 
-/// The first and the last record that may be in question.
+/// Returns the first and the last candidate record.
 fn bounds(
     connection: &Connection,
     query: &DecisionQuery,
@@ -200,8 +200,8 @@ fn bounds(
         (Some(after), false) => least = least.max(after.saturating_add(1)),
         (None, _) => {}
     }
-    // A record's time is when its exchange began, so records are not quite in the order of their times: the index
-    // tells which come into question.
+    // A record's time is the begin of its exchange, so records are not quite in the order of their times: the index
+    // finds the candidates.
     if let Some(since) = query.since {
         let first = match hints.since {
             Some((moment, first)) if moment == since => Some(first),
@@ -211,7 +211,7 @@ fn bounds(
                 since,
             )?,
         };
-        // Later ones come after it, so this stays true. Before the first one nothing is known for sure.
+        // Later records come after it, so this stays true. An empty range proves nothing for later.
         match first {
             Some(first) => {
                 hints.since = Some((since, first));
@@ -222,7 +222,7 @@ fn bounds(
     }
     if let Some(until) = query.until {
         let last = match hints.until {
-            // The first page decides how far the others go.
+            // The first page sets the end for the others.
             Some((moment, last)) if moment == until && query.after.is_some() => Some(last),
             _ => edge(
                 connection,
@@ -259,7 +259,7 @@ pub(super) fn decision(
     first(statement.query([seq])?, rows::decision)
 }
 
-/// Where the decision `id` stands. Its time, which an index finds, is part of its identifier.
+/// Returns the place of the decision `id`. Its time, which an index finds, is part of its identifier.
 pub(super) fn place(connection: &Connection, id: &str) -> Result<Option<i64>, Failure> {
     let Some(began) = DecisionId::time_of(id) else {
         return Ok(None);
@@ -304,8 +304,8 @@ pub(super) fn removed_overrides(connection: &Connection) -> Result<Vec<Removed>,
     })
 }
 
-/// Reads overrides. One that is damaged may have been a denial, or one that is in force still: who cannot read it must
-/// not go on as if it were not there.
+/// Reads overrides. A damaged one may have been a denial, or may still be in force: the caller must not go on as if it
+/// did not exist.
 fn asserted<T>(
     connection: &Connection,
     read: impl Fn(&Row<'_>) -> Result<Option<T>, Failure>,
@@ -336,7 +336,7 @@ pub(super) fn version(connection: &Connection) -> Result<u64, Failure> {
     Ok(number(statement.query_row([], |row| row.get(0))?))
 }
 
-/// How many there are of everything, but for the octets on disk.
+/// Returns all sizes except the octets on disk.
 pub(super) fn size(connection: &Connection) -> Result<Size, Failure> {
     let count = |text: &str| -> Result<u64, Failure> {
         let mut statement = connection.prepare_cached(text)?;
@@ -346,7 +346,7 @@ pub(super) fn size(connection: &Connection) -> Result<Size, Failure> {
         bytes: 0,
         origins: count("SELECT count(*) FROM origin")?,
         snapshots: count("SELECT count(*) FROM snapshot")?,
-        // What is between the first and the last and not in a gap is there, so nothing must be counted.
+        // The chain is complete except for its gaps, so no rows need counting.
         decisions: count(
             "SELECT coalesce(max(seq) - min(seq) + 1 - (SELECT coalesce(sum(last - first + 1), 0) FROM gap \
              WHERE first > (SELECT min(seq) FROM decision)), 0) \
@@ -366,7 +366,7 @@ fn first<T>(
     rows.next()?.map(read).transpose()
 }
 
-/// Those of the rows that are what was written. The others say nothing: what they were is told, and asked anew.
+/// Returns the undamaged rows. Logs each damaged one; its origin is asked anew.
 fn sound<T>(
     mut rows: rusqlite::Rows<'_>,
     read: impl Fn(&Row<'_>) -> Result<T, Failure>,

@@ -1,11 +1,10 @@
-//! The room of what is known of origins: states, fetches and texts of robots.txt.
+//! The room of the states of origins, their fetches and texts of robots.txt.
 //!
-//! Where it is short, a registrable domain (one name that somebody has paid for) that takes more than its share gives
-//! first, so that names without end under one domain push out nothing but each other. So does a network: an IPv4 address,
-//! or an IPv6 /64. Within it, and else among all: first
-//! texts that no decision rests on, then what is known of origins without a text, then texts that decisions rest on; of
-//! each kind what was not used for longest. A state that goes is no state: the origin is asked anew before anything is let
-//! through. Of a text that decisions rest on, the row stays, so that nobody takes it for lost by damage.
+//! For lack of room, a registrable domain (one paid name) above its share gives first, so that endless names under one
+//! domain displace nothing but each other. The same holds for a network: an IPv4 address, or an IPv6 /64. Within the
+//! domain, else among all, texts without a decision go first, then states without a text, then texts behind decisions;
+//! of each kind the least recently used first. A dropped state is no state: the origin is asked anew before any request
+//! passes. The row of a dropped text behind decisions stays, so that no check takes the text for lost by damage.
 
 use std::borrow::Cow;
 
@@ -18,13 +17,13 @@ use crate::clock::Moment;
 use crate::rep::Origin;
 use crate::store::Sha256;
 
-/// The share of one domain, while others want room: this part of all.
+/// The share of one domain while others want room: this part of all.
 const SHARE: u64 = 16;
 
-/// Texts, or times as many origins, that go at once.
+/// Texts, or times as many origins, dropped at once.
 const AT_ONCE: usize = 2_048;
 
-/// Origins that go together.
+/// Origins dropped together.
 const ORIGINS: i64 = 32;
 
 /// Returns the domain that an origin counts for: the registrable one of a name, the network of an address.
@@ -36,7 +35,7 @@ pub(super) fn domain_of(origin: &Origin) -> Cow<'_, str> {
     }
 }
 
-/// Notes what is kept of an origin, after its state and a fetch were written.
+/// Notes the room of an origin, after its state and a fetch were written.
 pub(super) fn note(connection: &Connection, origin: &Origin, used: Moment) -> Result<(), Failure> {
     connection
         .prepare_cached(
@@ -48,15 +47,15 @@ pub(super) fn note(connection: &Connection, origin: &Origin, used: Moment) -> Re
     Ok(())
 }
 
-/// What all of it takes, about.
+/// Returns the approximate octets of all origins' data.
 pub(super) fn octets(connection: &Connection) -> Result<u64, Failure> {
     let mut value =
         connection.prepare_cached("SELECT value FROM meta WHERE name = 'robots_octets'")?;
     Ok(number(value.query_row([], |row| row.get(0))?))
 }
 
-/// Drops what was not used for longest until `incoming` octets fit into `most`, or as much as goes at once; how many
-/// texts and origins.
+/// Drops the least recently used data until `incoming` octets fit into `most`, or the step is full. Returns the numbers
+/// of texts and origins.
 pub(super) fn make_room(
     transaction: &Connection,
     most: u64,
@@ -77,7 +76,7 @@ pub(super) fn make_room(
             dropped = drop_one(transaction, Some(&domain), first, now)?;
         }
         if dropped == 0 {
-            // It may have nothing left but what decisions name.
+            // The domain may have nothing left except texts behind decisions.
             dropped = drop_one(transaction, None, first, now)?;
         }
         gone += dropped;
@@ -88,13 +87,13 @@ pub(super) fn make_room(
     Ok(gone)
 }
 
-/// Texts that no decision from here on rests on may go.
+/// Returns the first decision: texts of it and of later ones are protected.
 fn first_decision(connection: &Connection) -> Result<i64, Failure> {
     let mut first = connection.prepare_cached("SELECT coalesce(min(seq), 1) FROM decision")?;
     Ok(first.query_row([], |row| row.get(0))?)
 }
 
-/// The domain that takes most, where that is more than `share`.
+/// Returns the domain that takes most if that is more than `share`.
 fn over_its_share(connection: &Connection, share: u64) -> Result<Option<String>, Failure> {
     let mut most = connection
         .prepare_cached("SELECT name FROM domain WHERE octets > ?1 ORDER BY octets DESC LIMIT 1")?;
@@ -103,7 +102,7 @@ fn over_its_share(connection: &Connection, share: u64) -> Result<Option<String>,
         .optional()?)
 }
 
-/// Drops one text, or some origins, of a domain or of all; how many.
+/// Drops one text, or some origins, of a domain or of all, and returns their number.
 fn drop_one(
     transaction: &Connection,
     domain: Option<&str>,
@@ -129,8 +128,8 @@ struct Text {
     last_decision: i64,
 }
 
-/// The text that was not fetched for longest, of those that no decision from `first` on rests on. Of those that decisions
-/// do rest on, the one that none has rested on for longest: a file in use is fetched once a day at most.
+/// Returns the least recently fetched text without a decision from `first` on. Among texts behind decisions, it returns
+/// the one with the oldest last decision: a file in use is fetched once a day at most.
 fn oldest_text(
     connection: &Connection,
     domain: Option<&str>,
@@ -160,7 +159,7 @@ fn oldest_text(
     Ok(found.optional()?)
 }
 
-/// Drops a text, and what is known of the origins that it is of. Where another domain has the same one, it is theirs.
+/// Drops a text with the states of its origins. If another domain has the same text, that domain keeps it.
 fn drop_text(
     transaction: &Connection,
     domain: Option<&str>,
@@ -200,7 +199,7 @@ fn drop_text(
     Ok(())
 }
 
-/// Drops what is known of the origins that were not used for longest and that hold no text; how many.
+/// Drops the states of the least recently used origins without a text, and returns their number.
 fn drop_origins(transaction: &Connection, domain: Option<&str>) -> Result<u64, Failure> {
     let mut drop = transaction.prepare_cached(match domain {
         Some(_) => {
@@ -217,14 +216,14 @@ fn drop_origins(transaction: &Connection, domain: Option<&str>) -> Result<u64, F
     Ok(drop.execute(params![domain, ORIGINS])? as u64)
 }
 
-/// Whether the text of this digest was dropped to make room.
+/// Tells whether the text of this digest was dropped to make room.
 pub(super) fn is_dropped(connection: &Connection, sha256: Sha256) -> Result<bool, Failure> {
     let mut look = connection
         .prepare_cached("SELECT 1 FROM snapshot WHERE sha256 = ?1 AND dropped IS NOT NULL")?;
     Ok(look.exists([sha256])?)
 }
 
-/// Notes anew what is kept of each origin, as after some of them were saved out of a damaged store.
+/// Notes the room of each origin anew, after a rebuild of a damaged store.
 pub(super) fn recount(transaction: &Connection) -> Result<(), Failure> {
     transaction.execute("DELETE FROM kept", [])?;
     let mut all = transaction.prepare("SELECT origin, max(updated) FROM origin GROUP BY origin")?;

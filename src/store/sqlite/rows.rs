@@ -1,6 +1,6 @@
 //! From values to columns, and back.
 //!
-//! What comes back was put there by us, so a row that makes no sense is damage: it is said, never guessed around.
+//! This module wrote every row itself, so a row without sense is damage: it becomes an error, never a guess.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, named_params};
@@ -18,12 +18,12 @@ use crate::store::{
     StoredDecision, chain,
 };
 
-/// A number as the engine has it; one beyond its range is the largest.
+/// Converts a number for the engine; one beyond its range becomes the largest.
 pub(super) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A number that was never negative.
+/// Converts a number of the engine that was never negative.
 pub(super) fn number(integer: i64) -> u64 {
     u64::try_from(integer).unwrap_or_default()
 }
@@ -48,7 +48,7 @@ fn digest_or_null(row: &Row<'_>, column: &str) -> Result<Option<Sha256>, Failure
     octets(row, column)
 }
 
-/// A blob of just so many octets.
+/// Reads a blob of exactly `N` octets.
 fn octets<const N: usize>(row: &Row<'_>, column: &str) -> Result<Option<[u8; N]>, Failure> {
     match row.get_ref(column)? {
         ValueRef::Null => Ok(None),
@@ -63,7 +63,7 @@ fn nonsense(column: &str) -> Failure {
     ))
 }
 
-/// Puts an origin's row in its place.
+/// Writes an origin's row, in place of an older one.
 pub(super) fn write_origin(
     connection: &rusqlite::Connection,
     memory: &OriginMemory,
@@ -256,7 +256,7 @@ pub(super) fn fetch(row: &Row<'_>) -> Result<Fetch, Failure> {
     })
 }
 
-/// Texts as JSON, which cannot fail.
+/// Encodes texts as JSON, which cannot fail.
 fn json(texts: &impl serde::Serialize) -> String {
     serde_json::to_string(texts).unwrap_or_default()
 }

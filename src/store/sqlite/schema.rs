@@ -1,9 +1,9 @@
-//! What the database looks like, and how an older one becomes so.
+//! The schema of the database, and the steps from an older one.
 //!
-//! Tables are written to be read: by the views below, in the `sqlite3` shell. Times are milliseconds since the epoch,
-//! UTC, in tables, and text in views. Of a decision the record alone is stored, with what finds it (`time`) and
-//! proves it (`hash`). All else is computed from the record by a view, so it cannot disagree with it; as generated
-//! columns of the table they would be computed with each insertion, at twice its price.
+//! People read the tables through the views below, in the `sqlite3` shell. Times are milliseconds since the epoch, UTC,
+//! in tables, and text in views. Of a decision the table stores the record alone, with an index (`time`) and the proof
+//! (`hash`). A view computes everything else from the record, so the view cannot disagree with it; generated columns of
+//! the table would be computed with each insertion, at twice its price.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
@@ -13,8 +13,8 @@ use super::error::Failure;
 /// Marks a database as ours (`PRAGMA application_id`): "crlg".
 pub(super) const APPLICATION: i32 = 0x6372_6c67;
 
-/// The steps from an empty database to the present schema. The number of those that were taken is the database's
-/// `user_version`. A step that was released is never changed: a new one follows.
+/// The steps from an empty database to the present schema. The database's `user_version` is the number of steps taken.
+/// A released step is never changed: a new one follows.
 pub(super) const STEPS: &[&str] = &[FIRST, SECOND, RECOUNT, BOUNDS, DIGESTS];
 
 const FIRST: &str = r#"
@@ -199,7 +199,7 @@ CREATE TABLE hourly (
 CREATE INDEX origin_state ON origin (state, origin, identity);
 "#;
 
-/// Fills `hourly` from the decisions that are there.
+/// Fills `hourly` from the stored decisions.
 pub(super) const RECOUNT: &str = r#"
 DELETE FROM hourly;
 INSERT INTO hourly
@@ -295,7 +295,7 @@ INSERT INTO domain SELECT '', sum(length(body) + 256) FROM snapshot HAVING count
 INSERT INTO kept SELECT origin, '', updated, 1024 FROM origin;
 "#;
 
-/// Rows that are there already get theirs when the step is taken, see [`migrate`].
+/// Existing rows get their digests during the step, see [`migrate`].
 const DIGESTS: &str = r#"
 -- The first 16 octets of the SHA-256 of all that the row says: one that says something else is damaged.
 ALTER TABLE origin ADD COLUMN digest BLOB;
@@ -303,12 +303,12 @@ ALTER TABLE fetch ADD COLUMN digest BLOB;
 ALTER TABLE override ADD COLUMN digest BLOB;
 "#;
 
-/// How far a database is.
+/// The schema version of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Nothing is in it yet.
+    /// An empty database.
     Empty,
-    /// So many steps were taken, no more than there are.
+    /// Number of steps taken, no more than there are.
     Known(usize),
     /// A newer crawlgate has taken steps that are unknown here.
     Newer(i32),
@@ -316,11 +316,11 @@ pub(super) enum Standing {
     Foreign,
 }
 
-/// Looks how far a database is.
+/// Reads the schema version of a database.
 pub(super) fn standing(connection: &Connection) -> rusqlite::Result<Standing> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     let (application, version) = (number("application_id")?, number("user_version")?);
-    // A kill while it was made may have left a database without a table.
+    // A process killed during creation may have left a database without a table.
     let is_empty = || {
         let count = "SELECT count(*) FROM sqlite_schema";
         connection.query_row(count, [], |row| row.get::<_, i64>(0))
@@ -333,7 +333,7 @@ pub(super) fn standing(connection: &Connection) -> rusqlite::Result<Standing> {
     })
 }
 
-/// Whether a database has just the tables, views and indices of the present schema, whatever its version says.
+/// Tells whether a database has exactly the tables, views and indices of the present schema, whatever its version says.
 pub(super) fn is_present(connection: &Connection) -> Result<bool, Failure> {
     let shape = |connection: &Connection| -> rusqlite::Result<Vec<(String, Option<String>)>> {
         let text = "SELECT name, sql FROM sqlite_schema ORDER BY name";
@@ -346,10 +346,10 @@ pub(super) fn is_present(connection: &Connection) -> Result<bool, Failure> {
     Ok(shape(connection)? == shape(&new)?)
 }
 
-/// Takes the steps that a database lacks, all or none.
+/// Takes the missing steps, all or none.
 pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(), Failure> {
     let transaction = Transaction::new(connection, TransactionBehavior::Immediate)?;
-    // Read inside: another process may have been faster.
+    // Read inside the transaction: another process may have been faster.
     let taken: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let missing = steps.iter().skip(usize::try_from(taken).unwrap_or(0));
     for step in missing {

@@ -1,8 +1,8 @@
-//! Who takes the room of decisions.
+//! The shares of the room for decisions.
 //!
-//! Each client with a name has a share, each address without one, whoever nobody answers for has one together, and
-//! crawlgate's own lines have one. Where room is short the one that takes most gives first, so nobody can take what others
-//! need: with n of them, each keeps at least the n-th part for itself.
+//! Each named client has a share, and so has each address without a name; all unidentified clients have one together,
+//! and crawlgate's own lines have one. For lack of room the largest share gives first, so no party can take another's
+//! room: with n of them, each keeps at least the n-th part for itself.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use super::rows::{integer, number};
 use crate::store::Party;
 use crate::store::filter::{Head, records_of};
 
-/// Those that are told apart: beyond, an attacker with a network of addresses would have a share for each of them.
+/// Maximum number of parties: without it, an attacker with a network of addresses would have a share for each of them.
 const MOST: i64 = 1_024;
 
-/// What a batch adds to shares.
+/// The additions of a batch to the shares.
 #[derive(Debug, Default)]
 pub(super) struct Shares(HashMap<Party, Share>);
 
@@ -27,7 +27,7 @@ struct Share {
 }
 
 impl Shares {
-    /// Counts the record `seq`, of so many octets; tells the number of its party.
+    /// Counts the record `seq`, of so many octets, and returns the number of its party.
     pub(super) fn count(
         &mut self,
         transaction: &Connection,
@@ -51,7 +51,7 @@ impl Shares {
         Ok(number)
     }
 
-    /// Adds what was counted to what is kept.
+    /// Adds the counts to the stored ones.
     pub(super) fn write(&self, transaction: &Connection) -> Result<(), Failure> {
         let mut add = transaction
             .prepare_cached("UPDATE party SET octets = octets + ?2 WHERE number = ?1")?;
@@ -62,7 +62,7 @@ impl Shares {
     }
 }
 
-/// The number of the party of this name; it gets one where there is room for another.
+/// Returns the number of the named party; a new party gets one if there is room for another.
 fn number_of(transaction: &Connection, name: &str, seq: u64) -> Result<i64, Failure> {
     let mut look = transaction.prepare_cached("SELECT number FROM party WHERE name = ?1")?;
     if let Some(number) = look.query_row([name], |row| row.get(0)).optional()? {
@@ -77,7 +77,7 @@ fn number_of(transaction: &Connection, name: &str, seq: u64) -> Result<i64, Fail
     }
 }
 
-/// What a record of so many octets takes of the file, about: a page holds as many as fit, and none in part.
+/// Returns the approximate room of a record in the file: a page holds as many records as fit, and none in part.
 pub(super) fn octets_of(length: u64) -> u64 {
     const PAGE: u64 = super::open::PAGE as u64;
     match length {
@@ -88,7 +88,7 @@ pub(super) fn octets_of(length: u64) -> u64 {
     }
 }
 
-/// What all of them take.
+/// Returns the octets of all parties.
 pub(super) fn octets(connection: &Connection) -> Result<u64, Failure> {
     let mut sum = connection.prepare_cached("SELECT coalesce(sum(octets), 0) FROM party")?;
     Ok(number(sum.query_row([], |row| row.get(0))?))
@@ -101,11 +101,11 @@ pub(super) struct Largest {
     pub(super) party: i64,
     /// Its name.
     pub(super) name: String,
-    /// It has no decision before this one.
+    /// The party has no decision before this one.
     pub(super) oldest: i64,
 }
 
-/// The parties, those that take most first.
+/// Returns the parties, the largest first.
 pub(super) fn by_size(connection: &Connection) -> Result<Vec<Largest>, Failure> {
     let mut all = connection.prepare_cached(
         "SELECT number, name, oldest FROM party WHERE octets > 0 ORDER BY octets DESC",
@@ -120,7 +120,7 @@ pub(super) fn by_size(connection: &Connection) -> Result<Vec<Largest>, Failure> 
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Takes off what was dropped of a party. One that has nothing any more is forgotten.
+/// Subtracts dropped octets from a party. A party without any is forgotten.
 pub(super) fn take_off(transaction: &Connection, party: i64, octets: u64) -> Result<(), Failure> {
     let mut take = transaction.prepare_cached(
         "UPDATE party SET octets = max(octets - ?2, 0) WHERE number = ?1 RETURNING octets",
@@ -129,7 +129,7 @@ pub(super) fn take_off(transaction: &Connection, party: i64, octets: u64) -> Res
         .query_row(params![party, integer(octets)], |row| row.get(0))
         .optional()?;
     if left == Some(0) {
-        // Its last records may be those that were miscounted: who has one left keeps its name.
+        // The party's last records may be those that were miscounted: a party with a record left keeps its name.
         transaction
             .prepare_cached(
                 "DELETE FROM party WHERE number = ?1 AND number <> 0 AND NOT EXISTS \
@@ -140,7 +140,7 @@ pub(super) fn take_off(transaction: &Connection, party: i64, octets: u64) -> Res
     Ok(())
 }
 
-/// Before `seq` a party has nothing any more.
+/// Notes that a party has no decision before `seq`.
 pub(super) fn move_on(transaction: &Connection, party: i64, seq: u64) -> Result<(), Failure> {
     transaction
         .prepare_cached("UPDATE party SET oldest = max(oldest, ?2) WHERE number = ?1")?
@@ -148,7 +148,7 @@ pub(super) fn move_on(transaction: &Connection, party: i64, seq: u64) -> Result<
     Ok(())
 }
 
-/// Finds out anew who takes what, from the records.
+/// Computes the shares anew, from the records.
 pub(super) fn recount(transaction: &Transaction<'_>) -> Result<(), Failure> {
     transaction
         .execute_batch("UPDATE party SET octets = 0; DELETE FROM party WHERE number <> 0")?;
@@ -166,7 +166,7 @@ pub(super) fn recount(transaction: &Transaction<'_>) -> Result<(), Failure> {
     shares.write(transaction)
 }
 
-/// What records take, about, before they are written.
+/// Returns the approximate room of records before they are written.
 pub(super) fn octets_of_lines(lines: &[u8]) -> Result<u64, Failure> {
     Ok(records_of(lines)?
         .map(|record| octets_of(record.len() as u64))

@@ -1,4 +1,4 @@
-//! Threads that own a connection each and do what is asked of them, one after the other.
+//! Threads with a connection each that run one job after the other.
 //!
 //! The engine waits for the disk, so it has no place on a runtime's threads; and a connection that is used by one thread
 //! alone needs no lock.
@@ -17,7 +17,7 @@ use crate::store::{Pending, StoreError, failed};
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// One or more threads that take from one queue. Dropping it ends them once the queue is empty.
+/// One or more threads on one queue. A dropped `Workers` ends them once the queue is empty.
 pub(super) struct Workers {
     jobs: Option<mpsc::Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
@@ -58,7 +58,7 @@ impl Workers {
         })
     }
 
-    /// Has `work` done, and resolves to what came of it. It is under way from now on, whether anybody waits or not.
+    /// Queues `work` and returns a future of its result. The work runs even if the caller drops the future.
     pub(super) fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, Failure> + Send + 'static,
@@ -67,10 +67,10 @@ impl Workers {
         let path = Arc::clone(&self.path);
         let job = move |connection: &mut Connection| {
             let done = work(connection).map_err(|failure| failure.at(&path));
-            let _ = answer.send(done); // nobody may be waiting any more
+            let _ = answer.send(done); // the caller may have dropped the future
         };
         if let Some(jobs) = &self.jobs {
-            let _ = jobs.send(Box::new(job)); // the answer's end tells
+            let _ = jobs.send(Box::new(job)); // a failure closes the answer's channel
         }
         let path = Arc::clone(&self.path);
         Box::pin(async move {
@@ -90,7 +90,7 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.jobs = None;
         for thread in self.threads.drain(..) {
-            // One that has panicked has said so.
+            // A panicked thread has reported the panic itself.
             let _ = thread.join();
         }
     }

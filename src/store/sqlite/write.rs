@@ -1,7 +1,7 @@
-//! Everything that changes the database, each in one transaction.
+//! Every change of the database, each in one transaction.
 //!
-//! A transaction begins as a writing one and reads the head of the chain inside: so several processes may write to one
-//! store, and the chain stays one.
+//! A transaction begins as a writing one and reads the head of the chain inside, so that several processes may write to
+//! one store and the chain stays one.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -26,24 +26,23 @@ use crate::store::{
     Acknowledgement, Batch, FETCHES_KEPT, Landing, Note, OriginMemory, Pruned, Sha256, chain,
 };
 
-/// How well texts are compressed: zstd's own default.
+/// Compression level of texts: zstd's own default.
 const LEVEL: i32 = 3;
 
-/// What a state without a text takes, about.
+/// Approximate octets of a state without a text.
 const STATE: u64 = 1_024;
 
 /// Begins a transaction that writes.
 pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Failure> {
     if !connection.is_autocommit() {
-        // One that failed and could not even be taken back then, for want of room.
+        // Roll back an earlier transaction that failed without room even for its own rollback.
         connection.execute_batch("ROLLBACK")?;
     }
     let behavior = TransactionBehavior::Immediate;
     Ok(connection.transaction_with_behavior(behavior)?)
 }
 
-/// See [`Store::write`](crate::store::Store::write). What is written finds room within what is kept, if somebody keeps the
-/// store in order.
+/// See [`Store::write`](crate::store::Store::write). Under maintenance, the batch makes its room within the bound.
 pub(super) fn batch(
     connection: &mut Connection,
     path: &Path,
@@ -59,7 +58,7 @@ pub(super) fn batch(
     for (digest, text) in &batch.policies {
         let mut statement =
             transaction.prepare_cached(
-                // What was altered meanwhile is put right.
+                // Repair settings that were altered meanwhile.
                 "INSERT INTO policy VALUES (?1, ?2) ON CONFLICT (digest) DO UPDATE SET text = excluded.text \
                  WHERE text <> excluded.text",
             )?;
@@ -82,9 +81,9 @@ pub(super) fn batch(
     }
 }
 
-/// Keeps what has become known of an origin; where that very row cannot be kept, loudly nothing of it. It is only
-/// memory, and is fetched again; the records that come with it must not wait for it for ever. Tells how much of others
-/// went to make room.
+/// Writes the update of an origin, or warns and writes nothing of it if this very row fails. A state is only a cache
+/// and is fetched again; the records of the batch must not wait for it for ever. Returns the amounts dropped to make
+/// room.
 fn landing_or_nothing(
     transaction: &mut Transaction<'_>,
     one: &Landing,
@@ -97,7 +96,7 @@ fn landing_or_nothing(
             Ok(gone)
         }
         Err(failure) if failure.is_of_one_row() => {
-            // Dropped, it is taken back.
+            // An unfinished savepoint is rolled back on drop.
             savepoint.finish()?;
             error!(
                 origin = one.origin.as_str(),
@@ -150,7 +149,7 @@ fn landing(
     )?;
     let (origin, identity) = (landing.origin.as_str(), memory.identity.to_string());
     surplus.execute(params![origin, identity, FETCHES_KEPT as i64])?;
-    // One that has taken the place of another in memory takes it here, too.
+    // A state that has replaced another in memory replaces it here, too.
     let mut replaced = transaction.prepare_cached(
         "DELETE FROM origin WHERE origin = ?1 AND identity IN \
          (SELECT identity FROM origin WHERE origin = ?1 AND identity <> '*' ORDER BY updated DESC LIMIT -1 OFFSET ?2)",
@@ -160,18 +159,18 @@ fn landing(
     Ok(gone)
 }
 
-/// Whether a text is kept.
+/// The outcome of keeping a text.
 enum Kept {
-    /// It is; so much of others went for it.
+    /// The text is kept.
     Whole {
-        /// Texts and origins.
+        /// Texts and origins dropped to make room for it.
         dropped: u64,
     },
-    /// It has no room even alone.
+    /// The text has no room even alone.
     TooLarge,
 }
 
-/// Keeps a text, if it is not kept yet; in place of one that was altered since, which would be refused for ever.
+/// Keeps a text that is not kept yet; replaces one that was altered since, which readers would refuse for ever.
 fn snapshot(
     transaction: &Connection,
     file: &Snapshot,
@@ -199,7 +198,7 @@ fn snapshot(
     }
     let kept = Kept::Whole { dropped };
     let domain = robots::domain_of(&landing.origin);
-    // What makes room may have dropped the row, too.
+    // Making room may have dropped the row, too.
     let was_dropped = robots::is_dropped(transaction, file.sha256)?;
     let is_known = transaction
         .prepare_cached("SELECT 1 FROM snapshot WHERE sha256 = ?1")?
@@ -231,7 +230,7 @@ fn snapshot(
     Ok(kept)
 }
 
-/// Whether the text that is kept under this digest is `text`.
+/// Tells whether the stored text of this digest is `text`.
 fn is_kept_whole(connection: &Connection, sha256: Sha256, text: &[u8]) -> Result<bool, Failure> {
     match super::read::snapshot(connection, sha256) {
         Ok(kept) => Ok(kept.as_deref() == Some(text)),
@@ -242,7 +241,7 @@ fn is_kept_whole(connection: &Connection, sha256: Sha256, text: &[u8]) -> Result
 
 /// Adds records to the chain.
 fn records(transaction: &Transaction<'_>, lines: &[u8], notes: &[Note]) -> Result<(), Failure> {
-    // Of whoever has noted nothing, each line is read.
+    // Without one summary per line, parse each line.
     let is_noted = memchr::memchr_iter(b'\n', lines).count() == notes.len();
     let mut notes = notes.iter().filter(|_| is_noted);
     let (mut seq, mut hash) = head(transaction)?;
@@ -273,7 +272,7 @@ fn records(transaction: &Transaction<'_>, lines: &[u8], notes: &[Note]) -> Resul
     shares.write(transaction)?;
     let mut refer =
         transaction.prepare_cached("UPDATE snapshot SET last_decision = ?2 WHERE sha256 = ?1")?;
-    // A process may know a text that the store had no room for any more.
+    // A process may know a text for which the store had no room any more.
     let mut lack = transaction.prepare_cached(
         "INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched, last_decision, dropped) \
          VALUES (?1, 0, x'', ?3, ?3, ?2, ?3)",
@@ -286,7 +285,7 @@ fn records(transaction: &Transaction<'_>, lines: &[u8], notes: &[Note]) -> Resul
     Ok(())
 }
 
-/// The last record's place and link.
+/// Returns the last record's place and link.
 pub(super) fn head(connection: &Connection) -> Result<(u64, Sha256), Failure> {
     let mut statement =
         connection.prepare_cached("SELECT seq, hash FROM decision ORDER BY seq DESC LIMIT 1")?;
@@ -297,8 +296,8 @@ pub(super) fn head(connection: &Connection) -> Result<(u64, Sha256), Failure> {
     })
 }
 
-/// `now`, or the last record's time where a clock that was set back since makes that later: nothing is sealed before it
-/// is written.
+/// Returns `now`, or the last record's time if a clock that was set back makes that later: a seal is never older than
+/// its records.
 pub(super) fn not_before_last(connection: &Connection, now: Moment) -> Result<Moment, Failure> {
     let mut statement =
         connection.prepare_cached("SELECT time FROM decision ORDER BY seq DESC LIMIT 1")?;
@@ -307,7 +306,7 @@ pub(super) fn not_before_last(connection: &Connection, now: Moment) -> Result<Mo
     Ok(now.max(Moment::from_millis(last)))
 }
 
-/// The first record that is there, and the link before it.
+/// Returns the first record's place, and the link before it.
 pub(super) fn start(connection: &Connection) -> Result<(u64, Sha256), Failure> {
     let mut statement =
         connection.prepare_cached("SELECT seq FROM decision ORDER BY seq LIMIT 1")?;
@@ -318,7 +317,7 @@ pub(super) fn start(connection: &Connection) -> Result<(u64, Sha256), Failure> {
     if first == 1 {
         return Ok((1, chain::GENESIS));
     }
-    // What was before it is gone; the seal that was made then says what it was.
+    // Earlier records are gone; the seal from that time names the link.
     let mut statement = connection.prepare_cached(
         "SELECT start_hash FROM seal WHERE start_seq = ?1 ORDER BY number DESC LIMIT 1",
     )?;
@@ -326,7 +325,7 @@ pub(super) fn start(connection: &Connection) -> Result<(u64, Sha256), Failure> {
         .query_row([integer(first)], |row| row.get(0))
         .optional()?;
     if before.is_none() {
-        // Or it was lost to damage, which a rebuild has noted.
+        // Or damage took them, and a rebuild has noted the link.
         before = connection
             .prepare_cached("SELECT link_after FROM gap WHERE first = 1 AND last = ?1")?
             .query_row([integer(first - 1)], |row| row.get(0))
@@ -439,7 +438,7 @@ pub(super) fn remove_override(
         .transpose()?;
     let removed = match holds {
         None => 0,
-        // Nobody knows what it said, nor whether it was removed: there is nothing to keep of it.
+        // The text of the override and its removal are unknown: there is nothing to keep of it.
         Some(false) => {
             warn!(
                 number = id,

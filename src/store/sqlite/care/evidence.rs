@@ -1,4 +1,4 @@
-//! The chain, its seals and its gaps: what a check tells of them, and what a rebuild does about it.
+//! The chain, its seals and its gaps: checks and repairs.
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
@@ -9,7 +9,7 @@ use super::links::{self, Doubt};
 use super::{Faults, LINKS};
 use crate::store::chain;
 
-/// Gaps of the chain that do not fit what is around them.
+/// Finds gaps of the chain that contradict their neighbours.
 pub(super) fn gaps(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let mut link_of = connection.prepare("SELECT hash FROM decision WHERE seq = ?1")?;
     let mut within = connection.prepare("SELECT 1 FROM decision WHERE seq BETWEEN ?1 AND ?2")?;
@@ -44,7 +44,7 @@ pub(super) fn gaps(connection: &Connection, faults: &mut Faults) -> Result<(), F
     Ok(())
 }
 
-/// Whether decisions are missing.
+/// Finds missing decisions.
 pub(super) fn places(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let (first, _) = write::start(connection)?;
     let text = "SELECT count(*), coalesce(max(seq), 0) FROM decision";
@@ -62,7 +62,7 @@ pub(super) fn places(connection: &Connection, faults: &mut Faults) -> Result<(),
     Ok(())
 }
 
-/// The end of the chain, and its seals.
+/// Checks the end of the chain, and its seals.
 pub(super) fn links(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let text = "SELECT coalesce(max(seq), 0) FROM decision";
     let last: i64 = connection.query_row(text, [], |row| row.get(0))?;
@@ -83,7 +83,7 @@ pub(super) fn links(connection: &Connection, faults: &mut Faults) -> Result<(), 
     seals(connection, &doubts, faults)
 }
 
-/// Seals that cannot be read, are not genuine, or speak of other decisions than those that are there.
+/// Finds seals that are unreadable, not genuine, or of other decisions than the stored ones.
 fn seals(connection: &Connection, doubts: &[Doubt], faults: &mut Faults) -> Result<(), Failure> {
     let mut link_of = connection.prepare("SELECT hash FROM decision WHERE seq = ?1")?;
     let mut all = connection.prepare("SELECT * FROM seal ORDER BY number")?;
@@ -112,7 +112,7 @@ fn seals(connection: &Connection, doubts: &[Doubt], faults: &mut Faults) -> Resu
                 let what = format!("seal: decision {seq} was sealed and is missing");
                 faults.damaged.push(what);
             }
-            // A link that is damaged is told already.
+            // The check of links has reported a damaged link.
             Some(link)
                 if link != seal.hash && !doubts.iter().any(|doubt| doubt.is_of_link(seq)) =>
             {
@@ -126,7 +126,7 @@ fn seals(connection: &Connection, doubts: &[Doubt], faults: &mut Faults) -> Resu
     Ok(())
 }
 
-/// Drops seals and gaps that cannot be read or are not genuine: they vouch for nothing.
+/// Drops seals and gaps that are unreadable or not genuine: they prove nothing.
 pub(super) fn drop_unproven(
     target: &Transaction<'_>,
     told: &mut Vec<String>,
@@ -161,8 +161,8 @@ pub(super) fn drop_unproven(
     Ok(())
 }
 
-/// Puts back the links that the chain proves, and drops the decisions of which no link can be told. What was altered
-/// stays as it is: it is evidence.
+/// Restores the links that the chain proves, and drops decisions without a provable link. An altered decision stays as
+/// it is: it is evidence.
 pub(super) fn mend_links(target: &Transaction<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
     for doubt in links::doubts(target, 0)? {
         match doubt {

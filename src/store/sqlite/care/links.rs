@@ -1,7 +1,7 @@
-//! Links of the chain that do not fit, and which of them the rest of the chain proves.
+//! Links of the chain that do not fit, and those that the rest of the chain proves.
 //!
-//! A link that was damaged is known still: it follows from the link before it and its record, and the links after it, or
-//! a seal, follow from it.
+//! A damaged link can be computed: it follows from the link before it and its record, and the links after it, or a
+//! seal, confirm it.
 
 use std::collections::HashMap;
 
@@ -12,33 +12,33 @@ use super::super::gaps;
 use super::super::rows::{self, integer, number};
 use crate::store::{Sha256, chain};
 
-/// Decisions in a row that what follows them may prove yet.
+/// Decisions in a row that later links may prove yet.
 const MOST: usize = 10_000;
 
 /// A decision whose link does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// The chain or a seal proves that its link was another.
+    /// The chain or a seal proves that the link was another.
     Link { seq: u64, proven: Sha256 },
-    /// Its link cannot be read, and nothing proves one.
+    /// The link is unreadable, and nothing proves one.
     Unreadable { seq: u64 },
-    /// Its record, its link or its place was altered.
+    /// The record, the link or the place was altered.
     Altered { seq: u64 },
 }
 
 impl Doubt {
-    /// Whether it says that the link of this decision is damaged.
+    /// Tells whether the doubt says that the link of this decision is damaged.
     pub(super) fn is_of_link(self, decision: u64) -> bool {
         matches!(self, Self::Link { seq, .. } | Self::Unreadable { seq } if seq == decision)
     }
 }
 
-/// A decision that what follows may prove yet.
+/// A decision that later links may prove yet.
 struct Open {
     seq: u64,
-    /// Its link, as it follows from what is before it.
+    /// The link, computed from the one before it.
     computed: Sha256,
-    /// Its link, as it stands there, where that can be read.
+    /// The stored link, if it is readable.
     stored: Option<Sha256>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn doubts(connection: &Connection, from: u64) -> Result<Vec<Doubt>, F
             Some((last, link)) if last + 1 == seq => Some(link),
             _ => {
                 walk.give_up();
-                // What was lost to damage has left no link.
+                // Decisions lost to damage have left no link.
                 let gap = gaps.iter().find(|gap| gap.last + 1 == seq);
                 let dropped = gap.filter(|gap| gap.proof.is_some());
                 let first = (seq == 1).then_some(chain::GENESIS);
@@ -80,7 +80,7 @@ pub(super) fn doubts(connection: &Connection, from: u64) -> Result<Vec<Doubt>, F
     Ok(walk.doubts)
 }
 
-/// The links that genuine seals name.
+/// Returns the links that genuine seals name.
 fn sealed(connection: &Connection) -> Result<HashMap<u64, Sha256>, Failure> {
     let mut statement = connection.prepare("SELECT * FROM seal")?;
     let seals = statement.query_and_then([], rows::seal)?;
@@ -121,7 +121,7 @@ impl Walk {
             self.before = Some((seq, computed));
             return;
         }
-        // The chain may go on from the link that stands there: then that is right, and its record is not.
+        // The chain may go on from the stored link: then the link is right, and the record is not.
         let goes_on = self.open.last().and_then(|last| last.stored);
         let goes_on = goes_on.map(|link| chain::link(&link, record));
         if goes_on.is_some() && goes_on == stored {
@@ -141,14 +141,14 @@ impl Walk {
         }
     }
 
-    /// Nothing proves those that are open.
+    /// Settles the open decisions as unproven.
     fn give_up(&mut self) {
         let mut is_known = true;
         for Open { seq, stored, .. } in self.open.drain(..) {
             match stored {
                 None => self.doubts.push(Doubt::Unreadable { seq }),
                 Some(_) if is_known => self.doubts.push(Doubt::Altered { seq }),
-                // Nothing is known of the link before it.
+                // The link before it is unknown.
                 Some(_) => {}
             }
             is_known = stored.is_some();

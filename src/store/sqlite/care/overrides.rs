@@ -1,4 +1,4 @@
-//! Overrides that a rebuild cannot save. A denial that is lost lets requests through, so each is named.
+//! Overrides that a rebuild cannot save. A lost denial lets requests through, so each is named.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use super::super::rows::{integer, number};
 use super::MOST_FAULTS;
 use crate::audit::json::printable;
 
-/// Gives no number of the damaged store to another override: records name overrides by their numbers.
+/// Reserves the numbers of the damaged store's overrides: records name overrides by their numbers.
 pub(super) fn keep_numbers(source: &Connection, target: &Connection) -> Result<(), Failure> {
     let text = "SELECT seq FROM sqlite_sequence WHERE name = 'override'";
-    // Where it cannot be read, those that were saved tell.
+    // If it is unreadable, take the numbers of the saved ones.
     let Ok(last) = source.query_row(text, [], |row| row.get::<_, i64>(0)) else {
         return Ok(());
     };
@@ -27,7 +27,7 @@ pub(super) fn keep_numbers(source: &Connection, target: &Connection) -> Result<(
     Ok(())
 }
 
-/// Returns what can be read of the overrides that are not what was written, by their numbers.
+/// Returns the readable parts of damaged overrides, by their numbers.
 pub(super) fn damaged(connection: &Connection) -> Result<BTreeMap<u64, String>, Failure> {
     let mut statement = connection.prepare("SELECT * FROM override ORDER BY number")?;
     let mut rows = statement.query([])?;
@@ -47,7 +47,7 @@ pub(super) fn damaged(connection: &Connection) -> Result<BTreeMap<u64, String>, 
     Ok(damaged)
 }
 
-/// Names the overrides that were added at some time and are not there.
+/// Names the overrides that were added once and are missing.
 pub(super) fn tell_lost(
     connection: &Connection,
     damaged: &BTreeMap<u64, String>,

@@ -1,7 +1,8 @@
-//! Saving what can be read of a damaged store into a new one.
+//! Saving the readable data of a damaged store into a new one.
 //!
-//! Table by table, in the order of its rows, over the damage, and back up to it from behind. Where not a row of any can be
-//! read, the schema may be all that is damaged: a copy gets its pages from a new store, and is tried once more.
+//! The rebuild copies table by table, in the order of its rows, over the damage, and back up to it from behind. If not
+//! a row of any table is readable, only the schema may be damaged: a copy gets the schema pages of a new store, and the
+//! rebuild tries once more.
 
 use std::fs::{self, File};
 use std::io;
@@ -24,25 +25,25 @@ use crate::config::Synchronous;
 use crate::store::filter::Head;
 use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain, failed};
 
-/// What a rebuild has saved.
+/// The result of a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rebuilt {
-    /// What was saved, table by table.
+    /// The saved rows, table by table.
     pub tables: Vec<Saved>,
-    /// What was put right, and what is not in the new store, as far as it can be named.
+    /// Repairs, and the known losses.
     pub told: Vec<String>,
-    /// Where the damaged file lies now.
+    /// The place of the damaged file.
     pub aside: PathBuf,
 }
 
-/// What was saved of one table.
+/// The saved rows of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
     /// The table.
     pub table: &'static str,
-    /// Rows that are in the new store.
+    /// Rows in the new store.
     pub rows: u64,
-    /// Rows that are lost; `None` where the damage does not let them be counted.
+    /// Lost rows; `None` if the damage prevents a count.
     pub lost: Option<u64>,
 }
 
@@ -74,18 +75,18 @@ impl Key {
     }
 }
 
-/// Saves what can be read of the store at `path` into a new one in its place, and keeps the damaged one beside it.
+/// Saves the readable data of the store at `path` into a new one in its place, and keeps the damaged one beside it.
 ///
-/// Records keep their places and links: where some are lost, the chain shows it.
+/// Records keep their places and links, so the chain shows any loss.
 ///
 /// # Errors
-/// When another process has it open, nothing of it can be read, or the new one cannot be written. The store is as it
-/// was then.
+/// When another process has the store open, none of it is readable, or the new one cannot be written. The store is then
+/// unchanged.
 pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
-    // The engine throws the log of an empty file away, which may be all that is left.
+    // The engine discards the log of an empty file, which may be all that is left.
     open::require(path, Access::Read)?;
     match open::reader(path) {
-        // Of what a newer one has added, nothing would be saved.
+        // A rebuild would lose the additions of a newer crawlgate.
         Err(error) if error.kind == StoreErrorKind::Newer => return Err(error),
         Err(error) if error.kind == StoreErrorKind::Corrupt && !may_be_ours(path) => {
             return Err(error);
@@ -104,7 +105,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
                 fs::rename(from, to)?;
             }
         }
-        // Of no use without its process.
+        // Useless without its process.
         let _ = fs::remove_file(beside(path, "-shm"));
         fs::rename(&new, path)
     };
@@ -116,7 +117,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     })
 }
 
-/// Every process that has the database open holds a lock on part of it.
+/// Fails while another process has the database open: such a process holds a lock on part of it.
 fn refuse_company(path: &Path) -> Result<(), StoreError> {
     let told = |error: io::Error| StoreError {
         kind: StoreErrorKind::Denied,
@@ -131,7 +132,7 @@ fn refuse_company(path: &Path) -> Result<(), StoreError> {
         .open(path)
         .map_err(told)?;
     match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-        // Given back at once: the engine's own locks would be lost with it otherwise.
+        // Given back at once: otherwise its end would release the engine's own locks, too.
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => Err(StoreError {
             kind: StoreErrorKind::Busy,
@@ -140,7 +141,7 @@ fn refuse_company(path: &Path) -> Result<(), StoreError> {
                 path.display()
             ),
         }),
-        // A file system without locks leaves it to the operator.
+        // On a file system without locks, the operator has to make sure.
         Err(_) => Ok(()),
     }
 }
@@ -181,13 +182,13 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<(Vec<Saved>, Vec<Stri
     Ok((tables, told))
 }
 
-/// Whether there is something that could not be read, and nothing that could.
+/// Tells whether there were unreadable rows, and no readable one.
 fn nothing_saved(tables: &[Saved]) -> bool {
     let lost = |saved: &Saved| saved.lost != Some(0);
     tables.iter().all(|saved| saved.rows == 0) && tables.iter().any(lost)
 }
 
-/// Copies what can be read of each table.
+/// Copies the readable rows of each table.
 fn save(path: &Path, target: &mut Connection) -> Result<Vec<Saved>, Failure> {
     let source = lenient(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     target.pragma_update(None, "foreign_keys", false)?;
@@ -196,7 +197,7 @@ fn save(path: &Path, target: &mut Connection) -> Result<Vec<Saved>, Failure> {
         let count = format!("SELECT count(*) FROM \"{table}\"");
         let counted = source.query_row(&count, [], |row| row.get::<_, i64>(0));
         let transaction = target.transaction()?;
-        // Not even a statement about it can be made where its place in the schema is damaged.
+        // A damaged place in the schema makes even preparing a statement fail.
         let rows = match counted {
             Err(_) if !is_known(&source, table) => 0,
             _ => copy(&source, &transaction, table, key)?,
@@ -218,8 +219,8 @@ fn save(path: &Path, target: &mut Connection) -> Result<Vec<Saved>, Failure> {
     Ok(tables)
 }
 
-/// Copies the store to `mended` and puts the pages of a new one's schema in place of its own: they say where each table
-/// begins, which is the same in all of them.
+/// Copies the store to `mended` and replaces its schema pages by a new store's: they say at which page each table
+/// begins, which is the same in all stores.
 fn mend(path: &Path, target: &Connection, new: &Path, mended: &Path) -> Result<(), Failure> {
     target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     let mut schema = target.prepare("SELECT pageno FROM dbstat WHERE name = 'sqlite_schema'")?;
@@ -238,7 +239,7 @@ fn mend(path: &Path, target: &Connection, new: &Path, mended: &Path) -> Result<(
         for number in schema {
             let place = number.saturating_sub(1).unsigned_abs() * page.len() as u64;
             from.read_exact_at(&mut page, place)?;
-            // How many pages there are, the engine finds out by itself if it is not told.
+            // The engine finds the number of pages by itself if the header has none.
             if place == 0
                 && let Some(pages) = page.get_mut(28..32)
             {
@@ -252,13 +253,13 @@ fn mend(path: &Path, target: &Connection, new: &Path, mended: &Path) -> Result<(
     copied().map_err(|error| told(error).into())
 }
 
-/// Whether the schema that can be read has a table.
+/// Tells whether the readable schema has a table.
 fn is_known(source: &Connection, table: &str) -> bool {
     let text = format!("SELECT 1 FROM \"{table}\"");
     source.prepare(&text).is_ok()
 }
 
-/// Nothing can be saved; what is left to do.
+/// Reports that nothing can be saved, and the way out.
 fn nothing_left(path: &Path) -> StoreError {
     let key = chain::key_file(path);
     let beside_it = [beside(path, "-wal"), key];
@@ -277,7 +278,7 @@ fn nothing_left(path: &Path) -> StoreError {
     }
 }
 
-/// Copies the rows of a table that can be read; how many.
+/// Copies the readable rows of a table and returns their number.
 fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Result<u64, Failure> {
     let mut columns = Vec::new();
     {
@@ -304,7 +305,7 @@ fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Resu
                     let values: Result<Vec<Value>, _> = (0..width).map(|at| row.get(at)).collect();
                     let Ok(mut values) = values else { continue };
                     last = values.pop();
-                    // What the new one does not take is damaged, too.
+                    // A row that the new store refuses is damaged, too.
                     count += put.execute(params_from_iter(values)).unwrap_or_default() as u64;
                 }
                 Ok(None) => return Ok((last, true)),
@@ -334,7 +335,7 @@ fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Resu
                 if whole {
                     break;
                 }
-                // Over the damage in ever longer leaps, and from where it ends back up to it.
+                // Leap over the damage in ever longer steps, and from its end go back up to it.
                 match last {
                     Some(Value::Integer(last)) => (at, leap) = (last, 1),
                     _ => {
@@ -354,8 +355,8 @@ fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Resu
     Ok(count)
 }
 
-/// Drops what was saved without what it rests on, and notes what is lost, so that the new store is one that is in order:
-/// `audit verify` goes on telling what cannot be proven any more. Tells what was put right, and what was dropped.
+/// Drops saved rows without their references, and notes losses, so that the new store is consistent: `audit verify`
+/// goes on reporting records that can no longer be proven. Adds repairs and losses to the report.
 fn drop_remains(
     target: &Transaction<'_>,
     tables: &mut [Saved],
@@ -402,7 +403,7 @@ fn drop_remains(
     Ok(told)
 }
 
-/// Leaves a row for each text that something names and that is lost, as for one that was dropped.
+/// Leaves a row for each lost text that another row names, as for a dropped one.
 fn note_texts(target: &Transaction<'_>, now: Moment) -> Result<(), Failure> {
     let mut lack = target.prepare(
         "INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched, last_decision, dropped) \
@@ -425,7 +426,7 @@ fn note_texts(target: &Transaction<'_>, now: Moment) -> Result<(), Failure> {
     }
     let mut decisions = target.prepare("SELECT seq, record FROM decision ORDER BY seq")?;
     let mut rows = decisions.query([])?;
-    // Most decisions rest on the text of the one before.
+    // Most decisions rest on the same text as the previous one.
     let mut before: Option<(Sha256, i64)> = None;
     while let Some(row) = rows.next()? {
         let seq = row.get(0)?;
@@ -446,7 +447,7 @@ fn note_texts(target: &Transaction<'_>, now: Moment) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Leaves a gap without a signature where decisions are lost. Seals of what is lost say nothing any more.
+/// Leaves an unsigned gap in place of lost decisions. Seals of lost decisions prove nothing any more.
 fn note_gaps(target: &Transaction<'_>, now: Moment) -> Result<(), Failure> {
     target.execute_batch(
         "DELETE FROM gap WHERE last < first OR EXISTS (SELECT 1 FROM decision WHERE seq BETWEEN first AND last)
@@ -479,7 +480,7 @@ fn note_gaps(target: &Transaction<'_>, now: Moment) -> Result<(), Failure> {
     for gap in &lost {
         gaps::write(target, gap)?;
     }
-    // The chain begins somewhere else where its front is lost, and no seal can say so.
+    // If the front of the chain is lost, the chain begins somewhere else, and no seal can say so.
     let first: Option<i64> =
         target.query_row("SELECT min(seq) FROM decision", [], |row| row.get(0))?;
     if let Some(first) = first.map(number).filter(|first| *first > 1) {

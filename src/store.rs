@@ -452,7 +452,7 @@ pub struct Tally {
 /// The count of one hour's decisions with the same mode, verdict and reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hourly<T = String> {
-    /// Begin of the hour.
+    /// Start of the hour.
     pub hour: Moment,
     /// Mode.
     pub mode: T,

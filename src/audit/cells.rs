@@ -35,7 +35,7 @@ pub(crate) const HEADING: [&str; 24] = [
     "note",
 ];
 
-/// A decision in columns; of one that cannot be read, its place alone.
+/// Returns a decision in columns; for an unreadable record, its place alone.
 pub(crate) fn row(decision: &StoredDecision) -> [String; HEADING.len()] {
     let Ok(evidence) = Evidence::read(&decision.record) else {
         let mut row = [const { String::new() }; HEADING.len()];
@@ -83,7 +83,7 @@ pub(crate) fn row(decision: &StoredDecision) -> [String; HEADING.len()] {
     ]
 }
 
-/// Rows of cells as CSV (RFC 4180), each cell harmless to a spreadsheet.
+/// Returns rows of cells as CSV (RFC 4180), each cell harmless to a spreadsheet.
 pub(crate) fn cells<R: IntoIterator<Item = String>>(
     rows: impl Iterator<Item = R>,
 ) -> Result<Vec<u8>, String> {
@@ -99,8 +99,8 @@ pub(crate) fn cells<R: IntoIterator<Item = String>>(
     writer.into_inner().map_err(|error| error.to_string())
 }
 
-/// A cell that a spreadsheet does not take for a formula, nor a terminal for orders. What crawlers and sites send stands
-/// in these: a User-Agent of `=HYPERLINK(…)` must not become one on the desk of whoever opens the file.
+/// Makes a cell harmless, so that neither a spreadsheet takes it for a formula nor a terminal for orders. Crawlers and
+/// sites write parts of these cells: a User-Agent of `=HYPERLINK(…)` must not become a link for the reader of the file.
 fn harmless(cell: String) -> String {
     let is_formula = matches!(
         cell.bytes().next(),

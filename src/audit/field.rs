@@ -1,4 +1,4 @@
-//! The names of a record's fields: stable, the same for whoever writes or reads them.
+//! The names of a record's fields: stable, the same for all writers and readers.
 
 #![allow(missing_docs, reason = "each is what its name says: see `Record`")]
 
@@ -64,7 +64,7 @@ pub const BYTES_IN: &str = "bytes_in";
 pub const BYTES_OUT: &str = "bytes_out";
 pub const DURATION_MS: &str = "duration_ms";
 pub const ERROR: &str = "error";
-/// Only in lines that are about the log itself, such as `records_lost`.
+/// Only in lines about the log itself, such as `records_lost`.
 pub const EVENT: &str = "event";
 /// Of `records_lost` and `refusals_repeated`: how many.
 pub const COUNT: &str = "count";

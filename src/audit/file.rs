@@ -22,27 +22,28 @@ use super::{
 };
 use crate::clock::Moment;
 
-/// Readable by the group, so that whoever evaluates the log need not be who writes it; to nobody else.
+/// Readable by the group, so that log readers may have another user than crawlgate; closed to all others.
 const MODE: u32 = 0o640;
 
-/// Half a line of ours is shorter; a file that ends in more than this without a line feed is none of ours.
+/// Half a line of ours is shorter; a file with a longer unfinished line is none of ours.
 const LONGEST_TORN: u64 = 1024 * 1024;
 
-/// A regular file of whole lines that nobody else writes.
+/// A regular file of whole lines with this process as its only writer.
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,
     lines: Lines<File>,
-    /// The file that `lines` writes, wherever it may have been moved: device and inode.
+    /// The file that `lines` writes, after any renaming: device and inode.
     identity: (u64, u64),
-    /// The day on which the file was last written.
+    /// The day of the last write to the file.
     day: u64,
     rotation: Rotation,
-    /// The last attempt to rotate failed, and that was said.
+    /// True after a failed rotation that was reported.
     rotation_failed: bool,
 }
 
-/// Opens the decision log at `path`, creating it and its folder if need be. A device or a pipe is written as it comes.
+/// Opens the decision log at `path`, creating the file and its folder if need be. A device or a pipe is written as it
+/// is.
 pub(super) fn open(path: &Path, rotation: Rotation, now: Moment) -> io::Result<Box<dyn Sink>> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     if let Some(folder) = folder.filter(|folder| !folder.exists()) {
@@ -56,13 +57,13 @@ pub(super) fn open(path: &Path, rotation: Rotation, now: Moment) -> io::Result<B
         let stream = Stream::new(file, path.display().to_string());
         return Ok(Box::new(stream));
     }
-    // The file itself, so that rotation puts aside the file rather than a link to it.
+    // The real path, so that rotation puts aside the file rather than a link to it.
     let path = path.canonicalize()?;
     Ok(Box::new(LogFile::claim(path, file, rotation, now)?))
 }
 
 impl LogFile {
-    /// Makes `file` ours, and whole.
+    /// Locks `file` for this process, and repairs its end.
     fn claim(path: PathBuf, file: File, rotation: Rotation, now: Moment) -> io::Result<Self> {
         lock(&file)?;
         move_torn_line_aside(&path, &file, now)?;
@@ -77,13 +78,13 @@ impl LogFile {
         })
     }
 
-    /// Opens the file anew if it was moved or deleted by someone else, such as logrotate.
+    /// Opens the file anew if another program, such as logrotate, has moved or deleted it.
     fn follow(&mut self, now: Moment) -> io::Result<()> {
         match fs::metadata(&self.path) {
             Ok(metadata) if identity(&metadata) == self.identity => return Ok(()),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // Whatever hides the name, the open file is still there to be written.
+            // The name is unreadable, but the open file can still be written.
             Err(_) => return Ok(()),
         }
         self.lines.mend()?;
@@ -104,7 +105,7 @@ impl LogFile {
         }
         match self.rotate(now) {
             Ok(()) => self.rotation_failed = false,
-            // Lines go on into the file as it is; it is tried again with the next.
+            // Lines go on into the same file; the next write tries again.
             Err(error) if !self.rotation_failed => {
                 self.rotation_failed = true;
                 warn!(file = %self.path.display(), %error, "the decision log cannot be rotated and grows on");
@@ -166,20 +167,20 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Two processes that append to one file would mix their lines and cut off each other's.
+/// Locks the file: two processes that append to one would mix their lines and cut off each other's.
 fn lock(file: &File) -> io::Result<()> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Err(io::Error::new(
             io::ErrorKind::ResourceBusy,
             "another process writes to it",
         )),
-        // A file system without locks leaves it to the operator not to start two.
+        // On a file system without locks, the operator has to run only one process.
         Err(Errno::NOTSUP | Errno::NOLCK | Errno::NOSYS) | Ok(()) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Moves half a line that a crash has left at the end of `file` into a file of its own, and says so.
+/// Moves half a line that a crash has left at the end of `file` into a file of its own, and reports it.
 fn move_torn_line_aside(path: &Path, file: &File, now: Moment) -> io::Result<()> {
     let whole = end_of_whole_lines(file)?;
     let torn = file.metadata()?.len().saturating_sub(whole);
@@ -196,7 +197,7 @@ fn move_torn_line_aside(path: &Path, file: &File, now: Moment) -> io::Result<()>
     file.read_exact_at(&mut octets, whole)?;
     let mut name = OsString::from(path);
     name.push(format!(".torn-{}", stamp::compact(now)));
-    // Appended, should there be one of this second already: never overwritten. On the disk before it is cut off here.
+    // Appended, in case there is one of this second: never overwritten. On the disk before it is cut off here.
     let mut aside = open_for_append(Path::new(&name))?;
     aside.write_all(&octets)?;
     aside.write_all(b"\n")?;

@@ -1,7 +1,7 @@
-//! What the proxy holds of the decision log.
+//! The proxy's handle of the decision log.
 //!
-//! What records rest on goes the same way as they do, ahead of them: the robots.txt that were fetched
-//! ([`Log::landed`]) and the settings in force ([`Log::policy`]). So no record is kept without its grounds.
+//! The grounds of records take the same way ahead of them: fetched robots.txt ([`Log::landed`]) and the settings in
+//! force ([`Log::policy`]). So the store keeps no record without its grounds.
 
 use std::{
     error::Error,
@@ -42,7 +42,7 @@ const BOUNDS: Bounds = Bounds {
     lose: 32 * 1024 * 1024,
 };
 
-/// What is written at once takes no more than a small part of a small store.
+/// Returns bounds under which one write takes only a small part of a small store.
 fn bounds(config: &Config) -> Bounds {
     let part = config.audit.max_size.map_or(u64::MAX, |most| most / 32);
     let part = usize::try_from(part).unwrap_or(usize::MAX).max(64 * 1024);
@@ -59,12 +59,12 @@ const PACE: Pace = Pace {
 
 /// The decision log of a running proxy.
 ///
-/// Dropping it writes what is left, as [`close`](Self::close) does.
+/// A dropped log writes the rest, as [`close`](Self::close) does.
 #[derive(Debug)]
 pub struct Log {
-    /// None where decisions are recorded nowhere.
+    /// `None` if decisions are recorded nowhere.
     writer: Option<Writer>,
-    /// Where landings and settings are kept, and records with them.
+    /// The store of origin updates, settings and records.
     store: Option<Arc<dyn Store>>,
     live: Live,
     clock: Clock,
@@ -74,12 +74,12 @@ pub struct Log {
     refusals_per_minute: AtomicU64,
 }
 
-/// Whether a request exceeds what its client may have.
+/// The limit that a request exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exceeds {
-    /// It does not.
+    /// No limit.
     Nothing,
-    /// Its rate or its quota.
+    /// The client's rate or its quota.
     ItsAllowance,
 }
 
@@ -132,7 +132,7 @@ impl Log {
         bounds: Bounds,
         pace: Pace,
     ) -> Result<Self, LogError> {
-        // The store first: what a shipper has read stands there, too.
+        // The store first: every line that a shipper has read is in the store, too.
         let to_store = store.clone().map(|store| Outlet::Store {
             store,
             written: false,
@@ -172,8 +172,8 @@ impl Log {
         Ok(log)
     }
 
-    /// Takes over what can change while the proxy runs: which decisions are recorded, whether queries are, what happens
-    /// on failure, and whether a denial's answer waits for its record. The places that it writes to stay.
+    /// Adopts the settings that can change while the proxy runs: the recorded decisions and queries, the behaviour on
+    /// failure, and whether a denial's answer waits for its record. The destinations stay.
     pub fn adopt(&self, config: &Config) {
         let Config { log, audit, .. } = config;
         let all = log.decisions == Recorded::All;
@@ -189,42 +189,42 @@ impl Log {
         }
     }
 
-    /// Whether a denial must be kept before its answer leaves: whoever records one awaits [`flush`](Self::flush) then.
+    /// Tells whether a denial must be kept before its answer leaves: the caller then awaits [`flush`](Self::flush).
     #[must_use]
     pub fn is_strict(&self) -> bool {
         self.writer.is_some() && self.is_strict.load(Ordering::Relaxed)
     }
 
-    /// Whether a decision with this verdict is to be recorded, or shown to somebody who watches. Saves building a record
-    /// that would be dropped.
+    /// Tells whether a decision with this verdict is recorded, or shown to a watcher. Saves building a record that
+    /// would be dropped.
     #[must_use]
     pub fn wants(&self, verdict: &str) -> bool {
         self.records(verdict) || self.shows()
     }
 
-    /// Whether decisions with this verdict are recorded at all.
+    /// Tells whether decisions with this verdict are recorded at all.
     fn records(&self, verdict: &str) -> bool {
         self.writer.is_some() && (verdict != "allow" || self.records_all.load(Ordering::Relaxed))
     }
 
-    /// Whether somebody watches, and there is room for another record.
+    /// Tells whether there is a watcher, and room for another record.
     fn shows(&self) -> bool {
         self.live.is_watched() && self.live.has_room(self.clock.now())
     }
 
-    /// Watches decisions as they come, from now on; none where too many watch already.
+    /// Watches decisions from now on; `None` if there are too many watchers.
     #[must_use]
     pub fn watch(&self) -> Option<Watch> {
         self.live.watch()
     }
 
-    /// Resolves when a request may be judged, since its record will find its way: at once, as a rule, and at the cost of
-    /// one load. While the writer is behind, it waits for it.
+    /// Resolves when the log can take the record of another request: at once, as a rule, at the cost of one load. While
+    /// the writer is behind, this call waits for it.
     ///
     /// # Errors
     ///
     /// Records cannot be written at present, and requests are to be denied for that long (`on_failure = "deny"`). The
-    /// denials that follow from this are not to be recorded: they would only fill what room is left.
+    /// caller does not record these denials: they would only fill the remaining room.
     pub async fn ready(&self) -> Result<(), LogFailed> {
         match &self.writer {
             Some(writer) => writer.queue.ready().await,
@@ -232,13 +232,13 @@ impl Log {
         }
     }
 
-    /// Records a decision, if such decisions are recorded, and shows it to those who watch. Never waits for the disk.
-    /// Refusals beyond a number in each minute are counted, not recorded one by one, unless durability is strict.
+    /// Records a decision, if such decisions are recorded, and shows it to watchers. Never waits for the disk. Refusals
+    /// beyond a number in each minute are counted, not recorded one by one, unless durability is strict.
     pub fn record(&self, record: &Record<'_>) {
         self.record_of(record, Exceeds::Nothing);
     }
 
-    /// The same of a request that may exceed what its client may have: of such, few are recorded one by one.
+    /// Records a decision on a request that may exceed its client's limits: few of such are recorded one by one.
     pub fn record_of(&self, record: &Record<'_>, exceeds: Exceeds) {
         let redact = self.redacts_query.load(Ordering::Relaxed);
         let is_recorded = self.records(record.verdict);
@@ -249,7 +249,8 @@ impl Log {
             && is_recorded
         {
             let write = |out: &mut Vec<u8>| record.write_line(out, redact);
-            // A count lives in memory until its minute is over: a refusal whose answer waits for the disk needs a record.
+            // A count lives in memory until its minute is over: a refusal with an answer that waits for the disk needs
+            // a record.
             if !record.is_refusal() || self.is_strict() {
                 return writer.queue.put(record.note(), write);
             }
@@ -274,35 +275,34 @@ impl Log {
         }
     }
 
-    /// Why decisions cannot be recorded at present, if they cannot. The writer goes on trying.
+    /// Returns the failure that prevents recording at present, if any. The writer goes on trying.
     #[must_use]
     pub fn failure(&self) -> Option<LogFailed> {
         self.writer.as_ref()?.queue.failure()
     }
 
-    /// The store that it writes to, if there is one.
+    /// Returns the store behind the log, if there is one.
     #[must_use]
     pub fn store(&self) -> Option<&Arc<dyn Store>> {
         self.store.as_ref()
     }
 
-    /// Keeps what has become known of an origin, if there is a store. Never waits for the disk. Records that come after
-    /// are kept after it.
+    /// Keeps the update of an origin, if there is a store. Never waits for the disk. Later records are kept after it.
     pub fn landed(&self, landing: Landing) {
         if let Some(writer) = self.keeper() {
             writer.queue.land(landing);
         }
     }
 
-    /// The states of an origin that [`landed`](Self::landed) was given and that are not in the store yet, one for each
-    /// identity. Who reads the store asks here first, or finds older ones.
+    /// Returns the states of an origin from [`landed`](Self::landed) that are not in the store yet, one for each
+    /// identity. A reader of the store asks here first, or finds older states.
     #[must_use]
     pub fn unwritten(&self, origin: &Origin) -> Vec<Landed> {
         self.keeper()
             .map_or_else(Vec::new, |writer| writer.queue.landed(origin))
     }
 
-    /// Keeps the settings that records to come name by `digest`, if there is a store. Once for each digest is enough.
+    /// Keeps the settings that later records name by `digest`, if there is a store. Once for each digest is enough.
     pub fn policy(&self, digest: Arc<str>, text: Arc<str>) {
         if let Some(writer) = self.keeper() {
             writer.queue.policy(digest, text);
@@ -313,7 +313,7 @@ impl Log {
         self.writer.as_ref().filter(|_| self.store.is_some())
     }
 
-    /// Shows what is counted of the way to the store and the log.
+    /// Registers the metrics of the way to the store and the log.
     pub fn register(&self, registry: &mut Registry) {
         match &self.writer {
             Some(writer) => {
@@ -328,7 +328,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// It cannot be written at present. The writer has said so when that began, and goes on trying.
+    /// The records cannot be written at present. The writer has reported that when it began, and goes on trying.
     pub async fn flush(&self) -> Result<(), LogFailed> {
         match &self.writer {
             Some(writer) => writer.queue.flush().await,
@@ -336,7 +336,7 @@ impl Log {
         }
     }
 
-    /// Whether [`close`](Self::close) was called. Where it was not, what was recorded before finds its way.
+    /// Tells whether [`close`](Self::close) was called. If it was not, earlier records still reach their destinations.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.writer
@@ -344,20 +344,20 @@ impl Log {
             .is_some_and(|writer| writer.queue.is_closing())
     }
 
-    /// Writes what is left, to the disk, and ends the writer; blocks for as long as that takes. What is recorded later
-    /// is lost, so this comes after the last exchange has ended. A second call does nothing.
+    /// Writes the rest to the disk and ends the writer; blocks for as long as that takes. Later records are lost, so
+    /// the caller closes the log after the last exchange. A second call does nothing.
     ///
     /// # Errors
     ///
     /// Some of it could not be written in a last attempt; the message tells how many decisions that leaves unrecorded.
-    /// Nobody else says so, unless the log is dropped without a call of this.
+    /// A dropped log logs this message itself; otherwise only the caller can report it.
     pub fn close(&self) -> Result<(), LogFailed> {
         let Some(writer) = &self.writer else {
             return Ok(());
         };
         writer.queue.close();
         if let Some(thread) = writer.thread.lock().take() {
-            // A writer that has panicked has said so, and the outcome below shows what is missing.
+            // A panicked writer has reported its panic, and the outcome below shows the loss.
             let _ = thread.join();
         }
         writer.queue.outcome()
@@ -376,7 +376,7 @@ impl Drop for Log {
     }
 }
 
-/// The decision log cannot be opened.
+/// A failure to open the decision log.
 #[derive(Debug)]
 pub struct LogError {
     place: Place,
@@ -391,7 +391,7 @@ enum Place {
 }
 
 impl LogError {
-    /// Whether another process writes the file.
+    /// Tells whether another process writes the file.
     #[must_use]
     pub fn is_taken(&self) -> bool {
         self.error.kind() == io::ErrorKind::ResourceBusy
@@ -430,7 +430,7 @@ impl Error for LogError {
     }
 }
 
-/// Decisions cannot be recorded at present. Cheap to clone.
+/// A present failure to record decisions. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct LogFailed(Arc<str>);
 
@@ -439,7 +439,7 @@ impl LogFailed {
         Self(format!("decisions cannot be recorded in {log}: {error}").into())
     }
 
-    /// The same, once there are no more attempts and `count` decisions are missing.
+    /// Returns the failure after the last attempt, with `count` decisions missing.
     pub(super) fn at_the_end(&self, count: u64) -> Self {
         Self(format!("decisions left unrecorded: {count}; {self}").into())
     }

@@ -1,8 +1,8 @@
-//! What lies between the exchanges, which must not wait, and the writer, which may have to.
+//! The queue between the exchanges, which must not wait, and the writer, which may have to.
 //!
-//! Lines gather in one buffer, and beside it what they rest on: landings and settings. The writer takes it as a whole
-//! and leaves an empty one. What was put in before a record is taken no later than the record. How that goes is published
-//! as one small number, so that the question which every request asks first costs one load.
+//! Lines gather in one buffer, with their grounds beside it: origin updates and settings. The writer takes the buffer
+//! as a whole and leaves an empty one. Grounds queued before a record are taken no later than the record. The queue
+//! publishes its state as one small number, so that the check before every request costs one load.
 
 use std::{
     collections::HashMap,
@@ -31,42 +31,42 @@ use crate::robots::identity::Identity;
 use crate::robots::state::State as OriginState;
 use crate::store::{self, Landing, Note, Party};
 
-/// How often it is looked whether a count is to be told, while nothing else comes.
+/// Interval between two checks for counts to report, while no lines come.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How much may lie in the queue, in octets.
+/// Bounds of the queue, in octets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// From here on requests wait before they are judged.
+    /// Above this bound, requests wait before they are judged.
     pub(super) wait: usize,
-    /// Beyond this records are lost. Those between the two bounds belong to requests that were judged already.
+    /// Above this bound, records are lost. Those between the two bounds belong to requests that were judged already.
     pub(super) lose: usize,
 }
 
 /// Lines on their way to the writer.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// A [`State`], for those who only look. Changed under the lock of `inner` alone.
+    /// A [`State`], for readers without the lock. Changed under the lock of `inner` alone.
     state: AtomicU8,
-    /// Without a record, no request.
+    /// True if requests are denied while records cannot be written.
     deny: AtomicBool,
     bounds: Bounds,
     inner: Mutex<Inner>,
     /// Wakes the writer.
     wake: Condvar,
-    /// Wakes those who wait for the writer: it has got on, or failed, or ended.
+    /// Wakes tasks that wait for the writer: it has written, or failed, or ended.
     moved: Notify,
     pub(super) counts: Counts,
 }
 
-/// What lies in a queue.
+/// The size of a queue's content.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Backlog {
-    /// Roughly.
+    /// Approximate octets.
     pub(super) octets: usize,
-    /// Lines, landings and settings.
+    /// Lines, origin updates and settings.
     pub(super) entries: u64,
-    /// The writer cannot write at present.
+    /// True if the writer cannot write at present.
     pub(super) is_failing: bool,
 }
 
@@ -80,33 +80,33 @@ enum State {
 
 #[derive(Debug)]
 struct Inner {
-    /// What the writer has not taken yet; the lines in it are whole.
+    /// Data that the writer has not taken yet; the lines in it are whole.
     next: store::Batch,
-    /// Octets in `next` beside its lines, roughly.
+    /// Approximate octets in `next` beside its lines.
     weight: usize,
     /// Octets that the writer has taken and not written yet.
     taken: usize,
-    /// The latest landing of each origin and identity that is not written yet, and its place among what was put in.
+    /// The latest unwritten state of each origin and identity, with its number in the order of entries.
     landings: HashMap<Origin, Vec<(Landed, u64)>>,
-    /// Lines, landings and settings that were ever put in, and how many of them are written.
+    /// Lines, origin updates and settings that were ever queued, and how many of them are written.
     put: u64,
     written: u64,
-    /// Refusals that are too many to be recorded one by one.
+    /// Refusals that are too many for single records.
     repeats: Repeats,
-    /// Someone waits for the lines to be written: do not gather.
+    /// True while a task waits for the lines to be written: do not gather.
     hurry: bool,
-    /// What stops the writer at present.
+    /// The failure that stops the writer at present.
     failure: Option<LogFailed>,
     lost: Option<Lost>,
     life: Life,
 }
 
-/// A state that was put in.
+/// A queued state of an origin.
 #[derive(Clone, Debug)]
 pub struct Landed {
-    /// Whose it is.
+    /// The identity of the state.
     pub identity: Identity,
-    /// The User-Agent of the fetch that it rests on.
+    /// The User-Agent of the fetch behind the state.
     pub user_agent: Arc<str>,
     /// The state.
     pub state: Arc<OriginState>,
@@ -115,13 +115,13 @@ pub struct Landed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     Running,
-    /// What is in the queue will be written, and then the writer ends.
+    /// The writer writes the rest of the queue, and then ends.
     Closing,
-    /// Nobody writes any more.
+    /// The writer has ended.
     Over,
 }
 
-/// Records that found no room.
+/// Records lost for lack of room.
 #[derive(Clone, Copy, Debug)]
 struct Lost {
     count: u64,
@@ -129,12 +129,12 @@ struct Lost {
     last: Moment,
 }
 
-/// What the writer takes at once.
+/// Data that the writer takes at once.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// What is to be written; not empty.
+    /// The data to write; not empty.
     pub(super) content: store::Batch,
-    /// How many were ever put in up to here.
+    /// Number of entries that were ever queued up to here.
     upto: u64,
 }
 
@@ -195,7 +195,7 @@ impl Queue {
         .await
     }
 
-    /// Puts in the one line that `write` appends and `note` is of, or counts it as lost.
+    /// Queues the one line that `write` appends, with its `note`, or counts it as lost.
     pub(super) fn put(&self, note: Note, write: impl FnOnce(&mut Vec<u8>)) {
         let mut inner = self.inner.lock();
         let enduring = inner.failure.is_some() && !self.deny.load(Ordering::Relaxed);
@@ -215,7 +215,7 @@ impl Queue {
         });
     }
 
-    /// The same for a refusal, of which so many are recorded one by one. Those beyond are counted.
+    /// Queues the line of a refusal while its client has single records left in this minute; counts it otherwise.
     pub(super) fn put_refusal(
         &self,
         note: Note,
@@ -234,7 +234,7 @@ impl Queue {
             match admission {
                 Admission::Recorded => {}
                 Admission::CountedFirst => {
-                    // A writer that sleeps until something comes must know that it has something to tell.
+                    // A writer that sleeps on an empty queue must learn that there is a count to report.
                     self.wake.notify_one();
                     return;
                 }
@@ -244,7 +244,7 @@ impl Queue {
         self.put(note, write);
     }
 
-    /// What lies in it.
+    /// Returns the size of the queue's content.
     pub(super) fn backlog(&self) -> Backlog {
         let inner = self.inner.lock();
         Backlog {
@@ -254,7 +254,7 @@ impl Queue {
         }
     }
 
-    /// Puts in what became known of an origin. Beyond the last bound it is dropped: then records are, too.
+    /// Queues the update of an origin. Beyond the last bound the update is dropped, as records are.
     pub(super) fn land(&self, landing: Landing) {
         let mut inner = self.inner.lock();
         if inner.held() >= self.bounds.lose || inner.life == Life::Over {
@@ -276,7 +276,7 @@ impl Queue {
         });
     }
 
-    /// Puts in settings that records to come will name.
+    /// Queues settings that later records will name.
     pub(super) fn policy(&self, digest: Arc<str>, text: Arc<str>) {
         let mut inner = self.inner.lock();
         if inner.life == Life::Over {
@@ -288,21 +288,21 @@ impl Queue {
         });
     }
 
-    /// What stops the writer at present.
+    /// Returns the failure that stops the writer at present.
     pub(super) fn failure(&self) -> Option<LogFailed> {
         let inner = self.inner.lock();
         let is_over = inner.life == Life::Over;
         (is_over || inner.failure.is_some()).then(|| inner.failure())
     }
 
-    /// The latest states of an origin that were put in and are not written yet, one for each identity.
+    /// Returns the unwritten states of an origin, the latest for each identity.
     pub(super) fn landed(&self, origin: &Origin) -> Vec<Landed> {
         let inner = self.inner.lock();
         let landed = inner.landings.get(origin).into_iter().flatten();
         landed.map(|(landed, _)| landed.clone()).collect()
     }
 
-    /// Adds one thing to what the writer takes next, and wakes it if need be.
+    /// Adds one entry to the writer's next batch, and wakes the writer if need be.
     fn add(&self, inner: &mut Inner, put: impl FnOnce(&mut Inner)) {
         let was_empty = inner.is_empty();
         let was_full = inner.held() >= self.bounds.wait;
@@ -312,20 +312,20 @@ impl Queue {
         if is_full_now {
             self.publish(inner);
         }
-        // A writer that sleeps does so on an empty queue; one that gathers is told when there is enough.
+        // A sleeping writer waits on an empty queue; a gathering one is woken when there is enough.
         if was_empty || is_full_now {
             self.wake.notify_one();
         }
     }
 
-    /// Whether requests are denied while the log fails.
+    /// Sets whether requests are denied while the log fails.
     pub(super) fn set_deny(&self, deny: bool) {
         let inner = self.inner.lock();
         self.deny.store(deny, Ordering::Relaxed);
         self.publish(&inner);
     }
 
-    /// Asks the writer to write what there is and end.
+    /// Asks the writer to write the rest and end.
     pub(super) fn close(&self) {
         let mut inner = self.inner.lock();
         if inner.life == Life::Running {
@@ -334,7 +334,7 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// Whether all that was recorded is written: what [`close`](Self::close) came to, once the writer has ended.
+    /// Returns whether all records are written: the result of [`close`](Self::close) after the writer's end.
     pub(super) fn outcome(&self) -> Result<(), LogFailed> {
         let inner = self.inner.lock();
         let lost = inner.lost.map_or(0, |lost| lost.count);
@@ -344,12 +344,12 @@ impl Queue {
         }
     }
 
-    /// Waits until `answer` gives one.
+    /// Waits until `answer` returns one.
     async fn wait<T>(&self, answer: impl Fn(&Inner, State) -> Option<T>) -> T {
         loop {
             let moved = self.moved.notified();
             tokio::pin!(moved);
-            // Before looking, or what happens in between would go unnoticed.
+            // Enable before the check, or a change in between would go unnoticed.
             moved.as_mut().enable();
             let answer = {
                 let inner = self.inner.lock();
@@ -368,7 +368,7 @@ impl Queue {
             Life::Over if deny => State::Refusing,
             Life::Over => State::Open,
             _ if inner.failure.is_some() && deny => State::Refusing,
-            // What finds no room is counted.
+            // Records without room are counted.
             _ if inner.failure.is_some() => State::Open,
             _ if inner.held() >= self.bounds.wait => State::Full,
             _ => State::Open,
@@ -384,9 +384,8 @@ impl Queue {
 
 /// The writer's side.
 impl Queue {
-    /// Sleeps until there is something, gathers for `gather`, and takes all there is, leaving `spare` for the
-    /// lines to come. None
-    /// when the queue was closed and is empty.
+    /// Sleeps until there is an entry, gathers for `gather`, and takes all entries, leaving `spare` for the lines to
+    /// come. `None` if the queue was closed and is empty.
     pub(super) fn take(&self, spare: Vec<u8>, gather: Duration, clock: &Clock) -> Option<Batch> {
         let mut inner = self.inner.lock();
         loop {
@@ -423,7 +422,7 @@ impl Queue {
         })
     }
 
-    /// `batch` is written. If the log had failed before: how many records were lost meanwhile, a line about which is
+    /// Marks `batch` as written. After a failure, returns the number of records lost meanwhile; a line about them is
     /// then in the queue.
     pub(super) fn wrote(&self, batch: &Batch, now: Moment) -> Option<u64> {
         let mut inner = self.inner.lock();
@@ -451,7 +450,7 @@ impl Queue {
         (recovered || lost > 0).then_some(lost)
     }
 
-    /// The batch that was taken cannot be written, for now. True the first time.
+    /// Marks the batch at hand as failed for now. True the first time.
     pub(super) fn failed(&self, failure: LogFailed) -> bool {
         let mut inner = self.inner.lock();
         let is_news = inner.failure.replace(failure).is_none();
@@ -459,12 +458,12 @@ impl Queue {
         is_news
     }
 
-    /// Whether the queue was closed, so that an attempt that failed was the last one. What was put in before is taken.
+    /// Tells whether the queue was closed, so that a failed attempt was the last one. Earlier entries are in the batch.
     pub(super) fn is_closing(&self) -> bool {
         self.inner.lock().life != Life::Running
     }
 
-    /// Waits for the time of the next attempt, which comes sooner if someone asks for it or closes the queue.
+    /// Waits for the time of the next attempt, which comes sooner if a task flushes or closes the queue.
     pub(super) fn pause(&self, retry: Duration) {
         let mut inner = self.inner.lock();
         if inner.life == Life::Running {
@@ -473,7 +472,7 @@ impl Queue {
         }
     }
 
-    /// The writer has ended, for whatever reason.
+    /// Marks the writer as ended, for whatever reason.
     pub(super) fn end(&self) {
         let mut inner = self.inner.lock();
         inner.life = Life::Over;
@@ -487,11 +486,11 @@ impl Inner {
     }
 
     fn is_empty(&self) -> bool {
-        // Nothing else puts in what weighs nothing.
+        // Only notes have no weight, and each comes with a line.
         self.next.lines.is_empty() && self.weight == 0
     }
 
-    /// Puts in the counts of refusals whose minute is over; at the end, all of them.
+    /// Queues the counts of refusals at the end of their minute; at the end of the log, all of them.
     fn tell_repeats(&mut self, now: Moment) {
         let is_last = self.life != Life::Running;
         let mut lines = Vec::new();
@@ -502,13 +501,13 @@ impl Inner {
         }
     }
 
-    /// Puts in a line that nobody waits for.
+    /// Queues a line without waking the writer.
     fn put_line(&mut self, line: repeats::Line) {
         self.next.lines.extend_from_slice(&line.text);
         self.note(line.note);
     }
 
-    /// Weighs nothing: its line weighs ten times as much.
+    /// Adds a note without a weight: its line weighs ten times as much.
     fn note(&mut self, note: Note) {
         self.next.notes.push(note);
     }

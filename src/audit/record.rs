@@ -1,4 +1,4 @@
-//! One decision and what came of it, as one line.
+//! One decision and the outcome of its exchange, as one line.
 
 mod basis;
 
@@ -18,68 +18,68 @@ use crate::policy::overrides::OverrideId;
 use crate::policy::terms::TermsDigest;
 use crate::store::{Kind, Note, Party, is_strange};
 
-/// One exchange: what was asked, what was decided and why, what came of it.
+/// One exchange: the request, the decision with its reason, the outcome.
 ///
-/// Plain values, so that whoever ends an exchange can fill it in from what is at hand, without copies.
+/// Plain values, so that the end of an exchange fills it in without copies.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// When the exchange began: its request's head was read. The decision came at most `hold` later.
+    /// Start of the exchange: the request's head was read. The decision came at most `hold` later.
     pub time: Moment,
     /// The identifier that the answer carries, too.
     pub id: DecisionId,
-    /// As of when it was decided: by this moment copies were fresh or stale, outages long or short, and overrides held.
+    /// Time of the decision: at this moment copies were fresh or stale, outages long or short, and overrides in force.
     pub decided_at: Moment,
-    /// `enforce`, or `report` where nothing is denied and the verdict says what would have been.
+    /// `enforce`, or `report` if nothing is denied and the verdict is the one that would apply.
     pub mode: &'static str,
     /// `allow`, `deny` or `defer`.
     pub verdict: &'static str,
     /// The reason code, such as `robots_disallow`.
     pub reason: &'static str,
-    /// Names the settings that the verdict follows from; none where robots.txt was not asked.
+    /// Names the settings behind the verdict; `None` if the decision did not need robots.txt.
     pub policy: Option<TermsDigest>,
-    /// Who asked.
+    /// The client.
     pub client: Client<'a>,
-    /// As whom the crawler was judged.
+    /// The identity by which the crawler was judged.
     pub agent: Agent<'a>,
     /// The request's User-Agent field, octets as received.
     pub user_agent: Option<&'a [u8]>,
     /// The method, as received.
     pub method: &'a str,
-    /// The URL, octets as received. The line leaves its userinfo out and, where so configured, its query.
+    /// The URL, octets as received. The line leaves its userinfo out and, if so configured, its query.
     pub url: &'a [u8],
-    /// The scheme of the origin; empty where the target could not be read.
+    /// The scheme of the origin; empty for an unreadable target.
     pub scheme: &'a str,
-    /// Its host, in canonical form; empty where the target could not be read.
+    /// Its host, in canonical form; empty for an unreadable target.
     pub host: &'a str,
     /// Its port.
     pub port: u16,
-    /// How the request came: `plain`, `intercepted` or `tunnel`; `decide` where another proxy asked and sends it itself.
+    /// The way of the request: `plain`, `intercepted` or `tunnel`; `decide` if another proxy asked and sends it itself.
     pub via: &'a str,
-    /// The exchange is a tunnel that was not looked into.
+    /// True for a tunnel that is relayed without interception.
     pub opaque: bool,
-    /// The rule that decided; none where no rule did.
+    /// The rule that decided; `None` if no rule did.
     pub rule: Option<RuleLine<'a>>,
-    /// What the origin may read the path as, where the rule is about that; none where it is about the path as received.
+    /// The path as the origin may read it, if the rule matched that; `None` if it matched the path as received.
     pub reading: Option<&'a str>,
-    /// The override that decided; none where no override did.
+    /// The override that decided; `None` if no override did.
     pub overridden: Option<Assertion<'a>>,
-    /// The robots.txt that the decision rests on; none where it rests on none.
+    /// The robots.txt behind the decision; `None` if there is none.
     pub robots: Option<RobotsCopy<'a>>,
-    /// How long the request was held: for robots.txt, and for politeness.
+    /// Time for which the request was held: for robots.txt, and for politeness.
     pub hold: Duration,
-    /// What held or refused it of its origin's pace, or was shortened there; none where it went as it came.
+    /// The origin's pace, if it held or refused the request or its crawl delay was shortened; else `None`.
     pub pace: Option<PaceLine<'a>>,
-    /// The address that the request was sent to; none where it was not.
+    /// The address that received the request; `None` if none did.
     pub upstream: Option<SocketAddr>,
-    /// The status code that the crawler was answered with; none where it hung up first.
+    /// The status code of the answer; `None` if the crawler hung up first.
     pub status: Option<u16>,
     /// Octets of the request's body.
     pub bytes_in: u64,
     /// Octets of the response's body; of a tunnel, all that flowed to the crawler.
     pub bytes_out: u64,
-    /// From the request's head to the end of the response.
+    /// Time from the request's head to the end of the response.
     pub duration: Duration,
-    /// What went wrong: the error type of the answer's Proxy-Status field (RFC 9209, section 2.3).
+    /// The failure: the error type of the answer's Proxy-Status field (RFC 9209, section 2.3).
     pub error: Option<&'a str>,
 }
 
@@ -97,9 +97,9 @@ pub struct Client<'a> {
 pub struct Agent<'a> {
     /// Product tokens, most specific first; empty for the global group.
     pub chain: &'a [&'a str],
-    /// Where they came from, such as `config` or `user_agent`.
+    /// Source of the tokens, such as `config` or `user_agent`.
     pub source: &'a str,
-    /// None of them is part of the User-Agent that was sent.
+    /// True if none of the tokens is part of the User-Agent that was sent.
     pub mismatch: bool,
 }
 
@@ -114,87 +114,87 @@ pub struct RuleLine<'a> {
     pub line: u32,
 }
 
-/// What an origin's pace has done to a request.
+/// The effect of an origin's pace on a request.
 #[derive(Clone, Copy, Debug)]
 pub struct PaceLine<'a> {
-    /// The least time from one request to the next; zero where time is not what was waited for.
+    /// The least time from one request to the next; zero if the request waited for another reason.
     pub interval: Duration,
-    /// What makes it so, such as `own` or `crawl_delay`.
+    /// Source of the interval, such as `own` or `crawl_delay`.
     pub source: &'a str,
-    /// The robots.txt asks for more than it is given.
+    /// True if the robots.txt asks for a longer interval.
     pub clamped: bool,
 }
 
-/// What a person has asserted over robots.txt.
+/// An override that decided.
 #[derive(Clone, Copy, Debug)]
 pub struct Assertion<'a> {
-    /// Which one it is.
+    /// The identifier of the override.
     pub id: OverrideId,
-    /// The origin that it speaks of.
+    /// The origin of the override.
     pub origin: &'a str,
-    /// Of which paths of it.
+    /// The paths of the override.
     pub pattern: &'a str,
     /// `allow` or `deny`.
     pub action: &'a str,
-    /// Who asserted it.
+    /// The person who added it.
     pub by: &'a str,
-    /// Why.
+    /// The person's reason.
     pub reason: &'a str,
-    /// When it ends to hold; none where it stands in the configuration without an end.
+    /// End of the override; `None` for a configured one without an end.
     pub until: Option<Moment>,
 }
 
 /// The copy of an origin's robots.txt that was in force.
 #[derive(Clone, Copy, Debug)]
 pub struct RobotsCopy<'a> {
-    /// Where it was asked for.
+    /// The URL of the fetch.
     pub url: &'a str,
-    /// For which identity it was fetched: a product token, or `*`; none where nothing was fetched.
+    /// The identity of the fetch: a product token, or `*`; `None` without a fetch.
     pub identity: Option<&'a str>,
-    /// With which User-Agent.
+    /// The User-Agent of the fetch.
     pub user_agent: Option<&'a str>,
-    /// Where it was found after redirects; none where nothing was found.
+    /// The URL of the file after redirects; `None` if there was no file.
     pub final_url: Option<&'a str>,
     /// The origin's state, such as `successful`, `unavailable` or `unreachable`.
     pub state: &'a str,
-    /// The status code of the fetch; none where there was no answer.
+    /// The status code of the fetch; `None` without an answer.
     pub status: Option<u16>,
-    /// When this copy was fetched. The record's `age_s` is counted from here.
+    /// Time of the fetch. The record's `age_s` is counted from here.
     pub fetched_at: Option<Moment>,
     /// SHA-256 of its content.
     pub sha256: Option<[u8; 32]>,
     /// Octets of its content.
     pub bytes: Option<u64>,
-    /// The file was longer than the size limit.
+    /// True if the file was longer than the size limit.
     pub truncated: bool,
-    /// Until when this copy, or that there is none, counts without another fetch; none while unreachable.
+    /// End of the time for which this copy, or its absence, counts without another fetch; `None` while unreachable.
     pub fresh_until: Option<Moment>,
-    /// The row of failed fetches since; none after a fetch that did not fail.
+    /// The failed fetches since; `None` after a fetch that did not fail.
     pub unreachable: Option<Outage<'a>>,
 }
 
-/// Fetches of a robots.txt that failed, one after the other.
+/// A series of failed fetches of a robots.txt.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage<'a> {
-    /// When the first one failed.
+    /// Time of the first failure.
     pub since: Moment,
-    /// When the last one failed by the origin's doing; none where only the gate's own have failed.
+    /// Time of the last failure caused by the origin; `None` if only the gate's own fetches have failed.
     pub last_failure: Option<Moment>,
-    /// Why the last one did: a code such as `dns` or `status_503`.
+    /// Cause of the last failure: a code such as `dns` or `status_503`.
     pub cause: &'a str,
-    /// The origin's server answered at all, if not as it should.
+    /// True if the origin's server answered at all, if not as it should.
     pub answers: bool,
-    /// How many there were.
+    /// Number of failed fetches.
     pub attempts: u32,
-    /// When the next one is allowed.
+    /// Earliest time of the next fetch.
     pub next_attempt: Moment,
 }
 
-/// Bounds, in octets of the line. Together they keep every line below what a file is given in one write.
+/// Bounds, in octets of the line. Together they keep every line below the size of one write to a file.
 mod most {
-    /// What is cut is named by the digest of the whole.
+    /// A record with a longer URL names it by the digest of the whole.
     pub(super) const URL: usize = 2 * 1024;
-    /// URL and User-Agent of whoever is no client: anybody could fill the store with them.
+    /// Bound on URL and User-Agent of unidentified clients: anyone could fill the store with them.
     pub(super) const OF_STRANGERS: usize = 512;
     pub(super) const REDIRECTED_URL: usize = 4 * 1024;
     pub(super) const USER_AGENT: usize = 1_024;
@@ -207,7 +207,7 @@ mod most {
 }
 
 impl Record<'_> {
-    /// What the store puts it away by.
+    /// Returns the facts by which the store files the record.
     pub(super) fn note(&self) -> Note {
         Note {
             time: self.time,
@@ -222,25 +222,25 @@ impl Record<'_> {
         }
     }
 
-    /// Whether the request was kept from its origin. One that went out in report mode is none: it is recorded like all
-    /// that go out.
+    /// Tells whether the request was kept from its origin. A request that went out in report mode was not: it is
+    /// recorded like all that go out.
     pub(super) fn is_refusal(&self) -> bool {
         self.verdict != "allow" && self.mode != "report"
     }
 
-    /// Whose room it takes.
+    /// Returns the party that pays for the room of the record.
     pub(super) fn party(&self) -> Party {
         Party::of(self.client.name, self.client.address.ip(), self.reason)
     }
 
-    /// Whether it was refused because nobody answers for it.
+    /// Tells whether the request was refused because its client is unidentified.
     fn is_of_a_stranger(&self) -> bool {
         is_strange(self.reason)
     }
 
     /// Appends the record to `out` as one line: a JSON object and a line feed.
     ///
-    /// `redact_query` replaces the query of the URL, which may hold what concerns nobody.
+    /// `redact_query` replaces the query of the URL, which may be private.
     pub fn write_line(&self, out: &mut Vec<u8>, redact_query: bool) {
         use field as f;
         let mut record = Object::open(out);
@@ -373,7 +373,7 @@ impl RobotsCopy<'_> {
     fn write(&self, now: Moment, mut robots: Object<'_>) {
         use field as f;
         robots.text(f::URL, self.url.as_bytes(), most::HOST);
-        // A redirect's target is foreign: it may name a user, and be of any length.
+        // A redirect's target is foreign: it may contain userinfo, and be of any length.
         let final_url = self.final_url.map(|url| public_url(url.as_bytes(), false));
         robots.text_or_null(f::FINAL_URL, final_url.as_deref(), most::REDIRECTED_URL);
         robots.text(f::STATE, self.state.as_bytes(), most::TOKEN);

@@ -1,9 +1,9 @@
-//! Refusals beyond counting: one line says of many what they have in common.
+//! Counts of repeated refusals: one line stands for many with the same client and reason.
 //!
-//! A refusal costs its client nothing, so a client could have as many recorded as it can send requests, and fill the store
-//! with them. Of each client (of each address where there is none) and for each reason, so many a minute are recorded one
-//! by one; those beyond are counted, and when the minute is over one line tells how many there were. A kill before that
-//! loses the count, so `[audit] durability = "strict"` records each refusal instead.
+//! A refusal costs its client nothing, so a client could fill the store with as many as it can send requests. A limited
+//! number of refusals a minute is recorded one by one for each client (each address without one) and each reason; the
+//! rest are counted, and at the end of the minute one line reports their number. A kill before that loses the count, so
+//! `[audit] durability = "strict"` records each refusal instead.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,20 +14,20 @@ use crate::client::ClientKey;
 use crate::clock::Moment;
 use crate::store::{Kind, Note, Party};
 
-/// How long refusals are counted together.
+/// The span over which refusals are counted together.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
 
-/// Clients and reasons that are told apart; beyond, there is one count for each reason.
+/// Clients and reasons with counts of their own; beyond, there is one count for each reason.
 const MOST: usize = 4_096;
 
-/// What is recorded beyond a client's rate or quota, of each reason in a minute: enough to see what it was about.
+/// Single records of refusals beyond a client's rate or quota, for each reason in a minute: enough for a diagnosis.
 const BEYOND_ITS_RATE: u64 = 10;
 
 /// Counts refusals by client and reason.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     windows: HashMap<(Party, &'static str), Window>,
-    /// When it was looked last which of them are over.
+    /// Time of the last search for ended minutes.
     looked: Moment,
 }
 
@@ -37,39 +37,39 @@ struct Window {
     began: Moment,
     kind: Kind,
     recorded: u64,
-    /// Those that were not recorded one by one: the first, the last, how many.
+    /// Refusals without a record of their own: the first, the last, their number.
     beyond: Option<(Moment, Moment, u64)>,
 }
 
-/// A line to be recorded, and what is to be noted of it.
+/// A line to be recorded, with its note.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) note: Note,
     pub(super) text: Vec<u8>,
 }
 
-/// What becomes of a refusal.
+/// The handling of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It is recorded by itself.
+    /// The refusal gets a record of its own.
     Recorded,
-    /// It is counted, the first of its minute: its count has to be told when that is over.
+    /// The refusal is counted as the first of its minute: its count has to be reported at the end of the minute.
     CountedFirst,
-    /// It is counted, too.
+    /// The refusal is added to a count.
     Counted,
 }
 
-/// How many refusals are recorded one by one.
+/// The number of refusals recorded one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Allowance {
-    /// As many as are configured.
+    /// The configured number.
     Ordinary(u64),
-    /// It exceeds what its client may have, and is worth little.
+    /// A small number, for a request beyond its client's limits.
     Exceeded,
 }
 
 impl Repeats {
-    /// Tells what becomes of a refusal, and counts it where it is not recorded by itself. A count that is over is given to
+    /// Decides on the handling of a refusal, and counts it unless it gets a record of its own. Gives an ended count to
     /// `tell`.
     pub(super) fn admits(
         &mut self,
@@ -113,7 +113,7 @@ impl Repeats {
         }
     }
 
-    /// Gives `tell` the counts whose minute is over, or all of them. It is asked often, and looks once a second.
+    /// Gives `tell` the counts of ended minutes, or all of them. Called often, it searches once a second.
     pub(super) fn drain(&mut self, now: Moment, all: bool, mut tell: impl FnMut(Line)) {
         let since = now.since(self.looked).max(self.looked.since(now));
         if self.windows.is_empty() || (since < Duration::from_secs(1) && !all) {
@@ -129,13 +129,13 @@ impl Repeats {
         });
     }
 
-    /// Whether something is counted that has to be told some day.
+    /// Tells whether there is a count to report later.
     pub(super) fn is_pending(&self) -> bool {
         self.windows.values().any(|window| window.beyond.is_some())
     }
 }
 
-/// The address that stands for all others.
+/// The address that stands for all clients without a count of their own.
 const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 impl Window {
@@ -148,7 +148,7 @@ impl Window {
         }
     }
 
-    /// Also where the clock was set back: nobody waits for it to come again.
+    /// True also if the clock was set back: otherwise the count would wait for that time to come again.
     fn is_over(&self, now: Moment) -> bool {
         now.since(self.began).max(self.began.since(now)) >= WINDOW
     }
@@ -187,7 +187,7 @@ impl Window {
     }
 }
 
-/// What such a line calls itself.
+/// The event of such a line.
 pub(crate) const EVENT: &str = "refusals_repeated";
 
 /// The longest name, in octets of the line.

@@ -1,18 +1,18 @@
-//! A decision made again, from nothing but its record and what that refers to.
+//! A repeated decision, made from its record and the evidence that the record names alone.
 //!
-//! A record holds what went into a decision as well as what came out: who asked for what, when, what was known of the
-//! origin's robots.txt, under which settings, which override held. [`replay`] puts the first half back together, asks
-//! the very functions that decided then ([`State::stance`](crate::robots::state::State::stance),
-//! [`policy::decide`]), and compares what they answer with the second half. Nothing of the rules is written down twice, and nothing of the world is asked: no clock, no network.
+//! A record holds the premises of a decision as well as its result: the client and the request, the time, the state of
+//! the origin's robots.txt, the settings, the override. [`replay`] restores the premises, calls the very functions that
+//! decided then ([`State::stance`](crate::robots::state::State::stance), [`policy::decide`]), and compares their answer
+//! with the recorded result. The rules are not written down twice, and a replay needs no clock and no network.
 //!
 //! # What a replay proves, and what it takes on trust
 //!
-//! It proves that verdict, reason, rule, line, group and the reading of the path that the rule is about follow from the robots.txt, the state, the settings and the
-//! override that the record names. It takes on trust what those were: that the site did answer so, that the crawler did
-//! ask so, and that no other override was in force. That the record still says what it said then is not proven here but
-//! by the chain (see [`super::verify`]).
+//! It proves that verdict, reason, rule, line, group and the reading of the path follow from the robots.txt, the state,
+//! the settings and the override that the record names. It takes their truth on trust: that the site did answer so,
+//! that the crawler did ask so, and that no other override was in force. The chain, not the replay, proves that the
+//! record is unchanged (see [`super::verify`]).
 //!
-//! Some decisions rest on nothing that could be kept. They are [attested](Attested), not proven.
+//! Some decisions rest on facts that cannot be kept. They are [attested](Attested), not proven.
 
 pub mod evidence;
 mod premises;
@@ -30,43 +30,43 @@ use crate::policy::{self, Decision, Reason, Ruling, Target};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::Stance;
 
-/// What came of a replay.
+/// The result of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The same decision.
     Same,
     /// Another decision, or a record that contradicts itself.
     Differs(Vec<Difference>),
-    /// What the record refers to is not there.
+    /// Evidence that the record names is missing.
     Missing(Missing),
     /// There is nothing to replay.
     Attested(Attested),
 }
 
-/// Something that the record says otherwise.
+/// A field in which record and replay differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Of what: a field of the record.
+    /// The field of the record.
     pub what: &'static str,
-    /// What the record says.
+    /// The recorded value.
     pub recorded: String,
-    /// What it should say.
+    /// The replayed value.
     pub replayed: String,
 }
 
-/// Evidence that is not there.
+/// Missing evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// The text of robots.txt.
     Snapshot,
-    /// The settings that it was made under.
+    /// The settings of the decision.
     Terms,
 }
 
-/// Why a decision cannot be made again. The record alone tells of it.
+/// The reason why a decision cannot be made again. The record alone attests it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Attested {
-    /// The request was malformed or at odds with itself, and was refused before anything was judged.
+    /// The request was malformed or contradictory, and was refused without a judgement.
     Unjudged,
     /// robots.txt did not come in time.
     Pending,
@@ -74,7 +74,7 @@ pub enum Attested {
     Paced,
     /// Decisions could not be recorded.
     Unrecorded,
-    /// What came through the tunnel was neither TLS nor HTTP.
+    /// The tunnel's content was neither TLS nor HTTP.
     NotHttp,
     /// The query was left out of the record, as configured.
     Redacted,
@@ -82,14 +82,14 @@ pub enum Attested {
     Cut,
     /// The record is of a crawlgate that did not keep all that a replay needs.
     Older,
-    /// The robots.txt that it rests on was dropped to make room, or was lost to damage that was mended since.
+    /// The robots.txt behind it was dropped to make room, or was lost to damage that was mended since.
     NoRoom,
     /// The reason is one that this crawlgate does not know.
     Unknown,
 }
 
 impl Attested {
-    /// A name for summaries.
+    /// Returns the name for summaries.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unjudged => "unjudged",
@@ -123,16 +123,16 @@ impl fmt::Display for Attested {
     }
 }
 
-/// A robots.txt put back together, for as many replays as there are decisions that rest on it. `text` is what counted of
-/// it when it was fetched, and `truncated` tells whether there was more: the limit may have been another one when it
-/// decided. None of its fetch is known; a replay does not ask for that.
+/// Restores a robots.txt, for all replays of decisions behind which it stands. `text` is the part in force at the
+/// fetch, and `truncated` tells whether the file was longer: the limit may have differed then. Facts of its fetch are
+/// unknown; a replay does not need them.
 pub fn snapshot(text: &[u8], terms: &Terms, truncated: bool) -> Arc<Snapshot> {
     let robots = Snapshot::reread(text, terms.lenient, truncated);
     Arc::new(Snapshot::new(robots, Moment::default(), 200, ""))
 }
 
-/// Makes a decision again. `terms` are those that the record's `policy` names and `snapshot` is the file that its
-/// `robots.sha256` names: that they are is for the caller to see to.
+/// Makes a decision again. The caller guarantees that `terms` are those of the record's `policy`, and `snapshot` the
+/// file of its `robots.sha256`.
 pub fn replay(
     evidence: &Evidence<'_>,
     terms: Option<&Terms>,
@@ -202,9 +202,9 @@ fn decide(
     let stance = state.stance(decided, &terms.profile());
     let settings = policy::Settings {
         mode,
-        generation: policy::generation::Generation::default(), // nothing is sent
+        generation: policy::generation::Generation::default(), // no request is sent
         path_guard: terms.path_guard,
-        terms: TermsDigest::of(digest), // never looked at
+        terms: TermsDigest::of(digest), // never read
     };
     Ok(concluded(if let Stance::Unknown = stance {
         policy::await_robots(target, state, decided, settings, decided)
@@ -215,7 +215,7 @@ fn decide(
     }))
 }
 
-/// What is decided without robots.txt: by the path alone (RFC 9309 2.2.2), or by the override that the record names.
+/// Decides without robots.txt: by the path alone (RFC 9309 2.2.2), or by the override that the record names.
 fn by_path_or_override(
     target: Target,
     evidence: &Evidence<'_>,
@@ -241,7 +241,7 @@ fn by_path_or_override(
     })
 }
 
-/// Why a decision for this reason rests on nothing that could be kept; `None` where it can be made again.
+/// Returns the reason why a decision for this reason cannot be made again; `None` if it can.
 fn unproven(reason: Reason, evidence: &Evidence<'_>) -> Option<Attested> {
     match reason {
         Reason::BadRequest
@@ -257,7 +257,7 @@ fn unproven(reason: Reason, evidence: &Evidence<'_>) -> Option<Attested> {
         Reason::RobotsPending => Some(Attested::Pending),
         Reason::Paced => Some(Attested::Paced),
         Reason::LogFailed => Some(Attested::Unrecorded),
-        // An opaque tunnel is refused by rules, and names what they stood under; this one was looked into.
+        // A tunnel refused as opaque by a rule names its policy; this one was intercepted.
         Reason::OpaqueTunnel if evidence.policy.is_none() => Some(Attested::NotHttp),
         Reason::RobotsAllow
         | Reason::NoRules
@@ -272,7 +272,7 @@ fn unproven(reason: Reason, evidence: &Evidence<'_>) -> Option<Attested> {
     }
 }
 
-/// Whether a decision for this reason depends on more than the beginning of the path.
+/// Tells whether a decision for this reason depends on more than the beginning of the path.
 fn needs_path(reason: Reason) -> bool {
     !matches!(
         reason,

@@ -1,4 +1,4 @@
-//! Where lines go.
+//! Destinations of lines.
 
 use std::{
     fs::File,
@@ -11,27 +11,27 @@ use crate::clock::Moment;
 
 /// Takes whole lines, in order. Used by one thread.
 pub(super) trait Sink: Send {
-    /// Writes `lines`. After a failure the caller comes again with what [`Stopped::written`] leaves.
+    /// Writes `lines`. After a failure the caller tries again with the octets after [`Stopped::written`].
     fn write(&mut self, lines: &[u8], now: Moment) -> Result<(), Stopped>;
 
-    /// Sees to it that what was written outlives a power cut, as far as the sink can.
+    /// Makes written lines outlive a power cut, as far as the sink can.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// How messages call it.
+    /// Returns the sink's name for messages.
     fn name(&self) -> String;
 }
 
 /// A write that failed.
 #[derive(Debug)]
 pub(super) struct Stopped {
-    /// Octets from the start that are in place for good.
+    /// Octets from the start that are written for good.
     pub(super) written: usize,
-    /// What stopped the rest.
+    /// The failure of the rest.
     pub(super) error: io::Error,
 }
 
-/// Standard output, or a file that is no regular one (a pipe, a terminal, a device): nothing can be taken back there, so
-/// after a failure it goes on at the very octet.
+/// Standard output, or another stream (a pipe, a terminal, a device). A stream takes nothing back, so after a failure
+/// it goes on at the very octet.
 #[derive(Debug)]
 pub(super) struct Stream {
     file: File,
@@ -43,7 +43,7 @@ impl Stream {
         Self { file, name }
     }
 
-    /// Standard output by a descriptor of its own: the standard library's buffer would not tell how much was written.
+    /// Opens standard output by a descriptor of its own: the standard library's buffer would hide how much was written.
     pub(super) fn stdout() -> io::Result<Self> {
         let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
         Ok(Self::new(
@@ -55,7 +55,7 @@ impl Stream {
 
 impl Sink for Stream {
     fn write(&mut self, lines: &[u8], _now: Moment) -> Result<(), Stopped> {
-        const PATIENCE: u32 = 100; // times 10 ms: a reader that is behind is no failure yet
+        const PATIENCE: u32 = 100; // times 10 ms: a slow reader is no failure yet
         let (mut rest, mut waited) = (lines, 0);
         while !rest.is_empty() {
             let error = match self.file.write(rest) {
@@ -69,7 +69,7 @@ impl Sink for Stream {
             };
             match error.kind() {
                 io::ErrorKind::Interrupted => {}
-                // Someone who shares the pipe has made it non-blocking.
+                // Another program on the same pipe has made it non-blocking.
                 io::ErrorKind::WouldBlock if waited < PATIENCE => {
                     waited += 1;
                     std::thread::sleep(Duration::from_millis(10));

@@ -1,7 +1,7 @@
 //! Moments as text: RFC 3339 in records, a form without colons in file names.
 //!
-//! Done by arithmetic, since a record is made on the way of a request: the proleptic Gregorian calendar, in which days
-//! are counted from a March 1 so that the leap day comes last.
+//! Computed by arithmetic, since each request's exchange makes a record: the proleptic Gregorian calendar, in which
+//! days are counted from a March 1 so that the leap day comes last.
 
 use crate::clock::Moment;
 
@@ -11,12 +11,12 @@ const DAY_MILLIS: u64 = 86_400_000;
 /// written as this one.
 const LAST: u64 = 253_402_300_799_999;
 
-/// Days since the epoch, UTC.
+/// Returns the days since the epoch, UTC.
 pub(super) fn day(moment: Moment) -> u64 {
     moment.as_millis() / DAY_MILLIS
 }
 
-/// `2026-11-20T12:00:00.123Z`
+/// Returns a moment as `2026-11-20T12:00:00.123Z`.
 pub(super) fn rfc3339(moment: Moment) -> [u8; 24] {
     let [y3, y2, y1, y0, o1, o0, d1, d0, h1, h0, m1, m0, s1, s0] = digits(moment);
     let millis = moment.as_millis().min(LAST) % 1_000;
@@ -27,13 +27,14 @@ pub(super) fn rfc3339(moment: Moment) -> [u8; 24] {
     ]
 }
 
-/// A moment as records write it: `2026-11-20T12:00:00.123Z`.
+/// Returns a moment as records write it: `2026-11-20T12:00:00.123Z`.
 #[must_use]
 pub fn time_text(moment: Moment) -> String {
     rfc3339(moment).map(char::from).iter().collect()
 }
 
-/// `2026-11-20T120000Z`: sorts by time as text, and needs no quoting in a shell or on any file system.
+/// Returns a moment as `2026-11-20T120000Z`: sorts by time as text, and needs no quoting in a shell or on any file
+/// system.
 pub(super) fn compact(moment: Moment) -> String {
     let [y3, y2, y1, y0, o1, o0, d1, d0, h1, h0, m1, m0, s1, s0] = digits(moment);
     [
@@ -44,7 +45,7 @@ pub(super) fn compact(moment: Moment) -> String {
     .collect()
 }
 
-/// Whether `text` is the work of [`compact`].
+/// Tells whether `text` has the form of [`compact`].
 pub(super) fn is_compact(text: &str) -> bool {
     const SHAPE: &[u8] = b"0000-00-00T000000Z";
     text.len() == SHAPE.len()
@@ -54,7 +55,7 @@ pub(super) fn is_compact(text: &str) -> bool {
         })
 }
 
-/// Year (4), month, day, hour, minute and second (2 each) as ASCII digits.
+/// Returns year (4), month, day, hour, minute and second (2 each) as ASCII digits.
 fn digits(moment: Moment) -> [u8; 14] {
     let millis = moment.as_millis().min(LAST);
     let (year, month, day) = date(millis / DAY_MILLIS);
@@ -69,7 +70,7 @@ fn digits(moment: Moment) -> [u8; 14] {
     [y3, y2, y1, y0, o1, o0, d1, d0, h1, h0, m1, m0, s1, s0]
 }
 
-/// Year, month and day of month. Howard Hinnant's `civil_from_days`, for days that are not negative.
+/// Returns year, month and day of month. Howard Hinnant's `civil_from_days`, for days that are not negative.
 fn date(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468; // days since 0000-03-01
     let era = shifted / 146_097; // 400 years
@@ -91,7 +92,7 @@ fn pair(number: u64) -> [u8; 2] {
     [digit(number / 10), digit(number)]
 }
 
-/// The last decimal digit of `number`.
+/// Returns the last decimal digit of `number`.
 fn digit(number: u64) -> u8 {
     b'0' + (number % 10) as u8
 }

@@ -1,27 +1,27 @@
-//! Whether the store still says what it said: the chain of records walked from end to end.
+//! Verification of the store: the chain of records walked from end to end.
 //!
-//! Each record is kept with a link, the SHA-256 of its predecessor's link and its own text, and from time to time the
-//! last link is sealed with a key that lies outside the store (see [`crate::store::chain`]). [`Walk`] is shown the
-//! records in their order and tells what does not fit.
+//! Each record has a link, the SHA-256 of its predecessor's link and its own text, and from time to time a key outside
+//! the store seals the last link (see [`crate::store::chain`]). A [`Walk`] takes the records in their order and reports
+//! contradictions.
 //!
-//! # What is found
+//! # Changes that a walk finds
 //!
-//! - a record that was altered: its link does not follow from its text;
-//! - a record that was taken out, or put elsewhere: the numbering has a gap, or the links do not follow;
-//! - both, with all later links made anew so that they follow again: the links are not those that were sealed, and
-//!   without the key nobody seals others;
-//! - records taken off the end, back to before a seal: the seal speaks of a record that is not there;
-//! - records taken off the front, or out of the middle: no seal and no signed gap says that retention has dropped them;
-//! - a robots.txt or settings that were altered or taken out: records name both by their digests.
+//! - an altered record: its link does not follow from its text;
+//! - a removed or moved record: the numbering has a gap, or the links do not follow;
+//! - both, with all later links made anew so that they follow again: the links contradict the seals, and new seals need
+//!   the key;
+//! - records removed from the end, back to before a seal: the seal names a missing record;
+//! - records removed from the front or the middle: no seal and no signed gap says that retention has dropped them;
+//! - altered or removed robots.txt or settings: records name both by their digests.
 //!
-//! # What is not found
+//! # Changes that it does not find
 //!
-//! - Records taken off the end that no seal speaks of yet, or together with the seals that do. Who keeps a [`Head`]
-//!   elsewhere (`crawlgate audit head`) finds that, too.
-//! - What somebody does who holds the sealing key, or was crawlgate at the time: seals say that nothing was changed
+//! - Records removed from the end before the first seal over them, or together with their seals. A [`Head`] kept
+//!   elsewhere (`crawlgate audit head`) reveals these, too.
+//! - Changes by a holder of the sealing key, or by crawlgate itself at the time: seals say that nothing was changed
 //!   since, not that it was true.
-//! - Notes that people have made on decisions, what is known of origins at present, and the history of fetches. None of
-//!   these is evidence of a decision, and none is chained.
+//! - Notes that people have made on decisions, the present states of origins, and the history of fetches. None of these
+//!   is evidence of a decision, and none is chained.
 
 pub mod case;
 pub mod review;
@@ -32,7 +32,8 @@ use crate::clock::Moment;
 use crate::store::chain::{self, Gap, Seal};
 use crate::store::{Sha256, StoredDecision};
 
-/// The end of the chain at some time: whoever keeps it elsewhere can tell later that nothing before it was changed.
+/// The end of the chain at some time: with a copy kept elsewhere, a later walk can tell that nothing before it was
+/// changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The last record.
@@ -41,7 +42,7 @@ pub struct Head {
     pub hash: Sha256,
 }
 
-/// Something that does not fit.
+/// A contradiction in the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The link of a record does not follow from its predecessor's and its text: one of the three was altered.
@@ -58,33 +59,33 @@ pub enum Fault {
     },
     /// Records are missing at the front, and no seal says that retention has dropped them.
     Front {
-        /// The first that is there.
+        /// The first record present.
         first: u64,
     },
-    /// Records are missing at the end: a seal, or a head that was kept, speaks of later ones.
+    /// Records are missing at the end: a seal, or a kept head, names later ones.
     Tail {
-        /// The last that is there.
+        /// The last record present.
         last: u64,
-        /// The last that was.
+        /// The last record that the witness names.
         sealed: u64,
-        /// Who says so.
+        /// The witness.
         by: Witness,
     },
-    /// The chain is not what it was when it was sealed, or when its head was noted.
+    /// The chain differs from the one that was sealed, or from its noted head.
     Witness {
-        /// The record whose link is another one.
+        /// The record with a different link.
         seq: u64,
-        /// The last record before it that a witness agrees with.
+        /// The last record before it that a witness confirms.
         good: u64,
-        /// Who says so.
+        /// The witness.
         by: Witness,
     },
-    /// The signature of a seal is not of its key, over what it says.
+    /// The signature of a seal does not belong to its key and its content.
     Signature {
         /// The record that it seals.
         seq: u64,
     },
-    /// A seal is of another key than those that are trusted.
+    /// The key of a seal is not among the trusted ones.
     Key {
         /// The record that it seals.
         seq: u64,
@@ -93,7 +94,7 @@ pub enum Fault {
     },
 }
 
-/// Who knows what the chain was.
+/// Earlier evidence of the chain's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Witness {
     /// A seal of this time.
@@ -102,57 +103,57 @@ pub enum Witness {
     Kept,
 }
 
-/// The chain as it was found.
+/// The result of a walk along the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// The first record that is there; the one that would come next where there is none.
+    /// The first record present; in an empty store, the next one to come.
     pub first: u64,
-    /// Where it ends; record 0 where nothing was ever written.
+    /// The end of the chain; record 0 if no record was ever written.
     pub head: Head,
-    /// The last record that a trusted seal vouches for.
+    /// The last record that a trusted seal confirms.
     pub sealed: Option<u64>,
-    /// Records that retention has taken out between others that stay.
+    /// Records that retention has removed from the middle of the chain.
     pub taken_out: u64,
-    /// The record of the head that was kept is not there any more: retention has dropped it.
+    /// True if retention has dropped the record of the kept head.
     pub kept_is_dropped: bool,
 }
 
 /// A walk along the chain, record by record.
 #[derive(Debug)]
 pub struct Walk {
-    /// What vouches for links, the next one last.
+    /// Evidence of links, the next one last.
     witnesses: Vec<(Head, Witness)>,
-    /// Where retention says that the chain begins, last word last.
+    /// Starts of the chain by the seals of retention, the latest last.
     starts: Vec<(u64, Sha256)>,
     trusted: Vec<[u8; 32]>,
-    /// Where it says so since the walk began.
+    /// Starts of the chain sealed since the walk began.
     dropped: Vec<(u64, Sha256)>,
-    /// What it has taken out between records that stay, near the place that the walk has come to.
+    /// Gaps of retention near the walk's place.
     gaps: Vec<Gap>,
-    /// Records that were taken out so, as far as was walked.
+    /// Number of records in gaps so far.
     taken_out: u64,
     place: Place,
     first: Option<u64>,
-    /// The last record that a witness agrees with.
+    /// The last record that a witness confirms.
     good: u64,
     sealed: Option<u64>,
     kept: Option<Head>,
-    /// Its record was taken out.
+    /// True if retention has removed the record of the kept head.
     kept_is_dropped: bool,
 }
 
-/// How far a walk has come.
+/// The place of a walk.
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// No record was seen yet.
+    /// Before the first record.
     Start,
     /// After this record.
     After(Head),
 }
 
 impl Walk {
-    /// A walk that believes the seals of the keys `trusted`; where there are none, those of the key that each names.
-    /// `kept` is a head that was kept elsewhere.
+    /// Begins a walk that trusts the seals of the keys `trusted`; without any, each seal's own key. `kept` is a head
+    /// that was kept elsewhere.
     pub fn new(
         seals: &[Seal],
         trusted: &[[u8; 32]],
@@ -191,7 +192,7 @@ impl Walk {
         }
     }
 
-    /// Hears of seals that were made since the walk began: what retention drops meanwhile is no gap.
+    /// Takes seals made since the walk began: records that retention drops meanwhile are no gap.
     pub fn learn(&mut self, seals: &[Seal]) {
         let known = self.starts.last().map_or(1, |(start, _)| *start);
         let is_new = |seal: &&Seal| {
@@ -201,30 +202,30 @@ impl Walk {
         self.dropped = seals.iter().filter(is_new).map(|seal| seal.start).collect();
     }
 
-    /// Hears of the gaps near the next records; of earlier ones it needs to know nothing any more. Those that no trusted
-    /// key has signed are not believed.
+    /// Takes the gaps near the next records; the walk no longer needs earlier ones. It ignores gaps without a trusted
+    /// signature.
     pub fn admit(&mut self, gaps: Vec<Gap>) {
         self.gaps = gaps;
         let trusted = &self.trusted;
         self.gaps.retain(|gap| is_signed(gap, trusted));
     }
 
-    /// Goes on after a record that was walked past elsewhere.
+    /// Goes on after a record that another walk has passed.
     pub fn resume(&mut self, head: Head) {
         self.place = Place::After(head);
     }
 
-    /// The last record that a trusted seal vouches for, so far.
+    /// Returns the last record so far that a trusted seal confirms.
     pub fn sealed(&self) -> Option<u64> {
         self.sealed
     }
 
-    /// The last record up to which the chain is what a seal or a kept head says, so far; 0 where that is none.
+    /// Returns the last record so far up to which a seal or a kept head confirms the chain; 0 if there is none.
     pub fn vouched(&self) -> u64 {
         self.good
     }
 
-    /// The next record.
+    /// Takes the next record.
     pub fn step(&mut self, decision: &StoredDecision, faults: &mut Vec<Fault>) {
         let seq = decision.seq;
         let before = match self.place {
@@ -261,7 +262,7 @@ impl Walk {
         self.ask(head, faults);
     }
 
-    /// The link before the first record, where that can be told.
+    /// Returns the link before the first record, if it is known.
     fn start(&mut self, first: u64, faults: &mut Vec<Fault>) -> Option<Sha256> {
         self.first = Some(first);
         let mut known = self.starts.iter().chain(&self.dropped).rev();
@@ -280,7 +281,7 @@ impl Walk {
         }
     }
 
-    /// Asks those who know of this place, and drops those who knew of earlier ones: their records are not there.
+    /// Checks the witnesses of this place, and drops those of earlier places: their records are missing.
     fn ask(&mut self, here: Head, faults: &mut Vec<Fault>) {
         while let Some((known, by)) = self.witnesses.pop_if(|(head, _)| head.seq <= here.seq) {
             if known.seq < here.seq {
@@ -302,7 +303,7 @@ impl Walk {
         }
     }
 
-    /// The chain as far as it was walked.
+    /// Returns the chain as far as it was walked.
     pub fn so_far(&self) -> Chain {
         let head = match self.place {
             Place::After(head) => head,
@@ -321,21 +322,21 @@ impl Walk {
         }
     }
 
-    /// The last record that was dropped.
+    /// Returns the last dropped record.
     fn before_all(&self) -> Head {
         let (next, hash) = self.starts.last().copied().unwrap_or((1, chain::GENESIS));
         let seq = next.saturating_sub(1);
         Head { seq, hash }
     }
 
-    /// The end of the chain.
+    /// Ends the walk and returns the chain.
     pub fn end(mut self, faults: &mut Vec<Fault>) -> Chain {
         if let Place::Start = self.place {
-            // Nothing is there: all that ever was must have been dropped.
+            // The store is empty: retention must have dropped every record.
             self.ask(self.before_all(), faults);
         }
         let chain = self.so_far();
-        // The one that speaks of the latest record comes first.
+        // The witness of the latest record comes first.
         if let Some((known, by)) = self.witnesses.first() {
             faults.push(Fault::Tail {
                 last: chain.head.seq,
@@ -347,7 +348,7 @@ impl Walk {
     }
 }
 
-/// Whether a key that is trusted says that retention has taken something out.
+/// Tells whether a trusted key has signed the gap of retention.
 pub(crate) fn is_signed(gap: &Gap, trusted: &[[u8; 32]]) -> bool {
     let key = gap.proof.as_ref().map(|proof| &proof.key);
     key.is_some_and(|key| is_trusted(trusted, key)) && gap.is_genuine()
@@ -358,7 +359,7 @@ fn is_trusted(trusted: &[[u8; 32]], key: &[u8; 32]) -> bool {
 }
 
 impl fmt::Display for Head {
-    /// `1234:9f86…`, as [`str::parse`] reads it.
+    /// Writes `1234:9f86…`, as [`str::parse`] reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.seq)?;
         self.hash

@@ -44,7 +44,7 @@ pub struct Seal {
     pub hash: Sha256,
     /// Time of the seal.
     pub time: Moment,
-    /// The begin of the chain at that time: its first record, and the link before that record.
+    /// The start of the chain at that time: its first record, and the link before that record.
     pub start: (u64, Sha256),
     /// Ed25519 (RFC 8032) over all of that.
     pub signature: [u8; 64],

@@ -1,4 +1,4 @@
-//! What a record says of the things that a decision rests on.
+//! The parts of a record about the grounds of a decision.
 
 use super::{Assertion, Outage, RobotsCopy};
 use crate::policy::overrides::Override;
@@ -7,7 +7,7 @@ use crate::robots::identity::FetchedAs;
 use crate::robots::state::State;
 
 impl<'a> Assertion<'a> {
-    /// What a record says of an override.
+    /// Returns the record's part about an override.
     #[must_use]
     pub fn of(asserted: &'a Override) -> Self {
         Self {
@@ -23,8 +23,8 @@ impl<'a> Assertion<'a> {
 }
 
 impl<'a> RobotsCopy<'a> {
-    /// What a record says of what was known of an origin, whose robots.txt is at `url`. `cause` is the code of its
-    /// outage's, see [`Cause::code`]; it counts only where there is an outage.
+    /// Returns the record's part about the state of an origin, with its robots.txt at `url`. `cause` is the code of the
+    /// outage's cause, see [`Cause::code`]; it counts only during an outage.
     #[must_use]
     pub fn of(
         state: &'a State,

@@ -109,7 +109,7 @@ fn unseal(transaction: &Transaction<'_>, first: u64, last: u64) -> Result<usize,
     Ok(drop.execute([integer(first), integer(last)])?)
 }
 
-/// Returns the begin of the gap that will end right before `seq`, and the link before it; `None` at the front of the
+/// Returns the start of the gap that will end right before `seq`, and the link before it; `None` at the front of the
 /// chain. Joins the preceding gap to it.
 fn preceding(transaction: &Transaction<'_>, seq: u64) -> Result<Option<(u64, Sha256)>, Failure> {
     let before = integer(seq.saturating_sub(1));

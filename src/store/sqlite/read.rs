@@ -200,7 +200,7 @@ fn bounds(
         (Some(after), false) => least = least.max(after.saturating_add(1)),
         (None, _) => {}
     }
-    // A record's time is the begin of its exchange, so records are not quite in the order of their times: the index
+    // A record's time is the start of its exchange, so records are not quite in the order of their times: the index
     // finds the candidates.
     if let Some(since) = query.since {
         let first = match hints.since {

@@ -1,4 +1,4 @@
-//! What is counted of the way to the store and the log.
+//! The metrics of the way to the store and the log.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use super::queue::Queue;
 use crate::metrics::{Collector, Registry, Tally, Times, Unit, show};
 
-/// Where something is written.
+/// A destination of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// The store.
@@ -18,10 +18,10 @@ pub(super) enum Place {
     Log,
 }
 
-/// What is counted.
+/// The metrics.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
-    /// How long each batch took to be in the store.
+    /// Duration of each batch's write to the store.
     pub(super) writes: Times,
     failures: Tally,
     lost: Tally,
@@ -39,17 +39,17 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// An attempt to write has failed.
+    /// Counts a failed attempt to write.
     pub(super) fn failed(&self, place: Place) {
         self.failures.add(place as usize, 1);
     }
 
-    /// A record found no room.
+    /// Counts a record without room.
     pub(super) fn lost(&self) {
         self.lost.add(0, 1);
     }
 
-    /// Shows it, and how full the queue is. Without a queue everything is nothing, and stays so.
+    /// Registers the metrics, with the queue's size. Without a queue every value is 0, and stays so.
     pub(super) fn register(&self, registry: &mut Registry, queue: Option<Arc<Queue>>) {
         let Counts {
             writes,
@@ -76,7 +76,7 @@ impl Counts {
     }
 }
 
-/// What lies in the queue, read when somebody looks.
+/// The queue's content, measured at each scrape.
 #[derive(Debug)]
 struct Backlog(Option<Arc<Queue>>);
 

@@ -11,7 +11,7 @@ use std::{
 
 use crate::clock::Moment;
 
-/// Identifies one decision: in the answer to the crawler, in the decision log, in what an operator is asked about.
+/// Identifies one decision: in the answer to the crawler, in the decision log, in questions to an operator.
 ///
 /// 128 bits, laid out and written as a ULID (26 characters of Crockford's base 32, sorting by time): milliseconds since
 /// the epoch (48 bits), a counter (32), and a number drawn at random by each process (48). Within a process none is
@@ -23,7 +23,7 @@ pub struct DecisionId(u128);
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 impl DecisionId {
-    /// A new identifier for a decision made `now`.
+    /// Returns a new identifier for a decision made `now`.
     #[must_use]
     pub fn mint(now: Moment) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -32,7 +32,7 @@ impl DecisionId {
         Self(millis << 80 | u128::from(count) << 48 | u128::from(process() >> 16))
     }
 
-    /// The 26 characters that [`Display`](fmt::Display) writes.
+    /// Returns the 26 characters that [`Display`](fmt::Display) writes.
     #[must_use]
     pub fn text(self) -> [u8; 26] {
         let mut text = [b'0'; 26];
@@ -49,7 +49,7 @@ impl DecisionId {
 }
 
 impl DecisionId {
-    /// When the decision with this identifier was made; none of a text that is no identifier.
+    /// Returns the time of the decision with this identifier; `None` for a text that is no identifier.
     #[must_use]
     pub fn time_of(id: &str) -> Option<Moment> {
         let mut number: u128 = 0;
@@ -62,7 +62,7 @@ impl DecisionId {
     }
 }
 
-/// This process's own number.
+/// Returns this process's own number.
 fn process() -> u64 {
     static PROCESS: OnceLock<u64> = OnceLock::new();
     *PROCESS.get_or_init(|| {

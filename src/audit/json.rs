@@ -1,7 +1,7 @@
-//! The spelling of a record: JSON on one line, from octets that nobody vouches for.
+//! The spelling of a record: JSON on one line, from untrusted octets.
 //!
-//! Written by hand rather than derived, for what a general serialiser leaves open: text that is not UTF-8, a bound on
-//! every text, and no character that ends a line, drives a terminal or turns the direction of what follows.
+//! Written by hand rather than derived, because a general serialiser has no rule for text that is not UTF-8, for a
+//! bound on every text, and for characters that end a line, drive a terminal or turn the direction of the text.
 
 use std::{borrow::Cow, fmt::Write as _, io::Write as _, net::SocketAddr, time::Duration};
 
@@ -11,16 +11,16 @@ pub(crate) struct Object<'b> {
     empty: bool,
 }
 
-/// Whether a text fits its bound.
+/// The extent of a written text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// It stands there as it is.
+    /// The whole text is written.
     Whole,
-    /// The end was left out.
+    /// The end is left out.
     Cut,
 }
 
-/// The longest that one octet becomes: `\u0000`.
+/// The longest form of one octet: `\u0000`.
 const WIDEST: usize = 6;
 
 /// Room for the mark of a cut: `…[+18446744073709551615 bytes]`.
@@ -33,17 +33,17 @@ impl<'b> Object<'b> {
         Self { out, empty: true }
     }
 
-    /// Closes it.
+    /// Closes the object.
     pub(crate) fn close(self) {
         self.out.push(b'}');
     }
 
-    /// Foreign text, as [`text`].
+    /// Writes foreign text, as [`text`].
     pub(crate) fn text(&mut self, name: &str, foreign: &[u8], most: usize) -> Written {
         text(self.name(name), foreign, most)
     }
 
-    /// Foreign text, or null.
+    /// Writes foreign text, or null.
     pub(crate) fn text_or_null(&mut self, name: &str, foreign: Option<&[u8]>, most: usize) {
         match foreign {
             Some(foreign) => {
@@ -53,7 +53,7 @@ impl<'b> Object<'b> {
         }
     }
 
-    /// A list of foreign texts, at most `count` of them; the last entry says how many more there were.
+    /// Writes a list of foreign texts, at most `count` of them; the last entry gives the number of the others.
     pub(super) fn texts(&mut self, name: &str, foreign: &[&str], count: usize, most: usize) {
         let out = self.name(name);
         out.push(b'[');
@@ -69,7 +69,7 @@ impl<'b> Object<'b> {
         out.push(b']');
     }
 
-    /// Our own ASCII, which needs no escape: a time, an id, a digest.
+    /// Writes our own ASCII, which needs no escape: a time, an id, a digest.
     pub(crate) fn plain(&mut self, name: &str, ascii: &[u8]) {
         let out = self.name(name);
         out.push(b'"');
@@ -77,12 +77,12 @@ impl<'b> Object<'b> {
         out.push(b'"');
     }
 
-    /// An address and its port.
+    /// Writes an address and its port.
     pub(super) fn address(&mut self, name: &str, address: SocketAddr) {
         let out = self.name(name);
         out.push(b'"');
         match address {
-            // By hand: it is in every record.
+            // By hand, for speed: every record has an address.
             SocketAddr::V4(address) => {
                 let [a, b, c, d] = address.ip().octets();
                 for (octet, after) in [(a, b'.'), (b, b'.'), (c, b'.'), (d, b':')] {
@@ -108,7 +108,7 @@ impl<'b> Object<'b> {
         }
     }
 
-    /// Milliseconds with three decimals: a denial takes microseconds.
+    /// Writes milliseconds with three decimals: a denial takes microseconds.
     pub(super) fn millis(&mut self, name: &str, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let out = self.name(name);
@@ -126,12 +126,12 @@ impl<'b> Object<'b> {
         self.name(name).extend_from_slice(b"null");
     }
 
-    /// An object inside this one.
+    /// Opens an object inside this one.
     pub(super) fn object(&mut self, name: &str) -> Object<'_> {
         Object::open(self.name(name))
     }
 
-    /// Names are our own constants: ASCII that needs no escape.
+    /// Writes a name. Names are our own constants: ASCII that needs no escape.
     fn name(&mut self, name: &str) -> &mut Vec<u8> {
         let start: &[u8] = if self.empty { b"\"" } else { b",\"" };
         self.empty = false;
@@ -143,12 +143,12 @@ impl<'b> Object<'b> {
     }
 }
 
-/// Writes `foreign` as a JSON string of at most `most` octets between its quotes. What does not fit is left out, and the
-/// text then ends in `…[+N bytes]`. An octet that is not UTF-8 becomes the four characters `\xNN`.
+/// Writes `foreign` as a JSON string of at most `most` octets between its quotes. A longer text is cut, and then ends
+/// in `…[+N bytes]`. An octet that is not UTF-8 becomes the four characters `\xNN`.
 pub(super) fn text(out: &mut Vec<u8>, foreign: &[u8], most: usize) -> Written {
     out.push(b'"');
     let (kept, cut) = foreign.split_at(fitting(foreign, most));
-    // Without an early end, so that it is done many octets at a time.
+    // Without an early end, so that the compiler checks many octets at a time.
     let is_plain = kept
         .iter()
         .fold(true, |so_far, &octet| so_far & is_plain(octet));
@@ -172,7 +172,7 @@ pub(super) fn text(out: &mut Vec<u8>, foreign: &[u8], most: usize) -> Written {
     }
 }
 
-/// How many of the octets of `foreign` fit into `most`, once escaped; never part of a character.
+/// Returns the number of octets of `foreign` that fit into `most`, once escaped; never part of a character.
 fn fitting(foreign: &[u8], most: usize) -> usize {
     if foreign.len().saturating_mul(WIDEST) <= most {
         return foreign.len();
@@ -215,12 +215,12 @@ fn width(c: char) -> usize {
     }
 }
 
-/// An octet that stands for itself, whatever surrounds it.
+/// Tells whether an octet stands for itself in any surrounding.
 fn is_plain(octet: u8) -> bool {
     (b' '..=b'~').contains(&octet) & (octet != b'"') & (octet != b'\\')
 }
 
-/// A character as JSON spells it: by its code units.
+/// Writes a character as JSON spells it: by its code units.
 pub(crate) fn write_escaped(
     out: &mut (impl std::io::Write + ?Sized),
     c: char,
@@ -231,9 +231,9 @@ pub(crate) fn write_escaped(
     Ok(())
 }
 
-/// Whether a character drives a terminal, or is not seen, or makes others be seen as what they are not: controls (C1 and
-/// DEL drive terminals, too), white space but the space, line and paragraph separators, the marks that turn text around,
-/// and all that Unicode has shown as nothing (`Default_Ignorable_Code_Point`, and formatting characters beside it).
+/// Tells whether a character drives a terminal, is invisible, or disguises others: controls (C1 and DEL drive
+/// terminals, too), white space except the space, line and paragraph separators, marks that turn text around, and all
+/// that Unicode shows as nothing (`Default_Ignorable_Code_Point`, and further formatting characters).
 pub(crate) fn misleads(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();
@@ -265,7 +265,7 @@ fn decimal(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(digits.split_at(digits.len() - length).1);
 }
 
-/// `text` in one line, with what drives a terminal, ends a line or turns text around spelt out.
+/// Returns `text` in one line; characters that drive a terminal, end a line or turn text around are spelt out.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(misleads) {
         return Cow::Borrowed(text);

@@ -1,8 +1,8 @@
 //! A file of whole lines.
 //!
 //! A write can stop anywhere: a full disk takes the first half of a line, a kill interrupts between two calls. So lines
-//! are appended in pieces that each end with a line, what a failed write has left of a line is cut off before anything
-//! else is written, and what a crash has left is moved aside when the file is opened again.
+//! are appended in pieces that each end with a line. Half a line of a failed write is cut off before the next write,
+//! and half a line of a crash is moved aside when the file is opened again.
 
 use std::{
     fs::File,
@@ -12,14 +12,14 @@ use std::{
 
 use super::sink::Stopped;
 
-/// The most that one write is given. A regular file takes it in one go, unless the disk is full.
+/// Maximum octets of one write. A regular file takes them in one go, unless the disk is full.
 pub(super) const PIECE: usize = 64 * 1024;
 
-/// What [`Lines`] needs of a file. Tests have one that fails at will.
+/// A file, as [`Lines`] needs it. Tests have one that fails at will.
 pub(super) trait Storage {
-    /// Octets in the file now, whoever put them there.
+    /// Returns the octets in the file now, whichever process wrote them.
     fn len(&self) -> io::Result<u64>;
-    /// Appends some of `octets`; how many.
+    /// Appends some of `octets` and returns their number.
     fn append(&mut self, octets: &[u8]) -> io::Result<usize>;
     /// Cuts the file to `len` octets.
     fn cut(&mut self, len: u64) -> io::Result<()>;
@@ -39,23 +39,23 @@ impl Storage for File {
     }
 }
 
-/// Appends to a file that ends with a whole line, and keeps it so.
+/// A writer that appends to a file of whole lines, and keeps it so.
 #[derive(Debug)]
 pub(super) struct Lines<S> {
     storage: S,
     end: End,
 }
 
-/// How the file ends.
+/// The end of the file.
 #[derive(Debug)]
 enum End {
     Whole,
-    /// With half a line, which begins at this offset and could not be cut off yet.
+    /// Half a line, which begins at this offset and could not be cut off yet.
     Torn(u64),
 }
 
 impl<S: Storage> Lines<S> {
-    /// `storage` is empty or ends with a whole line.
+    /// Takes a `storage` that is empty or ends with a whole line.
     pub(super) fn new(storage: S) -> Self {
         let end = End::Whole;
         Self { storage, end }
@@ -65,8 +65,8 @@ impl<S: Storage> Lines<S> {
         &self.storage
     }
 
-    /// Appends `lines`, which end with a line feed. After a failure the whole lines of them that are in the file count
-    /// as written, and nothing else of them is in the file, or will be by the time more is.
+    /// Appends `lines`, which end with a line feed. After a failure, the whole lines in the file count as written; any
+    /// rest is cut off before the next write.
     pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), Stopped> {
         let mut rest = lines;
         let stopped = |rest: &[u8], error| Stopped {
@@ -81,7 +81,7 @@ impl<S: Storage> Lines<S> {
                 let whole = whole_lines(piece.split_at(taken).0);
                 if whole < taken {
                     self.end = End::Torn(start + whole as u64);
-                    // If this fails, too, it is tried again before the next write.
+                    // If this fails, too, the next write tries it again.
                     let _ = self.mend();
                 }
                 return Err(stopped(rest.split_at(whole).1, error));
@@ -94,7 +94,7 @@ impl<S: Storage> Lines<S> {
     /// Cuts off half a line that a failed write has left.
     pub(super) fn mend(&mut self) -> io::Result<()> {
         if let End::Torn(at) = self.end {
-            // Cutting must never lengthen a file that someone else has emptied meanwhile.
+            // Cutting must never lengthen a file that another process has emptied meanwhile.
             if self.storage.len()? > at {
                 self.storage.cut(at)?;
             }
@@ -117,7 +117,7 @@ impl<S: Storage> Lines<S> {
     }
 }
 
-/// Length of the next piece of `lines`: as many whole lines as fit, at least one.
+/// Returns the length of the next piece of `lines`: as many whole lines as fit, at least one.
 fn piece(lines: &[u8]) -> usize {
     let fitting = whole_lines(lines.split_at(PIECE.min(lines.len())).0);
     if fitting > 0 {
@@ -129,14 +129,14 @@ fn piece(lines: &[u8]) -> usize {
         .map_or(lines.len(), |end| end + 1)
 }
 
-/// Octets of `text` up to and including its last line feed.
+/// Returns the octets of `text` up to and including its last line feed.
 fn whole_lines(text: &[u8]) -> usize {
     text.iter()
         .rposition(|&octet| octet == b'\n')
         .map_or(0, |end| end + 1)
 }
 
-/// Where the unfinished last line of `file` begins; its length, where there is none.
+/// Returns the offset of the unfinished last line of `file`; its length if there is none.
 pub(super) fn end_of_whole_lines(file: &File) -> io::Result<u64> {
     let mut end = file.metadata()?.len();
     let mut block = vec![0; PIECE];

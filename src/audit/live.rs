@@ -1,8 +1,8 @@
-//! Records as they come, for whoever watches.
+//! Records as they come, for watchers.
 //!
-//! Nobody watching costs an exchange one load. Somebody watching sees all decisions, also those that are not recorded,
-//! up to so many in a tenth of a second: a feed that nobody can read is not worth what it costs the proxy. What was left
-//! out, and what a reader was too slow for, it is told the number of. Nothing here ever waits.
+//! Without a watcher, an exchange costs one load. A watcher sees all decisions, also those that are not recorded, up to
+//! a bound for each tenth of a second: a faster feed is unreadable and not worth its cost. The watcher learns how many
+//! records were left out by the bound or by its own slowness. Nothing here ever waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,13 +14,13 @@ use crate::clock::Moment;
 /// Watchers at once.
 const WATCHERS: usize = 16;
 
-/// Records that a watcher may be behind.
+/// Maximum number of records that a watcher may be behind.
 const BEHIND: usize = 1024;
 
-/// Milliseconds that records are counted in.
+/// Length of a span in milliseconds.
 const SPAN: u64 = 100;
 
-/// Records shown in a span.
+/// Maximum number of records shown in a span.
 const SHOWN: u64 = 40;
 
 /// Bits of a span's count.
@@ -33,9 +33,9 @@ pub(super) struct Live(Arc<Feed>);
 #[derive(Debug)]
 struct Feed {
     watchers: AtomicUsize,
-    /// The present span, and in the lowest bits how many records it has shown.
+    /// The present span, and in the lowest bits the number of records shown in it.
     span: AtomicU64,
-    /// Records that were left out since the process began.
+    /// Number of records left out since the process began.
     left_out: AtomicU64,
     lines: broadcast::Sender<Line>,
 }
@@ -45,25 +45,25 @@ struct Feed {
 pub struct Line {
     /// A JSON object, without its line feed.
     pub text: Arc<str>,
-    /// Whether it is recorded, too.
+    /// True if the record is recorded, too.
     pub is_recorded: bool,
 }
 
-/// What a watcher sees.
+/// An event for a watcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// A record.
     Line(Line),
-    /// So many were left out before the next.
+    /// Number of records left out before the next.
     Missed(u64),
 }
 
-/// Somebody who watches. Dropping it ends that.
+/// A subscription to the feed. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Watch {
     feed: Arc<Feed>,
     lines: broadcast::Receiver<Line>,
-    /// Those left out that it was told of.
+    /// Number of left-out records that the watcher knows of.
     told: u64,
 }
 
@@ -77,12 +77,12 @@ impl Live {
         }))
     }
 
-    /// Whether anybody watches.
+    /// Tells whether there is a watcher.
     pub(super) fn is_watched(&self) -> bool {
         self.0.watchers.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether there is room for another record at this time. One for which there is none is counted.
+    /// Tells whether there is room for another record at this time. A record without room is counted.
     pub(super) fn has_room(&self, now: Moment) -> bool {
         let span = self.0.span.load(Ordering::Relaxed);
         let has_room = span >> COUNT != now.as_millis() / SPAN || span & mask() < SHOWN;
@@ -95,7 +95,7 @@ impl Live {
     /// Shows a record.
     pub(super) fn show(&self, line: Line, now: Moment) {
         let present = now.as_millis() / SPAN;
-        // Two at once may count as one: the bound need not be exact.
+        // Two concurrent records may count as one: the bound need not be exact.
         let span = self.0.span.load(Ordering::Relaxed);
         let next = if span >> COUNT == present {
             span + 1
@@ -106,7 +106,7 @@ impl Live {
         let _ = self.0.lines.send(line); // the last watcher may have gone
     }
 
-    /// Watches from now on; none where too many do.
+    /// Subscribes from now on; `None` if there are too many watchers.
     pub(super) fn watch(&self) -> Option<Watch> {
         let more = |watchers| (watchers < WATCHERS).then_some(watchers + 1);
         let watchers = &self.0.watchers;
@@ -126,7 +126,7 @@ fn mask() -> u64 {
 }
 
 impl Watch {
-    /// What comes next. May be given up and asked again; nothing is lost by that.
+    /// Returns the next event. Cancel-safe: a later call loses nothing.
     pub async fn next(&mut self) -> Seen {
         loop {
             if let Some(missed) = self.missed() {
@@ -135,13 +135,13 @@ impl Watch {
             match self.lines.recv().await {
                 Ok(line) => return Seen::Line(line),
                 Err(RecvError::Lagged(missed)) => return Seen::Missed(missed),
-                // The feed is held here, and with it the sender: it does not close.
+                // This watcher holds the feed, and with it the sender: the channel does not close.
                 Err(RecvError::Closed) => std::future::pending().await,
             }
         }
     }
 
-    /// Those left out that it was not told of yet.
+    /// Returns the left-out records that the watcher does not know of yet.
     pub fn missed(&mut self) -> Option<Seen> {
         let left_out = self.feed.left_out.load(Ordering::Relaxed);
         let missed = left_out.wrapping_sub(self.told);

@@ -1,11 +1,11 @@
-//! What of a URL others may see.
+//! The public part of a URL.
 
 use std::borrow::Cow;
 
-/// What stands where a query was.
+/// Replacement of a query.
 const REDACTED: &[u8] = "?…redacted".as_bytes();
 
-/// `url` as others may see it: without userinfo and, if `redact_query`, without its query.
+/// Returns `url` without userinfo and, if `redact_query`, without its query.
 pub(crate) fn public_url(url: &[u8], redact_query: bool) -> Cow<'_, [u8]> {
     let (before, after) = around_userinfo(url);
     let query = redact_query.then(|| memchr::memchr(b'?', after)).flatten();
@@ -16,12 +16,12 @@ pub(crate) fn public_url(url: &[u8], redact_query: bool) -> Cow<'_, [u8]> {
     }
 }
 
-/// What stands before and after the userinfo of `url`; all of it after, where there is none.
+/// Splits `url` into the parts before and after its userinfo; without any, all of it comes after.
 ///
-/// Generous in what it takes for userinfo, since other readers of URLs disagree about slashes and backslashes: everything
-/// up to the last `@` of what any of them could read as the authority. Where that is no host, as in
-/// `http://user:pass/word@host/`, nobody knows where it ends, and it is everything up to the last `@` there is. A path in
-/// origin form has no authority, but one that begins with two slashes (RFC 3986, section 4.2).
+/// Generous in its idea of userinfo, since other readers of URLs disagree about slashes and backslashes: the userinfo
+/// is everything up to the last `@` of any possible authority. If that leaves no host, as in
+/// `http://user:pass/word@host/`, its end is unknown, and everything up to the last `@` of the URL counts. A path in
+/// origin form has no authority unless it begins with two slashes (RFC 3986, section 4.2).
 fn around_userinfo(url: &[u8]) -> (&[u8], &[u8]) {
     let is_slash = |octet: &u8| matches!(octet, b'/' | b'\\');
     let is_path = match url {
@@ -54,8 +54,8 @@ fn around_userinfo(url: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Whether this could be `host[:port]`. The port may be missing behind its colon (RFC 3986, section 3.2.3) where a scheme
-/// was before; else the colon may be a scheme's.
+/// Tells whether the text could be `host[:port]`. After a scheme, the port may be missing behind its colon (RFC 3986,
+/// section 3.2.3); without one, the colon may be a scheme's.
 fn is_host(authority: &[u8], may_lack_port: bool) -> bool {
     let is_digit = |octet: &u8| octet.is_ascii_digit();
     if authority.first() == Some(&b'[') {

@@ -1,7 +1,8 @@
-//! Names of rotated files, and which of them go.
+//! Names of rotated files, and their removal.
 //!
-//! `decisions.jsonl` becomes `decisions-2026-11-20T120000Z.jsonl`: unique, and sorted by time as text. Two within a second
-//! are told apart by `_001`, which sorts after the one without. Nothing is ever deleted whose name has another form.
+//! `decisions.jsonl` becomes `decisions-2026-11-20T120000Z.jsonl`: unique, and sorted by time as text. A second file of
+//! the same second gets the suffix `_001`, which sorts after the name without one. A file with a name of another form
+//! is never deleted.
 
 use std::{
     ffi::OsString,
@@ -12,19 +13,20 @@ use std::{
 use super::stamp;
 use crate::clock::Moment;
 
-/// When a file is put aside, and how many are kept.
+/// The conditions for putting a file aside, and the number of files to keep.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rotation {
-    /// At about this size, in octets.
+    /// Approximate size, in octets, at which a file is put aside.
     pub(super) bytes: u64,
-    /// At the end of a day, UTC.
+    /// True if a file is put aside at the end of a day, UTC.
     pub(super) daily: bool,
-    /// The newest so many rotated files stay.
+    /// Number of rotated files to keep, the newest ones.
     pub(super) keep: usize,
 }
 
 impl Rotation {
-    /// Whether a file of `len` octets, last written on `day`, is put aside before `more` octets are written `now`.
+    /// Tells whether a file of `len` octets, last written on `day`, is put aside before `more` octets are written
+    /// `now`.
     pub(super) fn is_due(self, len: u64, more: usize, day: u64, now: Moment) -> bool {
         let full = len.saturating_add(more as u64) > self.bytes;
         // A clock that is set back ends no day.
@@ -33,7 +35,7 @@ impl Rotation {
     }
 }
 
-/// A name for the file at `path` to be put aside under `now`, not yet taken.
+/// Returns a free name for the file at `path` to be put aside at `now`.
 pub(super) fn free_name(path: &Path, now: Moment) -> io::Result<PathBuf> {
     let stamp = stamp::compact(now);
     for count in 0..1_000 {
@@ -57,7 +59,7 @@ pub(super) fn free_name(path: &Path, now: Moment) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Deletes rotated files of `path` but for the `keep` newest.
+/// Deletes rotated files of `path` except the `keep` newest.
 pub(super) fn prune(path: &Path, keep: usize) -> io::Result<()> {
     let mut rotated = Vec::new();
     let folder = path.parent().filter(|parent| *parent != Path::new(""));
@@ -79,7 +81,7 @@ pub(super) fn prune(path: &Path, keep: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// What distinguishes `name` among the rotated files of `path`, if it is one.
+/// Returns the part of `name` that distinguishes it among the rotated files of `path`, if it is one.
 fn rotation_mark<'n>(path: &Path, name: &'n str) -> Option<&'n str> {
     let name = match path.extension() {
         Some(extension) => name.strip_suffix(extension.to_str()?)?.strip_suffix('.')?,

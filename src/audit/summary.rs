@@ -1,4 +1,4 @@
-//! What a run came to, in a few lines.
+//! A summary of a run, in a few lines.
 
 use std::{
     collections::HashMap,
@@ -10,19 +10,19 @@ use parking_lot::Mutex;
 
 use super::{json::misleads, record::Record};
 
-/// Origins that are told apart; what comes after is counted together.
+/// Origins with counts of their own; later ones are counted together.
 const ORIGINS: usize = 10_000;
 
-/// Rules that are told apart for one origin.
+/// Rules with counts of their own for one origin.
 const RULES: usize = 8;
 
-/// Origins that are shown.
+/// Origins in the text.
 const SHOWN: usize = 10;
 
 /// Counts records. Its [`Display`](fmt::Display) is a short text for people, without a line feed at its end.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// Apart from the rest, since it is the one that counts on the fast way.
+    /// Apart from the rest, because this counter alone is on the fast way.
     forwarded: AtomicU64,
     rest: Mutex<Rest>,
 }
@@ -32,7 +32,7 @@ struct Rest {
     denied: Tally,
     deferred: Tally,
     failed: Tally,
-    /// What went out in report mode and would have been denied or deferred.
+    /// Requests that went out in report mode and would have been denied or deferred.
     reported: Tally,
     origins: HashMap<String, Denials>,
     denied_elsewhere: u64,
@@ -40,11 +40,11 @@ struct Rest {
     name: String,
 }
 
-/// Counts by a code of ours, of which there are few.
+/// Counts by one of our codes, of which there are few.
 #[derive(Debug, Default)]
 struct Tally(Vec<(String, u64)>);
 
-/// What was denied of one origin.
+/// The denials of one origin.
 #[derive(Debug, Default)]
 struct Denials {
     count: u64,
@@ -65,24 +65,24 @@ impl Summary {
         }
     }
 
-    /// Counts what became of a request that went out.
+    /// Counts the outcome of a request that went out.
     fn count_outcome(&self, record: &Record<'_>) {
         match record.error {
             None => self.count_forwarded(),
-            // The origin answered and the crawler had seen enough: nothing has failed.
+            // The origin answered and the crawler had enough: this is no failure.
             Some("client_closed") if record.status.is_some() => self.count_forwarded(),
             Some(error) => self.rest.lock().failed.add(error, usize::MAX),
         }
     }
 
-    /// Counts one exchange that was forwarded and went well, of which nobody needs a record.
+    /// Counts one exchange that was forwarded successfully and needs no record.
     pub fn count_forwarded(&self) {
         self.forwarded.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Summary {
-    /// Whether any request was kept from its origin, or would have been.
+    /// Tells whether any request was kept from its origin, or would have been.
     #[must_use]
     pub fn has_denials(&self) -> bool {
         let rest = self.rest.lock();
@@ -91,7 +91,7 @@ impl Summary {
 }
 
 impl Summary {
-    /// Whether anything was counted at all.
+    /// Tells whether anything was counted at all.
     #[must_use]
     pub fn has_requests(&self) -> bool {
         let rest = self.rest.lock();
@@ -100,7 +100,7 @@ impl Summary {
     }
 }
 
-/// Everything that was counted so far. What goes by code is most frequent first.
+/// All counts so far. Counts by code come most frequent first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Requests that went out and were answered.
@@ -109,15 +109,15 @@ pub struct Totals {
     pub denied: Vec<(String, u64)>,
     /// Requests put off, by reason.
     pub deferred: Vec<(String, u64)>,
-    /// Requests that went out and came to nothing, by error.
+    /// Requests that went out and failed, by error.
     pub failed: Vec<(String, u64)>,
-    /// Requests that went out because nothing was enforced, by what would have kept them back. They are counted among
-    /// those that were forwarded or failed, too.
+    /// Requests that went out only in report mode, by the reason that would have kept them back. The counts of
+    /// forwarded and failed requests contain them, too.
     pub reported: Vec<(String, u64)>,
 }
 
 impl Summary {
-    /// All counts, as they are now.
+    /// Returns all present counts.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let rest = self.rest.lock();
@@ -133,7 +133,7 @@ impl Summary {
 }
 
 impl Totals {
-    /// All requests.
+    /// Returns the number of all requests.
     #[must_use]
     pub fn requests(&self) -> u64 {
         let sums = [&self.denied, &self.deferred, &self.failed].map(|codes| sum(codes));
@@ -141,7 +141,7 @@ impl Totals {
     }
 }
 
-/// The sum of counts by code.
+/// Returns the sum of counts by code.
 pub(crate) fn sum(codes: &[(String, u64)]) -> u64 {
     codes.iter().map(|(_, count)| count).sum()
 }
@@ -161,7 +161,7 @@ impl Rest {
 
     fn add_origin(&mut self, record: &Record<'_>) {
         if record.host.is_empty() {
-            return; // a target that could not be read
+            return; // an unreadable target
         }
         self.name.clear();
         let _ = write!(self.name, "{}://{}", record.scheme, record.host);
@@ -186,7 +186,7 @@ impl Rest {
         }
     }
 
-    /// The most denied origins, most first.
+    /// Returns the most denied origins, most first.
     fn most_denied(&self) -> Vec<(&str, &Denials)> {
         let mut origins: Vec<_> = self
             .origins
@@ -215,7 +215,7 @@ impl Tally {
         self.0.iter().map(|(_, count)| count).sum()
     }
 
-    /// The codes with their counts, set off from what precedes them.
+    /// Writes the codes with their counts, set off from the text before.
     fn write_codes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (code, count)) in self.sorted().into_iter().enumerate() {
             let lead = if index == 0 { "  " } else { ", " };
@@ -224,7 +224,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Most frequent first.
+    /// Returns the codes, most frequent first.
     fn sorted(&self) -> Vec<&(String, u64)> {
         let mut sorted: Vec<_> = self.0.iter().collect();
         sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -250,7 +250,7 @@ impl fmt::Display for Summary {
             write!(f, "\n{name:<9} {:>10}", tally.sum())?;
             tally.write_codes(f)?;
         }
-        // Counted above by what became of them, so they are not part of the sum.
+        // Counted above by outcome, so these are not part of the sum.
         if rest.reported.sum() > 0 {
             write!(f, "\nreported  {:>10}", rest.reported.sum())?;
             rest.reported.write_codes(f)?;
@@ -282,7 +282,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// A site's own words, on a terminal: nothing that drives it, and no more than fits a line.
+/// Writes a site's own words for a terminal: without control characters, and no more than fits a line.
 fn write_foreign(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     const WIDTH: usize = 80;
     for (index, c) in text.chars().enumerate() {

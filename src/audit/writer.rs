@@ -1,7 +1,7 @@
-//! The one thread that writes.
+//! The writing thread.
 //!
-//! Each outlet gets every batch: the store as a whole or not at all, a sink as far as it takes it. One may fail where
-//! another has not, so each remembers what it has of the batch at hand.
+//! Each outlet gets every batch: the store as a whole or not at all, a sink as far as it takes the lines. One outlet
+//! may fail while another succeeds, so each remembers its progress in the batch at hand.
 
 use std::{
     fmt,
@@ -27,31 +27,31 @@ use crate::store::Store;
 /// The writer's two delays.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Lines gather for this long after the first one, to be written together.
+    /// Time for which lines gather after the first one, to be written together.
     pub(super) gather: Duration,
-    /// A failed write is tried again after this.
+    /// Time before a failed write is tried again.
     pub(super) retry: Duration,
 }
 
-/// Where a batch goes, and what of it is there already.
+/// A destination of batches, with its progress in the batch at hand.
 pub(super) enum Outlet {
     /// The store.
     Store {
         /// The store.
         store: Arc<dyn Store>,
-        /// The batch at hand is in it.
+        /// True if the store has the batch at hand.
         written: bool,
     },
-    /// The lines alone.
+    /// A sink, for the lines alone.
     Sink {
-        /// Where.
+        /// The sink.
         sink: Box<dyn Sink>,
-        /// Octets of the batch at hand that it has.
+        /// Octets of the batch at hand that the sink has.
         written: usize,
     },
 }
 
-/// Writes what comes into `queue` to all of `outlets` until the queue is closed and empty, or closed and failing.
+/// Writes all batches of `queue` to all of `outlets` until the queue is closed and empty, or closed and failing.
 pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, clock: &Clock, pace: Pace) {
     /// Buffers that had to grow far are not kept.
     const SPARE: usize = 1024 * 1024;
@@ -80,7 +80,8 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, clock: &Clock, pace: 
     }
 }
 
-/// Writes `batch` to all `outlets`, however often that takes. False if the queue was closed before it worked.
+/// Writes `batch` to all `outlets`, with as many attempts as that takes. False if the queue was closed before it
+/// worked.
 fn write_out(
     queue: &Queue,
     batch: &Batch,
@@ -91,7 +92,7 @@ fn write_out(
     while let Err((log, error)) = try_outlets(batch, outlets, clock, &queue.counts) {
         let is_news = queue.failed(LogFailed::new(&log, &*error));
         if queue.is_closing() {
-            // Whoever closes it is told what is left, see `Log::close`.
+            // The caller of `Log::close` learns about the rest.
             return false;
         }
         if is_news {
@@ -108,7 +109,7 @@ fn write_out(
     true
 }
 
-/// One attempt at what each outlet still lacks of `batch`.
+/// Tries once to write the missing part of `batch` to each outlet.
 fn try_outlets(
     batch: &Batch,
     outlets: &mut [Outlet],
@@ -134,7 +135,7 @@ impl Outlet {
         }
     }
 
-    /// Writes what is lacking.
+    /// Writes the missing part.
     fn attempt(
         &mut self,
         batch: &Batch,
@@ -175,8 +176,8 @@ impl Outlet {
     }
 }
 
-/// Waits for a future on this thread, which is not a runtime's: nothing needs one here, nor is there one in every
-/// program that keeps a log.
+/// Waits for a future on this thread, outside any runtime: the futures need none, and a program with a log may have
+/// none.
 fn wait<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
 
@@ -197,7 +198,7 @@ fn wait<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// However the writer ends, nobody waits for it after.
+/// Marks the queue as ended on drop, so that no task waits for a writer that has gone.
 struct End<'q>(&'q Queue);
 
 impl Drop for End<'_> {

@@ -1,4 +1,4 @@
-//! The log in the hands of exchanges, with sinks that fail on demand.
+//! The log as exchanges use it, with sinks that fail on demand.
 
 use std::{future::Future, sync::mpsc};
 
@@ -10,7 +10,7 @@ use crate::{
     config::LogConfig,
 };
 
-/// A sink in a test's hand: what it holds, and how much more it takes before it fails.
+/// A sink under the test's control: its content, and the octets that it takes before it fails.
 #[derive(Clone, Default)]
 struct Tank(Arc<Mutex<Content>>);
 
@@ -31,7 +31,7 @@ impl Tank {
         self.0.lock().room = room;
     }
 
-    /// The reasons in its lines, or the whole line where there is none.
+    /// Returns the reasons in its lines, or the whole line if it has none.
     fn reasons(&self) -> Vec<String> {
         let lines = self.0.lock().lines.clone();
         lines
@@ -283,7 +283,7 @@ async fn what_is_left_unrecorded_is_said_once_by_the_caller_or_else_by_the_log()
         let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(Tank::default())]);
         record(&log, "a");
         log.flush().await.unwrap_err();
-        // For this thread alone, so without what the writer says.
+        // For this thread alone, so without the writer's messages.
         let _subscriber = tracing::subscriber::set_default(
             tracing_subscriber::fmt()
                 .with_writer(Said(Arc::clone(&said)))
@@ -303,7 +303,7 @@ async fn what_is_left_unrecorded_is_said_once_by_the_caller_or_else_by_the_log()
     }
 }
 
-/// What the program says, for a test to read.
+/// The program's messages, for a test to read.
 #[derive(Clone)]
 struct Said(Arc<Mutex<Vec<u8>>>);
 
@@ -429,7 +429,7 @@ fn a_log_that_cannot_be_opened_names_the_file_and_the_key() {
     }
 }
 
-/// What became known of an origin that has no robots.txt.
+/// Returns the update of an origin without a robots.txt.
 fn landing() -> Landing {
     let now = Moment::from_millis(1_795_176_000_000);
     let state = State::Unavailable {
@@ -465,10 +465,10 @@ fn landing() -> Landing {
 async fn what_records_rest_on_is_kept_with_them_and_found_until_it_is() {
     let store = Arc::new(crate::store::memory::Memory::new());
     let shared: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
-    // A sink that fails beside it does not make the store keep anything twice.
+    // A failing sink beside it does not make the store keep anything twice.
     let tank = Tank::default();
     let pace = Pace {
-        // All of the below in one batch, also where this thread has to wait for its turn.
+        // All records below in one batch, even if this thread has to wait for its turn.
         gather: Duration::from_millis(250),
         retry: Duration::from_millis(1),
     };

@@ -1,4 +1,4 @@
-//! A record read back: what it says a decision rests on.
+//! A record read back: the grounds of its decision.
 
 use std::borrow::Cow;
 use std::str::FromStr as _;
@@ -8,10 +8,10 @@ use serde::Deserialize;
 use crate::clock::Moment;
 use crate::store::Sha256;
 
-/// The fields of a [`Record`](crate::audit::Record), as text has them.
+/// The fields of a [`Record`](crate::audit::Record), in text form.
 ///
-/// Fields that this crawlgate does not know are passed over, those that an earlier one did not write are `None`. A
-/// field of the wrong type is an error: crawlgate never wrote it.
+/// Fields unknown to this crawlgate are ignored; fields that an earlier one did not write are `None`. A field of the
+/// wrong type is an error: crawlgate never wrote it.
 #[derive(Clone, Debug, Deserialize)]
 #[expect(missing_docs, reason = "each is what its name says: see `Record`")]
 pub struct Evidence<'a> {
@@ -58,7 +58,7 @@ pub struct Evidence<'a> {
     pub error: Option<String>,
 }
 
-/// Who asked.
+/// The client.
 #[derive(Clone, Debug, Deserialize)]
 #[expect(missing_docs, reason = "each is what its name says: see `Record`")]
 pub struct Client<'a> {
@@ -67,7 +67,7 @@ pub struct Client<'a> {
     pub name: Option<String>,
 }
 
-/// As whom the crawler was judged.
+/// The identity by which the crawler was judged.
 #[derive(Clone, Debug, Deserialize)]
 #[expect(missing_docs, reason = "each is what its name says: see `Record`")]
 pub struct Agent {
@@ -113,7 +113,7 @@ pub struct Robots<'a> {
     pub unreachable: Option<Unreachable>,
 }
 
-/// The outage that was going on.
+/// The outage at that time.
 #[derive(Clone, Debug, Deserialize)]
 #[expect(missing_docs, reason = "each is what its name says: see `Record`")]
 pub struct Unreachable {
@@ -142,15 +142,15 @@ impl<'a> Evidence<'a> {
     /// Reads a record.
     ///
     /// # Errors
-    /// When it is not one.
+    /// When the text is no record.
     pub fn read(record: &'a str) -> Result<Self, Unreadable> {
         serde_json::from_str(record).map_err(|error| Unreadable(error.to_string()))
     }
 
-    /// The digest of the robots.txt that it rests on, if it rests on one.
+    /// Returns the digest of the robots.txt behind the decision, if there is one.
     ///
     /// # Errors
-    /// When what stands there is no digest.
+    /// When the field is no digest.
     pub fn snapshot(&self) -> Result<Option<Sha256>, Unreadable> {
         let Some(text) = self
             .robots
@@ -180,13 +180,13 @@ impl std::fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
-/// A moment as a record writes it.
+/// Parses a moment as a record writes it.
 pub fn moment(text: &str) -> Option<Moment> {
     let millis = jiff::Timestamp::from_str(text).ok()?.as_millisecond();
     u64::try_from(millis).ok().map(Moment::from_millis)
 }
 
-/// A SHA-256 in 64 hexadecimal digits.
+/// Parses a SHA-256 of 64 hexadecimal digits.
 pub fn digest(hex: &str) -> Option<Sha256> {
     let mut digest = [0; 32];
     if hex.len() != 64 {

@@ -1,6 +1,6 @@
-//! The first half of a record put back together: what went into its decision.
+//! The premises of a decision, restored from its record.
 //!
-//! Only what a decision asks for is filled in. What contradicts itself on the way, or is not there, ends the replay.
+//! Only facts that a decision needs are filled in. A contradiction or a missing fact ends the replay.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::robots::access::{Absence, Cause};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Fresh, Outage, State};
 
-/// Why nothing was decided.
+/// The reason why a replay has no decision.
 pub(super) enum Gap {
     Missing(Missing),
     Attested(Attested),
@@ -35,7 +35,7 @@ impl From<Gap> for Outcome {
     }
 }
 
-/// What was asked for: the origin as it was judged, the path as it stands in the URL.
+/// Returns the target: the origin as it was judged, the path as it stands in the URL.
 pub(super) fn target(evidence: &Evidence<'_>) -> Result<Target, Gap> {
     let url = &*evidence.url;
     let named = format!("{}://{}:{}", evidence.scheme, evidence.host, evidence.port);
@@ -48,7 +48,7 @@ pub(super) fn target(evidence: &Evidence<'_>) -> Result<Target, Gap> {
     if url.ends_with(REDACTED) {
         return Err(Gap::Attested(Attested::Redacted));
     }
-    // The beginning alone is judged only where the path does not decide, see `replay::needs_path`.
+    // A cut URL is judged only if the path does not decide, see `replay::needs_path`.
     let url = cut(url).map_or(url, |(kept, _)| kept);
     let (found, path) =
         Origin::parse(url).map_err(|_| contradiction("url", url, format!("a URL of {origin}")))?;
@@ -74,12 +74,12 @@ pub(super) fn agent(evidence: &Evidence<'_>) -> Result<Agent, Gap> {
             .map(token)
             .collect::<Result<_, _>>()?,
         source: Source::Nothing,
-        // Judged before robots.txt, which is all that is judged again.
+        // Checked before robots.txt; a replay repeats only the decision by robots.txt.
         mismatch: false,
     })
 }
 
-/// The origin's state, as far as a decision asks for it.
+/// Returns the origin's state, as far as a decision needs it.
 pub(super) fn state(
     robots: &evidence::Robots<'_>,
     snapshot: Option<&Arc<Snapshot>>,
@@ -100,7 +100,7 @@ pub(super) fn state(
         let until = robots.fresh_until.as_ref();
         let until = until.ok_or_else(|| lacks("robots.fresh_until"))?;
         let until = time("robots.fresh_until", until)?;
-        // A decision does not ask when the next fetch is due.
+        // A decision does not depend on the time of the next fetch.
         let refresh_from = until;
         Ok(Fresh {
             refresh_from,
@@ -155,7 +155,7 @@ fn outage_of(outage: &evidence::Unreachable) -> Result<Outage, Gap> {
         cause,
         since,
         last_failure,
-        // A decision does not ask when the next fetch is due.
+        // A decision does not depend on the time of the next fetch.
         last_attempt: last_failure.unwrap_or(since),
         attempts: outage.attempts,
         next_attempt: time("robots.unreachable.next_attempt", &outage.next_attempt)?,
@@ -182,7 +182,7 @@ pub(super) fn asserted(named: &evidence::Overridden) -> Result<Override, Gap> {
         .find(|action| action.as_str() == named.action);
     let until = named.until.as_ref();
     Ok(Override {
-        id: OverrideId::Stored(0), // one alone needs no number
+        id: OverrideId::Stored(0), // a single override needs no number
         origin,
         pattern: named.pattern.clone(),
         action: action.ok_or_else(|| {
@@ -204,10 +204,10 @@ pub(super) fn mode(evidence: &Evidence<'_>) -> Result<Mode, Gap> {
         .ok_or_else(|| contradiction("mode", &evidence.mode, "enforce or report".to_owned()))
 }
 
-/// What stands where a query was: see `public_url`.
+/// Replacement of a query: see `public_url`.
 const REDACTED: &str = "?…redacted";
 
-/// What a record has kept of a text that was too long for it, and how many octets it has left out.
+/// Returns the kept part of a cut text in a record, and the number of octets left out.
 pub(super) fn cut(text: &str) -> Option<(&str, usize)> {
     let (kept, mark) = text.strip_suffix(" bytes]")?.rsplit_once("…[+")?;
     Some((kept, mark.parse().ok()?))

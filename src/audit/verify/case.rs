@@ -1,4 +1,4 @@
-//! One decision proven: what it rests on looked up, itself made again, and the chain walked around it.
+//! The proof of one decision: its evidence looked up, the decision made again, and the chain walked around it.
 
 use std::path::{Path, PathBuf};
 
@@ -15,48 +15,48 @@ use crate::robots::memory::hex;
 use crate::store::chain::{self, SealingKey};
 use crate::store::{FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredDecision};
 
-/// Links that are read at once.
+/// Links read at once.
 const PAGE: usize = 1_000;
 
-/// All that is known of one decision, to prove it by.
+/// A decision with all evidence for its proof.
 #[derive(Debug)]
 pub struct Case<'a> {
     /// The decision.
     pub decision: &'a StoredDecision,
-    /// What its record says.
+    /// Content of the record.
     pub evidence: Result<Evidence<'a>, Unreadable>,
-    /// What came of making it again.
+    /// Result of making the decision again.
     pub finding: Finding,
-    /// What does not fit of the chain around it.
+    /// Contradictions in the chain around it.
     pub faults: Vec<Fault>,
-    /// What is wrong with the key of the seals.
+    /// The fault of the seals' key, if there is one.
     pub keyless: Option<String>,
-    /// The chain, from the record before it as far as it was walked.
+    /// The walked part of the chain, from the record before the decision on.
     pub chain: Chain,
-    /// Whether the walk was given up before a seal or the end of the chain came.
+    /// True if the walk ended before a seal or the end of the chain.
     pub is_cut: bool,
-    /// The file that it rests on, where it is there and is what the record names.
+    /// The robots.txt behind the decision, if it is stored and agrees with the record.
     pub file: Option<Vec<u8>>,
-    /// The settings that it was made under, where they are there.
+    /// The settings of the decision, if they are stored.
     pub terms: Option<Terms>,
-    /// The fetch that brought the file, where it is still remembered.
+    /// The fetch that brought the file, if it is still stored.
     pub fetch: Option<Fetch>,
 }
 
-/// What a look at a decision came to.
+/// The verdict on a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// It follows from what was kept.
+    /// The decision follows from stored evidence.
     Proven,
-    /// Its record alone tells of it.
+    /// The record alone attests the decision.
     Attested,
-    /// Something does not fit.
+    /// Evidence contradicts the decision.
     Broken,
 }
 
 impl<'a> Case<'a> {
-    /// Looks everything up that `decision` rests on, and walks the chain from the record before it to the first seal
-    /// after it, over `reach` records at most.
+    /// Looks up all evidence of `decision`, and walks the chain from the record before it to the first seal after it,
+    /// over `reach` records at most.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -100,7 +100,7 @@ impl<'a> Case<'a> {
 }
 
 impl Case<'_> {
-    /// Whether nothing speaks against it.
+    /// Tells whether no evidence contradicts the decision.
     #[must_use]
     pub fn holds(&self) -> bool {
         let fits = matches!(
@@ -112,7 +112,7 @@ impl Case<'_> {
         fits && self.faults.is_empty() && self.keyless.is_none()
     }
 
-    /// What is to be said first.
+    /// Returns the verdict and its first sentence.
     #[must_use]
     pub fn headline(&self) -> (Held, String) {
         if !self.faults.is_empty() {
@@ -138,7 +138,7 @@ impl Case<'_> {
         }
     }
 
-    /// What of the chain vouches for it.
+    /// Returns a sentence about the seal over the decision.
     #[must_use]
     pub fn sealed(&self, trusted: &Trusted) -> String {
         let seq = self.decision.seq;
@@ -156,7 +156,7 @@ impl Case<'_> {
     }
 }
 
-/// Walks from the record before this one to the first seal after it; tells whether it was given up before.
+/// Walks from the record before this one to the first seal after it; tells whether the walk ended earlier.
 async fn walk(
     seq: u64,
     store: &dyn Store,
@@ -167,7 +167,7 @@ async fn walk(
     let seals = store.seals().await?;
     let mut seals_faults = Vec::new();
     let mut walk = Walk::new(&seals, &trusted.keys, None, &mut seals_faults);
-    // What is wrong with a seal matters here only where it is one that should vouch for this record.
+    // A fault of a seal matters here only if that seal should confirm this record.
     faults.extend(seals_faults.into_iter().filter(|fault| match fault {
         Fault::Signature { seq: sealed } | Fault::Key { seq: sealed, .. } => *sealed >= seq,
         _ => true,
@@ -210,7 +210,7 @@ async fn walk(
     Ok((walk.so_far(), true))
 }
 
-/// The fetch that brought the file, by its time.
+/// Returns the fetch that brought the file, by its time.
 async fn fetch_of(evidence: &Evidence<'_>, store: &dyn Store) -> Result<Option<Fetch>, StoreError> {
     let robots = evidence.robots.as_ref();
     let origin = robots.and_then(|robots| Origin::parse(&robots.url).ok());
@@ -228,17 +228,17 @@ async fn fetch_of(evidence: &Evidence<'_>, store: &dyn Store) -> Result<Option<F
     Ok(fetches.into_iter().find(is_its))
 }
 
-/// Whose seals are believed.
+/// The trusted keys of seals.
 #[derive(Clone, Debug)]
 pub struct Trusted {
-    /// The public keys; none where there are none, so that each seal is believed to be of the key that it names.
+    /// The public keys; without any, each seal counts as genuine by the key that it names.
     pub keys: Vec<[u8; 32]>,
-    /// Where they were found.
+    /// Source of the keys.
     pub from: String,
 }
 
 impl Trusted {
-    /// The keys that are named, each a file or in hexadecimal, or else the one beside the store.
+    /// Returns the named keys, each a file or in hexadecimal, or else the one beside the store.
     ///
     /// # Errors
     /// When one cannot be read.
@@ -265,8 +265,7 @@ impl Trusted {
         }
     }
 
-    /// What is wrong where there are seals and no key to hold them against: whoever altered the records could have sealed
-    /// them anew with a key of their own.
+    /// Returns the fault if there are seals and no key to check them: without a key, seals by a forger look genuine.
     #[must_use]
     pub fn fault(&self, seals: &[chain::Seal]) -> Option<String> {
         let is_lost = self.keys.is_empty() && !seals.is_empty();
@@ -278,7 +277,7 @@ impl Trusted {
         })
     }
 
-    /// In a sentence.
+    /// Returns the keys in a sentence.
     #[must_use]
     pub fn told(&self) -> String {
         if self.keys.is_empty() {
@@ -292,7 +291,7 @@ impl Trusted {
     }
 }
 
-/// The public key that is given in hexadecimal, or by a file that has it so or holds the sealing key.
+/// Returns the public key from hexadecimal, or from a file with hexadecimal or the sealing key.
 fn public(named: &str) -> Result<[u8; 32], String> {
     if let Some(key) = digest(named) {
         return Ok(key);

@@ -1,4 +1,4 @@
-//! Decisions replayed out of the store: what each rests on is looked up once and kept for the others.
+//! Replays of stored decisions: each piece of evidence is looked up once and kept for later decisions.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,10 +13,10 @@ use crate::policy::terms::{Terms, TermsDigest};
 use crate::robots::snapshot::Snapshot;
 use crate::store::{Sha256, Store, StoreError, StoredDecision};
 
-/// Octets of robots.txt files that are kept, about. A walk in the order of writing meets few at a time.
+/// Approximate octets of kept robots.txt files. A walk in the order of writing meets few at a time.
 const KEPT: usize = 64 << 20;
 
-/// Replays decisions, one after the other.
+/// A replay of decisions, one after the other.
 #[derive(Debug)]
 pub struct Review<'s> {
     store: &'s dyn Store,
@@ -25,39 +25,39 @@ pub struct Review<'s> {
     bytes: usize,
 }
 
-/// A file, whether it is read leniently, and whether it is the beginning of a longer one.
+/// A file's digest, whether it is read leniently, and whether it is the start of a longer one.
 type FileKey = (Sha256, bool, bool);
 
-/// What the store has under a digest.
+/// The store's data under a digest.
 #[derive(Debug)]
 enum Held<T> {
-    /// What the digest names.
+    /// Data that agrees with the digest.
     Whole(T),
-    /// Something else: it was altered.
+    /// Data that contradicts the digest: it was altered.
     Altered,
-    /// Nothing.
+    /// No data.
     Missing,
 }
 
-/// What a look at one decision gave.
+/// The finding about one decision.
 #[derive(Debug)]
 pub enum Finding {
-    /// It was replayed, or why it was not.
+    /// A replay, or the reason why there was none.
     Replayed(Outcome),
-    /// What it rests on is not what its record names.
+    /// The evidence contradicts the digest in the record.
     Altered(Missing),
-    /// It is no decision but a line about the log itself, such as `records_lost`.
+    /// A line about the log itself, such as `records_lost`, and no decision.
     Event(String),
-    /// Retention has dropped it meanwhile.
+    /// Retention has dropped the decision meanwhile.
     Dropped,
-    /// The store finds it by another time than its own: who asks for that time does not see it.
+    /// The store's index has another time than the record: a query by the record's time misses it.
     Misfiled,
-    /// The record is none that crawlgate writes.
+    /// The record does not have crawlgate's form.
     Unreadable(Unreadable),
 }
 
 impl Finding {
-    /// A name for summaries.
+    /// Returns the name for summaries.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Replayed(Outcome::Same) => "proven",
@@ -120,7 +120,7 @@ struct Event {
 }
 
 impl<'s> Review<'s> {
-    /// Of decisions of `store`.
+    /// Returns a review of decisions of `store`.
     pub fn new(store: &'s dyn Store) -> Self {
         Self {
             store,
@@ -130,7 +130,7 @@ impl<'s> Review<'s> {
         }
     }
 
-    /// Looks at one decision; `evidence` is what was read from its record.
+    /// Replays one decision; `evidence` is the content of its record.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -230,7 +230,7 @@ impl<'s> Review<'s> {
                 }
                 Some(text) => {
                     let snapshot = replay::snapshot(&text, terms, truncated);
-                    self.bytes += snapshot.bytes() + text.len(); // and about as much for compiled rules
+                    self.bytes += snapshot.bytes() + text.len(); // the text, and about as much for compiled rules
                     Held::Whole(snapshot)
                 }
             });

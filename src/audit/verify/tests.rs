@@ -40,7 +40,7 @@ fn told(key: &SealingKey) -> Told {
 }
 
 impl Told {
-    /// Makes all links anew, as somebody without the key can.
+    /// Makes all links anew, as an attacker without the key can.
     fn forge(&mut self) {
         let mut hash = chain::GENESIS;
         for (place, one) in self.records.iter_mut().enumerate() {
@@ -111,7 +111,7 @@ fn what_was_done_to_it_is_told() {
         ("pruned, and a record altered", |t, key| { t.prune(3, key); t.records[0].record = "{}".into(); }, &["record 4 does not follow"]),
         ("pruned, and more taken off the front", |t, key| { t.prune(3, key); t.records.remove(0); }, &["records before 5 are missing"]),
         ("all pruned", |t, key| t.prune(10, key), &[]),
-        // What only a head that was kept elsewhere can tell.
+        // Only a head that was kept elsewhere reveals this.
         ("the end cut off, after the last seal", |t, _| t.records.truncate(8), &[]),
         ("the end cut off with its seals", |t, _| { t.records.truncate(5); t.seals.truncate(1); }, &[]),
         ("the end altered after the last seal", |t, _| { t.records[9].record = "{}".into(); t.forge(); }, &[]),

@@ -1,13 +1,14 @@
-//! As whom a crawler is judged: its chain of product tokens (RFC 9309 section 2.2.1).
+//! The identity that a crawler is judged by: its chain of product tokens (RFC 9309 section 2.2.1).
 //!
-//! The chain stands in the configuration, for one client or for all, or is read from each request's User-Agent. A crawler
-//! that names itself nowhere is judged by the `*` group. A chain that is read from a User-Agent is lengthened by the
-//! families of its tokens ([`crate::rep::family`]): `Googlebot-Image` obeys what is said to `Googlebot` where it is not
-//! named itself.
+//! The configuration names the chain, for one client or for all; otherwise each request's User-Agent does. A crawler
+//! that names itself nowhere is judged by the `*` group. A chain from a User-Agent also gets the families of its tokens
+//! ([`crate::rep::family`]): `Googlebot-Image` obeys the rules for `Googlebot` if no group names `Googlebot-Image`
+//! itself.
 //!
-//! A chain from the configuration should name what the crawler says of itself: "the product token SHOULD be a substring
-//! in the identification string that the crawler sends". Where no token of it is, compared without case, the identity
-//! says so. One token is enough: a crawler for images or news may send the identification string of its family.
+//! A configured chain should match the crawler's own name: "the product token SHOULD be a substring in the
+//! identification string that the crawler sends". If no token of the chain is such a substring, compared without case,
+//! the identity is marked as a mismatch. One matching token is enough: a crawler for images or news may send the
+//! identification string of its family.
 
 use std::sync::Arc;
 
@@ -18,24 +19,24 @@ use http::header::USER_AGENT;
 use crate::client::Client;
 use crate::rep::{ProductToken, family, product_tokens};
 
-/// Distinct identification strings remembered. Past it, strings are read anew each time.
+/// Distinct identification strings remembered. Beyond this number, each string is parsed anew.
 const REMEMBERED: usize = 4096;
 
-/// Longest identification string that counts, in octets; what follows is not read.
+/// Longest identification string that counts, in octets; the rest is not read.
 const LONGEST: usize = 2048;
 
 /// An identity.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Agent {
-    /// Product tokens, most specific first; empty for nobody in particular.
+    /// Product tokens, most specific first; empty if nothing names the crawler.
     pub tokens: Vec<ProductToken>,
-    /// Where they come from.
+    /// The origin of the tokens.
     pub source: Source,
-    /// None of them is part of the User-Agent that was sent. Never so where they come from there.
+    /// True if the User-Agent that was sent contains none of the tokens. Always false for tokens from the User-Agent.
     pub mismatch: bool,
 }
 
-/// Where a chain of product tokens comes from.
+/// The origin of a chain of product tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Source {
     /// The `product_tokens` of a `[[client]]`.
@@ -44,13 +45,13 @@ pub enum Source {
     Config,
     /// The request's User-Agent.
     UserAgent,
-    /// Nothing names the crawler: the `*` group speaks.
+    /// Nothing names the crawler: the `*` group applies.
     #[default]
     Nothing,
 }
 
 impl Source {
-    /// The source's name in records.
+    /// Returns the source's name in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Source::Client => "client",
@@ -69,7 +70,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The chain of these tokens, most specific first; none where there are none.
+    /// Returns the chain of these tokens, most specific first; `None` without tokens.
     #[must_use]
     pub fn new(tokens: &[ProductToken], source: Source) -> Option<Chain> {
         let agent = |mismatch| {
@@ -85,7 +86,7 @@ impl Chain {
         })
     }
 
-    /// The identity of a request with these header fields.
+    /// Returns the identity of a request with these header fields.
     fn agent(&self, headers: &HeaderMap) -> Arc<Agent> {
         let mut sent = headers.get_all(USER_AGENT).iter();
         let fits = sent.any(|line| {
@@ -98,7 +99,7 @@ impl Chain {
     }
 }
 
-/// Whether `part` is in `whole`, without regard to case (ASCII).
+/// Tells whether `whole` contains `part`, without regard to case (ASCII).
 fn contains(whole: &[u8], part: &[u8]) -> bool {
     let Some((first, rest)) = part.split_first() else {
         return true;
@@ -120,7 +121,7 @@ pub struct Agents {
 }
 
 impl Agents {
-    /// With the configured chain, or none to read User-Agents.
+    /// Uses the configured chain, or reads User-Agents if it is empty.
     pub fn new(configured: &[ProductToken]) -> Agents {
         Agents {
             configured: Chain::new(configured, Source::Config),
@@ -129,7 +130,8 @@ impl Agents {
         }
     }
 
-    /// Who sends a request with these header fields for `client`. Several User-Agent lines all count, in order.
+    /// Returns the identity of a request of `client` with these header fields. Several User-Agent lines all count, in
+    /// order.
     pub fn identify(&self, client: &Client, headers: &HeaderMap) -> Arc<Agent> {
         if let Some(chain) = client.chain.as_ref().or(self.configured.as_ref()) {
             return chain.agent(headers);
@@ -172,7 +174,7 @@ impl Agents {
     }
 }
 
-/// The same tokens, each followed by its family where that is not among them.
+/// Returns the same tokens, each followed by its family unless the family is already among them.
 fn with_families(tokens: Vec<ProductToken>) -> Vec<ProductToken> {
     let mut chain: Vec<ProductToken> = Vec::with_capacity(tokens.len());
     for token in &tokens {

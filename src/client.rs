@@ -1,11 +1,11 @@
-//! Who uses the proxy: one client is one crawler, or one fleet of them, that somebody answers for.
+//! The proxy's clients: one client is one crawler, or one fleet of crawlers, that one operator is responsible for.
 //!
-//! A client is what an operator describes in `[[client]]`; without any entry, and for whoever needs none, there is one
-//! without a name. Requests are judged, paced, limited and recorded as their client's.
+//! An operator describes a client in `[[client]]`; without any entry, all requests belong to one client without a name.
+//! Each request is judged, paced, limited and recorded as its client's.
 //!
-//! - [`recognise`]: whose a request is
-//! - [`passwords`]: whether a password is right, without a hash for each request
-//! - [`account`]: what a client has had
+//! - [`recognise`]: the client of a request
+//! - [`passwords`]: password checks, without a hash for each request
+//! - [`account`]: the client's usage
 
 pub mod account;
 mod credentials;
@@ -24,36 +24,36 @@ use crate::rep::ProductToken;
 /// One client, as it is configured.
 #[derive(Debug, Default, PartialEq)]
 pub struct Client {
-    /// Its name, in records and in everything that is counted; none for the implicit one.
+    /// Its name, in records and in metrics; none for the implicit client.
     pub name: Option<Arc<str>>,
-    /// As whom it is judged, most specific first; empty: as the instance or its User-Agent has it.
+    /// Product tokens that it is judged by, most specific first; empty: those of the instance or of its User-Agent.
     pub product_tokens: Vec<ProductToken>,
-    /// The User-Agent that robots.txt is fetched with for it, where that is not as for all others.
+    /// The User-Agent for its robots.txt fetches, if it differs from the general one.
     pub user_agent: Option<Box<str>>,
-    /// What it crawls for, in words.
+    /// The purpose of its crawl, in words.
     pub purpose: Option<Box<str>>,
-    /// Whether its denials deny, where that is not as for all others.
+    /// Its mode (whether denials are enforced), if it differs from the general one.
     pub mode: Option<Mode>,
-    /// What an unreachable robots.txt means for it, as published, where that is not as for all others.
+    /// Its published profile for an unreachable robots.txt, if it differs from the general one.
     pub profile: Option<ProfileName>,
-    /// How fast it may be, over all origins together; none: as fast as it likes.
+    /// Its request rate over all origins together; none: unlimited.
     pub rate: Option<Rate>,
-    /// How much it may have; none: as much as it likes.
+    /// Its quota; none: unlimited.
     pub quota: Option<Quota>,
-    /// Open connections; none: as for all others.
+    /// Open connections; none: the general limit.
     pub max_connections: Option<usize>,
-    /// Requests in flight; none: as for all others.
+    /// Requests in flight; none: the general limit.
     pub max_requests: Option<usize>,
-    /// By what it was recognised.
+    /// The conditions that recognised it.
     pub conditions: Conditions,
-    /// The identity that its product tokens make.
+    /// The chain that its product tokens make.
     pub chain: Option<Chain>,
-    /// What it has had. It outlives a reload.
+    /// Its usage so far, which outlives a reload.
     pub account: Arc<Account>,
 }
 
 impl Client {
-    /// As configured; what it has had stands in `account`.
+    /// Builds the client from its configuration; `account` holds its usage so far.
     #[must_use]
     pub fn of(config: &ClientConfig, account: Arc<Account>) -> Client {
         let ClientConfig {
@@ -86,13 +86,13 @@ impl Client {
         }
     }
 
-    /// Whether what it has is bounded over all origins.
+    /// Tells whether a rate or quota limits the client over all origins.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         self.rate.is_some() || self.quota.is_some()
     }
 
-    /// Whose turn, share and limits a request from `address` counts against.
+    /// Returns the key that a request from `address` counts against, for turns, shares and limits.
     #[must_use]
     pub fn key(&self, address: IpAddr) -> ClientKey {
         match &self.name {
@@ -102,21 +102,21 @@ impl Client {
     }
 }
 
-/// What is known of whoever is connected, before a request says anything.
+/// The facts about a connected peer, before its first request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// From where; as a PROXY protocol header has it, where one was trusted.
+    /// Its address, taken from a trusted PROXY protocol header if there is one.
     pub address: SocketAddr,
-    /// The listener that it came to; none for one of `[listen] address`.
+    /// The listener that accepted it; none for one of `[listen] address`.
     pub listener: Option<Arc<str>>,
-    /// What it has shown for itself in a TLS handshake, verified.
+    /// The verified certificate from its TLS handshake.
     pub certificate: Option<Arc<PeerCertificate>>,
-    /// Nobody on the way can listen: it came over TLS, over the loopback interface or over a Unix socket. Only then may
-    /// credentials be asked for.
+    /// True if the connection cannot be overheard: it uses TLS, the loopback interface or a Unix socket. Only such a
+    /// peer may be asked for credentials.
     pub is_private: bool,
 }
 
-/// A client certificate whose chain was verified.
+/// A client certificate with a verified chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerCertificate {
     /// SHA-256 of the certificate (DER).
@@ -125,17 +125,18 @@ pub struct PeerCertificate {
     pub names: Vec<Box<str>>,
 }
 
-/// Who shares turns and limits: a client with a name is one, wherever it comes from; without, each address is.
+/// The unit of turns and limits: a client with a name is one unit at all its addresses; without a name, each address is
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClientKey {
     /// The client of this name.
     Named(Arc<str>),
-    /// Whoever comes from this address, or from this IPv6 network of 64 bits: a host has all of its addresses.
+    /// Unnamed clients at this address, or in this IPv6 network of 64 bits: one host has all of its addresses.
     At(IpAddr),
 }
 
 impl ClientKey {
-    /// Of whoever comes from this address without a name.
+    /// Returns the key of unnamed clients at this address.
     pub(crate) fn at(address: IpAddr) -> ClientKey {
         ClientKey::At(network_of(address))
     }

@@ -1,12 +1,12 @@
 //! Time as an argument.
 //!
-//! robots.txt is about days and weeks: how old a copy is, since when an origin has been unreachable, and both must
-//! survive a restart. So the time that rules decide by is a [`Moment`], a point of wall-clock time that can be written
-//! down and compared, and everything that needs one is given it. This file alone reads the real clock (clippy refuses
-//! it elsewhere); a program owns one [`Clock`], a test owns one that it moves itself.
+//! robots.txt is about days and weeks: the age of a copy and the start of an origin's outage must survive a restart. So
+//! rules decide by a [`Moment`], a point of wall-clock time that can be stored and compared, and each function that
+//! needs one takes it as an argument. This file alone reads the real clock (clippy refuses it elsewhere); a program
+//! owns one [`Clock`], a test owns one that it moves itself.
 //!
-//! A wall clock can be set. Where a wrong length of time would open what should be closed, time is measured by an
-//! [`Uptime`], which is never set; [`watch`] tells the operator when the wall clock was.
+//! A wall clock can be set. Where a wrong length of time would allow what must be denied, an [`Uptime`] measures the
+//! time, which is never set; [`watch`] tells the operator when the wall clock was.
 
 mod watch;
 
@@ -80,8 +80,8 @@ impl From<Moment> for SystemTime {
     }
 }
 
-/// A reading of the clock to measure a short time by, in nanoseconds. Two of one clock tell how much time has gone by
-/// between them, but for a clock that is set meanwhile: one measurement is wrong then, and never less than nothing.
+/// A reading of the clock to measure a short time by, in nanoseconds. The difference of two readings of one clock is
+/// the time between them. If the clock is set meanwhile, that one measurement is wrong, but never negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tick(u64);
 
@@ -92,7 +92,7 @@ impl Tick {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The same as a time of the system, for those who need one.
+    /// Returns the reading as a time of the system.
     pub(crate) fn system_time(self) -> SystemTime {
         let since = Duration::from_nanos(self.0);
         UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH)
@@ -133,7 +133,7 @@ const UPTIME: rustix::time::ClockId = rustix::time::ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const UPTIME: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
 
-/// Where the time comes from: the system, or a test's hand. Clones tell the same time.
+/// The source of time: the system, or a test. Clones tell the same time.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -143,7 +143,7 @@ enum Source {
     Manual(Arc<Hands>),
 }
 
-/// What a manual clock shows, in milliseconds.
+/// The time of a manual clock, in milliseconds.
 #[derive(Debug)]
 struct Hands {
     wall: AtomicU64,
@@ -166,7 +166,7 @@ impl Clock {
         })))
     }
 
-    /// The present moment.
+    /// Returns the present moment.
     #[must_use]
     #[allow(
         clippy::disallowed_methods,
@@ -179,7 +179,7 @@ impl Clock {
         }
     }
 
-    /// The present moment, and the same reading to measure from: one costs as much as both.
+    /// Returns the present moment and the same reading to measure from: both cost as much as one.
     #[must_use]
     #[allow(
         clippy::disallowed_methods,
@@ -199,7 +199,7 @@ impl Clock {
         }
     }
 
-    /// A reading to measure by.
+    /// Returns a reading to measure by.
     #[must_use]
     pub fn tick(&self) -> Tick {
         self.read().1

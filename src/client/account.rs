@@ -1,14 +1,15 @@
-//! What a client has had: its turns over all origins together, and what its quota has left.
+//! A client's usage: its turns over all origins together, and the rest of its quota.
 //!
-//! Two bounds. A rate (`requests_per_second`, `burst`) spreads what goes out: a request that comes too early is given a
-//! turn and held for it, in the order of arrival, and refused where its turn lies further away than the longest hold. A
-//! quota counts the requests of each span and refuses the rest of the span. Each request that is answered counts, also one
-//! that is denied, refused or deferred for another reason: its record takes room. Such a one takes a turn, too, and is not
-//! held for it. Whoever hangs up while it is held gives its turn back, and the next to come has it.
+//! Two bounds apply. A rate (`requests_per_second`, `burst`) spreads requests: a request that comes too early gets a
+//! turn and is held for it, in the order of arrival; it is refused if its turn is further away than the longest hold. A
+//! quota counts the requests of each span and refuses the rest of the span. Each answered request counts, also one that
+//! is denied, refused or deferred for another reason: its record takes room. Such a request takes a turn, too, without
+//! being held for it. A request gives its turn back if its client disconnects while it is held; the next request gets
+//! that turn.
 //!
-//! Counted in memory, for as long as the process lives: a reload changes bounds, not what was had. Turns are counted by
-//! the clock that is never set: when the wall clock is set, a rate goes on as before. Spans are days and hours of the wall
-//! clock.
+//! Usage is counted in memory, for as long as the process lives: a reload changes bounds, not usage. Turns are counted
+//! by the clock that is never set, so a change of the wall clock does not affect a rate. Spans are days and hours of
+//! the wall clock.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use super::Client;
 use crate::clock::{Moment, Uptime};
 use crate::config::{Quota, Rate};
 
-/// What one client has had. Equal to any other: it is no part of what a client *is*.
+/// One client's usage. It equals any other: usage is no part of a client's identity.
 #[derive(Debug, Default)]
 pub struct Account(Mutex<Had>);
 
@@ -31,43 +32,43 @@ impl PartialEq for Account {
 
 #[derive(Debug, Default)]
 struct Had {
-    /// When the next turn would come without a burst, in microseconds since the machine has started.
+    /// The time of the next turn without a burst, in microseconds since the machine started.
     next_turn: u64,
-    /// Turns before it that were given back, likewise.
+    /// Earlier turns that were given back, likewise.
     free: BTreeSet<u64>,
-    /// How long a span of the quota is, as it was last asked for; zero: it never was.
+    /// The length of the quota's span at its last use; zero before the first use.
     per: Duration,
-    /// Which span is counted, from the epoch.
+    /// The span that is counted, from the epoch.
     span: u64,
     requests: u64,
     bytes: u64,
 }
 
-/// A client has had what it may have, and may come again at this moment.
+/// The client has used up its bound; it may send again at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent(pub Moment);
 
-/// What stands in an account for one request. Dropped, it is taken back: the request has not gone.
+/// One request's entry in the usage. Dropping it takes the entry back: the request was not sent.
 #[derive(Debug)]
 #[must_use = "what was entered is taken back when this is dropped"]
 pub struct Entered<'a> {
     account: &'a Account,
     hold: Duration,
-    /// Its turn, and how long that keeps the next one waiting, in microseconds.
+    /// Its turn, and the delay of the next one after it, in microseconds.
     turn: Option<(u64, u64)>,
     span: u64,
-    /// It is not taken back any more.
+    /// True once the entry cannot be taken back.
     has_gone: bool,
 }
 
 impl Entered<'_> {
-    /// How long the request is to be held.
+    /// Returns the time to hold the request for.
     #[must_use]
     pub fn hold(&self) -> Duration {
         self.hold
     }
 
-    /// The request goes, or is answered otherwise: what was entered stands. Tells how long it was to be held.
+    /// Makes the entry final: the request is sent, or answered otherwise. Returns the time to hold it for.
     pub fn goes(mut self) -> Duration {
         self.has_gone = true;
         self.hold
@@ -83,11 +84,11 @@ impl Drop for Entered<'_> {
 }
 
 impl Account {
-    /// Enters a request that would go out `now`, by both clocks; tells how long it is to be held first. The second clock
-    /// is read only where there is a rate.
+    /// Enters a request that would go out `now`, by both clocks, and returns the time to hold it for. The second clock
+    /// is read only if there is a rate.
     ///
     /// # Errors
-    /// [`Spent`] when the quota is, or the turn would come after `max_hold`. Nothing is entered then.
+    /// [`Spent`] when the quota is used up, or the turn would come after `max_hold`. Nothing is entered then.
     pub fn enter(
         &self,
         client: &Client,
@@ -117,7 +118,7 @@ impl Account {
         })
     }
 
-    /// Tells whether the quota of `client` leaves anything for a request that would go out `now`; enters nothing.
+    /// Checks that the quota of `client` leaves room for a request that would go out `now`; enters nothing.
     ///
     /// # Errors
     /// [`Spent`] when it does not.
@@ -128,8 +129,8 @@ impl Account {
         }
     }
 
-    /// Enters what a request took, once that is known. It counts by the quota in force, not by that which the request
-    /// began under.
+    /// Adds the octets that a request took, once they are known. They count by the quota in force, not by the one at
+    /// the request's start.
     pub fn took(&self, bytes: u64, now: Moment) {
         let mut had = self.0.lock();
         had.turn_page(now);
@@ -148,7 +149,7 @@ impl Had {
         }
     }
 
-    /// Turns the page where a new span has begun.
+    /// Resets the counters if a new span has begun.
     fn turn_page(&mut self, now: Moment) {
         if self.per.is_zero() {
             return;
@@ -160,7 +161,8 @@ impl Had {
         }
     }
 
-    /// The same where spans are so long from now on. What was had in the one that is cut short, or goes on, stands.
+    /// Resets likewise, with spans of length `per` from now on. Usage in the present span stays, also if the span is
+    /// cut short.
     fn settle_on(&mut self, per: Duration, now: Moment) {
         self.turn_page(now);
         if self.per != per {
@@ -177,7 +179,7 @@ impl Had {
             return;
         };
         self.free.insert(turn);
-        // What nobody waits behind was never given.
+        // Turns at the end, before any held request, count as never given.
         while let Some(last) = self.free.last().copied()
             && last.saturating_add(interval) == self.next_turn
         {
@@ -186,8 +188,8 @@ impl Had {
         }
     }
 
-    /// The generic cell rate algorithm: a turn each interval, and as many ahead of their time as the burst allows. Tells
-    /// how long it is until the turn, and names it; or how long it would be, where that is too long.
+    /// Runs the generic cell rate algorithm: a turn each interval, and as many early turns as the burst allows. Returns
+    /// the wait and the turn; if the wait is too long, returns the wait alone.
     fn take_turn(
         &mut self,
         rate: &Rate,
@@ -203,11 +205,11 @@ impl Had {
             .saturating_add(ahead)
             .saturating_add(interval);
         if self.next_turn > furthest {
-            // No turn is given that far ahead: the bounds are others now.
+            // No turn is given that far ahead, so the bounds have changed.
             self.next_turn = furthest;
             self.free.clear();
         }
-        // One whose time has passed is nobody's any more.
+        // Turns that were given back expire when their time passes.
         self.free = self.free.split_off(&time.saturating_add(ahead));
         let freed = self.free.first().copied();
         let turn = freed.unwrap_or_else(|| self.next_turn.max(time));
@@ -224,7 +226,7 @@ impl Had {
     }
 }
 
-/// From one turn to the next, in microseconds.
+/// Returns the time between two turns, in microseconds.
 fn interval(rate: &Rate) -> u64 {
     (1e6 / rate.requests_per_second).round().max(1.0) as u64
 }
@@ -272,7 +274,7 @@ mod tests {
         }
     }
 
-    /// The uptime of a machine that started at the epoch and whose clock was never set.
+    /// Returns the uptime of a machine that started at the epoch; its clock was never set.
     fn uptime(now: Moment) -> impl FnOnce() -> Uptime {
         let clock = Clock::manual(Moment::default());
         clock.advance_to(now);
@@ -322,7 +324,7 @@ mod tests {
             late,
         ];
         assert_eq!(holds, want);
-        // What was refused took no turn.
+        // The refused request took no turn.
         let later = MIDNIGHT + ms(100);
         assert_eq!(enter(&client, later, ms(200)), Ok(ms(200)));
     }
@@ -348,7 +350,7 @@ mod tests {
             clock.advance(10 * second);
             assert_eq!(enter(), Ok(Duration::ZERO), "nothing is left over");
         }
-        // What is told is told by the wall clock.
+        // The reported moment is one of the wall clock.
         let (client, clock) = (with_rate(0.1, 1), Clock::manual(MIDNIGHT));
         let enter = |now| {
             client
@@ -370,17 +372,17 @@ mod tests {
                 .enter(&client, MIDNIGHT, uptime(MIDNIGHT), ms(300))
         };
         assert_eq!(enter(&client, MIDNIGHT, ms(300)), Ok(ms(0)));
-        // However many come and go: the turn is there for whoever stays.
+        // Requests that come and leave keep the turn free for the one that stays.
         for _ in 0..100 {
             assert_eq!(take().map(|entered| entered.hold()), Ok(ms(100)));
         }
-        // One between two others is given to the next, and nobody goes at the same time as another.
+        // A turn between two others goes to the next request, and no two requests go at the same time.
         let (first, second, third) = (take(), take(), take());
         assert!(take().is_err(), "the next would be late");
         drop(second);
         assert_eq!(enter(&client, MIDNIGHT, ms(300)), Ok(ms(200)));
         assert!(take().is_err());
-        // One whose time has passed is lost.
+        // A turn given back after its time is lost.
         drop(first);
         let later = MIDNIGHT + ms(150);
         assert_eq!(enter(&client, later, ms(300)), Ok(ms(250)));
@@ -423,7 +425,7 @@ mod tests {
         assert!(enter(&before, MIDNIGHT, DAY).is_ok());
         assert!(enter(&after, MIDNIGHT, DAY).is_ok(), "one is left");
         assert!(enter(&after, MIDNIGHT, DAY).is_err(), "none is");
-        // What began under the old quota ends.
+        // A span of the old quota ends.
         before.account.took(10, MIDNIGHT + hours(1));
         let late = MIDNIGHT + hours(1);
         assert_eq!(enter(&after, late, DAY), Err(Spent(MIDNIGHT + hours(2))));

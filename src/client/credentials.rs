@@ -5,15 +5,15 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::PROXY_AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 
-/// Octets of a field that is read: a user, a password of 1,024, and base64.
+/// Longest field that is read, in octets: a user, a password of 1,024, and base64.
 const LONGEST: usize = 2_048;
 
-/// What a request says of who sends it.
+/// The credentials in a request.
 #[derive(Debug)]
 pub(super) enum Given {
     /// Nothing.
     Nothing,
-    /// Something that is not one pair of user and password.
+    /// A field that is not one pair of user and password.
     Unreadable,
     /// A user and a password.
     Basic(Credentials),
@@ -26,12 +26,12 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// Who is named.
+    /// Returns the user name.
     pub(super) fn user(&self) -> &[u8] {
         self.text.get(..self.colon).unwrap_or_default()
     }
 
-    /// The password.
+    /// Returns the password.
     pub(super) fn password(&self) -> &[u8] {
         self.text.get(self.colon + 1..).unwrap_or_default()
     }
@@ -43,13 +43,13 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// The one field line that counts, if there is just one.
+/// Returns the field line, if there is exactly one.
 pub(super) fn field(headers: &HeaderMap) -> Option<&HeaderValue> {
     let mut lines = headers.get_all(PROXY_AUTHORIZATION).iter();
     lines.next().filter(|_| lines.next().is_none())
 }
 
-/// Reads what a request says.
+/// Reads the credentials of a request.
 pub(super) fn read(headers: &HeaderMap) -> Given {
     if !headers.contains_key(PROXY_AUTHORIZATION) {
         return Given::Nothing;

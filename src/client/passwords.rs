@@ -1,15 +1,15 @@
-//! Whether a password is right, without a hash for each request.
+//! Password checks, without a hash for each request.
 //!
-//! An argon2 hash takes some 20 ms and 19 MiB, on purpose. So what was found is remembered, in bounded room, under a
-//! keyed hash of user, password and stored hash: the memory holds no password, and one that is changed in the
-//! configuration is another key at once. Requests that bring the same credentials together wait for one hash. Past that,
-//! each address has a few attempts (`attempts`) at each user, and one more every few seconds. Right passwords use none up, and one
-//! that is known to be wrong no second one: a program that insists on last year's password locks out nobody beside it.
-//! Few hashes run at once, on threads of their own, and few wait: a flood of wrong passwords takes neither the processor
-//! nor the memory from requests whose credentials are known.
+//! An argon2 hash takes some 20 ms and 19 MiB, on purpose. So outcomes are remembered, in bounded room, under a keyed
+//! hash of user, password and stored hash: the memory holds no password, and a changed password in the configuration
+//! makes another key at once. Requests that bring the same credentials together wait for one hash. Beyond that, each
+//! address has a few attempts (`attempts`) at each user, and one more every few seconds. A right password uses up no
+//! attempt, and a password that is known to be wrong uses no second one: a program that repeats last year's password
+//! locks out no other program at its address. Few hashes run at once, on threads of their own, and few wait: a flood of
+//! wrong passwords takes neither the processor nor the memory from requests with known credentials.
 //!
-//! A user whom nobody knows is answered as a wrong password is, as late, and is put off as soon: who has a name here is
-//! not to be learned. Past a few of them from one address nothing is hashed for it.
+//! An unknown user gets the same answer as a wrong password, as late and as soon limited, so that a guesser cannot
+//! learn user names. After a few unknown users from one address, nothing is hashed for them.
 
 mod attempts;
 
@@ -30,7 +30,7 @@ use crate::config::PasswordHash;
 /// Pairs of user and password that are remembered.
 const REMEMBERED: usize = 4_096;
 
-/// Pairs that are remembered to be wrong. Apart from the others: guesses drive out guesses only.
+/// Pairs that are remembered to be wrong. Kept apart, so that guesses push out only other guesses.
 const REMEMBERED_WRONG: usize = 1_024;
 
 /// Hashes that run at once: each takes a processor, and its memory.
@@ -39,16 +39,16 @@ const AT_ONCE: usize = 2;
 /// Attempts that wait for their hash.
 const WAITING: usize = 64;
 
-/// What came of credentials.
+/// The outcome of a password check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// They are right.
     Right,
     /// They are wrong.
     Wrong,
-    /// There were too many attempts at this user from this address; no other is looked at before this moment.
+    /// There were too many attempts at this user from this address; the next one is checked after this moment.
     TooMany(Moment),
-    /// Too many attempts wait, from wherever.
+    /// Too many attempts wait, from all addresses together.
     Busy,
 }
 
@@ -58,7 +58,7 @@ pub struct Passwords {
     wrong: Cache<[u8; 32], ()>,
     key: hmac::Key,
     attempts: Attempts,
-    /// How long the last hash took, with the wait for it, in microseconds.
+    /// Duration of the last hash, with the wait for it, in microseconds.
     last_took: AtomicU64,
     slots: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -66,28 +66,28 @@ pub struct Passwords {
     clock: Clock,
 }
 
-/// What is claimed.
+/// The credentials to check.
 #[derive(Clone, Copy)]
 pub struct Claim<'a> {
-    /// From where.
+    /// The peer's address.
     pub address: IpAddr,
-    /// By whom, as sent.
+    /// The user name, as sent.
     pub user: &'a [u8],
-    /// With which password.
+    /// The password, as sent.
     pub password: &'a [u8],
-    /// The client of that name, and the hash of its password; none where there is no such client.
+    /// The client of that name, and the hash of its password; none if there is no such client.
     pub stored: Option<(&'a Arc<str>, &'a PasswordHash)>,
-    /// A hash that is checked in its place, so that it takes as long.
+    /// A hash to check instead if there is no such client, so that the check takes as long.
     pub decoy: &'a PasswordHash,
 }
 
 impl Passwords {
-    /// Nothing is remembered yet.
+    /// Starts with nothing remembered.
     #[must_use]
     pub fn new(clock: Clock) -> Passwords {
         let mut key = [0; 32];
-        // Without randomness there is no TLS either, and nothing starts. A key that is known lets nobody in: whoever
-        // reads this process's memory has the passwords as they come.
+        // Without randomness there is no TLS either, and nothing starts. A known key admits no client: an attacker who
+        // reads this process's memory has the passwords anyway.
         let _ = aws_lc_rs::rand::fill(&mut key);
         Passwords {
             right: Cache::new(REMEMBERED),
@@ -102,13 +102,13 @@ impl Passwords {
         }
     }
 
-    /// Hashes computed so far.
+    /// Returns the number of hashes computed so far.
     #[must_use]
     pub fn hashed(&self) -> u64 {
         self.hashed.load(Ordering::Relaxed)
     }
 
-    /// Looks at credentials. Those that come with the same ones meanwhile wait for the outcome.
+    /// Checks credentials. Concurrent checks of the same credentials share one hash.
     pub async fn check(&self, claim: &Claim<'_>) -> Outcome {
         let key = self.key_of(claim);
         let guard = match self.right.get_value_or_guard_async(&key).await {
@@ -137,7 +137,7 @@ impl Passwords {
         match outcome {
             Outcome::Right => {
                 attempt.give_back();
-                // Refused only where it was removed meanwhile, which nothing does.
+                // Fails only if the entry was removed meanwhile, which never happens.
                 let _ = guard.insert(());
             }
             Outcome::Wrong => self.wrong.insert(key, ()),
@@ -147,7 +147,7 @@ impl Passwords {
         outcome
     }
 
-    /// Takes as long as a hash does.
+    /// Waits as long as a hash takes.
     async fn pretend(&self) -> Outcome {
         let took = Duration::from_micros(self.last_took.load(Ordering::Relaxed));
         tokio::time::sleep(took).await;
@@ -170,7 +170,7 @@ impl Passwords {
         let (stored, password) = (stored.clone(), claim.password.to_vec());
         let hashing = tokio::task::spawn_blocking(move || {
             let is_right = verify(&stored, &password);
-            // Here, not above: a crawler that hangs up does not end the hash.
+            // Here, not above: the hash goes on if its crawler disconnects.
             drop(slot);
             is_right
         });
@@ -181,12 +181,12 @@ impl Passwords {
         match hashed {
             Ok(true) if is_client => Outcome::Right,
             Ok(_) => Outcome::Wrong,
-            // The process ends, or the system has no more threads.
+            // The process is stopping, or the system has no more threads.
             Err(_) => Outcome::Busy,
         }
     }
 
-    /// Names credentials, together with the hash that they were held against.
+    /// Returns the key of credentials, which includes the stored hash.
     fn key_of(&self, claim: &Claim<'_>) -> [u8; 32] {
         let mut context = hmac::Context::with_key(&self.key);
         let stored = claim.stored.map_or("", |(_, stored)| stored.reveal());
@@ -210,14 +210,14 @@ impl std::fmt::Debug for Passwords {
     }
 }
 
-/// Whether `password` is the one of `stored`. Takes its time, on the thread that calls it; compares in constant time.
+/// Tells whether `password` matches `stored`. Slow, on the calling thread; compares in constant time.
 #[must_use]
 pub fn verify(stored: &PasswordHash, password: &[u8]) -> bool {
     argon2::PasswordHash::new(stored.reveal())
         .is_ok_and(|hash| Argon2::default().verify_password(password, &hash).is_ok())
 }
 
-/// The hash of a new password, with a salt of its own.
+/// Hashes a new password, with a salt of its own.
 ///
 /// # Errors
 /// When the system has no randomness, or the password cannot be hashed.
@@ -228,7 +228,7 @@ pub fn hash(password: &[u8]) -> Result<PasswordHash, String> {
     PasswordHash::parse(&hash.to_string()).map_err(str::to_owned)
 }
 
-/// A place among those that wait.
+/// A slot among the waiting attempts.
 struct Waiting<'a> {
     all: &'a AtomicUsize,
     place: usize,

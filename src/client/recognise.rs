@@ -1,15 +1,16 @@
-//! Whose a request is.
+//! The client of a request.
 //!
-//! Without `[[client]]` everybody is one client without a name. With entries, credentials name their client; without
-//! credentials the first entry decides whose other conditions all hold and which asks for no password. Credentials count
-//! where an entry could fit with them: where nobody on the way can listen ([`Peer::is_private`]) and its other conditions
-//! hold. There, wrong ones are refused even if an entry would fit without; elsewhere they are passed over.
+//! Without `[[client]]`, all requests belong to one client without a name. With entries, credentials name the client; a
+//! request without credentials belongs to the first entry that asks for no password and fulfils all its other
+//! conditions. Credentials count only if they could select an entry: the connection cannot be overheard
+//! ([`Peer::is_private`]) and the entry's other conditions hold. There, wrong credentials are refused even if an entry
+//! would fit without them; elsewhere credentials are ignored.
 //!
-//! Whoever fits no entry is [unknown](Stranger::Unknown), or is [asked](Stranger::Unauthenticated) for credentials where
-//! those count.
+//! A request that fits no entry is [unknown](Stranger::Unknown), or is [asked](Stranger::Unauthenticated) for
+//! credentials where those count.
 //!
-//! What a connection has shown once is [remembered](Memo) with it, so that the next request costs a comparison; a reload
-//! forgets it.
+//! Each connection [remembers](Memo) its client and credentials, so that the next request costs a comparison; a reload
+//! clears this memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,34 +30,34 @@ use crate::config::{CertificateMatch, ClientConfig, Conditions, Config};
 /// All clients, as configured.
 pub struct Clients {
     table: ArcSwap<Table>,
-    /// Of the table: what was found by another one is found anew.
+    /// The table's number: an outcome from another table is not used.
     generation: AtomicU64,
     passwords: Passwords,
 }
 
 struct Table {
     entries: Vec<Arc<Client>>,
-    /// Whoever comes where there are no entries.
+    /// The client of all requests if there are no entries.
     everybody: Arc<Client>,
     generation: u64,
-    /// How long a request is held for its client's turn.
+    /// The longest time that a request is held for its client's turn.
     max_hold: Duration,
 }
 
-/// Why nobody answers for a request.
+/// The reason that a request belongs to no client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stranger {
-    /// It is no client's.
+    /// No client's conditions fit it.
     Unknown,
-    /// It needs credentials, and brings none that are right.
+    /// It needs credentials, and brings no right ones.
     Unauthenticated,
-    /// Too many wrong credentials came from its address; others are not looked at before this moment.
+    /// Its address sent too many wrong credentials; the next ones are checked after this moment.
     TooMany(Moment),
-    /// Too many credentials wait to be looked at.
+    /// Too many credentials wait for their check.
     Busy,
 }
 
-/// What a connection has shown, and whose that made it. Belongs to one connection.
+/// The credentials that one connection has shown, and its client.
 #[derive(Default)]
 pub struct Memo(Mutex<Option<Shown>>);
 
@@ -67,7 +68,7 @@ struct Shown {
 }
 
 impl Clients {
-    /// As configured.
+    /// Builds the clients from the configuration.
     #[must_use]
     pub fn new(config: &Config, clock: Clock) -> Clients {
         Clients {
@@ -77,17 +78,17 @@ impl Clients {
         }
     }
 
-    /// Puts other clients in force. Those of the same name keep their account.
+    /// Puts other clients in force. A client keeps its usage if its name stays.
     pub fn reconfigure(&self, config: &Config) {
         let before = self.table.load_full();
         let after = Table::of(config, Some(&before));
         let generation = after.generation;
         self.table.store(Arc::new(after));
-        // After the table: who sees the new number finds the new table.
+        // Stored after the table, so that a reader of the new number finds the new table.
         self.generation.store(generation, Ordering::Release);
     }
 
-    /// Whose a request with these fields is, if its connection has shown that before.
+    /// Returns the client of a request with these fields, if its connection has shown the same before.
     pub fn recall(&self, memo: &Memo, headers: &HeaderMap) -> Option<Arc<Client>> {
         let shown = memo.0.lock();
         let shown = shown.as_ref()?;
@@ -105,10 +106,10 @@ impl Clients {
         same.then(|| Arc::clone(&shown.client))
     }
 
-    /// Whose a request with these fields is that comes from `peer`; `memo` is of its connection.
+    /// Returns the client of a request from `peer` with these fields; `memo` belongs to its connection.
     ///
     /// # Errors
-    /// When nobody answers for it.
+    /// When the request belongs to no client.
     pub async fn recognise(
         &self,
         peer: &Peer,
@@ -164,11 +165,11 @@ impl Clients {
         }
     }
 
-    /// Whose what was opened for `client` by `peer` is now: that client as it is configured by now, where it is
-    /// recognised by the same things as then; else whoever comes from there without credentials.
+    /// Re-identifies the client of an open connection after a reload: the same entry if its name and conditions are
+    /// unchanged, otherwise the client that its address alone would get.
     ///
     /// # Errors
-    /// When nobody answers for it any more.
+    /// When the connection belongs to no client any more.
     pub fn again(
         &self,
         client: &Arc<Client>,
@@ -178,7 +179,7 @@ impl Clients {
         let table = self.table.load_full();
         let client = match table.standing(client) {
             Some(client) => client,
-            // What could ask for credentials is over.
+            // There is no request left to ask for credentials.
             None => table.by_peer(peer).map_err(|_| Stranger::Unknown)?,
         };
         *memo.0.lock() = Some(Shown {
@@ -189,11 +190,11 @@ impl Clients {
         Ok(client)
     }
 
-    /// Finds the client of a request that was held while clients may have changed: the same one as it is configured by
-    /// now; where it is no more, the one that `peer` belongs to without credentials.
+    /// Finds the client of a request that was held while clients may have changed: the same entry in its new
+    /// configuration, or, if it was removed, the one that `peer` belongs to without credentials.
     ///
     /// # Errors
-    /// When no client is left, or the request showed credentials that count no more.
+    /// When no client is left, or the credentials of the request no longer count.
     pub fn reidentify(&self, client: &Arc<Client>, peer: &Peer) -> Result<Arc<Client>, Stranger> {
         let table = self.table.load();
         match table.standing(client) {
@@ -204,7 +205,7 @@ impl Clients {
         }
     }
 
-    /// Finds the client that a question was asked for, as it is configured by now.
+    /// Returns the same client in its present configuration.
     #[must_use]
     pub fn standing(&self, client: &Arc<Client>) -> Option<Arc<Client>> {
         match client.name {
@@ -213,7 +214,7 @@ impl Clients {
         }
     }
 
-    /// Whose a connection from `peer` is, whatever its requests will say; nothing where they have a say.
+    /// Returns the client of a connection from `peer`; `None` if its requests' credentials may decide.
     #[must_use]
     pub fn known(&self, peer: &Peer) -> Option<Arc<Client>> {
         let table = self.table.load();
@@ -223,10 +224,10 @@ impl Clients {
         }
     }
 
-    /// Enters a request of `client` that would go out `now`; tells how long it is to be held first.
+    /// Enters a request of `client` that would go out `now`, and returns the time to hold it for.
     ///
     /// # Errors
-    /// [`Spent`] when it has had what it may have.
+    /// [`Spent`] when the client has used up its rate or quota.
     pub fn enter<'a>(
         &self,
         client: &'a Client,
@@ -239,13 +240,13 @@ impl Clients {
             .enter(client, now, || clock.uptime(), max_hold)
     }
 
-    /// The named clients, in the order of the configuration.
+    /// Returns the named clients, in the order of the configuration.
     #[must_use]
     pub fn named(&self) -> Vec<Arc<Client>> {
         self.table.load().entries.clone()
     }
 
-    /// Checks passwords.
+    /// Returns the password checks.
     #[must_use]
     pub fn passwords(&self) -> &Passwords {
         &self.passwords
@@ -269,7 +270,7 @@ impl Table {
         }
     }
 
-    /// The entry of the same name that recognises by the same things.
+    /// Returns the entry with the same name and conditions.
     fn standing(&self, client: &Client) -> Option<Arc<Client>> {
         let mut entries = self.entries.iter();
         let found = entries.find(|entry| {
@@ -280,7 +281,7 @@ impl Table {
         found.map(Arc::clone)
     }
 
-    /// Whose whoever comes from `peer` without credentials is.
+    /// Returns the client for a peer that sent no credentials.
     fn by_peer(&self, peer: &Peer) -> Result<Arc<Client>, Stranger> {
         if self.entries.is_empty() {
             return Ok(Arc::clone(&self.everybody));
@@ -296,7 +297,7 @@ impl Table {
         }
     }
 
-    /// Whether credentials could make a client of `peer`.
+    /// Tells whether credentials could identify `peer` as a client.
     fn asks(&self, peer: &Peer) -> bool {
         peer.is_private
             && self.entries.iter().any(|client| {
@@ -305,7 +306,7 @@ impl Table {
     }
 }
 
-/// Whether all conditions hold but for the password's.
+/// Tells whether all conditions hold, without regard to the password.
 fn fits(conditions: &Conditions, peer: &Peer) -> bool {
     let Conditions {
         password: _,
@@ -340,7 +341,7 @@ fn shows(peer: &Peer, wanted: &CertificateMatch) -> bool {
 }
 
 impl Clone for Memo {
-    /// Another connection has shown nothing yet.
+    /// A clone serves another connection, which has shown nothing yet.
     fn clone(&self) -> Memo {
         Memo::default()
     }

@@ -1,4 +1,4 @@
-//! Tells the operator when the wall clock was set: what counts from moments may then be wrong for a while.
+//! Tells the operator when the wall clock was set: durations between moments may then be wrong for a while.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tracing::warn;
 
 use super::{Clock, Moment, Uptime};
 
-/// How often the two clocks are compared.
+/// Time between two comparisons of the clocks.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Time services slew a clock by less than this and step it by more.

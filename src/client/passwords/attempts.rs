@@ -1,9 +1,9 @@
-//! How often who may guess.
+//! Rate limit for password attempts, per source address and user name.
 //!
-//! Attempts are counted for each address (or IPv6 network of 64 bits) and each user name, whether anybody has that name
-//! or not. Each has a few at once, and another one every few seconds. The room is bounded: where it is full, those that
-//! were counted longest ago are forgotten, so that nobody is put off for what others do; to be forgotten, a guesser has
-//! to guess at more names than it gains guesses.
+//! Attempts are counted for each address (or IPv6 network of 64 bits) and each user name, known or not. Each pair has a
+//! few attempts at once, and another one every few seconds. The room is bounded: when it is full, the oldest entries
+//! are forgotten, so that an attacker cannot lock out others. To be forgotten, a guesser must guess at more names than
+//! it gains guesses.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,25 +17,25 @@ use crate::clock::Moment;
 /// Attempts at one user that an address has at once.
 pub(super) const AT_ONCE: u32 = 10;
 
-/// How long it takes until it has another one.
+/// Time until the pair has another attempt.
 pub(super) const ANOTHER: Duration = Duration::from_secs(6);
 
-/// Addresses and users whose attempts are counted, twice over.
+/// Pairs of address and user that are counted, twice over.
 const COUNTED: usize = 32_768;
 
-/// Which attempts are counted together.
+/// Attempts with the same key are counted together.
 type Key = (ClientKey, At);
 
-/// At whom.
+/// The target of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum At {
     /// A user, by a hash of the name as it was sent, which may be long.
     User(u64),
-    /// All whom nobody knows.
+    /// All unknown users together.
     Strangers,
 }
 
-/// When everything that was taken will have been made up for.
+/// The moment at which all attempts of a key are made up for.
 type Debts = HashMap<Key, Moment, ahash::RandomState>;
 
 /// All attempts that still count.
@@ -45,7 +45,7 @@ pub(super) struct Attempts {
     names: ahash::RandomState,
 }
 
-/// What was counted of late, and what was before that. When the younger one is full it becomes the older one.
+/// The recent entries and the older ones. When the younger map is full it becomes the older one.
 #[derive(Debug, Default)]
 struct Generations {
     young: Debts,
@@ -63,7 +63,7 @@ impl Attempts {
     /// Counts an attempt at `user`.
     ///
     /// # Errors
-    /// When there were too many: the moment of the next one.
+    /// When there were too many: the moment of the next attempt.
     pub(super) fn at(
         &self,
         user: &[u8],
@@ -74,10 +74,10 @@ impl Attempts {
         self.take((ClientKey::at(address), At::User(user)), now)
     }
 
-    /// Counts an attempt at whomever nobody knows.
+    /// Counts an attempt at an unknown user.
     ///
     /// # Errors
-    /// When there were too many: the moment of the next one.
+    /// When there were too many: the moment of the next attempt.
     pub(super) fn at_strangers(&self, address: IpAddr, now: Moment) -> Result<Attempt<'_>, Moment> {
         self.take((ClientKey::at(address), At::Strangers), now)
     }
@@ -86,7 +86,7 @@ impl Attempts {
         let mut debts = self.debts.lock();
         let Generations { young, old } = &mut *debts;
         let known = young.get(&key).or_else(|| old.get(&key)).copied();
-        // A clock that was set back puts nobody off for longer than what was taken.
+        // Clamped: a clock that was set back must not prolong the wait.
         let most = now + ANOTHER * AT_ONCE;
         let until = known.map_or(now, |until| until.clamp(now, most));
         if until + ANOTHER > most {
@@ -103,7 +103,7 @@ impl Attempts {
 }
 
 impl Attempt<'_> {
-    /// It does not count.
+    /// Removes the attempt from the count.
     pub(super) fn give_back(self) {
         let mut debts = self.of.debts.lock();
         if let Some(until) = debts.young.get_mut(&self.key) {

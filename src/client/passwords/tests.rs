@@ -3,7 +3,7 @@ use super::*;
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
-/// A hash that takes no time: what is counted is how often it is asked for.
+/// A cheap hash: the tests count how often it is computed.
 fn cheap(password: &[u8]) -> PasswordHash {
     let params = argon2::Params::new(8, 1, 1, None).expect("cheap");
     let argon2 = Argon2::new(Default::default(), Default::default(), params);
@@ -79,9 +79,9 @@ async fn wrong_ones_are_hashed_a_few_times_and_then_put_off() {
         assert_eq!(outcome, Outcome::TooMany(again));
     }
     assert_eq!(lab.passwords.hashed(), 10);
-    // Others are not put off with it.
+    // Other addresses still have their attempts.
     assert_eq!(lab.check("192.0.2.2", "sesame").await, Outcome::Right);
-    // What is known to be right needs no attempt.
+    // A password that is known to be right needs no attempt.
     assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Right);
     lab.clock.advance(ANOTHER);
     assert_eq!(lab.check("192.0.2.1", "wrong 100").await, Outcome::Wrong);
@@ -115,7 +115,7 @@ async fn right_ones_use_no_attempt_up() {
 #[tokio::test]
 async fn who_has_a_name_is_not_to_be_learned() {
     let lab = Lab::new();
-    // Many others were asked for before, from the same address.
+    // The same address tried many other users before.
     for n in 0..50 {
         let user = format!("user {n}");
         let claim = Claim {
@@ -159,10 +159,10 @@ async fn an_unknown_user_costs_a_hash_and_is_never_right() {
         stored: None,
         ..lab.claim("192.0.2.1", "sesame")
     };
-    // The password of the decoy, even.
+    // The right password of the decoy.
     assert_eq!(lab.passwords.check(&claim).await, Outcome::Wrong);
     assert_eq!(lab.passwords.hashed(), 1);
-    // Attempts at nobody are counted apart from those at somebody.
+    // Attempts at unknown users are counted apart from those at known ones.
     for _ in 0..20 {
         lab.passwords.check(&claim).await;
     }
@@ -241,7 +241,7 @@ async fn a_crawler_that_hangs_up_leaves_the_next_one_its_place() {
     assert_eq!(lab.passwords.waiting.load(Ordering::Relaxed), 0);
 }
 
-/// What a future says at its first poll.
+/// Returns the result of a future's first poll.
 async fn futures_poll<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
     std::future::poll_fn(|cx| {
         std::task::Poll::Ready(match std::pin::Pin::new(&mut future).poll(cx) {

@@ -17,7 +17,7 @@ fn clients(toml: &str) -> Clients {
     Clients::new(&config(toml), Clock::manual(NOON))
 }
 
-/// From where, to which listener, with which certificate.
+/// A peer at this address and listener, with a certificate of this name.
 fn peer(address: &str, listener: Option<&str>, name: Option<&str>, is_private: bool) -> Peer {
     Peer {
         address: (address.parse::<std::net::IpAddr>().expect(address), 4_000).into(),
@@ -44,7 +44,7 @@ fn with(credentials: Option<&str>) -> HeaderMap {
     headers
 }
 
-/// A cheap hash: what is tested is who is asked for it.
+/// A cheap hash: the tests are about which client is asked for it.
 fn cheap(password: &str) -> PasswordHash {
     use argon2::PasswordHasher as _;
     let params = argon2::Params::new(8, 1, 1, None).expect("cheap");
@@ -102,7 +102,7 @@ async fn whoever_fits_an_entry_is_its_client() {
         ("with a wrong one", peer("127.0.0.1", None, None, true), Some("secret:wrong"), asked),
         ("with a wrong one, where another fits without", peer("127.0.0.1", Some("side"), None, true), Some("secret:wrong"), asked),
         ("with another's name", peer("127.0.0.1", None, None, true), Some("fleet:sesame"), asked),
-        ("with nobody's name", peer("127.0.0.1", None, None, true), Some("nobody:sesame"), asked),
+        ("with an unknown name", peer("127.0.0.1", None, None, true), Some("nobody:sesame"), asked),
         ("with nothing", peer("127.0.0.1", None, None, true), None, asked),
         ("with credentials where none count", peer("10.1.2.3", None, None, false), Some("any:thing"), Ok("fleet")),
     ];
@@ -217,7 +217,7 @@ async fn a_request_that_was_held_goes_out_as_its_own_client_or_not_at_all() {
         ("taken over by another", near.into(), None, rest.into(), Ok("rest")),
         ("its password stands", secret("a"), Some("news:a"), both(&secret("a"), rest), Ok("news")),
         ("its password is another", secret("a"), Some("news:a"), both(&secret("b"), rest), Err(Stranger::Unauthenticated)),
-        ("nobody has a password", secret("a"), Some("news:a"), rest.into(), Err(Stranger::Unknown)),
+        ("no client has a password", secret("a"), Some("news:a"), rest.into(), Err(Stranger::Unknown)),
         ("no clients at first", String::new(), None, far.into(), Err(Stranger::Unknown)),
     ];
     for (name, before, given, after, want) in cases {

@@ -1,16 +1,16 @@
 //! The only way out: connections to origin servers.
 //!
-//! Everything that leaves carries an errand: either a page with the [`Permit`] that cleared it, or
-//! the fetch of a robots.txt. The request's URI is built here from the errand, not from what a crawler
-//! wrote, so what was judged is what is fetched. How long a connection may take is the errand's, too.
-//! A permit is checked against all [`Changes`] when its connection is there, right before it is used: one that settings
-//! or a robots.txt have overtaken comes back, and so does one whose connection was lost. Connections are pooled per
+//! Each request leaves with its permit: a page with the [`Permit`] that cleared it, or a fetch of a robots.txt. This
+//! module builds the request's URI from the permit, not from the crawler's text, so the origin is sent exactly the
+//! target that was judged. The permit also sets the connection's time-outs. A permit is checked against all [`Changes`]
+//! once its connection is there, right before use: a permit that settings or a robots.txt have overtaken comes back to
+//! be judged again, and so does one for a request that a lost connection took with it. Connections are pooled per
 //! origin, and per client where clients are told apart; TLS sessions are resumed, certificates are always verified. A
-//! request that an origin may take for two (`Sharing`), and each robots.txt, has a connection to itself: no other
+//! request that an origin may read as two (`Sharing`), and each robots.txt, has a connection to itself: no other
 //! request gets an answer that belongs to a part of it.
 //!
-//! What is dialled is an address that [`walls`] let through, whoever named it: the crawler, a redirect of a
-//! robots.txt, or a name that leads elsewhere today.
+//! Only an address that [`walls`] let through is dialled, also for a redirect of a robots.txt and for a name that
+//! resolves differently today.
 
 mod address;
 mod attempt;
@@ -62,20 +62,20 @@ use crate::rep::{Origin, Scheme};
 use crate::robots::fetch::RobotsErrand;
 use crate::trust::{self, TrustError};
 
-/// A connection that was idle for so long may have been closed by the origin without our having heard of it yet.
+/// After this idle time the origin may have closed the connection without our having noticed yet.
 const DOUBTFUL: Duration = Duration::from_millis(2);
 
 /// Fields of a response. Some origins send more than the hundred that are hyper's default.
 const RESPONSE_FIELDS: usize = 512;
-/// How long idle connections that are closed may take to give up their descriptors, and how often that is looked for.
+/// Time between two checks whether closed idle connections have given up their descriptors, and the number of checks.
 const CLOSING: Duration = Duration::from_millis(10);
 const CLOSING_CHECKS: usize = 50;
 
-/// Origins whose TLS sessions can be resumed.
+/// Number of origins with resumable TLS sessions.
 const RESUMABLE: usize = 4096;
 
-/// The proxies that a request has passed, as `Via` names them. Carried beside the request and told to upstream proxies, so
-/// that requests that go in a circle are seen even where they do not say which way they came.
+/// The proxies that a request has passed, as `Via` names them. It is carried beside the request and sent to upstream
+/// proxies, so that requests that go in a circle are detected even if they carry no `Via`.
 #[derive(Clone, Debug)]
 pub struct Way(Arc<str>);
 
@@ -85,16 +85,16 @@ impl From<String> for Way {
     }
 }
 
-/// What a request goes out for.
+/// The purpose of a request, with its permit.
 #[derive(Debug, Clone, Copy)]
 enum Errand<'a> {
-    /// A page that was cleared, for the client of this name: no other client's requests share its connections.
+    /// A cleared page, for the client of this name: no other client's requests share its connections.
     Page(&'a Permit, &'a Option<Arc<str>>),
     /// A robots.txt, which needs no clearance.
     Robots(&'a RobotsErrand),
 }
 
-/// What lets one request out, right now.
+/// The proof that one request may leave right now.
 #[derive(Debug, Clone, Copy)]
 enum Proof<'a> {
     Page(#[allow(dead_code, reason = "held, not read")] Current<'a>),
@@ -102,7 +102,7 @@ enum Proof<'a> {
 }
 
 impl<'a> Errand<'a> {
-    /// The proof that it may go out; nothing where what it rests on has changed.
+    /// Returns the proof that the request may leave; `None` if a change has overtaken the permit.
     fn proof(self, changes: &Changes) -> Option<Proof<'a>> {
         match self {
             Errand::Page(permit, _) => permit.current(changes).map(Proof::Page),
@@ -111,30 +111,30 @@ impl<'a> Errand<'a> {
     }
 }
 
-/// The connections that a request may go out on.
+/// The connections that a request may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reuse {
-    /// Any.
+    /// Any connection.
     Allowed,
-    /// A new one only: the request was lost with one that had been used before.
+    /// A new one only: a used connection was lost with the request before.
     Forbidden,
 }
 
 /// A page that got no answer.
 #[derive(Debug)]
 pub enum Unsent {
-    /// Something went wrong.
+    /// The attempt failed.
     Failed(Failure),
-    /// Nothing of it was sent: what its permit rests on has changed. To be judged again, and sent then.
+    /// Nothing was sent, because a change has overtaken the permit. The request is to be judged again, then sent.
     Overtaken(Box<Again>),
     /// Its connection had been used before and was lost with the request, which is safe to be sent twice (RFC 9110
-    /// 9.2.2). To be judged again, and sent on a new connection then.
+    /// 9.2.2). The request is to be judged again, then sent on a new connection.
     Lost(Box<Again>),
 }
 
-/// What is left of a page that may be sent again.
+/// The parts of a page request that are needed to send it again.
 pub struct Again {
-    /// What it asks for.
+    /// The target that it asks for.
     pub target: Target,
     /// Its head, and its body if it has one.
     pub request: Request<Outgoing>,
@@ -162,7 +162,7 @@ struct Shared {
     changes: Arc<Changes>,
 }
 
-/// A response head, and where it came from.
+/// A response head and the address that sent it.
 #[derive(Debug)]
 pub struct Received {
     /// The head, with the body to come.
@@ -171,20 +171,20 @@ pub struct Received {
     pub peer: SocketAddr,
 }
 
-/// How a request shares its connection.
+/// The way a request shares its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sharing {
-    /// With requests before and after it.
+    /// Other requests use the connection before and after it.
     Pooled,
-    /// With no other one: it goes out with `Connection: close`.
+    /// No other request uses the connection: it sends `Connection: close`.
     Alone,
 }
 
 impl Sharing {
-    /// A server that does not expect a body leaves it unread, and reads it as the next request: one that was not judged,
-    /// with an answer that goes to the next request on the connection. No method is safe from that: a handler of POST
-    /// may answer without reading, too. A robots.txt binds all crawlers, so its fetch trusts no connection that a
-    /// crawler's request was on.
+    /// A server that does not expect a body leaves it unread, and then reads it as the next request. That request was
+    /// not judged, and its answer goes to the next request on the connection. No method is safe from this: a handler of
+    /// POST may answer without reading, too. A robots.txt binds all crawlers, so its fetch trusts no connection that
+    /// carried a crawler's request.
     fn of(errand: Errand<'_>, request: &Request<Outgoing>) -> Sharing {
         match errand {
             Errand::Page(..) if request.body().is_end_stream() => Sharing::Pooled,
@@ -194,7 +194,7 @@ impl Sharing {
 }
 
 impl Egress {
-    /// Opens the way out as configured. Nothing is connected yet.
+    /// Opens the egress as configured. Nothing is connected yet.
     ///
     /// # Errors
     /// When the trusted roots or the credentials for an upstream proxy cannot be read.
@@ -217,8 +217,8 @@ impl Egress {
         })))
     }
 
-    /// Puts the walls of `config` in force. No connection that was made before them is used again, and names are
-    /// looked up anew.
+    /// Puts the address policy of `config` in force. Connections made before are not used again, and names are looked
+    /// up anew.
     pub fn reconfigure(&self, config: &Config) {
         self.0.dialler.reconfigure(config);
         let most = Budget::now(config.limits.connections).idle;
@@ -226,39 +226,39 @@ impl Egress {
         self.0.pool.empty();
     }
 
-    /// Closes connections that wait for their next request: where descriptors have run out, others need theirs more.
-    /// Tells whether there were any.
+    /// Closes connections that wait for their next request, to free descriptors when there are none left. Tells whether
+    /// there were any.
     pub fn close_idle(&self) -> bool {
         self.0.pool.close_idle() > 0
     }
 
-    /// Shows what is counted of connections.
+    /// Registers the connection metrics.
     pub fn register(&self, registry: &mut Registry) {
         self.0.counts.register(registry, Arc::clone(&self.0.pool));
     }
 
-    /// Learns what this proxy listens on, which is never dialled.
+    /// Sets the addresses that this proxy listens on, which are never dialled.
     pub fn listens_on(&self, addresses: &[SocketAddr]) {
         self.0.dialler.listens_on(addresses);
     }
 
-    /// Learns the name by which this proxy knows what it has sent itself.
+    /// Sets the name by which this proxy recognises its own requests.
     pub fn signs_as(&self, name: &str) {
         self.0.dialler.signs_as(name);
     }
 
-    /// What the walls say of an origin before its name is looked up. Costs next to nothing.
+    /// Checks an origin against the address policy before its name is looked up. Costs next to nothing.
     ///
     /// # Errors
-    /// Why it may not be dialled.
+    /// The reason that the origin may not be dialled.
     pub fn judge(&self, origin: &Origin) -> Result<(), Prohibited> {
         self.0.dialler.walls().judge_origin(origin, is_local)
     }
 
-    /// What the walls say of an origin, its name looked up. An origin that cannot be found is not prohibited.
+    /// Looks up an origin's name and checks its addresses. An origin that cannot be found is not prohibited.
     ///
     /// # Errors
-    /// Why it may not be dialled.
+    /// The reason that the origin may not be dialled.
     pub async fn examine(&self, origin: &Origin) -> Result<(), Prohibited> {
         let within = self.0.connect_timeout;
         match timeout(within, self.0.dialler.examine(origin)).await {
@@ -267,28 +267,28 @@ impl Egress {
         }
     }
 
-    /// The address that stands for all those that an origin's name leads to: the lowest, so that it is the same whatever
-    /// order they come in. None where that cannot be told, or a proxy on the way knows it alone.
+    /// Returns the lowest address that an origin's name leads to, so that the result does not depend on the order of
+    /// the answer. `None` if the name does not resolve or only an upstream proxy resolves it.
     pub async fn address_of(&self, origin: &Origin) -> Option<IpAddr> {
         let within = self.0.connect_timeout;
         let found = timeout(within, self.0.dialler.addresses(origin)).await;
         found.ok()?.ok()?.into_iter().min()
     }
 
-    /// Whether a CONNECT may ask for this origin's port.
+    /// Checks that a CONNECT may ask for this origin's port.
     ///
     /// # Errors
-    /// That it may not.
+    /// When it may not.
     pub fn judge_connect(&self, origin: &Origin) -> Result<(), Prohibited> {
         self.0.dialler.walls().judge_connect(origin)
     }
 
-    /// Judges the port of a request that came through a CONNECT and is looked into. Where the name of its origin leads is
-    /// found out for it: a name whose addresses are all allowed is open at every port, as it is for `http`. Where an address
-    /// is behind a wall, that is told: its way out opens the port, too.
+    /// Checks the port of a request from inside an intercepted CONNECT. The origin's name is looked up: if all its
+    /// addresses are allowed, every port is open, as it is for `http`. If an address is prohibited, that is the
+    /// reported reason, because allowing the address opens the port, too.
     ///
     /// # Errors
-    /// Why it may not be asked for.
+    /// The reason that the port may not be used.
     pub async fn judge_inside(&self, origin: &Origin) -> Result<(), Prohibited> {
         let Err(port) = self.judge_connect(origin) else {
             return Ok(());
@@ -302,17 +302,17 @@ impl Egress {
         }
     }
 
-    /// The changes that a permit must not be older than.
+    /// Returns the changes that a permit must not be older than.
     pub fn changes(&self) -> Arc<Changes> {
         Arc::clone(&self.0.changes)
     }
 
-    /// Sends a page and waits for the response head. Method, fields and body are the caller's; where it goes and what it
-    /// asks for are the permit's. The head may take as long as the caller waits. It is sent `now`, on a connection that only
-    /// requests of `client` share; `interim` is told of each interim response.
+    /// Sends a page `now` and waits for the response head, without a limit of its own. Method, fields and body are the
+    /// caller's; origin and target are the permit's. Only requests of `client` share the connection; `interim` receives
+    /// each interim response.
     ///
     /// # Errors
-    /// Why no response head came. The request goes out again by another permit only.
+    /// The reason that no response head came. Sending the request again takes another permit.
     pub async fn send(
         &self,
         permit: Permit,
@@ -341,11 +341,11 @@ impl Egress {
         })
     }
 
-    /// Sends the request for a robots.txt and waits for the response head, as long as its errand says from the moment
-    /// that there is a connection. It is sent `now`.
+    /// Sends the request for a robots.txt `now` and waits for the response head, for the permit's time-out from the
+    /// moment that there is a connection.
     ///
     /// # Errors
-    /// What went wrong, as [`Failure`] tells it; no response head came.
+    /// The [`Failure`]; no response head came.
     pub async fn fetch(
         &self,
         errand: RobotsErrand,
@@ -402,15 +402,15 @@ impl Egress {
             match (attempt.await, spare) {
                 (Ok(received), _) => return Ok(received),
                 (Err(Lost::Unsent(unsent)), _) => request = unsent,
-                // The origin may have closed the connection while the request was on its way. Once more, then,
-                // on a connection that has no past.
+                // The origin may have closed the connection while the request was on its way: try once more, on a new
+                // connection.
                 (Err(Lost::Sent(Failure::Terminated)), Some(spare)) => {
                     return Err(Halt::Lost(Box::new(spare)));
                 }
                 (Err(Lost::Sent(failure)), _) => return Err(Halt::Failed(failure)),
             }
         }
-        // Boxed: what a rare connect needs should not burden every request's future.
+        // Boxed: state of a rare connect should not burden every request's future.
         let way = request.extensions().get::<Way>().cloned();
         let lease = Box::pin(self.0.dial(key, sharing, to_connect, way))
             .await
@@ -427,11 +427,11 @@ impl Egress {
             })
     }
 
-    /// Connects to the origin of a tunnel that was cleared, without TLS of our own. Octets may follow while the permit is
+    /// Connects to the origin of a cleared tunnel, without TLS of our own. Octets may follow while the permit is
     /// current.
     ///
     /// # Errors
-    /// What went wrong; the target, where what the permit rests on has changed meanwhile.
+    /// The failure; the target if a change has overtaken the permit meanwhile.
     pub async fn connect(
         &self,
         permit: Permit,
@@ -452,13 +452,13 @@ impl Egress {
 /// A tunnel that got no connection.
 #[derive(Debug)]
 pub enum Unconnected {
-    /// Something went wrong.
+    /// The attempt failed.
     Failed(Failure),
-    /// What its permit rests on has changed: to be judged again.
+    /// A change has overtaken its permit: the tunnel is to be judged again.
     Overtaken(Target),
 }
 
-/// A request that got no answer, whatever it went out for.
+/// A request of any purpose that got no answer.
 enum Halt {
     Failed(Failure),
     Overtaken(Box<Request<Outgoing>>),
@@ -466,11 +466,11 @@ enum Halt {
 }
 
 impl Shared {
-    /// Makes a connection, in the place of idle ones where no descriptor is left.
+    /// Makes a connection; if no descriptor is left, it closes idle connections to free one.
     async fn reach(&self, origin: &Origin, way: Option<&Way>) -> Result<TcpStream, Failure> {
         match self.dialler.dial(origin, way).await {
             Err(Failure::Exhausted) if self.pool.close_idle() > 0 => {
-                // Each of them ends in its own task.
+                // Each closed connection ends in its own task.
                 for _ in 0..CLOSING_CHECKS {
                     tokio::time::sleep(CLOSING).await;
                     if !are_exhausted() {
@@ -507,20 +507,20 @@ impl Shared {
             .await
             .map_err(|_| Failure::ConnectTimeout)??;
         let (sender, connection) = http1::Builder::new()
-            // Names as the crawler writes them, and in the usual case where it writes none.
+            // Field names as the crawler writes them, and in the usual case if it sends none of its own.
             .preserve_header_case(true)
             .title_case_headers(true)
             // A proxy mends these before it forwards (RFC 9112 5.1 and 5.2); hyper does.
             .allow_spaces_after_header_name_in_responses(true)
             .allow_obsolete_multiline_headers_in_responses(true)
-            // Clients take what follows from origins, so crawlers would lose pages that they get without a proxy. A line that
-            // is no field is left out; no crawler could be sent it in a well-formed answer.
+            // Clients accept such lines from origins, so crawlers would lose pages that they get without a proxy. A
+            // line that is no field is left out: a well-formed answer cannot hold it.
             .ignore_invalid_headers_in_responses(true)
             .max_headers(RESPONSE_FIELDS)
             .handshake(io)
             .await
             .map_err(|error| Failure::of(&error))?;
-        // Its end is seen by the exchange that it carries, or by the pool.
+        // The exchange that the connection carries, or the pool, notices its end.
         let open = self.counts.opened();
         let task = tokio::spawn(async move {
             drop(connection.with_upgrades().await);
@@ -535,8 +535,8 @@ impl Shared {
     }
 }
 
-/// Says that the connection closes after this request, beside what else its list holds (RFC 9110 7.6.1). What comes back
-/// to be judged again says so already.
+/// Adds `close` to the options of the Connection field (RFC 9110 7.6.1). A request that was judged again has it
+/// already.
 fn say_close(headers: &mut HeaderMap) {
     let mut options = headers.get_all(CONNECTION).iter();
     if !options.any(|option| option.as_bytes() == b"close") {
@@ -544,7 +544,7 @@ fn say_close(headers: &mut HeaderMap) {
     }
 }
 
-/// The origin as the connector wants it: a URI.
+/// Returns the origin as the connector needs it: a URI.
 fn address(origin: &Origin) -> Option<Uri> {
     match origin.scheme() {
         Scheme::Http | Scheme::Https => Uri::try_from(format!("{origin}/")).ok(),
@@ -552,7 +552,7 @@ fn address(origin: &Origin) -> Option<Uri> {
     }
 }
 
-/// TLS as it is spoken to others, whose certificates are verified: by the roots of the system and these.
+/// Returns the TLS settings for connections to origins, which verify certificates by the system's roots and these.
 pub(crate) fn tls_config(extra_roots: &[PathBuf]) -> Result<rustls::ClientConfig, TrustError> {
     let roots = trust::upstream_roots(extra_roots)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -565,7 +565,7 @@ pub(crate) fn tls_config(extra_roots: &[PathBuf]) -> Result<rustls::ClientConfig
     Ok(config)
 }
 
-/// A connection that is there already, for what makes TLS of it.
+/// An open connection, for the TLS connector.
 struct Dialled(Option<TcpStream>);
 
 impl Service<Uri> for Dialled {
@@ -578,23 +578,23 @@ impl Service<Uri> for Dialled {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        // Asked for twice, there is none.
+        // A second call finds the stream already taken.
         let stream = self.0.take().map(TokioIo::new);
         ready(stream.ok_or_else(|| io::ErrorKind::NotConnected.into()))
     }
 }
 
-/// Why there is no way out.
+/// The reason that the egress could not be opened.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EgressError {
-    /// Whom to trust is not known.
+    /// The trusted roots cannot be read.
     Trust(TrustError),
-    /// Who we are to an upstream proxy is not known.
+    /// The credentials for an upstream proxy cannot be read.
     Credentials {
-        /// The file that should say.
+        /// The file that should hold them.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         why: String,
     },
 }

@@ -1,14 +1,13 @@
-//! What an address is for: the special-purpose blocks of IPv4 and IPv6 (RFC 6890 and IANA's two registries).
+//! Classes of addresses: the special-purpose blocks of IPv4 and IPv6 (RFC 6890 and IANA's two registries).
 //!
-//! An address is *global* where it can be a site of the public internet, and of a [`Class`] where it cannot. Forms of
-//! IPv6 that carry an IPv4 address on its way to somebody are told apart: where the carrier says for sure what is
-//! reached in the end (IPv4-mapped, NAT64), what is carried is to be judged; where it does not (6to4, Teredo), the
-//! form itself is a class.
+//! An address is *global* if it can be a site of the public internet, and of a [`Class`] if it cannot. IPv6 forms that
+//! carry an IPv4 address are of two kinds: if the form determines the final destination (IPv4-mapped, NAT64), the
+//! carried address is judged; if it does not (6to4, Teredo), the form itself is a class.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Why an address is no site of the public internet.
+/// The reason that an address is no site of the public internet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// `0.0.0.0/8`, `::`.
@@ -33,23 +32,22 @@ pub enum Class {
     Documentation,
     /// `198.18.0.0/15`, `2001:2::/48`.
     Benchmarking,
-    /// Where clouds hand out credentials to whoever asks from inside.
+    /// Addresses of metadata services, where clouds hand out credentials to any program inside.
     Metadata,
     /// `192.0.0.0/24`, `2001::/23`.
     Protocol,
-    /// 6to4, Teredo, IPv4-compatible and -translated: an IPv4 address in disguise, of which nobody knows where it
-    /// comes out.
+    /// 6to4, Teredo, IPv4-compatible and -translated: an embedded IPv4 address with an unknown exit.
     Transition,
     /// `2001:10::/28`, `2001:20::/28`: names of keys, not of places.
     Orchid,
-    /// `100::/64` and its neighbour: what is sent there is dropped.
+    /// `100::/64` and its neighbour: packets to it are dropped.
     Discard,
-    /// Nobody's: `240.0.0.0/4`, and IPv6 outside of what IANA has given out.
+    /// Unassigned: `240.0.0.0/4`, and IPv6 outside of IANA's allocations.
     Reserved,
 }
 
 impl fmt::Display for Class {
-    /// As it follows "is".
+    /// Writes the class so that it can follow "is".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unspecified => "no address of any machine",
@@ -82,13 +80,13 @@ pub(super) enum Kind {
     Special(Class),
     /// As IPv4-mapped: another spelling of this one.
     Is(Ipv4Addr),
-    /// A translator's (NAT64): what it is sent on to is this one, or one of these where the translator's prefix is
-    /// not known. Zeroes stand for none.
+    /// A translator's address (NAT64): it is sent on to this IPv4 address, or to one of these if the length of the
+    /// translator's prefix is unknown. Zeroes stand for none.
     SentTo([Ipv4Addr; 4]),
 }
 
-/// Metadata services, also those that look like anybody's address: AWS and most others, AWS ECS and EKS, Alibaba,
-/// Azure's host, Oracle's older one.
+/// Metadata services, also those at ordinary-looking addresses: AWS and most others, AWS ECS and EKS, Alibaba, Azure's
+/// host, Oracle's older one.
 const METADATA_V4: [Ipv4Addr; 6] = [
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(169, 254, 170, 2),
@@ -106,7 +104,7 @@ const METADATA_V6: [Ipv6Addr; 4] = [
     Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe),
 ];
 
-/// What `address` is.
+/// Classifies `address`.
 pub(super) fn kind(address: IpAddr) -> Kind {
     match address {
         IpAddr::V4(v4) => of_v4(v4).map_or(Kind::Global, Kind::Special),
@@ -126,7 +124,7 @@ fn of_v4(address: Ipv4Addr) -> Option<Class> {
         [100, 64..=127, ..] => Class::Shared,
         [192, 0, 0, _] => Class::Protocol,
         [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => Class::Documentation,
-        // The relays of 6to4, which are no more (RFC 7526).
+        // The relays of 6to4, which RFC 7526 abolished.
         [192, 88, 99, _] => Class::Transition,
         [198, 18 | 19, ..] => Class::Benchmarking,
         [224..=239, ..] => Class::Multicast,
@@ -166,13 +164,14 @@ fn of_v6(address: Ipv6Addr) -> Kind {
         [0xfe80..=0xfebf, ..] => Class::LinkLocal,
         [0xfec0..=0xfeff, ..] => Class::SiteLocal,
         [0xff00..=0xffff, ..] => Class::Multicast,
-        // RFC 4291 2.4: all that was ever given out for unicast lies in 2000::/3.
+        // RFC 4291 2.4: all unicast allocations so far lie in 2000::/3.
         _ => Class::Reserved,
     })
 }
 
-/// Where an address of the local-use NAT64 block (RFC 8215) may be sent on to. How long the translator's prefix is, is
-/// its operator's choice, so every length that RFC 6052 2.2 knows within the block counts: 48, 56, 64 and 96.
+/// Returns the IPv4 addresses that an address of the local-use NAT64 block (RFC 8215) may be sent on to. The
+/// translator's operator chooses the length of its prefix, so every length that RFC 6052 2.2 knows within the block
+/// counts: 48, 56, 64 and 96.
 fn sent_to(address: Ipv6Addr) -> [Ipv4Addr; 4] {
     [
         [6, 7, 9, 10],
@@ -197,7 +196,7 @@ mod tests {
     #[test]
     fn every_special_block_is_known_by_its_edges() {
         use Class::*;
-        // The block, its class, and whether what lies just below and just above it is global.
+        // The block, its class, and whether the addresses just below and just above it are global.
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &str, Class, bool, bool)] = &[
             ("this network", "0.0.0.0/8", Unspecified, false, true),

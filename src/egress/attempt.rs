@@ -1,7 +1,7 @@
 //! One attempt: a request on one connection, up to the head of its response.
 //!
 //! An origin may send interim responses (1xx) before the final one, and RFC 9110 (section 15.2) sets no bound to them.
-//! Here there is one: an origin that sends more has no answer.
+//! This module does: an origin that sends more counts as one without an answer.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use tokio::time::timeout;
 use super::pool::Lease;
 use super::{Failure, Inbound, Outgoing, Proof, Received};
 
-/// Interim responses before one final response.
+/// Most interim responses before one final response.
 const MOST_INTERIM: usize = 64;
 
-/// Octets of them.
+/// Most octets of them.
 const MOST_INTERIM_OCTETS: usize = 65_536;
 
 /// A request that got no answer.
@@ -28,11 +28,11 @@ const MOST_INTERIM_OCTETS: usize = 65_536;
 pub(super) enum Lost {
     /// Nothing of it was sent.
     Unsent(Request<Outgoing>),
-    /// It may have been.
+    /// It may have been sent.
     Sent(Failure),
 }
 
-/// Makes an attempt whose response head may take `patience`; without one, any time.
+/// Makes an attempt with the time-out `patience` for its response head; without one, it waits any time.
 pub(super) async fn answer(
     proof: Proof<'_>,
     lease: Lease,
@@ -42,14 +42,14 @@ pub(super) async fn answer(
 ) -> Result<Received, Lost> {
     match patience {
         None => attempt(proof, lease, request, interim).await,
-        // Boxed, as a connect is: pages need no second attempt in their future.
+        // Boxed, as a connect is: the future of a page needs no second attempt.
         Some(patience) => Box::pin(timeout(patience, attempt(proof, lease, request, interim)))
             .await
             .unwrap_or(Err(Lost::Sent(Failure::ResponseTimeout))),
     }
 }
 
-/// The only place where a request leaves; without a proof that nothing has changed there is no way to call it.
+/// Sends the request: the only function that does. It cannot be called without a proof that nothing has changed.
 async fn attempt(
     _: Proof<'_>,
     mut lease: Lease,
@@ -65,7 +65,7 @@ async fn attempt(
         }
     });
     let sent = lease.connection.sender.try_send_request(request).await;
-    // The final response may have come with those that were too many.
+    // The final response may have come together with the excess interim ones.
     if lease.connection.interim.is_exceeded() {
         return Err(Lost::Sent(Failure::Interim));
     }
@@ -73,7 +73,7 @@ async fn attempt(
         Ok(response) => {
             let peer = lease.connection.peer;
             if !taken.is_whole() {
-                // Answered before the request was over: what is left of the body may be read as another request.
+                // The origin answered before the request was over: it may read the rest of the body as another request.
                 lease.is_the_last();
             }
             let response = response.map(|incoming: Incoming| Inbound::new(incoming, lease));
@@ -86,7 +86,7 @@ async fn attempt(
     }
 }
 
-/// A second copy of a request that may be sent twice: safe, and without a body.
+/// Copies a request that may be sent twice: safe, and without a body.
 pub(super) fn copy_if_safe(request: &Request<Outgoing>) -> Option<Request<Outgoing>> {
     let is_safe = matches!(
         *request.method(),
@@ -121,13 +121,13 @@ impl InterimBound {
         }
     }
 
-    /// An exchange begins.
+    /// Starts the count for a new exchange.
     fn begin(&self) {
         self.count.store(0, Ordering::Relaxed);
         self.octets.store(0, Ordering::Relaxed);
     }
 
-    /// Counts an interim response with these fields; one too many ends the connection.
+    /// Counts an interim response with these fields; one above the bound ends the connection.
     fn holds(&self, fields: &HeaderMap) -> bool {
         let octets = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
             name.as_str().len() + value.len() + ": \r\n".len()
@@ -142,7 +142,7 @@ impl InterimBound {
         !is_exceeded
     }
 
-    /// Whether there were too many.
+    /// Tells whether there were too many.
     fn is_exceeded(&self) -> bool {
         self.count.load(Ordering::Relaxed) > MOST_INTERIM
             || self.octets.load(Ordering::Relaxed) > MOST_INTERIM_OCTETS

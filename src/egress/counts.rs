@@ -1,4 +1,4 @@
-//! What the way out counts of its connections.
+//! Metrics of connections to origins.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::Failure;
 use super::pool::Pool;
 use crate::metrics::{Level, Raised, Registry, Tally};
 
-/// What is counted.
+/// The counters of connections to origins.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
     open: Level,
@@ -29,13 +29,13 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// A connection for requests is open for as long as this is held.
+    /// Counts a connection for requests as open while the result is held.
     pub(super) fn opened(&self) -> Raised {
         self.opened.add(0, 1);
         self.open.raise()
     }
 
-    /// A TLS handshake with an origin has ended.
+    /// Counts a TLS handshake with an origin that has ended.
     pub(super) fn shook<T>(&self, outcome: &Result<T, Failure>) {
         let kind = match outcome {
             Ok(_) => 0,
@@ -45,7 +45,7 @@ impl Counts {
         self.handshakes.add(kind, 1);
     }
 
-    /// Shows what is counted here.
+    /// Registers these metrics.
     pub(super) fn register(&self, registry: &mut Registry, pool: Arc<Pool>) {
         let Counts {
             open,
@@ -70,7 +70,7 @@ impl Counts {
     }
 }
 
-/// Connections by what they do, read when somebody looks.
+/// Connections by state, read when metrics are collected.
 #[derive(Debug)]
 struct Connections {
     open: Level,
@@ -80,7 +80,7 @@ struct Connections {
 impl EncodeMetric for Connections {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let idle = i64::try_from(self.pool.idle()).unwrap_or(i64::MAX);
-        // The two are not read at one moment.
+        // The two numbers are not read at the same moment.
         let busy = (self.open.now() - idle).max(0);
         for (state, count) in [("busy", busy), ("idle", idle)] {
             let labels = [("state", state)];

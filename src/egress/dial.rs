@@ -1,13 +1,13 @@
-//! To an origin, by its way: name → addresses → walls → connection, in one go.
+//! Connects to an origin by its route: name → addresses → address policy → connection, in one go.
 //!
-//! The addresses that were judged are the addresses that are dialled; between the two nothing is looked up. Of a name
-//! that leads to several places only those behind no wall are dialled, so a public address beside a prohibited one
-//! serves, and the prohibited one is never seen. Where all are prohibited, the first tells why.
+//! The dialled addresses are those that were judged; nothing is looked up between the two. If a name has several
+//! addresses, only the allowed ones are dialled, so a public address beside a prohibited one serves, and the prohibited
+//! one is never contacted. If all are prohibited, the first one gives the reason.
 //!
-//! Through an upstream proxy the proxy resolves the name, and the walls cannot see where it leads: they judge what is
-//! written as an address, names that the operator denies or gives an address, and `localhost`. The rest is the
-//! proxy's to hold. The proxy itself the operator has named, so it may stand in a private network; but not where
-//! `deny` says otherwise, and not here.
+//! An upstream proxy resolves the name itself, and the address policy cannot see the result: it judges literal
+//! addresses, names that the operator denies or gives an address, and `localhost`. The rest is the proxy's duty. The
+//! operator has named the proxy itself, so it may be in a private network; but not at an address that `deny` lists, nor
+//! at one that crawlgate listens on.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -30,7 +30,7 @@ use crate::config::{
 use crate::descriptors::is_exhaustion;
 use crate::rep::{Origin, Scheme};
 
-/// How long a connection is silent before the system asks whether the other side is still there.
+/// Time of silence on a connection before the system probes the other side.
 const SILENT: Duration = Duration::from_secs(60);
 
 /// Makes connections.
@@ -39,11 +39,11 @@ pub(super) struct Dialler {
     walls: ArcSwap<Walls>,
     names: ArcSwap<Names>,
     routes: Vec<KnownRoute>,
-    /// Our name, as upstream proxies are told it.
+    /// Our name in `Via` to upstream proxies.
     name: OnceLock<Box<str>>,
 }
 
-/// A configured route: which origins it is for, and by which proxy; none: directly.
+/// A configured route: its origins and its proxy; no proxy: directly.
 #[derive(Debug)]
 struct KnownRoute {
     scheme: Option<Scheme>,
@@ -51,7 +51,7 @@ struct KnownRoute {
     proxy: Option<Proxy>,
 }
 
-/// An upstream proxy, ready to be spoken to.
+/// An upstream proxy, ready for use.
 struct Proxy {
     protocol: ProxyProtocol,
     host: String,
@@ -60,7 +60,7 @@ struct Proxy {
 }
 
 impl Dialler {
-    /// A dialler as configured, behind the walls of a proxy that listens nowhere yet.
+    /// Builds a dialler as configured, for a proxy that listens nowhere yet.
     pub(super) fn new(config: &Config) -> Result<Dialler, EgressError> {
         let routes = config.upstream.routes.iter().map(|route| {
             let proxy = match &route.via {
@@ -81,12 +81,12 @@ impl Dialler {
         })
     }
 
-    /// The walls now.
+    /// Returns the present address policy.
     pub(super) fn walls(&self) -> arc_swap::Guard<Arc<Walls>> {
         self.walls.load()
     }
 
-    /// Puts other walls in force, and forgets what names led to. The ways stay as they were.
+    /// Puts another address policy in force and forgets resolved names. The routes stay as they were.
     pub(super) fn reconfigure(&self, config: &Config) {
         self.walls
             .rcu(|walls| Walls::new(&config.egress, walls.own().to_vec()));
@@ -94,12 +94,12 @@ impl Dialler {
         self.names.store(Arc::new(names));
     }
 
-    /// Learns what this proxy listens on.
+    /// Sets the addresses that this proxy listens on.
     pub(super) fn listens_on(&self, own: &[SocketAddr]) {
         self.walls.rcu(|walls| walls.listening_on(own));
     }
 
-    /// Learns our name. Later calls change nothing.
+    /// Sets our name. Later calls change nothing.
     pub(super) fn signs_as(&self, name: &str) {
         let _ = self.name.set(name.into()); // known already
     }
@@ -109,7 +109,7 @@ impl Dialler {
         self.names.store(Arc::new(names));
     }
 
-    /// Whether an origin could be dialled. Looks its name up, and dials nothing.
+    /// Checks that an origin could be dialled. Looks up its name, and dials nothing.
     pub(super) async fn examine(&self, origin: &Origin) -> Result<(), Failure> {
         let (host, port) = (origin.host(), origin.port());
         match self.proxy_for(origin) {
@@ -118,7 +118,7 @@ impl Dialler {
         }
     }
 
-    /// The addresses that an origin could be dialled at; none where a proxy does that.
+    /// Returns the addresses that an origin could be dialled at; none if an upstream proxy dials it.
     pub(super) async fn addresses(&self, origin: &Origin) -> Result<Vec<IpAddr>, Failure> {
         let (host, port) = (origin.host(), origin.port());
         match self.proxy_for(origin) {
@@ -130,7 +130,7 @@ impl Dialler {
         }
     }
 
-    /// Connects to an origin, or through a proxy to it, which is told of the `way` that the request has come.
+    /// Connects to an origin, directly or through an upstream proxy; the proxy receives the `way` of the request.
     pub(super) async fn dial(
         &self,
         origin: &Origin,
@@ -159,7 +159,7 @@ impl Dialler {
         Ok(stream)
     }
 
-    /// The way with ourselves at its end.
+    /// Returns the way with our own name at its end.
     fn via(&self, way: Option<&Way>) -> Option<String> {
         let ours = format!("1.1 {}", self.name.get()?);
         Some(match way {
@@ -179,7 +179,7 @@ impl Dialler {
         self.routes.iter().find(is_meant)?.proxy.as_ref()
     }
 
-    /// Finds the addresses of a host that may be dialled, as far as they are known at once; never none.
+    /// Finds those addresses of a host that may be dialled and are known at once; at least one.
     async fn find(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
         Ok(self.find_in_parts(host, port).await?.now)
     }
@@ -198,7 +198,7 @@ impl Dialler {
     ) -> Result<Open, Failure> {
         let Found { now, later } = match literal(host) {
             Some(address) => vec![address].into(),
-            // Before it is looked up: a denied name is no business of the name server's.
+            // Checked before the look-up: the name server need not see a denied name.
             None => {
                 let walls = self.walls.load_full();
                 walls.judge_name(host, port).map_err(Failure::Prohibited)?;
@@ -219,7 +219,7 @@ impl Dialler {
                 })
             }
             (Err(failure), None) => Err(failure),
-            // What is prohibited so far is not all that there is.
+            // The prohibited addresses so far are not all: the other family may follow.
             (Err(failure), Some(later)) => match open_of(later.await, port, &judge) {
                 Ok(now) => Ok(Open { now, later: None }),
                 Err(_) => Err(failure),
@@ -227,7 +227,7 @@ impl Dialler {
         }
     }
 
-    /// What a proxy is asked for: the name, or the address that the operator gives it.
+    /// Returns the host for an upstream proxy: the name, or the address that the operator gives it.
     fn by_proxy(&self, host: &str, port: u16) -> Result<String, Failure> {
         let walls = self.walls.load();
         let address = literal(host).or_else(|| self.names.load().given(host));
@@ -250,7 +250,7 @@ impl Dialler {
     }
 }
 
-/// What is wrong with the files of credentials that are named: everything, where a start stops at the first fault.
+/// Returns every fault in the named files of credentials, while a start stops at the first one.
 #[must_use]
 pub fn faults(config: &UpstreamConfig) -> Vec<EgressError> {
     let proxies = config.routes.iter().filter_map(|route| match &route.via {
@@ -298,7 +298,7 @@ impl Proxy {
 }
 
 impl std::fmt::Debug for Proxy {
-    /// Without who we are to it.
+    /// Leaves out the credentials.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Proxy")
             .field("protocol", &self.protocol)
@@ -308,14 +308,14 @@ impl std::fmt::Debug for Proxy {
     }
 }
 
-/// Places behind no wall.
+/// Addresses that are allowed.
 struct Open {
     now: Vec<SocketAddr>,
-    /// Those that a name server has not told yet.
+    /// Those that a name server has not sent yet.
     later: Option<Later>,
 }
 
-/// Keeps those of `addresses` that `judge` lets through, each once.
+/// Keeps those of `addresses` that `judge` allows, each once.
 fn open_of(
     addresses: Vec<IpAddr>,
     port: u16,
@@ -324,7 +324,7 @@ fn open_of(
     let mut open = Vec::new();
     let mut prohibited = None;
     for address in addresses {
-        // As what it is: an IPv4-mapped address would be dialled over IPv4 all the same.
+        // Canonical: the system would dial an IPv4-mapped address over IPv4 anyway.
         let address = SocketAddr::new(address.to_canonical(), port);
         match judge(address) {
             Ok(()) if open.contains(&address) => {}
@@ -341,7 +341,7 @@ fn open_of(
 
 async fn connect(Open { now, later }: Open) -> Result<TcpStream, Failure> {
     race(now, later, open).await.map_err(|error| {
-        // It says of connecting what it would otherwise say of a connection.
+        // While connecting, these failures mean something else: map them.
         match Failure::of(&error) {
             Failure::Terminated => Failure::Refused,
             Failure::Protocol => Failure::Unroutable,
@@ -361,8 +361,8 @@ async fn open(address: SocketAddr) -> io::Result<TcpStream> {
     socket.connect(address).await
 }
 
-/// Whether an address is one of this machine: only those can be bound. Nothing is sent. Where that cannot be tried, it
-/// is taken for one.
+/// Tells whether an address belongs to this machine: only such an address can be bound. Nothing is sent. If binding
+/// cannot be tried, the address counts as local.
 pub(super) fn is_local(address: IpAddr) -> bool {
     match UdpSocket::bind((address, 0)) {
         Ok(_) => true,

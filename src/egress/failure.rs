@@ -1,4 +1,4 @@
-//! What can go wrong between us and an origin, in the words of RFC 9209 (Proxy-Status error types).
+//! Failures between us and an origin, in the words of RFC 9209 (Proxy-Status error types).
 
 use std::error::Error;
 use std::io;
@@ -7,7 +7,7 @@ use super::walls::Prohibited;
 use crate::descriptors::is_exhaustion;
 use crate::robots::access::Cause;
 
-/// Why no response head came.
+/// The reason that no response head came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// The name did not resolve.
@@ -26,7 +26,7 @@ pub enum Failure {
     Terminated,
     /// The answer was not HTTP.
     Protocol,
-    /// Interim responses came without end.
+    /// There were too many interim responses.
     Interim,
     /// The response head took too long.
     ResponseTimeout,
@@ -36,21 +36,21 @@ pub enum Failure {
     RequestStalled,
     /// No connection can be made to such an origin.
     Unaddressable,
-    /// This machine has no descriptor left, or no memory, to make a connection with: nothing is known of the origin.
+    /// This machine has no descriptor or memory left for a connection, which says nothing about the origin.
     Exhausted,
-    /// A wall stands before it.
+    /// The address policy prohibits it.
     Prohibited(Prohibited),
-    /// The proxy on the way could not be reached.
+    /// The upstream proxy could not be reached.
     ProxyUnreachable,
-    /// The proxy on the way would not or could not go on.
+    /// The upstream proxy refused the tunnel or could not open it.
     ProxyRefused,
-    /// The proxy on the way does not know us.
+    /// The upstream proxy did not accept our credentials.
     ProxyLogin,
 }
 
 impl Failure {
-    /// Classifies an error of the HTTP client by what lies at its root; but a crawler's body that broke
-    /// off is no fault of the origin's, whatever broke it.
+    /// Classifies an error of the HTTP client by its root cause; but a crawler's body that broke off is never the
+    /// origin's fault.
     pub(super) fn of(error: &(dyn Error + 'static)) -> Failure {
         let mut failure = Failure::Protocol;
         let mut next = Some(error);
@@ -65,7 +65,7 @@ impl Failure {
                 .downcast_ref::<io::Error>()
                 .and_then(io::Error::get_ref)
             {
-                // An io::Error hides what it wraps from `source`.
+                // An io::Error hides its inner error from `source`.
                 Some(inner) => Some(inner as &(dyn Error + 'static)),
                 None => error.source(),
             };
@@ -105,13 +105,13 @@ impl Failure {
             io::ErrorKind::HostUnreachable
             | io::ErrorKind::NetworkUnreachable
             | io::ErrorKind::AddrNotAvailable => Failure::Unroutable,
-            // Whatever else the system says, it says of connecting.
+            // Any other error of the system is one of connecting.
             _ if error.raw_os_error().is_some() => Failure::Unroutable,
             _ => return None,
         })
     }
 
-    /// The error type of RFC 9209 section 2.3.
+    /// Returns the error type of RFC 9209 section 2.3.
     pub fn error_type(self) -> &'static str {
         match self {
             Failure::Dns => "dns_error",
@@ -131,7 +131,7 @@ impl Failure {
         }
     }
 
-    /// Returns the error type of a response whose body broke off with this error.
+    /// Returns the error type for a response with a body that broke off with this error.
     pub fn of_body(error: &hyper::Error) -> &'static str {
         match Failure::of(error) {
             Failure::Protocol => "http_response_transfer_coding",
@@ -139,7 +139,7 @@ impl Failure {
         }
     }
 
-    /// What happened, as the end of a sentence about the origin.
+    /// Describes the failure, as the end of a sentence about the origin.
     pub fn sentence(self) -> &'static str {
         match self {
             Failure::Dns => "its name did not resolve",
@@ -168,12 +168,12 @@ impl Failure {
         }
     }
 
-    /// Whether the failure is one of time, for which the answer is 504.
+    /// Tells whether the failure is a time-out, which is answered with 504.
     pub fn is_timeout(self) -> bool {
         matches!(self, Failure::ConnectTimeout | Failure::ResponseTimeout)
     }
 
-    /// Whether the origin was asked, and could not be reached or did not answer in time.
+    /// Tells whether the origin was asked, and could not be reached or did not answer in time.
     pub fn is_of_the_origin(self) -> bool {
         matches!(
             self,
@@ -184,7 +184,7 @@ impl Failure {
         )
     }
 
-    /// What the failure means for a robots.txt.
+    /// Returns the meaning of the failure for a robots.txt.
     pub fn cause(self) -> Cause {
         match self {
             Failure::Dns => Cause::Dns,
@@ -220,7 +220,7 @@ mod tests {
     use super::super::{BodyError, Outgoing};
     use super::*;
 
-    /// An error with another inside, as libraries wrap them.
+    /// An error inside another one, as libraries wrap them.
     #[derive(Debug)]
     struct Wrapped(BodyError);
 

@@ -1,4 +1,4 @@
-//! The body of a request that leaves.
+//! The body of a request to an origin.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,33 +8,33 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// The body of a request that leaves.
+/// The body of a request to an origin.
 #[derive(Default)]
 pub enum Outgoing {
     /// None.
     #[default]
     Empty,
-    /// As it comes from the crawler.
+    /// The body as it comes from the crawler.
     Stream(Stream),
 }
 
-/// Why a body could not be passed on.
+/// The reason that a body could not be forwarded.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 type Octets = Pin<Box<dyn Body<Data = Bytes, Error = BodyError> + Send>>;
 
-/// A body that tells when all of it was taken.
+/// A body that records when it was read to its end.
 pub struct Stream {
     octets: Octets,
     taken: Arc<AtomicBool>,
 }
 
-/// Whether all of a body was taken.
+/// A flag that tells whether a body was read to its end.
 #[derive(Debug, Clone)]
 pub(super) struct Taken(Option<Arc<AtomicBool>>);
 
 impl Outgoing {
-    /// A body that comes in these frames.
+    /// Builds a body from these frames.
     pub fn stream(octets: impl Body<Data = Bytes, Error = BodyError> + Send + 'static) -> Outgoing {
         Outgoing::Stream(Stream {
             octets: Box::pin(octets),
@@ -42,7 +42,7 @@ impl Outgoing {
         })
     }
 
-    /// What tells whether all of this body was taken, once it is on its way.
+    /// Returns the flag that tells, later on, whether this body was read to its end.
     pub(super) fn taken(&self) -> Taken {
         match self {
             Outgoing::Empty => Taken(None),
@@ -52,7 +52,7 @@ impl Outgoing {
 }
 
 impl Taken {
-    /// Whether it was.
+    /// Tells whether the body was read to its end.
     pub(super) fn is_whole(&self) -> bool {
         let is_taken = |taken: &Arc<AtomicBool>| taken.load(Ordering::Acquire);
         self.0.as_ref().is_none_or(is_taken)
@@ -72,7 +72,7 @@ impl Body for Outgoing {
             Outgoing::Stream(stream) => stream,
         };
         let frame = ready!(stream.octets.as_mut().poll_frame(cx));
-        // One whose length is known is not asked again after its last octet.
+        // hyper does not poll a body of known length again after its last octet.
         if frame.is_none() || stream.octets.is_end_stream() {
             stream.taken.store(true, Ordering::Release);
         }

@@ -1,10 +1,10 @@
-//! Connections to origins that wait for their next request, shared by all crawlers that are of one client.
+//! Connections to origins that wait for their next request, shared by all crawlers of one client.
 //!
-//! One connection carries one request at a time. It is lent with the request, travels with the response's
-//! body, and comes back when that has ended; a body that is dropped half-way closes it, and so do octets that the origin
-//! sends without being asked: hyper looks for them before it takes another request. A request
-//! that finds its connection closed before it was sent takes another; one that was sent on a connection
-//! that had been used before, and lost with it, is sent once more where that is safe (RFC 9110 9.2.2).
+//! One connection carries one request at a time. It is lent with the request, travels with the response's body, and
+//! comes back at the body's end. A body that is dropped half-way closes it, and so do octets that the origin sends
+//! unasked: hyper looks for them before it takes another request. A request that finds its connection closed before it
+//! was sent takes another one; a request that was sent on a used connection, and lost with it, is sent once more if
+//! that is safe (RFC 9110 9.2.2).
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -29,20 +29,20 @@ use crate::rep::Origin;
 pub(super) struct Pool {
     idle: DashMap<Key, Vec<Idle>, ahash::RandomState>,
     count: AtomicUsize,
-    /// How often the pool was emptied: what was lent before does not come back.
+    /// Number of times the pool was emptied: connections lent before do not come back.
     generation: AtomicU64,
     per_origin: usize,
-    /// Idle connections in all, whatever their origins.
+    /// Limit of idle connections over all origins.
     most: AtomicUsize,
     timeout: Duration,
     clock: Clock,
 }
 
-/// Which requests may share a connection, one after the other.
+/// The requests that may share a connection, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     origin: Origin,
-    /// The client's name, where clients are told apart: what one client sends cannot touch another's answers.
+    /// The client's name, if clients are told apart: one client's requests cannot affect another's answers.
     client: Option<Arc<str>>,
 }
 
@@ -54,7 +54,7 @@ impl Key {
         }
     }
 
-    /// Where the connection leads.
+    /// Returns the origin of the connection.
     pub(super) fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -65,12 +65,12 @@ pub(super) struct Connection {
     pub(super) sender: SendRequest<Outgoing>,
     /// The address that was dialled.
     pub(super) peer: SocketAddr,
-    /// On the interim responses of the exchange that it carries.
+    /// The bound on interim responses of its present exchange.
     pub(super) interim: Arc<InterimBound>,
 }
 
 impl Connection {
-    /// A connection whose octets `task` moves.
+    /// Returns a connection with the task that moves its octets.
     pub(super) fn new(
         sender: SendRequest<Outgoing>,
         peer: SocketAddr,
@@ -90,12 +90,12 @@ struct Idle {
     past: Past,
 }
 
-/// What is known of how an origin treats a connection.
+/// The history of a connection, which hints at how long its origin keeps it open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Past {
-    /// Nothing: it is new.
+    /// New: no history.
     New,
-    /// It has carried one exchange. Some origins close it then without saying so.
+    /// It has carried one exchange. Some origins then close it without notice.
     Once,
     /// It was used again: its origin keeps it open.
     Kept,
@@ -113,15 +113,15 @@ impl Past {
 /// A connection on loan.
 pub(super) struct Lease {
     pub(super) connection: Connection,
-    /// How long it was idle; nothing for a new one.
+    /// Time that it was idle; zero for a new one.
     pub(super) idle_for: Duration,
-    /// What it has carried before.
+    /// Its history before this request.
     pub(super) past: Past,
-    /// Where it goes when its exchange has ended; none: it is closed.
+    /// The way back to the pool at the end of the exchange; none: it is closed.
     home: Option<Home>,
 }
 
-/// Where a connection comes from.
+/// The place in the pool that a connection comes back to.
 struct Home {
     key: Key,
     generation: u64,
@@ -146,13 +146,13 @@ impl Pool {
         })
     }
 
-    /// Keeps so many idle connections from now on.
+    /// Limits the idle connections to `most` from now on.
     pub(super) fn keep_at_most(&self, most: usize) {
         self.most.store(most, Ordering::Relaxed);
     }
 
-    /// An idle connection for a request that shares its own so: the one used last, so that those not needed grow old.
-    /// `now` saves a look at the clock, where somebody has just looked.
+    /// Takes an idle connection for a request with this sharing: the one used last, so that unneeded ones age. `now`
+    /// saves a reading of the clock.
     pub(super) fn take_for(
         self: &Arc<Self>,
         sharing: Sharing,
@@ -182,7 +182,7 @@ impl Pool {
         None
     }
 
-    /// Lends a connection that was just made.
+    /// Lends a new connection.
     pub(super) fn lease(
         self: &Arc<Self>,
         key: Key,
@@ -205,19 +205,19 @@ impl Pool {
         }
     }
 
-    /// How many connections are idle.
+    /// Returns the number of idle connections.
     pub(super) fn idle(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Closes all that is idle, and what is lent as soon as it comes back.
+    /// Closes all idle connections, and lent ones as soon as they come back.
     pub(super) fn empty(&self) {
-        // First: what comes back meanwhile is of an earlier generation, or is found below.
+        // First: a connection that comes back meanwhile has an older generation, or is found below.
         self.generation.fetch_add(1, Ordering::AcqRel);
         self.close_idle();
     }
 
-    /// Closes all that is idle; tells how many connections that were.
+    /// Closes all idle connections and returns their number.
     pub(super) fn close_idle(&self) -> usize {
         let mut closed = 0;
         self.idle.retain(|_, idle| {
@@ -264,7 +264,7 @@ impl Pool {
 }
 
 impl Lease {
-    /// The connection carries no other exchange.
+    /// Marks this exchange as the connection's last one.
     pub(super) fn is_the_last(&mut self) {
         self.home = None;
     }

@@ -1,8 +1,8 @@
-//! Happy Eyeballs (RFC 8305): of several addresses, the one that answers first.
+//! Happy Eyeballs (RFC 8305): connects to the first of several addresses that answers.
 //!
-//! The families take turns, and each attempt has a quarter of a second before the next one starts beside it; one that
-//! fails starts the next at once. The first connection wins, the others are given up. Addresses that a name server tells
-//! late join those that are still to be tried.
+//! The families take turns. The next attempt starts beside the present one after a quarter of a second; a failed
+//! attempt starts it at once. The first connection wins, the others are given up. Addresses that a name server sends
+//! late join those still to be tried.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -16,14 +16,13 @@ use tokio::time::sleep;
 
 use crate::descriptors::is_exhaustion;
 
-/// How long an attempt is alone (RFC 8305, section 5: the recommended Connection Attempt Delay).
+/// Time before the next attempt starts (RFC 8305, section 5: the recommended Connection Attempt Delay).
 const ALONE: Duration = Duration::from_millis(250);
 
-/// Addresses of one name that are tried. An answer can hold hundreds.
+/// Limit of addresses that are tried for one name. An answer can hold hundreds.
 const MOST: usize = 16;
 
-/// Puts addresses in the order they are tried in: families by turns, beginning with that of the first (RFC 8305,
-/// section 4).
+/// Orders addresses for their attempts: families by turns, beginning with that of the first (RFC 8305, section 4).
 pub(super) fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let Some(is_first_v6) = addresses.first().map(SocketAddr::is_ipv6) else {
         return addresses;
@@ -44,8 +43,8 @@ pub(super) fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 /// Addresses that may come while others are tried.
 pub(super) type Later = Pin<Box<dyn Future<Output = Vec<SocketAddr>> + Send>>;
 
-/// Connects to one of `addresses`, in their order, or of those that come later. The error is that of the attempt that
-/// failed last.
+/// Connects to one of `addresses`, in their order, or of those that come later. The error is that of the last failed
+/// attempt.
 pub(super) async fn race<C, F>(
     addresses: Vec<SocketAddr>,
     later: Option<Later>,
@@ -58,7 +57,7 @@ where
     race_by(addresses, later, connect, || sleep(ALONE)).await
 }
 
-/// [`race`], with what tells that an attempt has been alone for long enough.
+/// Runs [`race`]; `alone` resolves when the next attempt may start.
 async fn race_by<C, F, A>(
     addresses: Vec<SocketAddr>,
     mut later: Option<Later>,
@@ -98,10 +97,10 @@ where
         };
         tokio::select! {
             biased;
-            // There is one, or addresses are still to come: otherwise the loop would have ended.
+            // There is one, or addresses are still to come; otherwise the loop would have ended.
             Some(ended) = attempts.join_next() => match ended {
                 Ok(Ok(connection)) => return Ok(connection),
-                // One that could not even be tried leaves open what the others would have shown.
+                // An attempt that could not be made says nothing about the others.
                 Ok(Err(_)) if is_exhaustion(&failed) => {}
                 Ok(Err(error)) => failed = error,
                 Err(panicked) => failed = io::Error::other(panicked),
@@ -110,7 +109,7 @@ where
                 later = None;
                 rest.extend(found);
                 rest.truncate(MOST);
-                // The attempt under way has its time alone first.
+                // The present attempt has its time alone first.
                 is_due = false;
             }
             () = alone(), if has_more => {}
@@ -148,7 +147,7 @@ mod tests {
         assert_eq!(interleave(many).len(), MOST);
     }
 
-    /// What happens next.
+    /// The next event of a race.
     #[derive(Clone, Copy, Debug)]
     enum Event {
         /// The latest attempt has been alone for long enough.
@@ -157,16 +156,15 @@ mod tests {
         Answers(usize),
         /// This attempt fails.
         Fails(usize),
-        /// The name server tells as many more places.
+        /// The name server sends this many more addresses.
         Comes(usize),
-        /// It tells that there are no others.
+        /// The name server has sent all addresses.
         Ends,
     }
 
-    /// Plays `events` to a race between `places`, and tells who won, and how many attempts were under way or over
-    /// before each event and after the last.
-    ///
-    /// Where an event says that more places come, the name server has not told all of them at the start.
+    /// Plays `events` to a race between `places`. Returns the winner, and the number of attempts started before each
+    /// event and after the last one. If an event says that more places come, the name server has not sent all of them
+    /// at the start.
     async fn play(places: usize, events: &[Event]) -> (Option<usize>, Vec<usize>) {
         let overdue = Arc::new(Notify::new());
         let fates: Arc<Mutex<Vec<oneshot::Sender<bool>>>> = Arc::default();
@@ -226,7 +224,7 @@ mod tests {
         }
         settle().await;
         begun.push(fates.lock().unwrap().len());
-        // A race without end would hang here.
+        // An endless race would hang here.
         assert!(racing.is_finished(), "{events:?}");
         (racing.await.unwrap().ok(), begun)
     }
@@ -241,7 +239,7 @@ mod tests {
     #[tokio::test]
     async fn the_first_to_answer_wins_and_nobody_waits_for_a_black_hole() {
         use Event::{Answers, Comes, Ends, Fails, Overdue};
-        // How many places, what happens, who wins, how many attempts there were each time.
+        // Number of places, events, winner, number of attempts at each step.
         type Case<'a> = (&'a str, usize, &'a [Event], Option<usize>, &'a [usize]);
         #[rustfmt::skip] // one row, one case
         let cases: &[Case<'_>] = &[

@@ -1,16 +1,14 @@
-//! From a name to its addresses.
+//! Resolves a name to its addresses.
 //!
-//! Names that the operator gives addresses (`[upstream.hosts]`) are not looked up, nor are those that stand in the
-//! system's hosts file (`hosts`), nor `localhost` and what is below it, which are this machine whatever a name
-//! server says (RFC 6761, section 6.3). All others are asked of the name servers of the system's `/etc/resolv.conf`,
-//! always as absolute names: a search domain would make `intranet` in a crawler's URL into a host of ours. Answers are
-//! kept for their TTL, and no more than [`CACHED`] of them.
+//! Names that the operator gives addresses (`[upstream.hosts]`) are not looked up, nor are names in the system's hosts
+//! file (`hosts`), nor `localhost` and its subdomains, which always mean this machine (RFC 6761, section 6.3). The name
+//! servers of the system's `/etc/resolv.conf` are asked for all others, always as absolute names: a search domain would
+//! turn `intranet` in a crawler's URL into a host of ours. At most [`CACHED`] answers are kept, each for its TTL.
 //!
-//! Both families are asked for at the same time, and a name server that answers for one of them alone is enough
-//! (`families`).
+//! Both families are asked for at the same time; an answer for one of them is enough (`families`).
 //!
-//! What comes back is only ever *judged and dialled*; nobody looks a second time, so a name that changes its mind
-//! between two look-ups changes nothing.
+//! Each result is judged and then dialled without a second look-up, so a name that changes between two look-ups changes
+//! nothing.
 
 mod families;
 mod hosts;
@@ -34,25 +32,25 @@ use self::hosts::HostsFile;
 use super::Failure;
 use crate::descriptors::{are_exhausted, is_exhaustion};
 
-/// Where the system keeps its hosts file.
+/// Path of the system's hosts file.
 const HOSTS_FILE: &str = "/etc/hosts";
 
 /// Answers kept.
 const CACHED: u64 = 16_384;
 
-/// Longest time that the absence of a name is believed.
+/// Longest time that the absence of a name is remembered.
 const ABSENT: Duration = Duration::from_secs(300);
 
-/// Questions to one name server under way at once; beyond it they would be refused.
+/// Concurrent questions to one name server; it would refuse more.
 const UNDER_WAY: usize = 1024;
 
-/// Who knows the addresses of names.
+/// The source of addresses for names.
 pub(super) struct Names {
     hosts: HashMap<String, IpAddr>,
     others: Others,
 }
 
-/// Who is asked for what the operator does not say.
+/// The resolver for names that the operator gives no address.
 enum Others {
     /// The hosts file, then the name servers.
     System(Box<System>),
@@ -63,7 +61,7 @@ enum Others {
 
 struct System {
     hosts_file: HostsFile,
-    /// Made at the first question, since it wants a runtime to live in.
+    /// Made at the first question, because it needs a runtime.
     resolver: OnceLock<TokioResolver>,
 }
 
@@ -72,13 +70,13 @@ type Script = dyn Fn(&str) -> Result<Vec<IpAddr>, DnsError> + Send + Sync;
 
 /// The addresses of a name.
 pub(super) struct Found {
-    /// What is known by now; never none.
+    /// Addresses that are known by now; never empty.
     pub(super) now: Vec<IpAddr>,
-    /// What is still to come, where one family was answered for and the other was not.
+    /// Addresses to come, if only one family was answered so far.
     pub(super) later: Option<Later>,
 }
 
-/// Addresses to come; none where it turns out that there are none.
+/// Addresses to come; none if it turns out that there are none.
 pub(super) type Later = Pin<Box<dyn Future<Output = Vec<IpAddr>> + Send>>;
 
 impl From<Vec<IpAddr>> for Found {
@@ -102,7 +100,7 @@ impl DnsError {
         }
     }
 
-    /// Nothing was asked: there was no descriptor to ask with.
+    /// Returns the error for a question that was never sent, because no descriptor was left.
     fn exhausted(why: impl fmt::Display) -> DnsError {
         DnsError {
             is_exhaustion: true,
@@ -110,7 +108,7 @@ impl DnsError {
         }
     }
 
-    /// What it means for whoever wanted to connect.
+    /// Returns the failure that this means for a connection.
     pub(super) fn failure(&self) -> Failure {
         match self.is_exhaustion {
             true => Failure::Exhausted,
@@ -123,9 +121,9 @@ impl From<NetError> for DnsError {
     fn from(error: NetError) -> DnsError {
         let is_ours = match &error {
             NetError::Io(error) => is_exhaustion(error),
-            // More questions are under way than may be.
+            // Too many questions are in progress.
             NetError::Busy => true,
-            // Servers that could not be asked are told of in several ways.
+            // The resolver reports servers that could not be asked in several ways.
             _ => !error.is_no_records_found() && are_exhausted(),
         };
         match is_ours {
@@ -144,7 +142,7 @@ impl fmt::Display for DnsError {
 impl std::error::Error for DnsError {}
 
 impl Names {
-    /// The system's resolver, behind the names that the operator gives addresses.
+    /// Returns the system's resolver, after the names that the operator gives addresses.
     pub(super) fn of_system(hosts: HashMap<String, IpAddr>) -> Names {
         let others = Others::System(Box::new(System {
             hosts_file: HostsFile::at(HOSTS_FILE),
@@ -163,7 +161,7 @@ impl Names {
         }
     }
 
-    /// A hosts file, and a name server on a port of this machine.
+    /// Uses a hosts file, and a name server on a port of this machine.
     #[cfg(test)]
     pub(super) fn asking(port: u16, hosts_file: &std::path::Path) -> Names {
         let mut server =
@@ -185,7 +183,7 @@ impl Names {
         }
     }
 
-    /// The address that the operator gives a name, a canonical host.
+    /// Returns the address that the operator gives to a name, a canonical host.
     pub(super) fn given(&self, host: &str) -> Option<IpAddr> {
         self.hosts.get(host).copied()
     }
@@ -231,11 +229,12 @@ impl System {
     }
 }
 
-/// The system's name servers. Where it names none, the hosts file is all there is, as in a container without network.
+/// Returns the resolver for the system's name servers. If the system names none, the hosts file is the only source, as
+/// in a container without network.
 fn of_resolv_conf() -> Result<TokioResolver, DnsError> {
     let mut builder = match TokioResolver::builder_tokio() {
         Ok(builder) => builder,
-        // The file is there all the same, and is read at the next question.
+        // The file exists, and is read at the next question.
         Err(error) if are_exhausted() => return Err(DnsError::exhausted(error)),
         Err(error) => {
             tracing::warn!(%error, "no name servers in /etc/resolv.conf: only names of the hosts file resolve");
@@ -244,7 +243,7 @@ fn of_resolv_conf() -> Result<TokioResolver, DnsError> {
         }
     };
     let options = builder.options_mut();
-    // Read already, by us: the resolver would ask for the family that the file does not give.
+    // We read the hosts file ourselves: the resolver would ask for the family that the file does not give.
     options.use_hosts_file = ResolveHosts::Never;
     options.cache_size = CACHED;
     options.negative_max_ttl = Some(ABSENT);
@@ -291,7 +290,7 @@ mod tests {
         assert!(found.iter().all(IpAddr::is_loopback), "{found:?}");
     }
 
-    /// A system whose only name server hears everything and says nothing.
+    /// Returns a system with one name server that receives everything and answers nothing.
     async fn behind_a_silent_server(hosts_file: &str) -> (Names, UdpSocket, tempfile::TempDir) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hosts");
@@ -320,7 +319,7 @@ mod tests {
         let heard = silent.try_recv(&mut octets);
         assert!(heard.is_err(), "the name server was asked");
 
-        // The instrument can fail: a name that nobody knows goes to the server.
+        // Counter-proof: a name outside the file does go to the server.
         let asked = tokio::select! {
             _ = names.resolve("unknown.test") => false,
             heard = silent.recv(&mut octets) => heard.is_ok(),

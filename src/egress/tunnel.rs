@@ -1,8 +1,8 @@
 //! A connection through an upstream proxy: CONNECT (RFC 9110, section 9.3.6) and SOCKS 5 (RFC 1928, RFC 1929).
 //!
-//! Either way the proxy is asked for a tunnel, and what comes through it is the origin's word alone: no answer of the
-//! proxy's own, such as the 403 of a filter, can be taken for a robots.txt that says nothing. Nothing beyond the
-//! proxy's answer is read, so what the origin says first is not lost.
+//! The proxy opens a tunnel in either case, so all that comes through it is the origin's: no answer of the proxy
+//! itself, such as the 403 of a filter, can be taken for a robots.txt without rules. Nothing beyond the proxy's answer
+//! is read, so the origin's first octets are not lost.
 
 use std::net::IpAddr;
 
@@ -13,13 +13,13 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use super::Failure;
 use super::walls::literal;
 
-/// Octets of the head of a proxy's answer.
+/// Limit of octets in the head of a proxy's answer.
 const MOST_HEAD: usize = 16 * 1024;
 
-/// Fields of it.
+/// Limit of fields in it.
 const MOST_FIELDS: usize = 128;
 
-/// A user and a password, as a proxy is told them.
+/// A user and a password for a proxy.
 #[derive(Clone)]
 pub(super) struct Login {
     /// At most 255 octets.
@@ -28,8 +28,8 @@ pub(super) struct Login {
     pub(super) password: String,
 }
 
-/// Asks an HTTP proxy for a tunnel to `host`, a canonical host. Says in `Via` which proxies the request has passed: no
-/// origin sees it, and where the proxy leads back to one of them, that one knows.
+/// Asks an HTTP proxy for a tunnel to `host`, a canonical host. `Via` names the proxies that the request has passed: no
+/// origin sees it, and a proxy named there detects a circle.
 pub(super) async fn http(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     host: &str,
@@ -49,7 +49,7 @@ pub(super) async fn http(
     );
     write(stream, request.as_bytes()).await?;
     let mut head = Vec::with_capacity(256);
-    // Octet by octet, once for a connection: what follows the head is not ours.
+    // Octet by octet, once per connection: octets after the head are not ours.
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() >= MOST_HEAD {
             return Err(Failure::ProxyRefused);
@@ -126,7 +126,7 @@ pub(super) async fn socks5(
         (VERSION, 6) => return Err(Failure::ConnectTimeout),
         _ => return Err(Failure::ProxyRefused),
     }
-    // The address it dials from, which is of no use here.
+    // The address that the proxy dials from, which is not needed.
     match kind {
         1 => drop(read::<6>(stream).await?),
         4 => drop(read::<18>(stream).await?),

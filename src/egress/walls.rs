@@ -1,16 +1,16 @@
-//! What may be dialled: the walls around the networks that only we can see.
+//! Address policy: keeps requests out of the networks that only we can reach.
 //!
-//! A proxy stands inside the networks of whoever runs it, and crawlers tell it where to go; so do origins, by their
-//! redirects and by what their names resolve to. The walls keep all of them on the public internet. They judge
-//! *addresses*, each one before it is dialled, whatever name led to it. In order:
+//! A proxy runs inside its operator's networks, and crawlers tell it where to go; so do origins, by their redirects and
+//! by the addresses of their names. The address policy keeps all of them on the public internet. It judges each
+//! *address* before it is dialled, by any name. In order:
 //!
-//! 1. what this proxy listens on is never dialled;
-//! 2. what the operator denies is not dialled;
-//! 3. what the operator allows is dialled;
+//! 1. an address that this proxy listens on is never dialled;
+//! 2. an address that the operator denies is not dialled;
+//! 3. an address that the operator allows is dialled;
 //! 4. an address of a special-purpose block ([`Class`]) is not dialled, any other is.
 //!
-//! A host that is allowed by *name* may lead anywhere but to a metadata service: who speaks for the name decides where
-//! it leads, and that is worth credentials. Those are allowed by address or not at all.
+//! A host that is allowed by *name* may lead anywhere except to a metadata service: the owner of the name chooses its
+//! addresses, and a metadata service hands out credentials. Metadata services are allowed by address or not at all.
 //!
 //! Pure: no resolver, no sockets.
 
@@ -23,33 +23,33 @@ use crate::rep::Origin;
 pub use super::address::Class;
 use super::address::{Kind, kind};
 
-/// Where the names of this machine lead.
+/// The addresses that names of this machine lead to.
 const LOOPBACK_V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const LOOPBACK_V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
-/// The walls of a configuration.
+/// The address policy of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Walls {
     allow: Vec<Destination>,
     deny: Vec<Destination>,
     connect_ports: Vec<PortRange>,
-    /// What this proxy listens on.
+    /// The addresses that this proxy listens on.
     own: Vec<SocketAddr>,
-    /// Whether `deny` names a host; few do.
+    /// True if `deny` names a host, which is rare.
     denies_names: bool,
 }
 
-/// Why a place is not dialled.
+/// The reason that a destination is not dialled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Prohibited {
-    /// Where it would have led, as far as that is known.
+    /// The address that it leads to, if known.
     pub address: Option<IpAddr>,
-    /// What stands in the way.
+    /// The rule that prohibits it.
     pub wall: Wall,
 }
 
 impl Prohibited {
-    /// The error type of RFC 9209, section 2.3.
+    /// Returns the error type of RFC 9209, section 2.3.
     #[must_use]
     pub fn error_type(self) -> &'static str {
         match self.wall {
@@ -70,7 +70,7 @@ const METADATA_NAMES: [&str; 7] = [
     "metadata.tencentyun.com",
 ];
 
-/// What keeps a place from being dialled.
+/// The rule that prohibits a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wall {
     /// The address is none of the public internet.
@@ -84,7 +84,7 @@ pub enum Wall {
 }
 
 impl fmt::Display for Prohibited {
-    /// What it is and the way out, as it follows the origin.
+    /// Writes the reason and the remedy, so that they can follow the origin.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(address) = self.address {
             write!(f, "leads to {address}, which ")?;
@@ -93,7 +93,7 @@ impl fmt::Display for Prohibited {
             Wall::Class(class) => {
                 write!(f, "is {class}; the operator can allow it")?;
                 match (class, self.address) {
-                    // A name of this machine leads to either.
+                    // A name of this machine leads to either address.
                     (Class::Loopback, _) => f.write_str(
                         ": [egress] allow = [\"127.0.0.0/8\", \"::1\"], or crawlgate run --allow 127.0.0.0/8 --allow ::1",
                     ),
@@ -116,7 +116,7 @@ impl fmt::Display for Prohibited {
 }
 
 impl Walls {
-    /// The walls that `config` describes, around a proxy that listens on `own`.
+    /// Builds the policy from `config`, for a proxy that listens on `own`.
     #[must_use]
     pub fn new(config: &EgressConfig, own: Vec<SocketAddr>) -> Walls {
         Walls {
@@ -128,13 +128,13 @@ impl Walls {
         }
     }
 
-    /// What this proxy listens on.
+    /// Returns the addresses that this proxy listens on.
     #[must_use]
     pub fn own(&self) -> &[SocketAddr] {
         &self.own
     }
 
-    /// The same walls around a proxy that listens on `own`, too.
+    /// Returns the same policy for a proxy that listens on `own`, too.
     #[must_use]
     pub fn listening_on(&self, own: &[SocketAddr]) -> Walls {
         let mut walls = self.clone();
@@ -142,11 +142,11 @@ impl Walls {
         walls
     }
 
-    /// What can be said of an origin before its name is resolved: the whole judgement for an address, and whether the
-    /// operator denies a name. `is_local` tells whether an address is one of this machine.
+    /// Checks an origin before its name is resolved: a literal address completely, a name only against `deny`.
+    /// `is_local` tells whether an address belongs to this machine.
     ///
     /// # Errors
-    /// Why it is not dialled.
+    /// The reason that it is not dialled.
     pub fn judge_origin(
         &self,
         origin: &Origin,
@@ -159,10 +159,10 @@ impl Walls {
         }
     }
 
-    /// Whether the operator denies a name.
+    /// Checks that the operator does not deny a name.
     ///
     /// # Errors
-    /// That it is denied.
+    /// When it is denied.
     pub fn judge_name(&self, host: &str, port: u16) -> Result<(), Prohibited> {
         let is_denied = |rule: &Destination| rule.holds_host(host, port);
         if self.denies_names && self.deny.iter().any(is_denied) {
@@ -174,12 +174,12 @@ impl Walls {
         Ok(())
     }
 
-    /// Whether a name may be asked of an upstream proxy, which looks it up where we cannot see: not one that the
-    /// operator denies, not `localhost` (RFC 6761, section 6.3), unless it is allowed, and not one of a metadata service,
-    /// which is allowed by address or not at all.
+    /// Checks that a name may be sent to an upstream proxy, which resolves it out of our sight: not a name that the
+    /// operator denies, not `localhost` (RFC 6761, section 6.3) unless it is allowed, and not a metadata service, which
+    /// is allowed by address or not at all.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason that it may not.
     pub fn judge_unseen(&self, host: &str, port: u16) -> Result<(), Prohibited> {
         self.judge_name(host, port)?;
         if METADATA_NAMES.contains(&host) {
@@ -198,11 +198,11 @@ impl Walls {
         Ok(())
     }
 
-    /// Whether an upstream proxy may be dialled at `address`. The operator has named it, which allows what would have
-    /// to be allowed otherwise; but not itself, and not what is denied.
+    /// Checks that an upstream proxy may be dialled at `address`. The operator has named it, which allows
+    /// special-purpose addresses; but not crawlgate itself, and not denied addresses.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason that it may not.
     pub fn judge_proxy(
         &self,
         host: &str,
@@ -218,11 +218,11 @@ impl Walls {
         }
     }
 
-    /// Whether `host` may be dialled at `address`, to which its name led or which it is. `is_local` tells whether an
-    /// address is one of this machine.
+    /// Checks that `host` may be dialled at `address`, which it is or resolves to. `is_local` tells whether an address
+    /// belongs to this machine.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason that it may not.
     pub fn judge(
         &self,
         host: &str,
@@ -268,8 +268,9 @@ impl Walls {
         }
     }
 
-    /// Behind a translator, each place that the address may be sent on to must be one to dial; but not all of them can
-    /// be none. Who allows the translator's address allows special-purpose ones behind it, and nothing else.
+    /// A NAT64 address may embed several IPv4 candidates. All real candidates must be allowed, and at least one must be
+    /// real. An operator who allows the translator's address allows special-purpose addresses behind it, and nothing
+    /// else.
     fn judge_translated(
         &self,
         host: &str,
@@ -281,7 +282,7 @@ impl Walls {
         let is_allowed = (self.allow.iter()).any(|rule| rule.holds_address(address, port));
         let mut leads_somewhere = is_allowed;
         for place in places {
-            // An address that begins with 0 is no destination: the prefix is not that long.
+            // An address that begins with 0 is no destination: the prefix is shorter.
             if place.octets().first() == Some(&0) {
                 continue;
             }
@@ -298,7 +299,7 @@ impl Walls {
         }
     }
 
-    /// Whether this proxy listens there. A listener on a wildcard listens on every address of the machine.
+    /// Tells whether this proxy listens at this address. A wildcard listener listens on every address of the machine.
     fn is_own(&self, address: IpAddr, port: u16, is_local: &impl Fn(IpAddr) -> bool) -> bool {
         self.own.iter().any(|own| {
             own.port() == port
@@ -318,12 +319,13 @@ impl Walls {
         !addresses.is_empty() && addresses.iter().all(is_open)
     }
 
-    /// Whether a CONNECT may ask for this origin's port: `connect_ports` names it, or an entry of `allow` opens it for this
-    /// host. An address that is allowed is allowed at every port, as it is for `http`, and so is a name of this machine where
-    /// its addresses are (RFC 6761 6.3). Where other names lead is not known yet: an entry has to name their port.
+    /// Checks that a CONNECT may ask for this origin's port: `connect_ports` names it, or an entry of `allow` opens it
+    /// for this host. An allowed address is allowed at every port, as it is for `http`, and so is a name of this
+    /// machine if its addresses are allowed (RFC 6761 6.3). Other names are not resolved yet: an entry has to name
+    /// their port.
     ///
     /// # Errors
-    /// That it may not.
+    /// When it may not.
     pub fn judge_connect(&self, origin: &Origin) -> Result<(), Prohibited> {
         let (host, port) = (origin.host(), origin.port());
         if self.connect_ports.iter().any(|range| range.holds(port)) {
@@ -349,7 +351,7 @@ impl Walls {
     }
 }
 
-/// The address that a canonical host is, if it is one.
+/// Returns the address that a canonical host is, if it is one.
 pub(super) fn literal(host: &str) -> Option<IpAddr> {
     match host.as_bytes().first()? {
         b'[' => host

@@ -1,4 +1,4 @@
-//! The way to an origin with resolvers that lie, and connections that are made for real on loopback.
+//! Connecting with resolvers that lie, and with real connections on loopback.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,8 +61,7 @@ async fn only_the_addresses_behind_no_wall_are_dialled() {
     }
 }
 
-/// A name that is public when it is looked at and private when it is dialled would get through a gate that looks
-/// twice.
+/// A gate that looks twice would let through a name that is public when judged and private when dialled.
 #[tokio::test]
 async fn a_name_is_looked_up_once_and_what_was_judged_is_what_is_dialled() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -80,7 +79,7 @@ async fn a_name_is_looked_up_once_and_what_was_judged_is_what_is_dialled() {
     let stream = dialler.dial(&origin, None).await.unwrap();
     assert_eq!(stream.peer_addr().unwrap(), listener.local_addr().unwrap());
     assert_eq!(asked.load(Ordering::SeqCst), 1);
-    // The next connection judges what the name says then.
+    // The next connection judges the new answer of the name server.
     let failure = dialler.dial(&origin, None).await.unwrap_err();
     assert_eq!(wall(failure), Some(Wall::Class(Class::Loopback)));
     assert_eq!(asked.load(Ordering::SeqCst), 2);
@@ -129,7 +128,7 @@ async fn a_black_hole_beside_an_address_that_answers_costs_a_moment() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let dialler = dialler("egress.allow = ['127.0.0.0/8', '::1']");
-    // Nobody listens at ::1.
+    // No socket listens at ::1.
     dialler.asks(Names::scripted(|_| Ok(addresses(&["::1", "127.0.0.1"]))));
     let stream = dialler
         .dial(&origin("site.test", port), None)
@@ -180,7 +179,7 @@ async fn what_a_proxy_is_asked_for_is_judged_as_far_as_it_can_be() {
         ("dev.localhost", Ok("dev.localhost")),
         ("x.ads.test", Err(Some(Wall::Denied))),
         ("metadata.google.internal", class(Class::Metadata)),
-        ("instance-data", class(Class::Metadata)), // although it is allowed by name
+        ("instance-data", class(Class::Metadata)), // also if it is allowed by name
     ] {
         let found = dialler.by_proxy(host, 80).map_err(wall);
         assert_eq!(found.as_deref(), want.as_ref().map(|want| *want), "{host}");

@@ -1,8 +1,8 @@
 //! The addresses of a name in both families, asked for at once (RFC 8305, section 3).
 //!
-//! Some name servers answer for A and never for AAAA. Who waits for both would never reach what is behind such a one, so
-//! the first family that has an address is enough, and the other one has a short time more. What comes after that is no
-//! less an address, and joins the attempts to connect where they have not ended by then.
+//! Some name servers answer for A and never for AAAA. A client that waits for both would never reach sites behind such
+//! a server, so the first family with an address is enough, and the other one has a short time more. Addresses that
+//! come after that join the attempts to connect, if those are still going on.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -16,8 +16,8 @@ use tokio::time::timeout;
 
 use super::{DnsError, Found};
 
-/// How long the second family is waited for, once the first one has an address (RFC 8305, section 3: the recommended
-/// Resolution Delay). The other way round, RFC 8305 has IPv6 go first without waiting; one rule is enough here.
+/// Time to wait for the second family after the first one has an address (RFC 8305, section 3: the recommended
+/// Resolution Delay). RFC 8305 lets IPv6 go first without waiting; one rule is enough here.
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
 
 /// Finds the addresses of `name`, which is absolute; IPv6 comes first where both families are known.
@@ -45,7 +45,7 @@ async fn first_of(
     let now = match first {
         Ok(lookup) => addresses(&lookup),
         Err(error) => {
-            // The other family alone tells.
+            // The other family alone decides.
             let first_error = DnsError::from(error);
             return match other.await {
                 Ok(lookup) => Ok(addresses(&lookup).into()),
@@ -76,7 +76,7 @@ async fn first_of(
     }
 }
 
-/// A look-up that goes on.
+/// A look-up in progress.
 type Asked = Pin<Box<dyn Future<Output = Result<Lookup, NetError>> + Send>>;
 
 fn addresses(lookup: &Lookup) -> Vec<IpAddr> {
@@ -99,20 +99,20 @@ pub(in crate::egress) mod tests {
     use super::super::Names;
     use super::*;
 
-    /// What a name server does with a question for one family.
+    /// The name server's answer to a question for one family.
     #[derive(Debug, Clone)]
     pub(in crate::egress) enum Answer {
-        /// It gives this address, after so long.
+        /// This address, after this delay.
         Is(IpAddr, Duration),
         /// There is no such record.
         None,
-        /// It cannot tell.
+        /// It reports a failure.
         Fails,
-        /// It says nothing.
+        /// It does not answer.
         Silent,
     }
 
-    /// A name server of this machine that gives each name these answers, for AAAA and for A. Ends with the test.
+    /// Runs a name server on this machine with these answers for AAAA and for A. It ends with the test.
     pub(in crate::egress) async fn name_server(six: Answer, four: Answer) -> Names {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let port = socket.local_addr().unwrap().port();
@@ -181,7 +181,7 @@ pub(in crate::egress) mod tests {
             let names = name_server(six, four).await;
             let began = Instant::now();
             let found = names.resolve("site.test").await;
-            // The resolver waits for five seconds, and asks again then.
+            // The resolver's own time-out is five seconds; then it asks again.
             assert!(began.elapsed() < Duration::from_secs(4), "{name}");
             match found {
                 Ok(found) => {

@@ -1,11 +1,11 @@
 //! The system's hosts file, as of now.
 //!
-//! A name that stands in the file has the addresses that stand there, of whichever family, and nobody else is asked:
-//! an answer for the missing family could only come from a name server that the line was written to overrule, and one
-//! that is silent would cost the whole of its patience.
+//! A name in the file has the addresses that the file gives, of either family, and no name server is asked: an answer
+//! for the missing family could only come from a name server that the line was written to overrule, and a silent server
+//! would cost its full time-out.
 //!
-//! The file is looked at for each name and read again when it has changed, so an edit holds from the next connection,
-//! without a reload.
+//! The file is checked for each name and read again when it has changed, so an edit takes effect at the next
+//! connection, without a reload.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,19 +20,18 @@ use crate::descriptors::is_exhaustion;
 
 type Entries = HashMap<Box<str>, Vec<IpAddr>>;
 
-/// A hosts file, and what it said when it was last read.
+/// A hosts file, with its content when it was last read.
 #[derive(Debug)]
 pub(super) struct HostsFile {
     path: PathBuf,
     kept: Mutex<Option<(Stamp, Arc<Entries>)>>,
 }
 
-/// What tells one version of the file from the next: its inode, its length, and when it was last written, in seconds
-/// and nanoseconds.
+/// The version of the file: its inode, its length, and its modification time in seconds and nanoseconds.
 type Stamp = (u64, u64, i64, i64);
 
 impl HostsFile {
-    /// The file at `path`. It need not exist.
+    /// Uses the file at `path`. It need not exist.
     pub(super) fn at(path: impl Into<PathBuf>) -> HostsFile {
         HostsFile {
             path: path.into(),
@@ -43,7 +42,7 @@ impl HostsFile {
     /// Returns the addresses that the file gives `host`, a canonical host; none if it does not name it.
     ///
     /// # Errors
-    /// When no descriptor is left to read it with: what it says is not known, and no name server may be asked instead.
+    /// When no descriptor is left to read it with: its content is unknown, and no name server may be asked instead.
     pub(super) fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         Ok(self.entries()?.get(host).cloned().unwrap_or_default())
     }
@@ -79,8 +78,8 @@ impl HostsFile {
     }
 }
 
-/// Reads `address name name … # comment` lines. What is no address (or one with a zone, which only means something on
-/// one link) is left out, as hosts(5) readers do.
+/// Reads `address name name … # comment` lines. A line without an address (or with a zone, which has a meaning on one
+/// link only) is left out, as hosts(5) readers do.
 fn parse(octets: &[u8]) -> Entries {
     let mut entries = Entries::new();
     for line in String::from_utf8_lossy(octets).lines() {

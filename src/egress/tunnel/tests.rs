@@ -1,4 +1,4 @@
-//! What is said to a proxy, octet for octet, and what becomes of its answer.
+//! Requests to a proxy, octet for octet, and the outcome of its answers.
 
 use tokio::io::DuplexStream;
 
@@ -12,7 +12,7 @@ async fn proxy(mut stream: DuplexStream, script: Vec<(Vec<u8>, Vec<u8>)>) -> Dup
         assert_eq!(octets, expected, "{}", String::from_utf8_lossy(&octets));
         stream.write_all(&answer).await.unwrap();
     }
-    let _ = stream.write_all(b"hello").await; // a client that was refused has gone
+    let _ = stream.write_all(b"hello").await; // a refused client has disconnected
     stream
 }
 
@@ -37,7 +37,7 @@ async fn an_http_proxy_is_asked_to_connect() {
         ("it wants credentials", None, plain, "HTTP/1.1 407 Who?\r\n\r\n", Err(Failure::ProxyLogin)),
         ("it forbids", None, plain, "HTTP/1.1 403 No\r\n\r\n", Err(Failure::ProxyRefused)),
         ("it cannot", None, plain, "HTTP/1.1 502 No\r\n\r\n", Err(Failure::ProxyRefused)),
-        ("nobody answers it", None, plain, "HTTP/1.1 504 No\r\n\r\n", Err(Failure::ConnectTimeout)),
+        ("no proxy answers", None, plain, "HTTP/1.1 504 No\r\n\r\n", Err(Failure::ConnectTimeout)),
         ("a redirect is no tunnel", None, plain, "HTTP/1.1 302 There\r\nLocation: http://a/\r\n\r\n", Err(Failure::ProxyRefused)),
         ("it speaks something else", None, plain, "SSH-2.0-x\r\n\r\n", Err(Failure::ProxyRefused)),
         ("it goes on and on", None, plain, &long, Err(Failure::ProxyRefused)),

@@ -1,4 +1,4 @@
-//! The walls as tables: who is let through, by which rule.
+//! The address policy as tables: allowed and prohibited destinations, with the rule.
 
 use super::*;
 use crate::rep::Scheme;
@@ -19,7 +19,7 @@ fn walls(allow: &[&str], deny: &[&str], own: &[&str]) -> Walls {
     )
 }
 
-/// This machine has one address beside the loopback ones.
+/// This machine has one address besides the loopback ones.
 fn is_local(address: IpAddr) -> bool {
     address.is_loopback()
         || address == IpAddr::from([203, 0, 113, 9])
@@ -214,7 +214,7 @@ fn a_connect_is_let_through_to_the_ports_of_the_web_and_those_that_are_allowed()
         ("10.0.0.1", 8443, true), ("10.0.0.1", 25, true), ("[::1]", 8443, true),
         ("11.0.0.1", 8443, false), // it is public, and nothing names its port
         ("localhost", 8444, true), ("a.localhost", 8443, true), ("localhost.example", 8443, false),
-        ("intra.example", 8443, false), // whoever speaks for the name decides where it leads
+        ("intra.example", 8443, false), // the owner of the name chooses its address
     ];
     for (host, port, is_open) in cases {
         let origin = Origin::new(Scheme::Https, host, Some(port)).unwrap();

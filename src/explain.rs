@@ -1,7 +1,7 @@
-//! A decision explained: what would be decided about a URL, and the whole way to it.
+//! Explains a decision: the verdict on a URL, and every step to it.
 //!
-//! `crawlgate check`, the API and the console tell the same; here it is found out, once. Nothing goes out for it but
-//! what the caller's registry fetches, and nothing is recorded: a question is no request.
+//! `crawlgate check`, the API and the console show the same explanation, which this module computes. It sends nothing
+//! except the fetches of the caller's robots cache, and it records nothing: a question is no request.
 
 pub mod document;
 
@@ -25,32 +25,32 @@ use crate::robots::registry::{InForce, View};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Fresh, Stance, State};
 
-/// A robots.txt that is judged by.
+/// A robots.txt to judge by.
 pub type File = Arc<Snapshot>;
 
 /// A URL, judged.
 #[derive(Debug)]
 pub struct Judgement {
-    /// What was asked for.
+    /// The URL in question.
     pub target: Target,
-    /// As whom.
+    /// The crawler's identity.
     pub agent: Arc<Agent>,
-    /// What is decided.
+    /// The decision about the URL.
     pub decision: Decision,
-    /// The robots.txt whose rules decided.
+    /// The robots.txt that holds the deciding rules.
     pub snapshot: Option<File>,
-    /// How they did.
+    /// The evaluation of its rules.
     pub explanation: Option<Explanation>,
-    /// What else has something to say.
+    /// The other source that has an opinion.
     pub aside: Option<Aside>,
 }
 
-/// What would decide, were it asked.
+/// A source that would decide otherwise.
 #[derive(Debug)]
 pub enum Aside {
-    /// An override: the proxy goes by it, but a file was asked about.
+    /// An override: the proxy would apply it, but the question was about a file.
     Override(Arc<Override>),
-    /// robots.txt: an override decided, over what it says.
+    /// robots.txt: an override decided instead of it.
     Robots(Decision),
 }
 
@@ -59,34 +59,34 @@ pub enum Aside {
 pub struct Unjudged {
     /// The URL.
     pub url: String,
-    /// Why not.
+    /// The reason.
     pub why: String,
 }
 
-/// By what URLs are judged.
+/// The identity and settings that URLs are judged by.
 #[derive(Debug)]
 pub struct Bench {
-    /// As whom.
+    /// The crawler's identity.
     pub agent: Arc<Agent>,
-    /// What crawlers must say of themselves.
+    /// The identification that crawlers must send.
     pub required: Required,
-    /// What people have asserted.
+    /// The operators' overrides.
     pub overrides: Overrides,
-    /// How it is decided.
+    /// The settings of the decision.
     pub settings: policy::Settings,
 }
 
-/// How far a judgement comes without robots.txt.
+/// The result of a judgement without robots.txt.
 #[derive(Debug)]
 pub enum Begun {
-    /// To its end.
+    /// The final judgement.
     Judged(Box<Judgement>),
-    /// To this, and what an override decides, where one does.
+    /// Undecided without robots.txt, with the decision of a matching override.
     Open(Target, Option<Box<Decision>>),
 }
 
 impl Bench {
-    /// Judges by what needs no robots.txt.
+    /// Judges by everything except robots.txt.
     pub fn begin(&self, target: Target, now: Moment) -> Begun {
         let mode = self.settings.mode;
         let target = match policy::clear_robots_txt(target.clone(), mode, now) {
@@ -102,7 +102,8 @@ impl Bench {
         Begun::Open(target, asserted)
     }
 
-    /// Judges by a file that somebody names: who does asks what that says, and is told of an override that would decide.
+    /// Judges by a file that the user names. The file decides, since the question is about it; a matching override is
+    /// only mentioned.
     pub fn by_file(
         &self,
         target: Target,
@@ -116,7 +117,7 @@ impl Bench {
         }
     }
 
-    /// Judges by what is known of the origin, as the proxy does.
+    /// Judges by the stored state of the origin, as the proxy does.
     pub fn by_origin(
         &self,
         target: Target,
@@ -125,7 +126,7 @@ impl Bench {
     ) -> Judgement {
         let judged = self.judge(target, view);
         match asserted {
-            // The proxy asks the walls before it asks the overrides.
+            // The proxy checks the address policy before the overrides.
             Some(asserted) if judged.decision.reason != Reason::AddressProhibited => Judgement {
                 aside: Some(Aside::Robots(judged.decision)),
                 decision: *asserted,
@@ -135,7 +136,7 @@ impl Bench {
         }
     }
 
-    /// A judgement that rests on no robots.txt.
+    /// Returns a judgement that rests on no robots.txt.
     pub fn bare(&self, target: Target, decision: Decision) -> Judgement {
         Judgement {
             target,
@@ -159,7 +160,7 @@ impl Bench {
         let ruling = policy::decide(asked, &self.agent, &state, &stance, settings, now);
         let mut decision = decision(ruling.with_fetched_as(fetched_as));
         if stance.is_walled() {
-            // The proxy asks the walls first.
+            // The proxy checks the address policy first.
             decision.reason = Reason::AddressProhibited;
         }
         let snapshot = match stance {
@@ -180,7 +181,7 @@ impl Bench {
     }
 }
 
-/// What a file's rules mean, as if it had just been fetched.
+/// Returns the view of a file as if it had just been fetched.
 pub fn view(file: &File, config: &RobotsConfig, now: Moment) -> View {
     let until = now + config.timing.fresh;
     let state = State::Successful {
@@ -202,13 +203,13 @@ pub fn view(file: &File, config: &RobotsConfig, now: Moment) -> View {
     }
 }
 
-/// A text as the robots.txt that it is, under a name.
+/// Parses a text as a robots.txt of this name.
 pub fn file(text: &[u8], name: &str, config: &RobotsConfig, now: Moment) -> File {
     let robots = Robots::parse(text, options(config));
     Arc::new(Snapshot::new(robots, now, 200, name))
 }
 
-/// How a robots.txt is read.
+/// Returns the settings for parsing robots.txt.
 pub fn options(config: &RobotsConfig) -> ParseOptions {
     ParseOptions {
         lenient: config.lenient,
@@ -216,7 +217,7 @@ pub fn options(config: &RobotsConfig) -> ParseOptions {
     }
 }
 
-/// The crawler that is judged: product tokens, or what whole User-Agents name; else the configured one.
+/// Returns the crawler to judge: from product tokens or whole User-Agents, otherwise the configured one.
 ///
 /// # Errors
 /// When a name is neither.
@@ -228,7 +229,7 @@ pub fn agent(named: &[String], config: &Config) -> Result<Arc<Agent>, String> {
     self::named(named)
 }
 
-/// The crawler of these product tokens, or of these User-Agents.
+/// Returns the crawler of these product tokens, or of these User-Agents.
 ///
 /// # Errors
 /// When a name is neither.
@@ -252,10 +253,10 @@ pub fn named(named: &[String]) -> Result<Arc<Agent>, String> {
     Ok(Agents::new(&[]).identify(&Client::default(), &headers))
 }
 
-/// What a URL asks for.
+/// Returns the target of a URL.
 ///
 /// # Errors
-/// When it is none that can be forwarded; what to write instead.
+/// When the URL cannot be forwarded; the error says how to write it.
 pub fn target(url: &str) -> Result<Target, String> {
     let (origin, path) = origin(url)?;
     if origin.scheme() == Scheme::Ftp {
@@ -272,10 +273,10 @@ pub fn target(url: &str) -> Result<Target, String> {
     }
 }
 
-/// The origin of a URL and its path; where there is none, what to write.
+/// Splits a URL into its origin and its path.
 ///
 /// # Errors
-/// When it is no URL.
+/// When it is no URL; the error says how to write it.
 pub fn origin(url: &str) -> Result<(Origin, String), String> {
     Origin::parse(url).map_err(|error| {
         let guess = format!("https://{}", url.trim_start_matches('/'));
@@ -293,7 +294,7 @@ pub fn origin(url: &str) -> Result<(Origin, String), String> {
     })
 }
 
-/// A path with what no request can carry percent-encoded.
+/// Percent-encodes the characters of a path that no request can carry.
 fn encoded(path: &str) -> String {
     use std::fmt::Write as _;
     path.bytes().fold(String::new(), |mut encoded, octet| {
@@ -313,7 +314,7 @@ fn decision(ruling: Ruling) -> Decision {
     }
 }
 
-/// What a reason means.
+/// Describes the reason for a decision.
 pub fn meaning(decision: &Decision) -> String {
     match decision.reason {
         Reason::RobotsAllow if decision.rule.is_some() => "a rule allows it".to_owned(),
@@ -345,7 +346,8 @@ pub fn meaning(decision: &Decision) -> String {
     }
 }
 
-/// The place of the group that a field belongs to: the last that begins above it. Sitemaps belong to none.
+/// Returns the index of the group that a field belongs to: the last group that begins above it. A Sitemap belongs to
+/// none.
 pub fn group_of(other: &Other<'_>, groups: &[Group<'_>]) -> Option<usize> {
     if other.field == crate::rep::Field::Sitemap {
         return None;

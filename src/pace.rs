@@ -1,38 +1,40 @@
-//! Politeness: how often one origin is asked, whoever asks.
+//! Politeness: limits the requests to each origin, from all clients together.
 //!
-//! Each origin has one pace, shared by all clients. From one request to the next passes at least the longest of
+//! Each origin has one pace, shared by all clients. The time from one request to the next is at least the longest of
 //!
 //! - the operator's own interval (`[pace] requests_per_second`, in bursts of `burst`),
-//! - the interval that its robots.txt asks this crawler to keep, where the operator honours that ([`wish`]), each group
-//!   of the file since its own last request,
+//! - the interval that its robots.txt asks this crawler to keep, if the operator honours it ([`wish`]), counted for
+//!   each group of the file since the group's own last request,
 //! - the gap of an origin that is in trouble (`backoff`), and its `Retry-After`.
 //!
-//! No more than `concurrency` requests are under way, and where `per_address` is set, own interval and concurrency hold
-//! over all origins at one address together: the lowest of those that the origin's name leads to, looked up before the
-//! turn. Where an upstream proxy looks names up, nobody here knows the address, and nothing holds over several origins.
+//! At most `concurrency` requests are in flight. With `per_address`, the own interval and the concurrency hold for all
+//! origins at one address together: the lowest address of the origin's name, looked up before the turn. If an upstream
+//! proxy resolves names, the address is unknown here and nothing holds over several origins.
 //!
-//! A request beyond the pace is *held*. Those who wait at an origin are let go client by client in rounds (`queue`), so
-//! a client that floods it delays its own requests, and others by one request a round. A request that hangs up leaves its
-//! place; one that would wait for longer than `max_hold`, or would be one too many, is told at once when to come again.
-//! A held request costs its connection, its head and a place here: 20 KiB as a rule, and no more than `[limits]
-//! header_bytes` beyond that. So `max_held` bounds octets, too; one client has half of it at one origin at most.
+//! A request that is too early is *held*. Held requests of an origin get their turns client by client in rounds
+//! (`queue`), so a client that floods the origin delays its own requests, and others by one request a round. A request
+//! leaves the queue if its client disconnects. A request that would wait for longer than `max_hold`, or would be one
+//! too many, is told at once when to come again. A held request costs its connection, its head and its entry in the
+//! queue: usually 20 KiB, and at most `[limits] header_bytes` more. So `max_held` bounds octets, too; one client gets
+//! at most half of it at one origin.
 //!
-//! A robots.txt counts as a request. Its fetch goes before all who wait, when it is due or has waited for `max_hold`: who
-//! waits for it waits longer than anybody. What a redirect of it asks for waits for nothing; it counts where the origin owes
-//! nothing, and puts nobody off who waits already. One that a crawler asks for itself is a request like any other.
-//! Where origins at one address are bounded together, fetches go there one after the other, each when it is due or has
-//! been the first of them for `max_hold`. They pass `concurrency` by: whoever has a turn may be waiting for one of them.
+//! A robots.txt counts as a request. Its fetch goes before all held requests, when it is due or has waited for
+//! `max_hold`, because requests that need the file wait longest of all. A fetch for a redirect hop does not wait; it is
+//! counted only if the origin is due, and delays none that is already held. A crawler's own request for robots.txt is a
+//! request like any other. If origins at one address share limits, fetches go there one after the other, each when it
+//! is due or has been the first of them for `max_hold`. They ignore `concurrency`: a request that has a turn may be
+//! waiting for one of them.
 //!
-//! A request that has to be sent a second time, as its connection was lost, takes a turn again, before all who wait, or
-//! goes no more.
+//! A request that has to be sent again after its connection was lost takes another turn, before all held requests, or
+//! is given up.
 //!
-//! Times are those at which requests are let go, by the wall clock and to the millisecond; how long each is on its way
-//! is the network's. When it is set back, what was done goes back with it. Paces
-//! can change at any time: what was let through counts by the new one. Kept are at most `KEPT` origins; past it, those
-//! go that have nothing to remember, and then those asked least recently.
+//! Times are those at which requests get their turns, by the wall clock and to the millisecond; time on the network
+//! does not count. If the clock is set back, recorded times move back with it. Paces can change at any time: earlier
+//! requests count by the new pace. At most `KEPT` origins are kept; beyond that, origins without relevant history are
+//! dropped first, then those asked least recently.
 //!
-//! Not governor's limiter: that takes a turn in the act of asking whether there is one, and a request here needs several
-//! at once or none. Where one limit is all there is, for all fetches of robots.txt (`fetches`), it is governor's.
+//! governor's limiter does not fit: checking it already takes a turn, and a request here needs several turns at once or
+//! none. The limit on all fetches of robots.txt (`fetches`) stands alone, so it uses governor.
 //!
 //! [`wish`]: crate::robots::wish
 
@@ -65,19 +67,19 @@ use crate::config::{CrawlDelay, PaceConfig};
 use crate::rep::Origin;
 use crate::robots::wish::Wish;
 
-/// Origins kept, and addresses.
+/// Limit of origins, and of addresses, that are kept.
 const KEPT: usize = 100_000;
 
-/// Part of what is kept that goes at once, so that looking through it is paid for by many requests.
+/// Fraction of them that is evicted at once, so that many requests share the cost of one scan.
 const SHARE: usize = 16;
 
-/// When to come again where nobody can tell: what is waited for is others' requests to end.
+/// Retry time if none can be computed, because the wait depends on other requests' ends.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Timers may be late: whoever's turn comes just at the end of the longest hold is to have it.
+/// Timers may be late: a turn that comes just at the end of the longest hold still counts.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// The group of a robots.txt that an interval is kept for.
+/// The group of a robots.txt that an interval belongs to.
 type Group = Arc<str>;
 
 /// The pace of all origins. Clones share it.
@@ -89,32 +91,31 @@ struct Shared {
     clock: Clock,
     origins: Lanes<Origin>,
     addresses: Lanes<IpAddr>,
-    /// Requests that wait now.
+    /// Requests that are held now.
     held: AtomicUsize,
     waited: AtomicU64,
     refused: AtomicU64,
 }
 
-/// Lanes by what they belong to.
+/// The origin limiters by origin or address.
 struct Lanes<K> {
     lanes: DashMap<K, Arc<Lane>, ahash::RandomState>,
     /// Only one task evicts at a time.
     evicting: Mutex<()>,
 }
 
-/// What bounds the requests to an origin.
+/// The bound on requests to an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InForce {
-    /// The least time from one request to the next; of a rest, how long it is; zero where time is not what is waited
-    /// for.
+    /// The least time from one request to the next; the length of a rest; zero if the wait is not for time.
     pub interval: Duration,
-    /// What makes it so.
+    /// The source of the bound.
     pub source: Source,
-    /// The robots.txt asks for more than the operator lets it (`max_crawl_delay`).
+    /// True if the robots.txt asks for more than the operator's `max_crawl_delay`.
     pub clamped: bool,
 }
 
-/// What makes a request wait.
+/// The source of a bound that makes a request wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// `[pace] requests_per_second`.
@@ -123,68 +124,68 @@ pub enum Source {
     CrawlDelay,
     /// `Request-rate` there.
     RequestRate,
-    /// The origin has said that it is asked too much, slows down or cannot be reached.
+    /// The origin has reported overload, slows down or cannot be reached.
     Backoff,
-    /// As many requests are under way to it as may be.
+    /// The limit of requests in flight to the origin is reached.
     Concurrency,
-    /// The same bounds, over all origins at the address (`[pace] per_address`).
+    /// The same bounds, for all origins at the address (`[pace] per_address`).
     Address,
-    /// As many requests are held as may be.
+    /// The limit of held requests is reached.
     MaxHeld,
 }
 
-/// What wants a turn.
+/// A request for a turn.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
-    /// Where it goes.
+    /// The origin that it goes to.
     pub origin: &'a Origin,
-    /// What the origin's robots.txt asks this crawler to keep, where that is to be honoured.
+    /// The interval that the origin's robots.txt asks this crawler to keep, if it is to be honoured.
     pub wish: Option<&'a Arc<Wish>>,
 }
 
-/// A request may go. It counts as under way until this is dropped.
+/// The permission for one request to go. The request counts as in flight until this is dropped.
 #[derive(Debug)]
 #[must_use = "the request is under way for as long as this is kept"]
 pub struct Turn {
     lane: Arc<Lane>,
     at_address: Option<Box<Turn>>,
-    /// When it was given.
+    /// The moment of the turn.
     at: Moment,
-    /// Names it in its lane.
+    /// Its number at its origin limiter.
     number: u64,
 }
 
-/// What becomes of one that goes before all others when its patience ends.
+/// The fate of a prioritised request at its time-out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Late {
-    /// It goes, due or not.
+    /// It goes, even if it is not due.
     Goes,
-    /// It goes no more.
+    /// It is given up.
     GivesUp,
 }
 
-/// A request came too early.
+/// A request that came too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooEarly {
-    /// When it may come again.
+    /// The moment at which it may come again.
     pub at: Moment,
-    /// Why.
+    /// The bound that delays it.
     pub pace: InForce,
 }
 
-/// How many were held.
+/// Counters of held requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests that wait for their turn now.
+    /// Requests that are held now.
     pub held: usize,
-    /// Requests that have waited and had their turn, since the start.
+    /// Requests that were held and then had their turn, since the start.
     pub waited: u64,
-    /// Requests that were told to come again later, since the start.
+    /// Requests that were refused with a time to come again, since the start.
     pub refused: u64,
 }
 
 impl Pace {
-    /// With the configured pace, on `clock`.
+    /// Builds the limiter with the configured pace, on `clock`.
     pub fn new(config: &PaceConfig, clock: Clock) -> Pace {
         Pace(Arc::new(Shared {
             regime: ArcSwap::from_pointee(Regime::of(config)),
@@ -197,8 +198,8 @@ impl Pace {
         }))
     }
 
-    /// Puts a new pace in force, also for those who wait. What was let through counts by it: reading a configuration
-    /// again lets no burst through, whatever it says.
+    /// Puts a new pace in force, also for held requests. Earlier requests count by the new pace, so a reload never
+    /// permits a new burst.
     pub fn reconfigure(&self, config: &PaceConfig) {
         if self.0.regime.load().config == *config {
             return;
@@ -213,22 +214,22 @@ impl Pace {
         }
     }
 
-    /// Whether every request has its turn at once, and nobody watches how it goes.
+    /// Tells whether each request gets its turn at once and its outcome is not recorded.
     pub fn is_unlimited(&self) -> bool {
         self.0.regime.load().is_off
     }
 
-    /// Whether what a robots.txt asks for is kept.
+    /// Tells whether the operator honours the intervals that a robots.txt asks for.
     pub fn honours_wishes(&self) -> bool {
         self.0.regime.load().config.crawl_delay == CrawlDelay::Honour
     }
 
-    /// Whether a turn needs the address of its origin, too.
+    /// Tells whether a turn needs the address of its origin, too.
     pub fn is_per_address(&self) -> bool {
         self.0.regime.load().is_per_address()
     }
 
-    /// Takes a turn at `now`, just past, where there is one without waiting.
+    /// Takes a turn at `now`, just past, if one is free without waiting.
     pub fn try_turn(&self, ask: Ask<'_>, now: Moment) -> Option<Turn> {
         let regime = self.0.regime.load();
         if regime.is_per_address() {
@@ -242,7 +243,7 @@ impl Pace {
         passed.or_else(|| lane.take(&self.0, &regime, ask.wish.map(|wish| &**wish)))
     }
 
-    /// Waits for the turn of a request of `client`. Dropped, it leaves its place.
+    /// Waits for the turn of a request of `client`. Dropping the future leaves the queue.
     ///
     /// # Errors
     /// [`TooEarly`] when the turn comes after the longest hold. No turn is used up then.
@@ -255,7 +256,7 @@ impl Pace {
         self.turn_telling(ask, client, address, &mut None).await
     }
 
-    /// The same; what it waits for stands in `waits_for` as soon as it waits.
+    /// Like [`turn`](Pace::turn), but sets `waits_for` to the bound as soon as the request waits.
     ///
     /// # Errors
     /// As for [`turn`](Pace::turn).
@@ -273,8 +274,8 @@ impl Pace {
         turn
     }
 
-    /// Waits for the turn of a fetch of robots.txt, which goes before all others and waits no longer than the longest
-    /// hold; at `address`, no longer than that once it is the first.
+    /// Waits for the turn of a robots.txt fetch, which goes before all held requests and waits at most the longest
+    /// hold; at `address`, the hold begins once the fetch is the first there.
     pub async fn turn_for_robots(&self, origin: &Origin, address: Option<IpAddr>) -> Option<Turn> {
         if self.is_unlimited() {
             return None;
@@ -286,20 +287,20 @@ impl Pace {
             .await
     }
 
-    /// Waits until a request may be sent a second time that had this turn, as its connection was lost. Tells whether it
-    /// may: not where that takes longer than the longest hold.
+    /// Waits until a request with this turn may be sent again after its connection was lost. Returns false if the wait
+    /// would be longer than the longest hold.
     pub async fn again(&self, turn: &Turn) -> bool {
         if self.is_unlimited() {
             return true;
         }
         let at_address = turn.at_address.as_ref().map(|turn| &turn.lane);
         let again = self.0.turn_ahead(&turn.lane, at_address, Late::GivesUp);
-        // It is under way already, once: a second turn only counts.
+        // The request is already in flight: its second turn only counts.
         again.await.is_some() || self.is_unlimited()
     }
 
-    /// Counts a request for a robots.txt that waits for no turn, as that of a redirect. However many there are, others
-    /// wait one interval for them, not more.
+    /// Counts a request for a robots.txt that waits for no turn, such as a redirect hop. However many there are, they
+    /// delay other requests by one interval at most.
     pub fn count_robots(&self, origin: &Origin) {
         let regime = self.0.regime.load();
         if !regime.is_off {
@@ -307,7 +308,7 @@ impl Pace {
         }
     }
 
-    /// A fetch of robots.txt goes only now that had its turn before.
+    /// Counts the turn of a robots.txt fetch from now, when the fetch really starts.
     pub fn restart(&self, turn: &Turn) {
         let regime = self.0.regime.load();
         for turn in [Some(turn), turn.at_address.as_deref()]
@@ -319,8 +320,8 @@ impl Pace {
         }
     }
 
-    /// Takes in that an origin has answered: `at` what time, with which status and `Retry-After`. `is_telling` says that
-    /// the time that took tells of the origin: the request had no body.
+    /// Records that an origin has answered with this status and `Retry-After`. `is_telling` is true if the
+    /// answer's time depends on the origin alone: the request had no body.
     pub fn answered(
         &self,
         turn: &Turn,
@@ -345,7 +346,7 @@ impl Pace {
         turn.lane.take_in(outcome, turn.at, now, most);
     }
 
-    /// Takes in that an origin could not be reached, or did not answer in time.
+    /// Records that an origin could not be reached, or did not answer in time.
     pub fn failed(&self, turn: &Turn) {
         let regime = self.0.regime.load();
         if regime.config.backoff {
@@ -355,8 +356,8 @@ impl Pace {
         }
     }
 
-    /// What bounds the requests to an origin now, whatever its robots.txt asks for. None where nothing does, or it was
-    /// not asked for long.
+    /// Returns the present bound on requests to an origin, apart from its robots.txt. `None` if nothing bounds them, or
+    /// the origin was not asked for a long time.
     pub fn of(&self, origin: &Origin) -> Option<InForce> {
         let lane = self.0.origins.lanes.get(origin);
         let lane = lane.map(|lane| Arc::clone(&lane))?;
@@ -364,13 +365,14 @@ impl Pace {
         (!pace.interval.is_zero()).then_some(pace)
     }
 
-    /// What is kept of what a robots.txt asks for: nothing, where that is only recorded.
+    /// Returns the part of a robots.txt's interval that is kept; `None` if intervals are only recorded.
     pub fn kept_of(&self, wish: &Wish) -> Option<InForce> {
         let regime = self.0.regime.load();
         (regime.config.crawl_delay == CrawlDelay::Honour).then(|| regime.keep(wish))
     }
 
-    /// The pace of an origin in no trouble under `config`, whose robots.txt has this wish. None where nothing bounds it.
+    /// Returns the pace of an origin without trouble under `config`, with the interval of its robots.txt. `None` if
+    /// nothing bounds it.
     pub fn planned(config: &PaceConfig, wish: Option<&Wish>) -> Option<InForce> {
         let regime = Regime::of(config);
         let own = regime
@@ -378,19 +380,19 @@ impl Pace {
             .map(|rate| InForce::plain(rate.interval(), Source::Own));
         let asked = wish.filter(|_| config.crawl_delay == CrawlDelay::Honour);
         let asked = asked.map(|wish| regime.keep(wish));
-        // Of two that are alike, the operator's own.
+        // Of two equal ones, the operator's own.
         asked
             .into_iter()
             .chain(own)
             .max_by_key(|pace| pace.interval)
     }
 
-    /// Requests that wait for their turn now.
+    /// Returns the number of requests that are held now.
     pub fn held(&self) -> usize {
         self.0.held.load(Ordering::Relaxed)
     }
 
-    /// How many were held, and how many refused.
+    /// Returns the counters.
     pub fn counts(&self) -> Counts {
         Counts {
             held: self.held(),
@@ -433,7 +435,7 @@ impl Shared {
         drop(place);
         let turn = match granted {
             Ok(Ok(granted)) => granted.take(),
-            // Too long, or the runtime ends.
+            // The hold was too long, or the runtime is stopping.
             Ok(Err(_)) | Err(_) => None,
         };
         match turn {
@@ -462,8 +464,8 @@ impl Shared {
         }
     }
 
-    /// Waits for a turn before all who wait in `lane` and, where origins are bounded together, `at_address`. None where
-    /// it came too late for one that gives up then, or nothing is bounded any more.
+    /// Waits for a turn before all held requests in `lane` and, where origins at one address share limits, in
+    /// `at_address`. `None` if a request that gives up late waited too long, or nothing is bounded any more.
     async fn turn_ahead(
         &self,
         lane: &Arc<Lane>,
@@ -473,7 +475,7 @@ impl Shared {
         let row = at_address.unwrap_or(lane);
         let started = Instant::now();
         let patience = self.regime.load().config.max_hold;
-        // At an address there may be any number of them: each has its patience from when it is the first.
+        // An address may have any number of fetches: each time-out starts when its fetch is the first.
         let (_first, started) = match (at_address, late) {
             (Some(_), Late::Goes) => (Some(row.ahead.lock().await), Instant::now()),
             (_, Late::GivesUp) => (
@@ -494,7 +496,7 @@ impl Shared {
                 None => lane.take_for_robots(self, &regime, goes),
                 Some(at_address) => match lane.wait_for_robots(self, &regime) {
                     Some(wait) if !goes => Err(wait),
-                    // Both at once: nobody else goes before all others here.
+                    // Both turns at once: no other request gets ahead at this origin.
                     _ => at_address
                         .take_for_robots(self, &regime, goes)
                         .and_then(|first| {
@@ -513,7 +515,7 @@ impl Shared {
         }
     }
 
-    /// Waits for the turn of an address, for as long as that takes.
+    /// Waits for the turn of an address, without a time limit.
     async fn turn_at(self: &Arc<Self>, address: IpAddr, client: &ClientKey) -> Option<Turn> {
         let regime = self.regime.load_full();
         if !regime.is_per_address() {
@@ -545,13 +547,13 @@ impl<K: Clone + Eq + std::hash::Hash> Lanes<K> {
         Arc::clone(&self.lanes.entry(key.clone()).or_default())
     }
 
-    /// Drops those that have nothing to remember; where those are few, those asked least recently.
+    /// Drops origins without relevant history; if those are few, also the origins asked least recently.
     fn evict(&self, shared: &Shared) {
         let Some(_evicting) = self.evicting.try_lock() else {
             return;
         };
         let regime = shared.regime.load();
-        // Whoever holds a turn, or waits, holds its lane, too.
+        // Each turn and each held request holds a reference to its origin limiter.
         let is_used = |lane: &Arc<Lane>| Arc::strong_count(lane) > 1;
         self.lanes
             .retain(|_, lane| is_used(lane) || lane.last(shared, &regime).is_some());
@@ -585,7 +587,7 @@ impl<K: Eq + std::hash::Hash> Default for Lanes<K> {
     }
 }
 
-/// A place among those who wait; left when this is dropped.
+/// An entry in the queue, removed on drop.
 struct Place<'a> {
     shared: &'a Shared,
     lane: &'a Lane,
@@ -622,7 +624,7 @@ impl Turn {
         }
     }
 
-    /// Gives up a turn that was not used: who comes next need not wait for it, unless somebody has come already.
+    /// Gives back an unused turn: the next request need not wait for it, unless another one has gone since.
     pub fn give_back(mut self) {
         self.lane.undo(self.number);
         if let Some(turn) = self.at_address.take() {
@@ -648,7 +650,7 @@ impl InForce {
 }
 
 impl Source {
-    /// Its name in records.
+    /// Returns the source's name in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Source::Own => "own",

@@ -31,13 +31,13 @@ pub struct Document<'a> {
     group: Option<&'a str>,
     #[serde(rename = "override")]
     asserted: Option<Assertion<'a>>,
-    /// The override that would decide, were it not left aside for `--robots`.
+    /// The override that would decide, if `--robots` did not exclude it.
     override_left_aside: Option<Assertion<'a>>,
-    /// What would be decided without the override.
+    /// The decision that would apply without the override.
     without_override: Option<Without<'a>>,
     agent: Vec<Token<'a>>,
     robots: Option<RobotsTxt<'a>>,
-    /// The User-Agent that robots.txt was fetched with; none where nothing was fetched.
+    /// The User-Agent of the robots.txt fetch; none without a fetch.
     fetched_with: Option<&'a str>,
     groups: Vec<SpeakerOf<'a>>,
     path: Option<PathOf<'a>>,
@@ -71,7 +71,7 @@ struct Token<'a> {
     token: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     standing: Option<&'static str>,
-    /// The token before it whose family it names.
+    /// The earlier token that belongs to this token's family.
     #[serde(skip_serializing_if = "Option::is_none")]
     family_of: Option<&'a str>,
 }
@@ -124,7 +124,7 @@ struct FieldOf<'a> {
     field: &'static str,
     value: Cow<'a, str>,
     line: u32,
-    /// Whether it stands in a group that speaks to the crawler.
+    /// True if its group applies to the crawler.
     #[serde(skip_serializing_if = "Option::is_none")]
     own: Option<bool>,
 }
@@ -138,7 +138,7 @@ pub struct NoteOf<'a> {
     text: &'a str,
 }
 
-/// A file, looked over.
+/// A file with its groups, fields and notes.
 #[derive(Serialize, ToSchema)]
 struct FileDocument<'a> {
     robots: RobotsTxt<'a>,
@@ -167,7 +167,7 @@ struct Failure<'a> {
     error: &'a str,
 }
 
-/// What is to be told of a judgement, on a line.
+/// Writes a judgement as one line of JSON.
 pub fn of(judged: &Judgement) -> Vec<u8> {
     let Judgement {
         target, decision, ..
@@ -211,7 +211,7 @@ pub fn of(judged: &Judgement) -> Vec<u8> {
     })
 }
 
-/// What is to be told of a URL that cannot be judged.
+/// Writes a URL that cannot be judged as one line of JSON.
 pub fn of_unjudged(unjudged: &Unjudged) -> Vec<u8> {
     line(&Failure {
         url: &unjudged.url,
@@ -219,7 +219,7 @@ pub fn of_unjudged(unjudged: &Unjudged) -> Vec<u8> {
     })
 }
 
-/// What is to be told of a file.
+/// Writes a file as one line of JSON.
 pub fn of_file(file: &File, name: &Path) -> Vec<u8> {
     let groups: Vec<Group<'_>> = file.robots.groups().collect();
     let mut told: Vec<GroupOf<'_>> = groups
@@ -258,7 +258,7 @@ pub fn of_file(file: &File, name: &Path) -> Vec<u8> {
     })
 }
 
-/// Notes, as they are written.
+/// Converts notes to their JSON form.
 pub fn notes_of(notes: &[Note]) -> Vec<NoteOf<'_>> {
     notes
         .iter()
@@ -271,7 +271,7 @@ pub fn notes_of(notes: &[Note]) -> Vec<NoteOf<'_>> {
         .collect()
 }
 
-/// The group that decides, or that speaks though no rule of it matches.
+/// Returns the group that decides, or that applies even if none of its rules matches.
 fn group<'a>(decision: &'a Decision, speaker: Option<&'a Speaker>) -> Option<&'a str> {
     let of_rule = decision.rule.as_ref().map(|rule| &*rule.group);
     of_rule.or(speaker.map(|speaker| &*speaker.name))
@@ -298,7 +298,7 @@ fn chain(judged: &Judgement) -> Vec<Token<'_>> {
     told.collect()
 }
 
-/// The first of `tokens` whose family `token` names.
+/// Returns the first of `tokens` that has `token` as its family.
 pub fn family_of<'a>(token: &str, tokens: &'a [ProductToken]) -> Option<&'a str> {
     let mut names = tokens.iter().map(ProductToken::as_str);
     names.find(|name| family(name).is_some_and(|family| family.eq_ignore_ascii_case(token)))
@@ -421,7 +421,7 @@ fn fields(judged: &Judgement) -> Vec<FieldOf<'_>> {
     file.robots
         .others()
         .map(|other| match other.field {
-            // Sitemaps belong to no group.
+            // A Sitemap belongs to no group.
             Field::Sitemap => field(&other, None),
             _ => field(&other, Some(own.binary_search(&other.line).is_ok())),
         })
@@ -437,7 +437,7 @@ fn field<'a>(other: &Other<'a>, own: Option<bool>) -> FieldOf<'a> {
     }
 }
 
-/// A value as a line of JSON in which foreign text drives no terminal.
+/// Writes a value as a line of JSON, with foreign text made harmless to a terminal.
 pub fn line(document: &impl Serialize) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     write(document, &mut out);
@@ -452,7 +452,7 @@ pub fn write(value: &impl Serialize, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// JSON in which foreign text drives no terminal: what misleads is escaped.
+/// A JSON formatter that escapes misleading characters, so that foreign text cannot control a terminal.
 struct Guarded(CompactFormatter);
 
 impl Formatter for Guarded {

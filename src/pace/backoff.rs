@@ -1,13 +1,14 @@
-//! How an origin takes what it is asked, and how much less it is asked for that.
+//! Backs off from an origin in trouble: widens the gap between requests.
 //!
-//! Three signs count: it says so (429, or 503; RFC 6585 section 4, RFC 9110 section 15.6.4), it cannot be reached
-//! several times in a row, or it answers several times in a row far slower than it uses to. Each sets a *gap*, the least
-//! time from one request to the next; what says so is also left alone for its `Retry-After`, or for the gap. The gap
-//! doubles with every further sign and halves with every answer that is fine, so it is gone soon after the trouble is.
+//! Three signs count: the origin says so (429, or 503; RFC 6585 section 4, RFC 9110 section 15.6.4), it cannot be
+//! reached several times in a row, or it answers several times in a row far more slowly than usual. Each sign sets a
+//! *gap*, the least time from one request to the next; an origin that says so also gets a rest for its `Retry-After`,
+//! or for the gap. The gap doubles with every further sign and halves with every good answer, so it disappears soon
+//! after the trouble.
 //!
-//! Nothing here lasts: no gap and no rest is longer than `[pace] backoff_max`, what could not be tried for ten minutes is
-//! forgotten, and each rest ends with a request. One slow or broken page does not slow a site: one slow answer means
-//! nothing, and after one 503 the fine answers that follow end what it began within three requests.
+//! Nothing here lasts: no gap and no rest is longer than `[pace] backoff_max`, a gap without a request for ten minutes
+//! is forgotten, and each rest ends with a request. One slow or broken page does not slow a site: one slow answer means
+//! nothing, and after one 503 three good answers end the gap.
 //!
 //! Pure: answers and moments go in, a gap and a moment come out.
 
@@ -21,39 +22,40 @@ const FIRST: Duration = Duration::from_secs(1);
 /// A gap below this is none.
 const LEAST: Duration = Duration::from_millis(200);
 
-/// The longest gap for an origin that cannot be reached: below the default hold, so that its crawlers still learn of it.
+/// The longest gap for an origin that cannot be reached: below the default hold, so that its crawlers still hear of the
+/// failure.
 const UNREACHED: Duration = Duration::from_secs(10);
 
 /// The longest gap for an origin that is slow.
 const SLUGGISH: Duration = Duration::from_secs(10);
 
-/// Failures to connect, or to answer in time, in a row that count as a sign.
+/// Failures to connect, or to answer in time, in a row that count as one sign.
 const FAILURES: u8 = 3;
 
-/// Slow answers in a row that count as a sign.
+/// Slow answers in a row that count as one sign.
 const SLOW_ANSWERS: u8 = 4;
 
-/// An answer is slow that takes so many times as long as usual …
+/// An answer is slow if it takes this many times as long as usual …
 const FACTOR: f32 = 4.0;
 
 /// … and longer than this, in milliseconds.
 const SLOW: f32 = 500.0;
 
-/// Share that one answer has in what is usual.
+/// Weight of one answer in the usual time.
 const SHARE: f32 = 1.0 / 32.0;
 
-/// Answers before it is known what is usual.
+/// Answers before the usual time is known.
 const KNOWN: u8 = 16;
 
-/// What could not be tried for so long is forgotten.
+/// A gap is forgotten after this time without a request.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
-/// How a request went.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// A response head came that is neither of the two below.
+    /// A response head came, with another status than those below.
     Fine {
-        /// How long that took; none where that says nothing of the origin.
+        /// The time to the answer; none if it says nothing about the origin.
         took: Option<Duration>,
     },
     /// 429 or 503.
@@ -65,46 +67,46 @@ pub(super) enum Outcome {
     Failed,
 }
 
-/// What an origin has shown.
+/// The signs of trouble at an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Backoff {
     gap: Duration,
-    /// Since when the gap is what it is: what was sent before then and comes back now says nothing new.
+    /// The start of the present gap: an answer to a request sent before says nothing new.
     since: Moment,
     rest: Option<Rest>,
     failures: u8,
     slow: u8,
-    /// What an answer usually takes, in milliseconds.
+    /// The usual time to an answer, in milliseconds.
     usual: f32,
     answers: u8,
 }
 
-/// A time in which nothing is asked.
+/// A time without requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rest {
-    /// When it ends.
+    /// The moment of its end.
     pub(super) until: Moment,
-    /// How long it was to be.
+    /// Its intended length.
     pub(super) length: Duration,
 }
 
 impl Backoff {
-    /// The least time from one request to the next.
+    /// Returns the least time from one request to the next.
     pub(super) fn gap(&self) -> Duration {
         self.gap
     }
 
-    /// The time in which nothing is asked, where it is not over.
+    /// Returns the rest, unless it is over.
     pub(super) fn rest(&self, now: Moment) -> Option<Rest> {
         self.rest.filter(|rest| rest.until > now)
     }
 
-    /// Whether it holds nothing up.
+    /// Tells whether it delays no request.
     pub(super) fn is_calm(&self) -> bool {
         self.gap.is_zero() && self.rest.is_none()
     }
 
-    /// Forgets what is over.
+    /// Forgets a rest or gap that is over.
     pub(super) fn settle(&mut self, now: Moment) {
         if self.rest.is_some_and(|rest| rest.until <= now) {
             self.rest = None;
@@ -114,12 +116,12 @@ impl Backoff {
         }
     }
 
-    /// Holds nothing up any more.
+    /// Ends the gap and the rest.
     pub(super) fn end(&mut self) {
         (self.gap, self.rest) = (Duration::ZERO, None);
     }
 
-    /// The clock was set back by so much.
+    /// Moves times back with a clock that was set back.
     pub(super) fn set_back(&mut self, by: Duration) {
         self.since = self.since - by;
         if let Some(rest) = &mut self.rest {
@@ -127,7 +129,7 @@ impl Backoff {
         }
     }
 
-    /// Takes in how a request went that was sent at `sent`. Nothing lasts longer than `most`.
+    /// Records the outcome of a request sent at `sent`. No delay lasts longer than `most`.
     pub(super) fn take_in(&mut self, outcome: Outcome, sent: Moment, now: Moment, most: Duration) {
         self.settle(now);
         match outcome {
@@ -136,7 +138,7 @@ impl Backoff {
                 if took.is_some_and(|took| self.is_slow(took)) {
                     self.slow = self.slow.saturating_add(1);
                     if self.slow >= SLOW_ANSWERS {
-                        // A pause as long as an answer takes: half as much is asked.
+                        // A pause as long as the answer took: this halves the rate.
                         let took = took.unwrap_or_default();
                         self.widen(took, sent, now, SLUGGISH.min(most));
                     }
@@ -164,13 +166,13 @@ impl Backoff {
         }
     }
 
-    /// Twice the gap, or the first; once for all that was under way at the time.
+    /// Doubles the gap, or sets the first one; once for all requests in flight at the time.
     fn widen(&mut self, first: Duration, sent: Moment, now: Moment, most: Duration) {
         if sent < self.since {
             return;
         }
         let wider = self.gap.saturating_mul(2).max(first).min(most);
-        // A bound that is lower than what another sign has set takes nothing back.
+        // A bound below another sign's gap shortens nothing.
         self.gap = wider.max(self.gap);
         self.since = now;
     }
@@ -186,7 +188,7 @@ impl Backoff {
         }
     }
 
-    /// Whether an answer took far longer than usual; what is usual follows slowly.
+    /// Tells whether an answer took far longer than usual; the usual time adapts slowly.
     fn is_slow(&mut self, took: Duration) -> bool {
         let took = took.as_secs_f32() * 1000.0;
         let is_slow = self.answers >= KNOWN && took > SLOW && took > self.usual * FACTOR;
@@ -194,7 +196,7 @@ impl Backoff {
             self.answers += 1;
             self.usual += (took - self.usual) / f32::from(self.answers);
         } else {
-            // A single answer of a minute is no more to it than a slow one.
+            // Clamped: an answer of a minute counts no more than a slow one.
             let took = took.min(self.usual.max(SLOW / FACTOR) * FACTOR);
             self.usual += (took - self.usual) * SHARE;
         }
@@ -228,7 +230,7 @@ mod tests {
         }
     }
 
-    /// The gap, and the rest at its end, in milliseconds, after these outcomes one by one, ten seconds apart.
+    /// Returns the gap and the rest of the rest at the end, in milliseconds, after these outcomes ten seconds apart.
     fn one_by_one(outcomes: &[Outcome]) -> (u128, u128) {
         let mut backoff = Backoff::default();
         let mut now = START;
@@ -283,7 +285,7 @@ mod tests {
             ("fast again", 50, &[2_000, 2_000, 2_000, 2_000, 50, 50], 500),
             ("never longer than ten seconds", 50, &[60_000; 8], 10_000),
             ("a slow origin is not slower than usual", 2_000, &[2_500; 10], 0),
-            ("a rise that nobody would feel", 5, &[400; 10], 0),
+            ("a rise too small to notice", 5, &[400; 10], 0),
         ];
         for (name, before, then, expected) in cases {
             assert_eq!(usual(*before, then), *expected, "{name}");

@@ -1,7 +1,7 @@
-//! How many robots.txt are fetched, whatever their origins: so many at the same time, so many begun per second.
+//! Limits the fetches of robots.txt over all origins: their number at the same time, and their starts per second.
 //!
-//! A crawl that meets ten thousand new hosts at once would fetch as many files at once; name servers and the way out
-//! are others' too.
+//! A crawl that meets ten thousand new hosts at once would fetch as many files at once; name servers and the network
+//! are shared with others.
 
 use std::future::Future;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct Fetches {
     clock: Clock,
 }
 
-/// The place of a fetch among those under way, and its turn at its origin.
+/// The slot of a fetch in progress, and its turn at its origin.
 #[derive(Debug)]
 pub struct FetchSlot<'a> {
     fetches: &'a Fetches,
@@ -35,12 +35,12 @@ pub struct FetchSlot<'a> {
 }
 
 impl FetchSlot<'_> {
-    /// Its turn, where it has one.
+    /// Returns its turn, if it has one.
     pub fn turn(&self) -> Option<&Turn> {
         self.turn.as_ref()
     }
 
-    /// Waits for something that other fetches may be needed for. They find the place and the turn free meanwhile.
+    /// Waits for a future that other fetches may have to serve. The slot and the turn are free for them meanwhile.
     pub async fn outside<T>(&mut self, waited_for: impl Future<Output = T>) -> T {
         self.turn = None;
         self.slot = None;
@@ -51,7 +51,7 @@ impl FetchSlot<'_> {
 }
 
 impl Fetches {
-    /// As configured, on `clock`.
+    /// Builds the limit as configured, on `clock`.
     pub fn new(config: &RobotsConfig, clock: Clock) -> Fetches {
         let interval = config
             .fetches_per_second
@@ -64,9 +64,9 @@ impl Fetches {
         }
     }
 
-    /// Waits until a fetch that has its `turn` may begin. It is under way until what this gives is dropped.
+    /// Waits until a fetch with this `turn` may begin. The fetch counts as in progress until the result is dropped.
     pub async fn begin(&self, turn: Option<Turn>) -> FetchSlot<'_> {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let slot = self.slots.acquire().await.ok();
         while let Some(wait) = self.wait() {
             tokio::time::sleep(wait).await;
@@ -78,17 +78,17 @@ impl Fetches {
         }
     }
 
-    /// Takes a turn, or tells how long it is until there may be one.
+    /// Takes a turn, or returns the time to wait before the next try.
     fn wait(&self) -> Option<Duration> {
         let (quota, rate) = self.rate.as_ref()?;
         let mut rate = rate.lock();
         let early = rate.check().err()?;
         let wait = early.wait_time_from(Ticks::at(self.clock.now()));
         if wait > quota.replenish_interval().saturating_mul(2) {
-            // No turn is that far away: the clock was set back, and the limiter remembers a time that is yet to come.
+            // No turn is that far away: the clock was set back, and the limiter remembers a future time.
             *rate = limiter(*quota, &self.clock);
         }
-        // Ticks are milliseconds: never come back within the one that was refused.
+        // Ticks are milliseconds: never retry within the tick that was refused.
         let most = quota.replenish_interval();
         Some(wait.min(most).max(Duration::from_millis(1)))
     }
@@ -98,7 +98,7 @@ fn limiter(quota: Quota, clock: &Clock) -> Limiter {
     RateLimiter::direct_with_clock(quota, Ticks(clock.clone()))
 }
 
-/// Our clock in governor's terms.
+/// Our clock for governor.
 #[derive(Debug, Clone)]
 struct Ticks(Clock);
 

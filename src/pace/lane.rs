@@ -1,8 +1,8 @@
-//! One origin's turns, or one address's: what was let through, who waits, and the task that lets them go.
+//! The turns of one origin or one address: its history, its queue, and the task that grants turns.
 //!
-//! All that decides stands behind one lock that is held for a few instructions and never across an await. While
-//! somebody waits, and only then, one task drives the lane: it sleeps until the next of them is due and hands it its
-//! turn. A turn that nobody takes any more is given back.
+//! One lock protects the state; it is held for a few instructions and never across an await. While requests wait, and
+//! only then, one task drives the queue: it sleeps until the next one is due and hands it its turn. An undelivered turn
+//! is given back.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -23,24 +23,24 @@ use crate::client::ClientKey;
 use crate::clock::Moment;
 use crate::robots::wish::Wish;
 
-/// How long a task sleeps that waits for a request to end: whatever ends wakes it.
+/// Time-out of a task that waits for a request to end: any end wakes it earlier.
 const UNTIL_NEWS: Duration = Duration::from_secs(3_600);
 
-/// One origin, or one address.
+/// The limiter of one origin, or of one address.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     state: Mutex<State>,
-    /// When a request went without the lock, in milliseconds since 1970; 0: none has since the lock was held last.
+    /// The last request without the lock, in milliseconds since 1970; 0: none since the lock was held last.
     passed: AtomicU64,
-    /// Requests that need no lock: the origin is in no trouble.
+    /// True if requests need the lock, because the origin is in trouble.
     is_troubled: AtomicBool,
     /// Requests under way.
     in_flight: AtomicU32,
-    /// Somebody waits, and a task lets them go.
+    /// True while requests wait and a task drives the queue.
     is_driven: AtomicBool,
-    /// Something has changed for those who wait.
+    /// Wakes the task when the state has changed.
     news: Notify,
-    /// Whoever goes before all who wait goes in a row of its own: the first of them alone looks whether it is due.
+    /// A queue for prioritised requests: the first of them alone checks whether it is due.
     pub(super) ahead: tokio::sync::Mutex<()>,
 }
 
@@ -50,20 +50,20 @@ struct State {
     queue: Queue<Waiter>,
     /// Turns taken.
     taken: u64,
-    /// What the last turn has changed.
+    /// Restores the state before the last turn.
     undo: Option<Undo>,
 }
 
-/// One that waits.
+/// A request that waits.
 #[derive(Debug)]
 struct Waiter {
     wish: Option<Arc<Wish>>,
-    /// Whose turn it needs, too.
+    /// The address with a limiter that must grant a turn, too.
     address: Option<IpAddr>,
     grant: oneshot::Sender<Granted>,
 }
 
-/// A turn on its way to who waits for it; given back if it never gets there.
+/// A turn on its way to its waiter; given back if it is not delivered.
 #[derive(Debug)]
 pub(super) struct Granted(Option<Turn>);
 
@@ -81,42 +81,42 @@ impl Drop for Granted {
     }
 }
 
-/// What a request brings.
+/// The facts about a request that asks for a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim<'a> {
     pub(super) client: &'a ClientKey,
     pub(super) wish: Option<&'a Arc<Wish>>,
-    /// Whose turn it needs, too.
+    /// The address with a limiter that must grant a turn, too.
     pub(super) address: Option<IpAddr>,
-    /// How long it can wait, and that it counts among those who are held; none: for as long as it takes.
+    /// The longest wait, for a request that counts as held; none: it waits without limit and does not count.
     pub(super) patience: Option<Duration>,
 }
 
-/// Whether a request may go, and when it may otherwise.
+/// The answer to a request that asks for a turn.
 #[derive(Debug)]
 pub(super) enum Entry {
     /// It has its turn.
     Gone(Turn),
-    /// It waits: by this number, for this, probably until then.
+    /// It waits: its number, its receiver, and the probable time and reason.
     Waits(u64, oneshot::Receiver<Granted>, Due),
     /// It would wait for too long, or too many wait.
     Refused(Due),
 }
 
-/// What a lane's task does next.
+/// The next step of the task.
 enum Step {
-    /// Nobody waits any more.
+    /// The queue is empty.
     Done,
-    /// Somebody has gone.
+    /// A request has its turn.
     Gone,
-    /// Nobody is due before this has passed, if nothing changes.
+    /// No request is due before this time has passed, unless something changes.
     Sleep(Duration),
-    /// Who is next needs the turn of an address first.
+    /// The next request needs the turn of an address first.
     Ask(IpAddr, ClientKey),
 }
 
 impl Lane {
-    /// Takes a turn without the lock: for where only trouble bounds the requests to an origin.
+    /// Takes a turn without the lock: for settings under which only trouble bounds the requests to an origin.
     pub(super) fn pass(self: &Arc<Lane>, now: Moment) -> Option<Turn> {
         let is_bound =
             self.is_troubled.load(Ordering::Acquire) || self.is_driven.load(Ordering::Acquire);
@@ -128,7 +128,7 @@ impl Lane {
         Some(Turn::new(self, now, 0))
     }
 
-    /// Takes a turn, if it is due and nobody waits.
+    /// Takes a turn, if one is due and the queue is empty.
     pub(super) fn take(
         self: &Arc<Lane>,
         shared: &Shared,
@@ -141,7 +141,7 @@ impl Lane {
         may_go.then(|| self.go(&mut state, regime, wish, now))
     }
 
-    /// Takes a turn, or a place among those who wait.
+    /// Takes a turn, or joins the queue.
     pub(super) fn enter(
         self: &Arc<Lane>,
         shared: &Arc<Shared>,
@@ -198,24 +198,24 @@ impl Lane {
         Entry::Waits(number, granted, expected)
     }
 
-    /// Leaves a place that is not needed any more.
+    /// Removes a request from the queue.
     pub(super) fn leave(&self, client: &ClientKey, number: u64) {
         if self.state.lock().queue.remove(client, number) {
             self.news.notify_one();
         }
     }
 
-    /// How long it is until a robots.txt may be asked for; none, where it may be now.
+    /// Returns the time until a robots.txt fetch is due; `None` if it is due now.
     pub(super) fn wait_for_robots(&self, shared: &Shared, regime: &Regime) -> Option<Duration> {
         let (state, now) = self.lock(shared);
         let due = state.track.due_for_robots(regime, now);
         (due > now).then(|| due.since(now))
     }
 
-    /// Takes a turn for a robots.txt, before all who wait: when it is due or, where `at_once`, regardless.
+    /// Takes a turn for a robots.txt fetch, before all held requests: when it is due or, with `at_once`, regardless.
     ///
     /// # Errors
-    /// How long it is until it is due.
+    /// The time until it is due.
     pub(super) fn take_for_robots(
         self: &Arc<Lane>,
         shared: &Shared,
@@ -232,8 +232,8 @@ impl Lane {
         Ok(turn)
     }
 
-    /// A robots.txt goes now, whether it is due or not. `before` names the turn that it had already; that one counts no
-    /// more, unless others have come after it.
+    /// Counts a robots.txt fetch that starts now, due or not. `before` names its earlier turn; that turn no longer
+    /// counts, unless others have come after it.
     pub(super) fn count_robots(&self, shared: &Shared, regime: &Regime, before: Option<u64>) {
         let (mut guard, now) = self.lock(shared);
         let state = &mut *guard;
@@ -248,12 +248,12 @@ impl Lane {
         } else {
             state.track.count_aside(regime, now);
         }
-        // Nobody gives back what has gone.
+        // A fetch that has started is never given back.
         state.taken += 1;
         state.undo = None;
     }
 
-    /// Takes in how a request went.
+    /// Records the outcome of a request.
     pub(super) fn take_in(&self, outcome: Outcome, sent: Moment, now: Moment, most: Duration) {
         let mut state = self.state.lock();
         state.track.backoff.take_in(outcome, sent, now, most);
@@ -264,7 +264,7 @@ impl Lane {
         }
     }
 
-    /// Has those who wait look again, under other settings.
+    /// Makes the queue check again, under other settings.
     pub(super) fn reconsider(&self, regime: &Regime) {
         if !regime.config.backoff {
             self.state.lock().track.backoff.end();
@@ -275,13 +275,13 @@ impl Lane {
         }
     }
 
-    /// When a request may go that no robots.txt asks to wait, and what makes it so.
+    /// Returns when a request without a crawl delay is due, and the bound that decides it.
     pub(super) fn due(&self, shared: &Shared, regime: &Regime) -> Due {
         let (state, now) = self.lock(shared);
         state.track.due(regime, None, now)
     }
 
-    /// When the last request went; none, where there is nothing to remember of that.
+    /// Returns the moment of the last request; `None` if the limiter has no relevant history.
     pub(super) fn last(&self, shared: &Shared, regime: &Regime) -> Option<Moment> {
         let (state, now) = self.lock(shared);
         let is_idle = state.queue.is_empty()
@@ -301,7 +301,7 @@ impl Lane {
         }
     }
 
-    /// A request has ended.
+    /// Records that a request has ended.
     pub(super) fn end(&self) {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
         if self.is_driven.load(Ordering::Acquire) {
@@ -309,7 +309,8 @@ impl Lane {
         }
     }
 
-    /// The state as of now. The clock is read under the lock: what was counted was counted before now.
+    /// Locks the state and brings it up to date. The clock is read under the lock, so no counted request is later than
+    /// `now`.
     fn lock(&self, shared: &Shared) -> (MutexGuard<'_, State>, Moment) {
         let mut state = self.state.lock();
         let now = shared.clock.now();
@@ -327,7 +328,7 @@ impl Lane {
         most.is_none_or(|most| self.in_flight.load(Ordering::Acquire) < most)
     }
 
-    /// Counts a request that goes now.
+    /// Counts a request that goes now and returns its turn.
     fn go(
         self: &Arc<Lane>,
         state: &mut State,
@@ -341,7 +342,7 @@ impl Lane {
         Turn::new(self, now, state.taken)
     }
 
-    /// Lets go who is next, if anybody is. `at_address` is the turn of its address, where that was asked for.
+    /// Grants the next turn, if a request is due. `at_address` is the turn at its address, if one was taken.
     fn step(
         self: &Arc<Lane>,
         shared: &Shared,
@@ -376,22 +377,22 @@ impl Lane {
             let mut turn = self.go(state, regime, wish, now);
             turn.at_address = at_address.take().map(Box::new);
             drop(guard);
-            // Who is gone gives it back by not taking it.
+            // If the waiter has gone, dropping the undelivered turn returns it.
             drop(waiter.grant.send(Granted(Some(turn))));
         }
         Step::Gone
     }
 }
 
-/// Lets those go who wait in `lane`, until nobody does.
+/// Grants turns to the requests that wait in `lane`, until the queue is empty.
 fn drive(shared: Arc<Shared>, lane: Arc<Lane>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    // Boxed: the turn of an address may have to be waited for in another task like this.
+    // Boxed: waiting for the turn of an address may start another task like this.
     Box::pin(async move {
         let mut at_address = None;
         loop {
             let regime = shared.regime.load_full();
             let step = lane.step(&shared, &regime, &mut at_address);
-            // Not used: it was meant for one that is gone, or not due any more.
+            // Unused: its request has gone, or is no longer due.
             if let Some(turn) = at_address.take() {
                 turn.give_back();
             }
@@ -407,7 +408,8 @@ fn drive(shared: Arc<Shared>, lane: Arc<Lane>) -> Pin<Box<dyn Future<Output = ()
                 Step::Ask(address, client) => {
                     at_address = shared.turn_at(address, &client).await;
                     if at_address.is_none() {
-                        // Settings have changed meanwhile, or the runtime ends: nothing was waited for, perhaps.
+                        // No address turn: the limit was switched off, or the runtime is stopping. Yield so that this
+                        // loop cannot spin.
                         tokio::task::yield_now().await;
                     }
                 }

@@ -1,9 +1,8 @@
-//! The operator's own rate at one origin: so many requests per second, so many of them at once.
+//! The operator's own rate at one origin: requests per second, with a burst.
 //!
-//! The generic cell rate algorithm, which is also governor's, with two differences that a queue needs. To ask when the
-//! next turn is takes none: a request waits for several things and takes its turn when the last of them is there. And
-//! what was let through outlives the rate it went by: under another rate, the same requests count as if that had always
-//! held.
+//! This is the generic cell rate algorithm, like governor's, with two differences that a queue needs. Asking for the
+//! next turn takes none: a request waits for several bounds and takes its turn when the last one permits it. And past
+//! requests outlive a change of the rate: they count as if the new rate had always held.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use crate::clock::Moment;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
-/// A rate: one turn per interval, and so many that may be taken at once.
+/// A rate: one turn per interval, with a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rate {
     /// Time from turn to turn, in nanoseconds; at least 1.
@@ -21,11 +20,11 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// So many turns a second, in bursts of so many.
+    /// Builds a rate of `per_second` turns in bursts of `burst`.
     pub(super) fn new(per_second: f64, burst: u32) -> Option<Rate> {
         let interval = Duration::try_from_secs_f64(1.0 / per_second).ok()?;
         let interval = nanos(interval).max(1);
-        // What falls due within one tick of the clock may go within it.
+        // Turns that fall due within one tick of the clock may go within it.
         let within_a_tick = u32::try_from(NANOS_PER_MS / interval).unwrap_or(u32::MAX);
         Some(Rate {
             interval,
@@ -33,7 +32,7 @@ impl Rate {
         })
     }
 
-    /// Time from turn to turn, where no burst was saved up.
+    /// Returns the time between two turns without a burst.
     pub(super) fn interval(self) -> Duration {
         Duration::from_nanos(self.interval)
     }
@@ -43,26 +42,26 @@ impl Rate {
     }
 }
 
-/// What was let through at a rate.
+/// The past turns at a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Meter {
-    /// When all that was let through is paid off, in nanoseconds since 1970.
+    /// The moment at which past turns are paid off, in nanoseconds since 1970.
     paid: u64,
-    /// The rate that this counts by; none before the first turn.
+    /// The rate of `paid`; none before the first turn.
     rate: Option<Rate>,
-    /// When the last turn was.
+    /// The moment of the last turn.
     last: Moment,
 }
 
 impl Meter {
-    /// When the next turn may be taken at the earliest.
+    /// Returns the earliest moment of the next turn.
     pub(super) fn next(&self, rate: Rate) -> Moment {
         let saved = rate.times(u64::from(rate.burst).saturating_sub(1));
         let at = self.at(rate).paid.saturating_sub(saved);
         Moment::from_millis(at.div_ceil(NANOS_PER_MS))
     }
 
-    /// When a turn may be taken at the earliest if so many others are taken from now on before it.
+    /// Returns the earliest moment of a turn if `others` others are taken before it from now on.
     pub(super) fn next_but(&self, rate: Rate, others: u32, now: Moment) -> Moment {
         let Meter { paid, .. } = self.at(rate);
         let paid = match others {
@@ -78,12 +77,12 @@ impl Meter {
         .next(rate)
     }
 
-    /// When the last turn was.
+    /// Returns the moment of the last turn.
     pub(super) fn last(&self) -> Moment {
         self.last
     }
 
-    /// Takes a turn now, whether it is due or not.
+    /// Takes a turn now, due or not.
     pub(super) fn take(&mut self, rate: Rate, now: Moment) {
         let Meter { paid, .. } = self.at(rate);
         *self = Meter {
@@ -93,18 +92,19 @@ impl Meter {
         };
     }
 
-    /// Whether nothing is left to be paid off.
+    /// Tells whether all past turns are paid off.
     pub(super) fn is_paid(&self, now: Moment) -> bool {
         self.paid <= since_1970(now)
     }
 
-    /// The clock was set back by so much: what was let through goes with it.
+    /// Moves past turns back with a clock that was set back.
     pub(super) fn set_back(&mut self, by: Duration) {
         self.paid = self.paid.saturating_sub(nanos(by));
         self.last = self.last - by;
     }
 
-    /// The same requests, counted by another rate: as many turns are owed as of the last one, but no more than a burst.
+    /// Recounts the same turns by another rate: the same number of turns is owed as of the last one, but at most a
+    /// burst.
     fn at(self, rate: Rate) -> Meter {
         match self.rate {
             Some(before) if before != rate => {
@@ -150,7 +150,7 @@ mod tests {
         Rate::new(per_second, burst).expect("a rate")
     }
 
-    /// A meter from which these turns were taken, in milliseconds from the start.
+    /// Returns a meter after these turns, in milliseconds from the start.
     fn after(rate: Rate, turns: &[u64]) -> Meter {
         let mut meter = Meter::default();
         for at in turns {

@@ -1,8 +1,8 @@
-//! Who waits at one origin, and who is next.
+//! The queue of requests at one origin, and their order.
 //!
-//! Clients take turns: after each turn its client goes to the end of the row, so that of two that wait each has every
-//! second turn, however many requests one of them has sent. Within one client, first come, first served; but a crawler
-//! that the origin's robots.txt makes wait longer does not hold up another one of the same client.
+//! Clients take turns: after each turn its client goes to the end of the row, so two waiting clients alternate, however
+//! many requests one of them has sent. Within one client the order is first come, first served; but a crawler with a
+//! longer crawl delay does not hold up another crawler of the same client.
 //!
 //! Pure: it knows neither time nor tasks.
 
@@ -11,29 +11,29 @@ use std::collections::VecDeque;
 use super::Group;
 use crate::client::ClientKey;
 
-/// One that waits.
+/// A waiting request.
 #[derive(Debug)]
 struct Waiter<T> {
-    /// Grows with arrival.
+    /// Its number in the order of arrival.
     number: u64,
     what: T,
 }
 
-/// Those of one client that wait for the same.
+/// The waiting requests of one client under one group of the robots.txt.
 #[derive(Debug)]
 struct Line<T> {
     group: Option<Group>,
     waiters: VecDeque<Waiter<T>>,
 }
 
-/// Those of one client.
+/// The waiting requests of one client.
 #[derive(Debug)]
 struct Party<T> {
     client: ClientKey,
     lines: Vec<Line<T>>,
 }
 
-/// All who wait at one origin.
+/// All waiting requests at one origin.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     parties: VecDeque<Party<T>>,
@@ -52,7 +52,7 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Party<T> {
-    /// The line whose first came first, of those whose first is due.
+    /// Returns the line with the earliest first request among the lines with a due first request.
     fn next_line(&self, is_due: &impl Fn(&T) -> bool) -> Option<usize> {
         let fronts = self.lines.iter().enumerate();
         let fronts = fronts.filter_map(|(at, line)| Some((at, line.waiters.front()?)));
@@ -67,34 +67,34 @@ impl<T> Party<T> {
 }
 
 impl<T> Queue<T> {
-    /// Whether nobody waits.
+    /// Tells whether the queue is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many of one client wait.
+    /// Returns the number of waiting requests of one client.
     pub(super) fn len_of(&self, client: &ClientKey) -> usize {
         self.party(client).map_or(0, Party::len)
     }
 
-    /// How many of one client wait for the same as it would, before it.
+    /// Returns the number of this client's requests that wait under the same group.
     pub(super) fn line_of(&self, client: &ClientKey, group: Option<&Group>) -> usize {
         let lines = self.party(client).map_or(&[][..], |party| &party.lines);
         let line = lines.iter().find(|line| line.group.as_ref() == group);
         line.map_or(0, |line| line.waiters.len())
     }
 
-    /// How many have their turn before the next request of `client`, if nobody comes or goes: all of its own, and of
-    /// each other client one for each turn of its own.
+    /// Returns the number of turns before the next request of `client`, if the queue stays as it is: all of the
+    /// client's own requests, and one of each other client for each round.
     pub(super) fn ahead_of(&self, client: &ClientKey) -> usize {
         let own = self.len_of(client);
         let others = self.parties.iter().filter(|party| party.client != *client);
-        // One that is not in the row yet stands behind all who are.
+        // A new client stands behind all clients in the row.
         let rounds = own + usize::from(own == 0);
         own + others.map(|party| party.len().min(rounds)).sum::<usize>()
     }
 
-    /// Puts one at the end of its client's line. The number names it.
+    /// Appends a request to its client's line and returns its number.
     pub(super) fn push(&mut self, client: &ClientKey, group: Option<&Group>, what: T) -> u64 {
         self.arrived += 1;
         let number = self.arrived;
@@ -126,7 +126,7 @@ impl<T> Queue<T> {
         number
     }
 
-    /// Who is next, of those for whom `is_due` says so, and whose it is.
+    /// Returns the next request among those that `is_due` accepts, and its client.
     pub(super) fn next(&self, is_due: impl Fn(&T) -> bool) -> Option<(&ClientKey, &T)> {
         self.parties.iter().find_map(|party| {
             let line = party.next_line(&is_due)?;
@@ -135,7 +135,7 @@ impl<T> Queue<T> {
         })
     }
 
-    /// Takes out who is next, of those for whom `is_due` says so; its client goes to the end of the row.
+    /// Removes the next request among those that `is_due` accepts; its client goes to the end of the row.
     pub(super) fn pop(&mut self, is_due: impl Fn(&T) -> bool) -> Option<T> {
         let next = |party: &Party<T>| party.next_line(&is_due);
         let (at, line) = self
@@ -153,7 +153,7 @@ impl<T> Queue<T> {
         Some(waiter.what)
     }
 
-    /// Takes one out that waits no longer. Tells whether it was still there.
+    /// Removes a request that no longer waits. Tells whether it was still there.
     pub(super) fn remove(&mut self, client: &ClientKey, number: u64) -> bool {
         let Some(at) = self
             .parties
@@ -181,7 +181,7 @@ impl<T> Queue<T> {
         found
     }
 
-    /// The first of each line: whoever can be next.
+    /// Returns the first request of each line: the candidates for the next turn.
     pub(super) fn fronts(&self) -> impl Iterator<Item = &T> {
         let lines = self.parties.iter().flat_map(|party| &party.lines);
         lines.filter_map(|line| Some(&line.waiters.front()?.what))
@@ -200,7 +200,7 @@ mod tests {
         ClientKey::Named(name.into())
     }
 
-    /// A queue of these, each named by its client's letter and a number.
+    /// Returns a queue of these requests, each named by its client's letter and a number.
     fn queue(names: &[&'static str]) -> Queue<&'static str> {
         let mut queue = Queue::default();
         for name in names {
@@ -220,7 +220,7 @@ mod tests {
             ("one client", &["a1", "a2", "a3"], &["a1", "a2", "a3"]),
             ("every second turn", &["a1", "a2", "a3", "b1", "b2"], &["a1", "b1", "a2", "b2", "a3"]),
             ("three", &["a1", "a2", "b1", "c1", "c2"], &["a1", "b1", "c1", "a2", "c2"]),
-            ("nobody", &[], &[]),
+            ("no client", &[], &[]),
         ];
         for (name, waiting, expected) in cases {
             assert_eq!(all(queue(waiting)), *expected, "{name}");

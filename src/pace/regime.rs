@@ -1,4 +1,4 @@
-//! The settings in force.
+//! The pace settings in force.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::config::{CrawlDelay, PaceConfig};
 use crate::rep::Field;
 use crate::robots::wish::Wish;
 
-/// `[pace]`, and what follows from it.
+/// `[pace]`, with derived values.
 #[derive(Debug)]
 pub(super) struct Regime {
     pub(super) config: PaceConfig,
     /// The operator's own rate.
     pub(super) rate: Option<Rate>,
-    /// Nothing is bounded and nothing is watched.
+    /// True if nothing is bounded and no outcome is recorded.
     pub(super) is_off: bool,
-    /// Only an origin in trouble is bounded, or one whose robots.txt asks for it.
+    /// True if requests are bounded only by an origin's trouble or its robots.txt.
     pub(super) is_quiet: bool,
 }
 
@@ -34,7 +34,7 @@ impl Regime {
         }
     }
 
-    /// What is kept of what a robots.txt asks for.
+    /// Returns the part of a robots.txt's interval that is kept.
     pub(super) fn keep(&self, wish: &Wish) -> InForce {
         let most = self.config.max_crawl_delay;
         InForce {
@@ -47,17 +47,17 @@ impl Regime {
         }
     }
 
-    /// Whether origins at one address are bounded together.
+    /// Tells whether origins at one address share limits.
     pub(super) fn is_per_address(&self) -> bool {
         self.config.per_address && !self.is_quiet
     }
 
-    /// The operator's own interval; zero where there is none.
+    /// Returns the operator's own interval; zero if there is none.
     pub(super) fn own_interval(&self) -> Duration {
         self.rate.map(Rate::interval).unwrap_or_default()
     }
 
-    /// How long a request can matter to the next.
+    /// Returns the longest time for which a request can delay the next one.
     pub(super) fn longest_interval(&self) -> Duration {
         let asked = match self.config.crawl_delay {
             CrawlDelay::Honour => self.config.max_crawl_delay,

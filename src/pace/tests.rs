@@ -90,7 +90,7 @@ async fn early(pace: &Pace, origin: &Origin) -> Option<Duration> {
     }
 }
 
-/// Lets time go by, on the clock and for timers, and whoever is woken do what they do.
+/// Lets time go by, on the clock and for timers, and runs each task that wakes.
 async fn pass(clock: &Clock, span: Duration) {
     settle().await;
     let mut left = span;
@@ -103,7 +103,7 @@ async fn pass(clock: &Clock, span: Duration) {
     }
 }
 
-/// Lets whoever is ready do what they do.
+/// Runs each task that is ready.
 async fn settle() {
     for _ in 0..8 {
         tokio::task::yield_now().await;
@@ -115,7 +115,7 @@ async fn once<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
-/// What an origin has seen: when, and of whom.
+/// The requests that an origin has seen: when, and of which client.
 type Seen = Arc<Mutex<Vec<(Moment, String)>>>;
 
 /// A crawler that sends one request after the other.
@@ -415,7 +415,7 @@ async fn who_hangs_up_leaves_its_place_and_its_turn() {
     pass(&clock, secs(1)).await;
     assert!(
         once(&mut stays).await.is_ready(),
-        "nobody is before it any more"
+        "no request is before it any more"
     );
     // One that has its turn already, and does not take it.
     {
@@ -462,7 +462,7 @@ async fn no_more_requests_are_under_way_than_may_be() {
     let held = once(&mut third).await;
     let by = InForce::plain(Duration::ZERO, Source::Concurrency);
     assert_eq!(held, Poll::Ready(Ok(Some(by))));
-    // Nobody ends: it is held for as long as may be, and told to come soon.
+    // No request ends: it is held for the longest hold, then told to come again soon.
     let third = pace.try_turn(ask(&a), clock.now()).expect("a turn");
     let mut fourth = pin!(turn(&pace, ask(&a), &key));
     assert!(once(&mut fourth).await.is_pending());
@@ -626,7 +626,7 @@ async fn redirects_that_lead_to_an_origin_cannot_shut_it() {
     crawl(&pace, &clock, "a", &a, None, &seen);
     pass(&clock, ms(1_010)).await;
     assert_eq!(seen.lock().len(), 1, "one interval for all of them");
-    // Nor by coming again and again while somebody waits.
+    // Nor by coming again and again while a request waits.
     let before = seen.lock().len();
     for _ in 0..50 {
         pace.count_robots(&a);
@@ -739,7 +739,7 @@ async fn fetches_of_robots_txt_keep_the_pace_of_their_address() {
         let pace = Pace::new(&config, clock.clone());
         let (page, of) = (origin("page"), client("a"));
         let page = pace.turn(ask(&page), &of, Some(address));
-        // Under way all the time: whoever has a turn may be waiting for a robots.txt.
+        // In flight all the time: a request that has a turn may be waiting for a robots.txt.
         let (_page, _) = page.await.expect("a turn");
         let seen = Seen::default();
         for n in 0..8 {

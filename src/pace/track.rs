@@ -1,6 +1,6 @@
-//! What one origin was asked, and from when on it may be asked again.
+//! The history of one origin, and the next time that it may be asked.
 //!
-//! Pure: moments go in and come out. What was done survives any change of settings, since it is only read by them.
+//! Pure: moments go in and come out. The history survives any change of settings, because settings only interpret it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use super::{Group, InForce, Source};
 use crate::clock::Moment;
 use crate::robots::wish::Wish;
 
-/// Groups of one origin that are kept without looking whether that is still needed.
+/// Groups of one origin that are kept without a check whether they still matter.
 const GROUPS: usize = 16;
 
-/// What was done at one origin.
+/// The history of requests to one origin.
 #[derive(Debug, Default)]
 pub(super) struct Track {
-    /// When the last request went; the epoch: never.
+    /// The moment of the last request; the epoch: never.
     pub(super) last: Moment,
-    /// When robots.txt was asked for last, which counts for every group.
+    /// The moment of the last robots.txt fetch, which counts for every group.
     pub(super) robots: Moment,
     pub(super) backoff: Backoff,
     meter: Meter,
@@ -37,14 +37,14 @@ struct Last {
     interval: Duration,
 }
 
-/// When a request may go at the earliest, and what makes it so.
+/// The earliest moment for a request, and the bound that decides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) at: Moment,
     pub(super) pace: InForce,
 }
 
-/// What a request changed, to be undone where it was never sent.
+/// The changes by one request, to be undone if it was never sent.
 #[derive(Debug)]
 pub(super) struct Undo {
     last: Moment,
@@ -53,8 +53,8 @@ pub(super) struct Undo {
 }
 
 impl Track {
-    /// Forgets what is over. Where the clock was set back, what was done goes back with it, or the origin would be left
-    /// alone until that time comes again.
+    /// Forgets bounds that are over. If the clock was set back, the recorded times move back with it; otherwise the
+    /// origin would not be asked until that time comes again.
     pub(super) fn settle(&mut self, now: Moment) {
         let by = self.last.since(now);
         if !by.is_zero() {
@@ -69,7 +69,7 @@ impl Track {
         self.backoff.settle(now);
     }
 
-    /// When the next request may go, if nobody waits.
+    /// Returns when the next request may go, if none waits before it.
     pub(super) fn due(&self, regime: &Regime, wish: Option<&Wish>, now: Moment) -> Due {
         let mut due = Due {
             at: Moment::default(),
@@ -83,7 +83,7 @@ impl Track {
         if let Some(rate) = regime.rate {
             let pace = InForce::plain(rate.interval(), Source::Own);
             bound(self.meter.next(rate), pace);
-            // What went while there was no rate counts as one.
+            // A request from a time without a rate counts as one turn.
             if self.last > self.meter.last() {
                 bound(self.last + rate.interval(), pace);
             }
@@ -106,15 +106,15 @@ impl Track {
         due
     }
 
-    /// When a robots.txt may be asked for. It is not known yet what it will ask for, so it keeps what it asked of
-    /// anybody.
+    /// Returns when a robots.txt may be fetched. Its new crawl delay is still unknown, so the fetch keeps the delay
+    /// that each group had.
     pub(super) fn due_for_robots(&self, regime: &Regime, now: Moment) -> Moment {
         let groups = self.groups.iter().map(|last| last.at + last.interval);
         let due = self.due(regime, None, now).at;
         groups.max().unwrap_or_default().max(due)
     }
 
-    /// When a request may go that `ahead` others go before, `in_line` of them of its own group.
+    /// Returns when a request may go after `ahead` others, `in_line` of them of its own group.
     pub(super) fn expected(
         &self,
         regime: &Regime,
@@ -161,9 +161,8 @@ impl Track {
         undo
     }
 
-    /// Counts a robots.txt that goes now and waited for nothing, as those do that a redirect of another origin leads to.
-    /// It keeps the next request waiting, but nobody who waits already: whoever sends many here would else shut the
-    /// origin for all others.
+    /// Counts an unpaced robots.txt fetch (a redirect hop). It delays the next request but none already queued;
+    /// otherwise a redirecting site could starve this origin.
     pub(super) fn count_aside(&mut self, regime: &Regime, now: Moment) {
         if self.due_for_robots(regime, now) <= now {
             self.count(regime, None, now);
@@ -173,7 +172,7 @@ impl Track {
         }
     }
 
-    /// Takes back what the last request changed.
+    /// Takes back the changes by the last request.
     pub(super) fn undo(&mut self, undo: Undo) {
         (self.last, self.meter) = (undo.last, undo.meter);
         if let Some((group, before)) = undo.group {
@@ -182,7 +181,7 @@ impl Track {
         }
     }
 
-    /// Whether nothing that was done matters any more.
+    /// Tells whether the history no longer matters.
     pub(super) fn is_over(&self, regime: &Regime, now: Moment) -> bool {
         self.meter.is_paid(now)
             && self.backoff.is_calm()

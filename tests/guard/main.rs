@@ -1,11 +1,12 @@
-//! The path guard against real servers: for each spelling of a path, what a server serves, and what the gate says.
+//! The path guard against real servers: for each spelling of a path, the resource that a server serves and the gate's
+//! decision.
 //!
-//! Every server has the same files, and each file says which one it is. A spelling is sent to the server as it is; where
-//! the server answers with a file that the rules disallow, the gate must deny the spelling. The servers come from
-//! Debian, PyPI and npm (`.ci/clients` installs them); where one is missing, the tests say so and pass, and fail with
+//! Every server has the same files, and each file names itself. The tests send each spelling to each server; if the
+//! server answers with a disallowed file, the gate must deny the spelling. The servers come from Debian, PyPI and npm
+//! (`.ci/clients` installs them). If one is missing, the tests say so and pass, or fail with
 //! `CRAWLGATE_REQUIRE_CLIENTS=1`.
 //!
-//! `CRAWLGATE_WRITE_PAGE=1` writes what was found to `docs/path-guard.md`.
+//! `CRAWLGATE_WRITE_PAGE=1` writes the results to `docs/path-guard.md`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -32,11 +33,11 @@ use servers::{KINDS, Server};
 use spellings::{SHAPES, Spelling, WIKI, all_spellings, is_told_apart};
 use support::Gate;
 
-/// What the gate says of a target.
+/// The gate's decision about a target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Says {
     Allow,
-    /// A rule disallows the path as it is written.
+    /// A rule disallows the path as written.
     Disallow,
     /// The path guard denies it.
     Guard,
@@ -64,7 +65,7 @@ fn says(rules: &Rules, target: &str) -> Says {
     }
 }
 
-/// What one server made of all spellings.
+/// The results of one server for all spellings.
 pub(crate) struct Found {
     pub(crate) kind: &'static servers::Kind,
     /// The resource that it served for each spelling.
@@ -72,7 +73,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Pairs of spelling and rules where it serves what is disallowed.
+    /// Returns the pairs of spelling and rules for which the server serves a disallowed resource.
     pub(crate) fn disallowed<'a>(
         &'a self,
         spellings: &'a [Spelling],
@@ -143,7 +144,7 @@ fn no_server_serves_what_is_disallowed_where_the_gate_allows() {
         .collect();
     let mut leaks = Vec::new();
     for found in &found {
-        // Else it shows nothing: each serves each file by its plain name.
+        // A server that does not serve each file by its plain name would prove nothing.
         for (spelling, served) in spellings.iter().zip(&found.served) {
             if spelling.target == spelling.resource && spelling.resource != WIKI {
                 assert_eq!(

@@ -1,4 +1,4 @@
-//! The table, as a page of the documentation.
+//! The results as a page of the documentation.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -177,7 +177,7 @@ pub(crate) fn write(
     page
 }
 
-/// What stands in a cell of a table.
+/// Returns the text of a table's cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,7 +1,7 @@
-//! How often the path guard denies what sites themselves link to: the URLs that real robots.txt files name.
+//! Counts the URLs in real robots.txt files that the path guard denies, although the sites themselves link to them.
 //!
-//! `CRAWLGATE_ROBOTS_FILES` names a folder of robots.txt files; without it there is nothing to count. From each file come
-//! the paths of its rules (`*` filled in, `$` left out), of its sitemaps, and pages below each.
+//! `CRAWLGATE_ROBOTS_FILES` names a folder of robots.txt files; without it the test counts nothing. The URLs come from
+//! the paths of each file's rules (`*` filled in, `$` left out), from its sitemaps, and from pages below each.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::{env, fs};
 
 use crawlgate::rep::{ComparisonPath, Guarded, Origin, ParseOptions, Robots, RuleKind, Selection};
 
-/// Pages below a folder, as sites link to them.
+/// Pages below a folder, in spellings that sites link to.
 const PAGES: &[&str] = &[
     "",
     "page.html",
@@ -24,7 +24,7 @@ const PAGES: &[&str] = &[
     "search?q=a+b%20c&lang=en",
 ];
 
-/// Of how many questions the guard denied how many, and by which rules.
+/// The number of questions, the number of denials by the guard, and the rules behind them.
 #[derive(Default)]
 struct Count {
     asked: usize,
@@ -56,7 +56,7 @@ impl Count {
     }
 }
 
-/// The paths that a file names, and pages below them.
+/// Returns the paths that a file names, and pages below them.
 fn urls(robots: &Robots) -> HashSet<String> {
     let rules = robots.groups().flat_map(|group| {
         group
@@ -68,7 +68,7 @@ fn urls(robots: &Robots) -> HashSet<String> {
         let text = String::from_utf8_lossy(&text).into_owned();
         let (_, value) = text.split_once(':')?;
         let mut value = value.trim().trim_end_matches('$').replace('*', "x");
-        // What ends in a `?` is where queries begin; an empty one is linked by no page.
+        // A path that ends in `?` stands for queries; no page links to the empty one.
         if value.ends_with('?') {
             value.push_str("x=1");
         }
@@ -103,7 +103,7 @@ fn real_files_own_urls_are_hardly_ever_denied() {
             continue;
         };
         let is_file = memchr::memmem::find(&text.to_ascii_lowercase(), b"disallow").is_some();
-        // A farm of sites with one file counts once.
+        // Many sites with the same file count once.
         if is_file && seen.insert(text.clone()) {
             files += 1;
             count.file(&text);

@@ -1,4 +1,4 @@
-//! Real servers, each with the same files: found, started on a free port, and ended with their test.
+//! Real servers with the same files: started on a free port, and ended with their test.
 
 use std::env;
 use std::fs;
@@ -9,25 +9,25 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::{PATIENCE, eventually};
 
-/// What a server is started with: program, arguments and environment. `None` where it is not there.
+/// Returns the command of a server: program, arguments and environment. `None` if the server is not installed.
 type Recipe = fn(&Place<'_>) -> Option<Command>;
 
 /// A kind of server.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    /// What was set that is not its default.
+    /// The settings that differ from the server's defaults.
     pub(crate) set_up: &'static str,
     /// The server behind it, if it is a proxy.
     pub(crate) behind: Option<&'static str>,
     recipe: Recipe,
 }
 
-/// Where a server runs.
+/// The files and directories of a server.
 pub(crate) struct Place<'a> {
     port: u16,
-    /// The files.
+    /// The served files.
     root: &'a Path,
-    /// A directory of its own.
+    /// The server's own directory.
     dir: &'a Path,
     behind: u16,
 }
@@ -201,7 +201,7 @@ fn script(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guard/servers")).join(name)
 }
 
-/// What `.ci/clients` has put aside for these servers.
+/// Returns a folder that `.ci/clients` has installed for these servers.
 fn installed(folder: &str) -> PathBuf {
     let all = env::var("CRAWLGATE_SERVERS").unwrap_or_default();
     Path::new(&all).join(folder)
@@ -239,7 +239,7 @@ impl Place<'_> {
             .map(|entry| entry.unwrap().path().to_string_lossy().into_owned())
             .collect();
         let mut command = Command::new("java");
-        // One processor's worth of helpers: it serves files, one after the other.
+        // Helpers for one processor: the server serves files one after the other.
         command
             .args(["-XX:TieredStopAtLevel=1", "-cp", &jars.join(":")])
             .arg(script(source))
@@ -283,10 +283,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it; fails where it is not there.
+    /// Starts the server; fails if it is not installed.
     #[track_caller]
     pub(crate) fn start(kind: &'static Kind, root: &Path, behind: u16) -> Server {
-        // A port that is free now may be another's in a moment.
+        // Another process may take a free port at any moment.
         for _ in 0..5 {
             let dir = tempfile::tempdir().unwrap();
             let port = TcpListener::bind("127.0.0.1:0")
@@ -330,7 +330,7 @@ impl Server {
         panic!("{} does not start", kind.name);
     }
 
-    /// The marker that it serves for a target, sent as it is.
+    /// Returns the marker of the resource that the server serves for a target, sent unchanged.
     pub(crate) fn serves(&self, target: &str) -> Option<String> {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -338,7 +338,7 @@ impl Server {
             format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();
-        // A server that refuses a line may reset the connection.
+        // A server that refuses a request line may reset the connection.
         let _ = stream.read_to_end(&mut answer);
         let answer = String::from_utf8_lossy(&answer);
         let (_, marker) = answer.split_once("marker:")?;
@@ -354,7 +354,7 @@ impl Drop for Server {
     }
 }
 
-/// What the page says of where figures come from.
+/// Returns the versions of the servers, for the page.
 pub(crate) fn versions() -> Vec<(&'static str, String)> {
     let said = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).output().unwrap();
@@ -434,7 +434,7 @@ pub(crate) fn versions() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Whether all servers are there; names what is not, and fails where it has to be.
+/// Tells whether all servers are installed; names the missing ones, and fails if they are required.
 pub(crate) fn are_there() -> bool {
     let is_program = |name: &str| {
         let path = env::var_os("PATH").unwrap_or_default();
@@ -468,7 +468,7 @@ pub(crate) fn files() -> tempfile::TempDir {
         let file = root.path().join(&resource[1..]);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         let text = match resource.ends_with(".php") {
-            // What a script is asked beyond its own name is another resource.
+            // A script with a query is another resource than the script alone.
             true => format!(
                 "<?php echo \"marker:{resource}\", $_SERVER[\"PATH_INFO\"] ?? \"\", \"\\n\";\n"
             ),
@@ -476,7 +476,7 @@ pub(crate) fn files() -> tempfile::TempDir {
         };
         fs::write(file, text).unwrap();
     }
-    // Servers that change their user read them, too.
+    // Servers that change their user must be able to read the files.
     let readable = Command::new("chmod")
         .args(["-R", "a+rX"])
         .arg(root.path())

@@ -2,13 +2,13 @@
 
 use crawlgate::rep::ComparisonPath;
 
-/// Whether a rule that ends in `$` means another URL by its own text: that of the resource with a final slash. Some
-/// servers serve the file for it.
+/// Tells whether a rule that ends in `$` does not apply to the target only because the target has a final slash. Some
+/// servers serve the same file for both.
 pub(crate) fn is_told_apart(shape: &str, target: &ComparisonPath<'_>) -> bool {
     shape.ends_with('$') && target.as_bytes() == [NESTED.as_bytes(), b"/"].concat()
 }
 
-/// What a site holds: the plain URL of each resource, which is also its marker.
+/// The resources of the site: each one's plain URL, which is also its marker.
 pub(crate) const RESOURCES: &[&str] = &[
     DIARY,
     PAGE,
@@ -23,10 +23,10 @@ pub(crate) const DIARY: &str = "/private/diary.html";
 pub(crate) const PAGE: &str = "/page.php";
 pub(crate) const NESTED: &str = "/a/b";
 
-/// A query that a program reads, and where its answer says so.
+/// The URL of a program that reads its query and repeats it in its answer.
 pub(crate) const WIKI: &str = "/wiki?title=Special:Log";
 
-/// Rules, and which resources they disallow.
+/// Rules, and the resources that they disallow.
 pub(crate) const SHAPES: &[(&str, &[&str])] = &[
     ("Disallow: /private/", &[DIARY, "/private/open/page.html"]),
     ("Disallow: /private", &[DIARY, "/private/open/page.html"]),
@@ -62,7 +62,7 @@ pub(crate) const SHAPES: &[(&str, &[&str])] = &[
     ("Disallow: /wiki?title=Special:", &[WIKI]),
 ];
 
-/// One change: its name, and what it makes of a path; nothing where there is nothing to change.
+/// One change: its name, and a function that changes a path; `None` if there is nothing to change.
 pub(crate) struct Change {
     pub(crate) name: &'static str,
     make: fn(&str) -> Option<String>,
@@ -86,7 +86,7 @@ fn behind_first(path: &str, what: &str) -> Option<String> {
     Some(format!("{}{what}{}", &path[..at], &path[at..]))
 }
 
-/// Replaces one octet behind the first slash that `is_it` finds by what `escape` makes of it.
+/// Replaces the first octet behind the leading slash that `is_it` accepts, by the result of `escape`.
 fn octet(path: &str, is_it: fn(char) -> bool, escape: fn(u8) -> String) -> Option<String> {
     let at = path.get(1..)?.find(is_it)? + 1;
     let octet = *path.as_bytes().get(at)?;
@@ -173,12 +173,12 @@ pub(crate) const CHANGES: &[Change] = changes! {
 /// A spelling of a resource, and the changes that made it.
 pub(crate) struct Spelling {
     pub(crate) target: String,
-    /// Where one change made it: which.
+    /// The index of the change, if a single change made the spelling.
     pub(crate) change: Option<usize>,
     pub(crate) resource: &'static str,
 }
 
-/// Each resource as it is and in every single change; the first three with every two changes, one after the other.
+/// Returns each resource as it is and with every single change; the first three also with every pair of changes.
 pub(crate) fn all_spellings() -> Vec<Spelling> {
     let mut found: Vec<Spelling> = Vec::new();
     let mut add = |target: String, change, resource| {
@@ -203,7 +203,7 @@ pub(crate) fn all_spellings() -> Vec<Spelling> {
         for one in CHANGES {
             for other in CHANGES {
                 let both = one.of(resource).and_then(|made| other.of(&made));
-                // What follows a `?` is a query, and with it another URL; also to a server that decodes one first.
+                // Behind a `?` the spelling is a query, so the URL differs; also for a server that decodes first.
                 let is_one = |both: &String| {
                     let path = both.strip_suffix('?').unwrap_or(both);
                     let decoded = both.strip_suffix("%3F").unwrap_or(both);

@@ -32,7 +32,7 @@ pub(crate) fn program() -> PathBuf {
         .map_or_else(|| env!("CARGO_BIN_EXE_crawlgate").into(), PathBuf::from)
 }
 
-/// A configuration in the making, and the directory it will live in.
+/// A configuration under construction, and the directory for it.
 pub(crate) struct Setup {
     sections: BTreeMap<String, BTreeMap<String, String>>,
     tables: String,
@@ -40,7 +40,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// The defaults of a test: a free loopback port, every decision recorded, test names and test CA known.
+    /// Returns the defaults of a test: a free loopback port, every decision recorded, test names and test CA known.
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("origin-ca.pem"), origin_ca_pem()).unwrap();
@@ -81,12 +81,12 @@ impl Setup {
         self
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Writes the configuration file and names it.
+    /// Writes the configuration file and returns its path.
     pub(crate) fn write(&self) -> PathBuf {
         let mut text = String::new();
         for (section, keys) in &self.sections {
@@ -101,7 +101,8 @@ impl Setup {
         path
     }
 
-    /// `crawlgate SUBCOMMAND --config FILE` in this directory, without proxy variables and with its output kept.
+    /// Returns `crawlgate SUBCOMMAND --config FILE` in this directory, without proxy variables and with its output
+    /// captured.
     pub(crate) fn command(&self, subcommand: &str) -> Command {
         let mut command = Command::new(program());
         command
@@ -129,22 +130,22 @@ impl Setup {
 
 /// A running gate; killed when it is dropped.
 pub(crate) struct Gate {
-    /// Its configuration, to be changed before a reload.
+    /// The gate's configuration, which a test may change before a reload.
     pub(crate) setup: Setup,
-    /// Where it listens.
+    /// The address of the listener.
     pub(crate) address: SocketAddr,
     child: Child,
     stderr: Arc<Mutex<String>>,
 }
 
 impl Gate {
-    /// A gate with the defaults of a test.
+    /// Starts a gate with the defaults of a test.
     #[track_caller]
     pub(crate) fn start() -> Self {
         Self::with(|_| ())
     }
 
-    /// A gate with some keys set.
+    /// Starts a gate with some keys set.
     #[track_caller]
     pub(crate) fn with(configure: impl FnOnce(&mut Setup)) -> Self {
         let mut setup = Setup::new();
@@ -153,7 +154,7 @@ impl Gate {
         Self::spawn(setup, command)
     }
 
-    /// A gate started by a command of the test's own.
+    /// Starts a gate with a command of the test's own.
     #[track_caller]
     pub(crate) fn spawn(setup: Setup, mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
@@ -186,7 +187,7 @@ impl Gate {
                 .nth(1)?
                 .split_whitespace()
                 .next()?;
-            // Half a line may have been read: an address counts only when its line is whole.
+            // The last line may be half read: an address counts only if its line is whole.
             address
                 .trim_matches(|c: char| !c.is_ascii_hexdigit() && c != '[' && c != ']')
                 .parse()
@@ -195,7 +196,7 @@ impl Gate {
         gate
     }
 
-    /// Everything it has said on stderr.
+    /// Returns all of the gate's standard error so far.
     pub(crate) fn said(&self) -> String {
         self.stderr.lock().unwrap().clone()
     }
@@ -208,18 +209,18 @@ impl Gate {
         });
     }
 
-    /// The process.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends it a signal.
+    /// Sends the gate a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         let id = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(id, signal).unwrap();
     }
 
-    /// Ends it with a signal, and starts it again in the same directory.
+    /// Ends the gate with a signal and starts it again in the same directory.
     #[track_caller]
     pub(crate) fn restart(&mut self, signal: Signal) {
         self.signal(signal);
@@ -229,7 +230,8 @@ impl Gate {
         *self = Self::spawn(setup, command);
     }
 
-    /// `crawlgate SUBCOMMAND --config FILE WORDS…` beside it: its exit code and what it wrote to standard output and error.
+    /// Runs `crawlgate SUBCOMMAND --config FILE WORDS…` next to the gate: returns its exit code, standard output and
+    /// error.
     #[track_caller]
     pub(crate) fn beside(&self, subcommand: &str, words: &[&str]) -> (Option<i32>, String, String) {
         let output = self.setup.command(subcommand).args(words).output().unwrap();
@@ -241,7 +243,7 @@ impl Gate {
         )
     }
 
-    /// The same, again and again until its output is as expected: the store is written a moment after an answer.
+    /// Repeats [`Gate::beside`] until the output is as expected: the gate writes the store a moment after an answer.
     #[track_caller]
     pub(crate) fn beside_until(
         &self,
@@ -255,18 +257,18 @@ impl Gate {
         })
     }
 
-    /// Waits for its end.
+    /// Waits for the gate's end.
     #[track_caller]
     pub(crate) fn wait(&mut self) -> ExitStatus {
         eventually("the gate to end", || self.child.try_wait().unwrap())
     }
 
-    /// Whether it still runs.
+    /// Tells whether the gate still runs.
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Its resident memory, in octets.
+    /// Returns the gate's resident memory, in octets.
     pub(crate) fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status
@@ -281,12 +283,12 @@ impl Gate {
             * 1024
     }
 
-    /// The certificate of its CA.
+    /// Returns the certificate of the gate's CA.
     pub(crate) fn ca_pem(&self) -> String {
         fs::read_to_string(self.setup.dir().join("ca.crt")).unwrap()
     }
 
-    /// A new connection to it.
+    /// Opens a connection to the gate.
     pub(crate) fn connect(&self) -> Wire {
         Wire::connect(SocketAddr::new([127, 0, 0, 1].into(), self.address.port()))
     }
@@ -297,7 +299,7 @@ impl Gate {
         self.request("GET", url, "")
     }
 
-    /// A request without a body and with more field lines (each ended by CRLF).
+    /// Sends a request without a body and with further field lines (each ended by CRLF).
     #[track_caller]
     pub(crate) fn request(&self, method: &str, url: &str, fields: &str) -> Response {
         let (scheme, rest) = url.split_once("://").unwrap();
@@ -317,7 +319,7 @@ impl Gate {
         wire.response(method)
     }
 
-    /// A CONNECT and a TLS handshake for `host` that trusts the gate's CA.
+    /// Opens a tunnel with CONNECT and makes a TLS handshake for `host` that trusts the gate's CA.
     #[track_caller]
     pub(crate) fn intercept(&self, authority: &str, host: &str) -> Wire {
         let mut wire = self.connect();
@@ -326,12 +328,12 @@ impl Gate {
         wire.tls(host, &self.ca_pem())
     }
 
-    /// Where the decision log is.
+    /// Returns the path of the decision log.
     pub(crate) fn log_path(&self) -> PathBuf {
         self.setup.dir().join("decisions.jsonl")
     }
 
-    /// The whole lines of the decision log; each must be a JSON object.
+    /// Returns the whole lines of the decision log; each must be a JSON object.
     #[track_caller]
     pub(crate) fn records(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.log_path()).unwrap_or_default();
@@ -365,8 +367,8 @@ impl Gate {
         })
     }
 
-    /// Asserts that this answer is a refusal of ours in every respect, and returns its record: status, reason,
-    /// `Proxy-Status`, a problem document that says what the record says, and exactly one record.
+    /// Asserts that an answer is crawlgate's own refusal, and returns its record: checks the status, the reason,
+    /// `Proxy-Status`, a problem document that agrees with the record, and that there is exactly one record.
     #[track_caller]
     pub(crate) fn refused(&self, answer: &Response, status: u16, reason: &str) -> Value {
         assert_eq!(
@@ -435,13 +437,13 @@ impl Gate {
         record
     }
 
-    /// [`Gate::refused`] for the plain denial by a rule.
+    /// Asserts [`Gate::refused`] for a denial by a rule.
     #[track_caller]
     pub(crate) fn denied(&self, answer: &Response) -> Value {
         self.refused(answer, 403, "robots_disallow")
     }
 
-    /// Rewrites the configuration and asks for a reload; returns when stderr says `confirmation` once more.
+    /// Rewrites the configuration and asks for a reload; returns when stderr has `confirmation` once more.
     #[track_caller]
     pub(crate) fn reload(&mut self, configure: impl FnOnce(&mut Setup), confirmation: &str) {
         let before = self.said().matches(confirmation).count();
@@ -459,7 +461,7 @@ impl Drop for Gate {
         drop(self.child.kill());
         drop(self.child.wait());
         if thread::panicking() {
-            // The one place where a test talks: what the program said explains a failure.
+            // The only output of the tests: the program's messages explain a failure.
             drop(write!(
                 std::io::stderr(),
                 "--- stderr of the gate ---\n{}",

@@ -1,4 +1,4 @@
-//! HTTP/1.1 messages read without judgement: what came is kept as it came, for a test to look at.
+//! HTTP/1.1 messages, read without validation: a test gets the octets as they came.
 
 use std::fmt;
 use std::io::{self, BufRead, Read};
@@ -19,7 +19,7 @@ impl fmt::Debug for Head {
 }
 
 impl Head {
-    /// Reads up to the first empty line. `None`: the peer closed before it sent anything.
+    /// Reads up to the first empty line. `None` if the peer closed before it sent anything.
     pub(crate) fn read(reader: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut raw = Vec::new();
         loop {
@@ -38,12 +38,12 @@ impl Head {
         }
     }
 
-    /// The request line or status line.
+    /// Returns the request line or status line.
     pub(crate) fn start_line(&self) -> String {
         self.text().lines().next().unwrap_or_default().to_owned()
     }
 
-    /// The `n`th word of the start line.
+    /// Returns the `n`th word of the start line.
     pub(crate) fn word(&self, n: usize) -> String {
         self.start_line()
             .split(' ')
@@ -52,7 +52,7 @@ impl Head {
             .to_owned()
     }
 
-    /// Every value of the field `name`, in order.
+    /// Returns every value of the field `name`, in order.
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
         let text = self.text();
         // A start line with a colon has no field's name before it; a trailer section has no start line.
@@ -63,12 +63,12 @@ impl Head {
             .collect()
     }
 
-    /// The first value of the field `name`.
+    /// Returns the first value of the field `name`.
     pub(crate) fn field(&self, name: &str) -> Option<String> {
         self.all(name).into_iter().next()
     }
 
-    /// The head as text, for messages and for searching.
+    /// Returns the head as text, for messages and searches.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.raw).into_owned()
     }
@@ -91,7 +91,7 @@ pub(crate) struct Body {
     pub(crate) bytes: Vec<u8>,
     /// The trailer section, raw.
     pub(crate) trailers: Head,
-    /// Whether the framing was kept: false when the peer closed or reset in the middle.
+    /// True if the framing was complete: false if the peer closed or reset in the middle.
     pub(crate) whole: bool,
 }
 
@@ -143,7 +143,7 @@ impl Body {
         }
     }
 
-    /// The body of a request with this head.
+    /// Reads the body of a request with this head.
     pub(crate) fn of_request(reader: &mut impl BufRead, head: &Head) -> Self {
         if head.chunked() {
             Self::chunked(reader)
@@ -160,13 +160,13 @@ pub(crate) struct Response {
     pub(crate) interim: Vec<Head>,
     /// The final response's head.
     pub(crate) head: Head,
-    /// Its status code.
+    /// The final response's status code.
     pub(crate) status: u16,
-    /// Its body.
+    /// The final response's body.
     pub(crate) body: Vec<u8>,
-    /// Its trailer section.
+    /// The trailer section of the final response.
     pub(crate) trailers: Head,
-    /// Whether the body came whole, by its own framing.
+    /// True if the body came whole, by its own framing.
     pub(crate) whole: bool,
 }
 
@@ -203,7 +203,7 @@ impl Response {
         }
     }
 
-    /// Reads one response to a request with this method. `None`: the peer closed without one.
+    /// Reads one response to a request with this method. `None` if the peer closed without one.
     pub(crate) fn read(reader: &mut impl BufRead, method: &str) -> io::Result<Option<Self>> {
         let Some(mut response) = Self::read_head(reader)? else {
             return Ok(None);
@@ -228,22 +228,22 @@ impl Response {
         Ok(Some(response))
     }
 
-    /// The first value of the field `name`.
+    /// Returns the first value of the field `name`.
     pub(crate) fn field(&self, name: &str) -> Option<String> {
         self.head.field(name)
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The problem document; null when the body is not JSON.
+    /// Returns the problem document; null if the body is not JSON.
     pub(crate) fn problem(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    /// Whether crawlgate made this answer itself.
+    /// Tells whether crawlgate made this answer itself.
     pub(crate) fn is_ours(&self) -> bool {
         self.field("proxy-status")
             .is_some_and(|value| value.to_ascii_lowercase().contains("crawlgate"))

@@ -1,10 +1,10 @@
-//! A door between a test and its origins: closed until it is opened, then open for good.
+//! A latch between a test and its origins: closed until a test opens it, then open for good.
 
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::PATIENCE;
 
-/// What a scripted origin waits at, and what tells a test that the origin got there.
+/// The point at which a scripted origin waits, and at which a test sees that the origin has arrived.
 #[derive(Clone, Default)]
 pub(crate) struct Latch(Arc<(Mutex<State>, Condvar)>);
 
@@ -15,18 +15,18 @@ struct State {
 }
 
 impl Latch {
-    /// A closed latch.
+    /// Returns a closed latch.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Lets everybody pass, now and later.
+    /// Lets all threads pass, now and later.
     pub(crate) fn open(&self) {
         self.0.0.lock().unwrap().open = true;
         self.0.1.notify_all();
     }
 
-    /// Waits until the latch is open. A latch that nobody opens gives way after twice the patience of a test, so that a
+    /// Waits until the latch is open. A latch that stays closed gives way after twice the time-out of a test, so that a
     /// failed test leaves no thread behind.
     pub(crate) fn pass(&self) {
         let (state, changed) = &*self.0;
@@ -40,7 +40,7 @@ impl Latch {
         );
     }
 
-    /// Waits until `count` threads have come to the latch.
+    /// Waits until `count` threads have reached the latch.
     pub(crate) fn arrivals(&self, count: usize) {
         let (state, changed) = &*self.0;
         let (_state, timeout) = changed
@@ -48,6 +48,6 @@ impl Latch {
                 state.arrivals < count
             })
             .unwrap();
-        assert!(!timeout.timed_out(), "nobody came to the latch");
+        assert!(!timeout.timed_out(), "no thread reached the latch");
     }
 }

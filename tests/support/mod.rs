@@ -1,8 +1,8 @@
-//! The laboratory of the wire tests: an [`Origin`] that misbehaves as it is told, a [`Gate`] (the real program in
-//! a directory of its own), and a [`Wire`], a client that sends exactly the octets a test writes.
+//! The test harness: a scripted [`Origin`], a [`Gate`] (the real program in a directory of its own), and a [`Wire`], a
+//! client that sends exactly the octets of a test.
 //!
-//! Everything runs on loopback with ports that the kernel picks. Nothing waits by sleeping: origins are
-//! held by a [`Latch`], and what happens in another process is polled for with a bound.
+//! Everything runs on loopback with ports that the kernel picks. Nothing waits by sleeping: a [`Latch`] holds origins,
+//! and tests poll other processes up to a time limit.
 //!
 //! `CRAWLGATE_BIN` names another build of the program to test, a release build for example.
 #![allow(
@@ -33,10 +33,10 @@ use std::time::{Duration, Instant};
 pub(crate) const RULES: &str =
     "# the rules of a test\nUser-agent: *\nDisallow: /private\nAllow: /private/open\n";
 
-/// How long anything may take before a test calls it hung. Generous, because test machines are slow and shared.
+/// The time after which a test counts as hung. Generous, because test machines are slow and shared.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Asks `probe` again and again until it has a value; fails naming `what` when [`PATIENCE`] is used up.
+/// Calls `probe` again and again until it returns a value; fails with `what` when [`PATIENCE`] is used up.
 pub(crate) fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! A scripted origin server on loopback: for each path a list of replies, and a memory of everything it was asked.
+//! A scripted origin server on loopback: for each path a list of replies, and a log of all requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufReader, Read, Write};
@@ -13,34 +13,34 @@ use super::http::{Body, Head};
 use super::reply::{Reply, Step};
 use super::{Certificate, PATIENCE, eventually, pki};
 
-/// Where the reply for texts that are not scripted stands. No request-target is such.
+/// The key of the reply for `.txt` paths without a script. No request-target equals it.
 const MISSING: &str = "missing";
 
 /// One request as an origin received it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// Which of the origin's connections it came on, counted from 1.
+    /// The number of the origin's connection that carried the request, counted from 1.
     pub(crate) connection: usize,
     /// The server name of the TLS handshake.
     pub(crate) sni: Option<String>,
-    /// Its head, octet for octet.
+    /// The request's head, octet for octet.
     pub(crate) head: Head,
-    /// Its body as far as the origin read it.
+    /// The request's body, as far as the origin read it.
     pub(crate) body: Vec<u8>,
-    /// Its trailer section.
+    /// The request's trailer section.
     pub(crate) trailers: Head,
-    /// Whether its body came whole, by its own framing.
+    /// True if the body came whole, by its own framing.
     pub(crate) whole: bool,
 }
 
 impl Seen {
-    /// Method and request-target.
+    /// Returns the method and request-target.
     pub(crate) fn line(&self) -> String {
         format!("{} {}", self.head.word(0), self.head.word(1))
     }
 }
 
-/// Whether a request is meant.
+/// A predicate that picks requests.
 type Picks = Box<dyn Fn(&Head) -> bool + Send>;
 
 /// The running server. It lives as long as the test process.
@@ -54,7 +54,7 @@ struct Shared {
     tls: Mutex<Option<Arc<ServerConfig>>>,
     stopped: AtomicBool,
     routes: Mutex<HashMap<String, VecDeque<Reply>>>,
-    /// Replies to some requests for a target only, looked at first.
+    /// Replies to picked requests for a target, tried before the scripts.
     picked: Mutex<Vec<(String, Picks, Reply)>>,
     seen: Mutex<Vec<Seen>>,
     news: Condvar,
@@ -64,22 +64,22 @@ struct Shared {
 }
 
 impl Origin {
-    /// A plain HTTP origin without a robots.txt (404) whose every other path answers 200 with `page PATH`.
+    /// Starts a plain HTTP origin: 404 for robots.txt, 200 with `page PATH` for every other path.
     pub(crate) fn http() -> Self {
         Self::start(None)
     }
 
-    /// The same with TLS, and a certificate for every name.
+    /// Starts the same origin with TLS and a certificate for every name.
     pub(crate) fn https() -> Self {
         Self::https_with(Certificate::Trusted)
     }
 
-    /// The same with a certificate of this quality.
+    /// Starts the same origin with a certificate of this quality.
     pub(crate) fn https_with(certificate: Certificate) -> Self {
         Self::start(Some(pki::origin_config(certificate)))
     }
 
-    /// A plain HTTP origin with these rules.
+    /// Starts a plain HTTP origin with these rules.
     pub(crate) fn with_rules(robots: &str) -> Self {
         Self::http().robots(robots)
     }
@@ -105,7 +105,7 @@ impl Origin {
                     break;
                 }
                 let server = Arc::clone(&server);
-                // A peer that goes away ends its connection; that is no failure of the test.
+                // A peer that closes its connection does not fail the test.
                 thread::spawn(move || {
                     drop(server.serve(stream));
                     server.ended.fetch_add(1, Ordering::SeqCst);
@@ -115,18 +115,18 @@ impl Origin {
         Self { shared }
     }
 
-    /// Scripts a request-target: the replies are used up in order, the last one stays. Replaces an earlier script.
+    /// Scripts a request-target: uses the replies in order and repeats the last one. Replaces an earlier script.
     pub(crate) fn on(self, target: &str, replies: impl IntoIterator<Item = Reply>) -> Self {
         self.script(target, replies);
         self
     }
 
-    /// Answers every text that is not scripted so.
+    /// Sets the reply for `.txt` paths without a script.
     pub(crate) fn missing(self, reply: Reply) -> Self {
         self.on(MISSING, [reply])
     }
 
-    /// [`Origin::on`], later in a test.
+    /// Does the same as [`Origin::on`], later in a test.
     pub(crate) fn script(&self, target: &str, replies: impl IntoIterator<Item = Reply>) {
         let replies = replies.into_iter().collect();
         self.shared
@@ -136,7 +136,7 @@ impl Origin {
             .insert(target.to_owned(), replies);
     }
 
-    /// Answers those requests for a target that `picks` says, whatever its script.
+    /// Answers the requests for a target that `picks` selects, before any script.
     pub(crate) fn on_if(
         self,
         target: &str,
@@ -148,7 +148,7 @@ impl Origin {
         self
     }
 
-    /// The User-Agents that its robots.txt was asked for with.
+    /// Returns the User-Agents of the requests for its robots.txt.
     pub(crate) fn robots_agents(&self) -> Vec<String> {
         let seen = self.seen();
         let fetches = seen.iter().filter(|seen| seen.line() == "GET /robots.txt");
@@ -162,12 +162,12 @@ impl Origin {
         self.on("/robots.txt", [Reply::ok(robots)])
     }
 
-    /// Shows another certificate from now on, and resumes no earlier TLS session.
+    /// Switches to another certificate, and resumes no earlier TLS session.
     pub(crate) fn change_certificate(&self, certificate: Certificate) {
         *self.shared.tls.lock().unwrap() = Some(pki::origin_config(certificate));
     }
 
-    /// Stops to listen: from now on connections are refused.
+    /// Stops listening: from now on connections are refused.
     pub(crate) fn stop(&self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], self.port()));
@@ -176,22 +176,22 @@ impl Origin {
         });
     }
 
-    /// The port.
+    /// Returns the port.
     pub(crate) fn port(&self) -> u16 {
         self.shared.port
     }
 
-    /// `site.test:PORT`.
+    /// Returns `site.test:PORT`.
     pub(crate) fn authority(&self) -> String {
         format!("site.test:{}", self.port())
     }
 
-    /// The URL of `path` on the host `site.test`.
+    /// Returns the URL of `path` on the host `site.test`.
     pub(crate) fn url(&self, path: &str) -> String {
         self.url_as("site.test", path)
     }
 
-    /// The URL of `path` under another name of this origin.
+    /// Returns the URL of `path` under another name of this origin.
     pub(crate) fn url_as(&self, host: &str, path: &str) -> String {
         let scheme = if self.shared.tls.lock().unwrap().is_some() {
             "https"
@@ -201,12 +201,12 @@ impl Origin {
         format!("{scheme}://{host}:{}{path}", self.port())
     }
 
-    /// Everything it was asked so far.
+    /// Returns all requests so far.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.shared.seen.lock().unwrap().clone()
     }
 
-    /// Method and target of everything it was asked but `GET /robots.txt`.
+    /// Returns the method and target of all requests except `GET /robots.txt`.
     pub(crate) fn seen_but_robots(&self) -> Vec<String> {
         self.seen()
             .iter()
@@ -215,7 +215,7 @@ impl Origin {
             .collect()
     }
 
-    /// How often it was asked for its robots.txt.
+    /// Returns the number of requests for robots.txt.
     pub(crate) fn robots_fetches(&self) -> usize {
         self.seen()
             .iter()
@@ -223,7 +223,7 @@ impl Origin {
             .count()
     }
 
-    /// The last request for `target`.
+    /// Returns the last request for `target`.
     #[track_caller]
     pub(crate) fn last(&self, target: &str) -> Seen {
         let seen = self.seen();
@@ -249,24 +249,24 @@ impl Origin {
         );
     }
 
-    /// How many of its connections have ended.
+    /// Returns the number of its connections that have ended.
     pub(crate) fn ended(&self) -> usize {
         self.shared.ended.load(Ordering::SeqCst)
     }
 
-    /// How many connections it accepted.
+    /// Returns the number of connections accepted.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// How many octets of scripted replies it got rid of.
+    /// Returns the octets of scripted replies that were sent.
     pub(crate) fn sent(&self) -> u64 {
         self.shared.sent.load(Ordering::SeqCst)
     }
 }
 
 trait Stream: Read + Write + Send {
-    /// Says in the protocol's own way that nothing more will come.
+    /// Announces the end of the stream in the protocol's own way.
     fn goodbye(&mut self) -> io::Result<()>;
 }
 
@@ -370,7 +370,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The reply to a request that is picked out.
+    /// Returns the reply to a picked request.
     fn picked(&self, head: &Head) -> Option<Reply> {
         let picked = self.picked.lock().unwrap();
         let found = picked
@@ -379,7 +379,7 @@ impl Shared {
         found.map(|(_, _, reply)| reply.clone())
     }
 
-    /// The next scripted reply for a request-target: by the whole target, else by its path.
+    /// Returns the next scripted reply for a request-target: by the whole target, or by its path.
     fn reply(&self, target: &str) -> Reply {
         let mut routes = self.routes.lock().unwrap();
         let path = target.split('?').next().unwrap_or_default();
@@ -411,7 +411,7 @@ fn echo(peer: &mut BufReader<Box<dyn Stream>>) -> io::Result<()> {
     }
 }
 
-/// Closes so that everything sent still arrives: our side first, then the rest of what the peer says.
+/// Closes so that everything sent still arrives: shuts down the sending side first, then reads the rest from the peer.
 fn close(socket: &TcpStream) -> io::Result<()> {
     socket.shutdown(std::net::Shutdown::Write)?;
     socket.set_read_timeout(Some(PATIENCE))?;
@@ -419,7 +419,7 @@ fn close(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// An address that completes no TCP handshake: its queue of waiting connections is full.
+/// An address that completes no TCP handshake, because its accept queue is full.
 pub(crate) struct FullQueue {
     /// The port that stalls.
     pub(crate) port: u16,

@@ -1,4 +1,4 @@
-//! The certificates of the test origins, and how the test client checks those of the gate.
+//! The certificates of the test origins, and the test client's check of the gate's certificates.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,16 +13,16 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 
-/// What is wrong with an origin's certificate.
+/// The fault of an origin's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Certificate {
-    /// Nothing: issued by the test CA for whatever name the client asks for.
+    /// No fault: issued by the test CA for the name that the client asks for.
     Trusted,
-    /// Its issuer is known to nobody.
+    /// Issued by an unknown CA.
     Untrusted,
-    /// It ended in 2020.
+    /// Expired in 2020.
     Expired,
-    /// It names another host.
+    /// Issued for another host.
     OtherName,
 }
 
@@ -52,7 +52,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// Mints a leaf for every name that is asked for.
+/// Mints a leaf certificate for every requested name.
 #[derive(Debug)]
 struct AnyName(Certificate);
 
@@ -87,7 +87,7 @@ impl ResolvesServerCert for AnyName {
     }
 }
 
-/// An origin's side of TLS.
+/// Returns the TLS configuration of an origin.
 pub(crate) fn origin_config(certificate: Certificate) -> Arc<ServerConfig> {
     let config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -99,7 +99,7 @@ pub(crate) fn origin_config(certificate: Certificate) -> Arc<ServerConfig> {
     )
 }
 
-/// A client that trusts this CA and nothing else.
+/// Returns a client configuration that trusts this CA and nothing else.
 pub(crate) fn client_config(ca_pem: &str) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots
@@ -111,7 +111,7 @@ pub(crate) fn client_config(ca_pem: &str) -> Arc<ClientConfig> {
     Arc::new(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// A client that believes everything, for handshakes under a false name.
+/// Returns a client configuration that trusts every certificate, for handshakes under a false name.
 pub(crate) fn credulous_config() -> Arc<ClientConfig> {
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()

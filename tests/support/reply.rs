@@ -1,4 +1,4 @@
-//! What an origin does with a request, as a script of steps. Nothing is checked: a reply may lie.
+//! An origin's reply to a request, as a script of steps. Nothing is checked, so a reply may break the protocol.
 
 use super::Latch;
 
@@ -7,23 +7,23 @@ use super::Latch;
 pub(crate) enum Step {
     /// Writes these octets.
     Send(Vec<u8>),
-    /// Writes these octets that many times, or until the peer has enough.
+    /// Writes these octets that many times, or until the peer closes.
     Repeat(Vec<u8>, u64),
-    /// Stands still until the latch opens.
+    /// Waits until the latch opens.
     Wait(Latch),
     /// Reads the request's body now. A reply without this step reads it first.
     ReadBody,
-    /// Sends back whatever comes, until the peer closes.
+    /// Echoes everything, until the peer closes.
     Echo,
     /// Ends the connection with a TCP reset.
     Reset,
-    /// Ends the connection without a word: a TLS session without its close_notify.
+    /// Closes without notice: a TLS session without its close_notify.
     Cut,
-    /// Ends the connection in good order (for TLS: with a close_notify).
+    /// Closes cleanly (for TLS: with a close_notify).
     Close,
 }
 
-/// A scripted reply. It keeps the connection open unless told otherwise.
+/// A scripted reply. Without a closing step, the connection stays open.
 #[derive(Clone, Default)]
 pub(crate) struct Reply {
     pub(crate) steps: Vec<Step>,
@@ -31,27 +31,27 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// These octets and nothing else.
+    /// Returns a reply of these octets and nothing else.
     pub(crate) fn raw(bytes: impl AsRef<[u8]>) -> Self {
         Self::default().send(bytes)
     }
 
-    /// A reply that does nothing yet.
+    /// Returns a reply without steps.
     pub(crate) fn silent() -> Self {
         Self::default()
     }
 
-    /// 200 with a text and its length.
+    /// Returns a 200 with a text and its length.
     pub(crate) fn ok(body: impl AsRef<[u8]>) -> Self {
         Self::status(200, body)
     }
 
-    /// Any status with a text and its length.
+    /// Returns any status with a text and its length.
     pub(crate) fn status(status: u16, body: impl AsRef<[u8]>) -> Self {
         Self::with(status, "", body)
     }
 
-    /// Any status with more field lines (each ended by CRLF), a text and its length.
+    /// Returns any status with further field lines (each ended by CRLF), a text and its length.
     pub(crate) fn with(status: u16, fields: &str, body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
         let length = body.len();
@@ -61,7 +61,7 @@ impl Reply {
         Self::raw(head).send(body)
     }
 
-    /// A redirect. An empty location leaves the field out.
+    /// Returns a redirect. An empty location leaves the field out.
     pub(crate) fn redirect(status: u16, location: &str) -> Self {
         let field = if location.is_empty() {
             String::new()
@@ -75,7 +75,7 @@ impl Reply {
         )
     }
 
-    /// 200 with a chunked body of one chunk.
+    /// Returns a 200 with a chunked body of one chunk.
     pub(crate) fn chunked(body: &str) -> Self {
         Self::raw(format!(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
@@ -83,12 +83,12 @@ impl Reply {
         ))
     }
 
-    /// More octets.
+    /// Adds octets.
     pub(crate) fn send(self, bytes: impl AsRef<[u8]>) -> Self {
         self.step(Step::Send(bytes.as_ref().to_vec()))
     }
 
-    /// The same octets again and again.
+    /// Adds the same octets many times.
     pub(crate) fn repeat(self, bytes: impl AsRef<[u8]>, times: u64) -> Self {
         self.step(Step::Repeat(bytes.as_ref().to_vec(), times))
     }
@@ -103,7 +103,7 @@ impl Reply {
         self.step(Step::ReadBody)
     }
 
-    /// Becomes an echo.
+    /// Echoes from here on.
     pub(crate) fn echo(self) -> Self {
         self.step(Step::Echo)
     }
@@ -113,7 +113,7 @@ impl Reply {
         self.step(Step::Close)
     }
 
-    /// Closes here, and cuts a TLS session short.
+    /// Closes here without a TLS close_notify.
     pub(crate) fn cut(self) -> Self {
         self.step(Step::Cut)
     }

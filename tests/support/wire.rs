@@ -1,4 +1,4 @@
-//! A client that sends exactly what it is given, and reads what comes back without judging it.
+//! A client that sends exactly the octets of a test, and reads the answers without validation.
 
 use std::io::{BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -19,7 +19,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Connects. Whatever takes longer than [`PATIENCE`] fails.
+    /// Connects. Any operation that takes longer than [`PATIENCE`] fails.
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_nodelay(true).unwrap();
@@ -31,13 +31,13 @@ impl Wire {
         }
     }
 
-    /// Sends these octets. That the peer has already closed is no error: its answer tells.
+    /// Sends these octets. A peer that has already closed is no error: its answer shows the reason.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         drop(self.try_send(bytes));
         self
     }
 
-    /// [`Wire::send`] to a peer that has to take it.
+    /// Works like [`Wire::send`], but fails if the peer has closed.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
         let stream = self.stream.get_mut();
         stream.write_all(bytes.as_ref())?;
@@ -54,7 +54,7 @@ impl Wire {
         }
     }
 
-    /// Reads the heads of one response and leaves its body on the wire.
+    /// Reads the heads of one response and leaves its body unread.
     #[track_caller]
     pub(crate) fn response_head(&mut self) -> Response {
         Response::read_head(&mut self.stream)
@@ -113,24 +113,24 @@ impl Wire {
         ))
     }
 
-    /// A TLS handshake on this connection that trusts only this CA.
+    /// Makes a TLS handshake on this connection that trusts only this CA.
     #[track_caller]
     pub(crate) fn tls(self, host: &str, ca_pem: &str) -> Self {
         self.try_tls(host, ca_pem)
             .expect("the TLS handshake failed")
     }
 
-    /// [`Wire::tls`] that may fail.
+    /// Works like [`Wire::tls`], but may fail.
     pub(crate) fn try_tls(self, host: &str, ca_pem: &str) -> std::io::Result<Self> {
         self.handshake(host, pki::client_config(ca_pem))
     }
 
-    /// A TLS handshake that believes any certificate, so that the server name can be a lie.
+    /// Makes a TLS handshake that trusts any certificate, so that the server name can be false.
     pub(crate) fn tls_as(self, sni: &str) -> std::io::Result<Self> {
         self.handshake(sni, pki::credulous_config())
     }
 
-    /// A TLS handshake by this configuration.
+    /// Makes a TLS handshake with this configuration.
     pub(crate) fn handshake(self, host: &str, config: Arc<ClientConfig>) -> std::io::Result<Self> {
         assert!(
             self.stream.buffer().is_empty(),
@@ -156,7 +156,7 @@ impl Wire {
         bytes
     }
 
-    /// Reads and forgets until the peer closes; says how many octets came.
+    /// Discards everything until the peer closes; returns the number of octets.
     pub(crate) fn drain(&mut self) -> u64 {
         let mut buffer = vec![0; 64 * 1024];
         let mut total = 0;
@@ -166,15 +166,15 @@ impl Wire {
         total
     }
 
-    /// Reads until the peer closes, in good order or not.
+    /// Reads until the peer closes, cleanly or not.
     pub(crate) fn read_all(&mut self) -> Vec<u8> {
         let mut all = Vec::new();
-        // What came before an error is there all the same.
+        // Octets that came before an error count all the same.
         drop(self.stream.read_to_end(&mut all));
         all
     }
 
-    /// Whether the peer has ended the connection, in good order or not, and sent nothing more before that.
+    /// Tells whether the peer has ended the connection, cleanly or not, without sending anything more.
     pub(crate) fn is_closed(&mut self) -> bool {
         let mut byte = [0];
         match self.stream.read(&mut byte) {
@@ -186,12 +186,12 @@ impl Wire {
         }
     }
 
-    /// Sends beside this one, on a connection without TLS.
+    /// Returns a second writer for this connection, which must not use TLS.
     pub(crate) fn sender(&self) -> impl Write + Send + 'static {
         self.socket.try_clone().unwrap()
     }
 
-    /// Says that nothing more will be sent. That the peer has already closed is no error.
+    /// Closes the sending side. A peer that has already closed is no error.
     pub(crate) fn half_close(&mut self) {
         drop(self.socket.shutdown(Shutdown::Write));
     }

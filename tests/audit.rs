@@ -1,5 +1,4 @@
-//! The decision log against a kill: whatever the moment, what is left is whole lines, and nothing that was flushed is
-//! missing.
+//! The decision log after a kill at any moment: only whole lines are left, and no flushed line is missing.
 
 #![allow(
     clippy::indexing_slicing,
@@ -24,7 +23,7 @@ use crawlgate::{
     config::{Config, LogConfig, LogFormat, OnFailure, Recorded},
 };
 
-/// Set for the child: the log to write.
+/// The variable that makes this program the child: the log to write.
 const CHILD: &str = "CRAWLGATE_TEST_AUDIT_CHILD";
 
 /// Records per flush.
@@ -51,7 +50,7 @@ fn config(file: PathBuf) -> Config {
     config
 }
 
-/// Records until it is killed, and says after each flush how many are written.
+/// Records until it is killed, and prints the number of written records after each flush.
 fn record_for_ever(file: PathBuf) -> ! {
     let clock = Clock::system();
     let log = Log::open(&config(file), None, &clock).unwrap();
@@ -107,7 +106,7 @@ fn record_for_ever(file: PathBuf) -> ! {
     unreachable!("the loop is endless")
 }
 
-/// The ids in `file`, each line of which must be a whole record.
+/// Returns the ids in `file`; each line must be a whole record.
 fn ids(file: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(file).unwrap();
     assert!(text.is_empty() || text.ends_with('\n'));
@@ -141,12 +140,12 @@ fn a_kill_leaves_whole_lines_and_all_that_was_flushed() {
             .map(|line| line.unwrap())
             .filter_map(|line| line.rsplit_once("written ")?.1.parse::<usize>().ok())
             .nth(bursts - 1);
-        // The child is amid its next records.
+        // The kill comes while the child writes further records.
         child.kill().unwrap();
         child.wait().unwrap();
         flushed += said.unwrap_or_else(|| panic!("the child ended early"));
 
-        // The next start finds it whole, or makes it so.
+        // The next start finds the file whole, or repairs it.
         Log::open(&config(file.clone()), None, &Clock::system()).unwrap();
         let ids = ids(&file);
         assert!(ids.len() >= flushed, "{} of {flushed}", ids.len());

@@ -1,7 +1,6 @@
-//! The authority in the eyes of those who must trust it: rustls, OpenSSL, Python's strictest mode, Java.
+//! The authority as seen by the programs that must trust it: rustls, OpenSSL, Python's strictest mode, Java.
 //!
-//! A test whose program is missing says so and passes, on a developer's machine; where `CRAWLGATE_REQUIRE_CLIENTS` is
-//! set, it fails.
+//! A test without its program says so and passes; with `CRAWLGATE_REQUIRE_CLIENTS` it fails.
 
 // Test code: a failed unwrap is a failed test.
 #![allow(
@@ -55,7 +54,7 @@ fn authority(directory: &Path) -> Authority {
     Authority::load_or_create(&tls(directory), Clock::system()).unwrap()
 }
 
-/// A server that answers every request of every connection; it ends with the test.
+/// Starts a server that answers every request of every connection; it ends with the test.
 fn serve(config: Arc<ServerConfig>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -67,7 +66,7 @@ fn serve(config: Arc<ServerConfig>) -> SocketAddr {
                 let mut tls = StreamOwned::new(server, stream.unwrap());
                 let mut head = Vec::new();
                 let mut octet = [0];
-                // A client that fails its handshake is the client's failure, reported by it.
+                // A client reports its own failed handshake.
                 while !head.ends_with(b"\r\n\r\n") {
                     match tls.read(&mut octet) {
                         Ok(1) => head.push(octet[0]),
@@ -85,7 +84,7 @@ fn serve(config: Arc<ServerConfig>) -> SocketAddr {
     address
 }
 
-/// Whether `program` is here, as it proves by succeeding at `proof`; if it is not, says that the test is left out.
+/// Tells whether `program` is installed, by running `proof`; says that the test is left out if not.
 fn has(program: &str, proof: &str) -> bool {
     let found = Command::new(program)
         .arg(proof)
@@ -160,7 +159,7 @@ fn rustls_shakes_hands_and_resumes_in_either_version() {
     }
 }
 
-/// Carries octets between the two until neither has more to say.
+/// Passes octets between the two until neither sends any more.
 fn shake(client: &mut ClientConnection, server: &mut ServerConnection) {
     try_to_shake(client, server).unwrap();
     assert!(!client.is_handshaking() && !server.is_handshaking());
@@ -284,7 +283,7 @@ fn name_constraints_bind_those_who_verify() {
         }
     }
 
-    // Whoever steals the key signs for other hosts, and nobody believes it.
+    // An attacker with the key signs for other hosts, and every client refuses the certificate.
     let key = KeyPair::from_pem(&fs::read_to_string(authority.key_path()).unwrap()).unwrap();
     let thief = Issuer::from_ca_cert_der(&own, key).unwrap();
     for (host, expected) in [
@@ -309,7 +308,7 @@ fn name_constraints_bind_those_who_verify() {
 }
 
 #[test]
-fn authorities_that_openssl_made_are_taken() {
+fn authorities_made_by_openssl_are_accepted() {
     if !has("openssl", "version") {
         return;
     }

@@ -1,4 +1,4 @@
-//! `crawlgate check` as its users meet it: the real program, what it prints, and how it exits.
+//! `crawlgate check` from its users' view: the real program, its output and its exit codes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -37,7 +37,7 @@ Disallow: /*.pdf$
 Sitemap: https://site.test/map.xml
 ";
 
-/// `crawlgate check` with these arguments; `input` on its standard input.
+/// Runs `crawlgate check` with these arguments and `input` as its standard input.
 #[track_caller]
 fn check_in(setup: &Setup, arguments: &[&str], input: &[u8]) -> Output {
     let mut child = setup
@@ -66,7 +66,7 @@ fn check(arguments: &[&str], input: &[u8]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn the_whole_way_to_a_verdict() {
+fn the_explanation_of_a_verdict_is_complete() {
     let cases = [
         (
             "the longest rule of merged groups decides",
@@ -93,7 +93,7 @@ allow: http://site.test/private/open/a.pdf
 ",
         ),
         (
-            "nobody's name is judged by the star",
+            "an unnamed crawler is judged by the star",
             &["http://site.test/a", "--agent", "Nobody"],
             1,
             "\
@@ -206,7 +206,7 @@ fn a_family_speaks_for_those_that_are_not_named_and_utf_16_is_decoded() {
 }
 
 #[test]
-fn a_file_alone_is_looked_over() {
+fn a_file_without_a_url_is_linted() {
     let setup = Setup::new();
     fs::write(setup.dir().join("robots.txt"), FILE).unwrap();
     let output = check_in(&setup, &["--robots", "robots.txt"], b"");
@@ -258,7 +258,7 @@ sitemap: https://site.test/map.xml (line 15)
 }
 
 #[test]
-fn exit_codes_and_what_to_write_instead() {
+fn exit_codes_and_corrections() {
     let file = "User-agent: *\nDisallow: /p\n";
     let robots = &["--robots", "-"][..];
     #[rustfmt::skip] // one row, one case
@@ -384,7 +384,7 @@ fn foreign_text_drives_no_terminal() {
 }
 
 #[test]
-fn what_robots_txt_says_is_told_where_an_override_decides() {
+fn the_verdict_of_robots_txt_is_shown_beside_that_of_an_override() {
     let origin = Origin::with_rules(RULES);
     let setup = Setup::new();
     let add = setup
@@ -410,7 +410,7 @@ fn what_robots_txt_says_is_told_where_an_override_decides() {
 }
 
 #[test]
-fn nothing_but_robots_txt_is_fetched_and_that_once_for_an_origin() {
+fn only_robots_txt_is_fetched_and_once_for_each_origin() {
     let origin = Origin::with_rules(RULES);
     let none = Origin::http();
     let broken = Origin::http().on("/robots.txt", [Reply::status(503, "")]);
@@ -439,7 +439,7 @@ fn nothing_but_robots_txt_is_fetched_and_that_once_for_an_origin() {
 }
 
 #[test]
-fn every_line_in_has_its_line_out() {
+fn every_input_line_has_its_output_line() {
     let question = |robots: &str| json!({"url": "http://a.test/p", "robots": robots}).to_string();
     let mut input = Vec::new();
     for line in [
@@ -545,7 +545,7 @@ fn answers_keep_their_order_while_files_are_fetched() {
         writeln!(stdin, "{question}").unwrap();
     }
     drop(stdin);
-    // The second is being fetched while the first is held.
+    // The second file is being fetched while the first is held.
     fast.wait_seen(1);
     latch.open();
     let output = child.wait_with_output().unwrap();
@@ -567,7 +567,7 @@ fn answers_keep_their_order_while_files_are_fetched() {
 }
 
 #[test]
-fn a_reader_that_goes_is_no_failure() {
+fn a_closed_pipe_is_no_failure() {
     let setup = Setup::new();
     let mut child = setup
         .command("check")
@@ -586,7 +586,7 @@ fn a_reader_that_goes_is_no_failure() {
 }
 
 #[test]
-fn the_help_says_how_lines_look() {
+fn the_help_describes_the_lines() {
     let (exit, stdout, _) = check(&["--help"], b"");
     assert_eq!(exit, Some(0));
     for word in ["robots_base64", "guard", "--quiet", "Exit codes:"] {
@@ -595,7 +595,7 @@ fn the_help_says_how_lines_look() {
 }
 
 #[test]
-fn a_crawler_that_must_say_who_it_is_is_denied_as_the_proxy_denies_it() {
+fn a_crawler_without_a_required_identity_is_denied_as_by_the_proxy() {
     let mut setup = Setup::new();
     setup.set("agent", "require_identity", "true");
     let robots = setup.dir().join("robots.txt");
@@ -603,19 +603,19 @@ fn a_crawler_that_must_say_who_it_is_is_denied_as_the_proxy_denies_it() {
     let robots = robots.to_str().unwrap();
     for (name, arguments, code, reason) in [
         (
-            "nobody",
+            "no identity",
             &["http://site.test/open"][..],
             1,
             "agent_required",
         ),
         (
-            "nobody, the file itself",
+            "no identity, robots.txt itself",
             &["http://site.test/robots.txt"],
             0,
             "robots_txt",
         ),
         (
-            "somebody",
+            "an identity",
             &["http://site.test/open", "-a", "TestBot"],
             0,
             "robots_allow",

@@ -1,4 +1,4 @@
-//! A command under `crawlgate run`: how it ends, and which signals it gets.
+//! A command under `crawlgate run`: its end, and the signals that it gets.
 
 // Test code: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
@@ -12,9 +12,9 @@ async fn sh(script: &str) -> Ended {
     running.unwrap().end().await.unwrap()
 }
 
-// One test for all: signals go to the whole process, so two of these at once would reach each other's commands.
+// One test for all cases: signals go to the whole process, so two tests at once would disturb each other's commands.
 #[tokio::test]
-async fn a_command_ends_as_it_ends_and_gets_our_signals() {
+async fn a_command_keeps_its_exit_code_and_gets_our_signals() {
     let cases = [
         ("its code is passed through", "exit 7", Ended::Exited(7), 7),
         ("success, too", "exit 0", Ended::Exited(0), 0),
@@ -57,7 +57,7 @@ async fn a_command_ends_as_it_ends_and_gets_our_signals() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_has_the_shells_codes() {
+async fn a_command_that_cannot_start_has_the_exit_code_of_a_shell() {
     let directory = tempfile::tempdir().unwrap();
     let plain = directory.path().join("plain-file");
     std::fs::write(&plain, "no program").unwrap();

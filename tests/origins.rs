@@ -41,7 +41,7 @@ impl Shelf {
         Shelf { setup, config, now }
     }
 
-    /// What these fetches leave of an origin; each ended so many hours ago.
+    /// Fills the store with the results of these fetches of an origin, each ended so many hours ago.
     fn learn(&self, origin: &str, fetches: &[(u32, AccessResult)]) {
         let store = store::open(&self.config, Access::Write).unwrap();
         let origin = Origin::parse(origin).unwrap().0;
@@ -94,7 +94,7 @@ impl Shelf {
         )
     }
 
-    /// The names of a list.
+    /// Returns the names in a list.
     #[track_caller]
     fn names(&self, words: &[&str]) -> Vec<String> {
         let (code, said, error) = self.ask(&[words, &["--json"]].concat());
@@ -107,7 +107,7 @@ impl Shelf {
     }
 }
 
-/// A fetch that ended at this time.
+/// Returns a fetch that ended at this time.
 fn ended(now: Moment) -> FetchEnd {
     FetchEnd {
         now,
@@ -116,7 +116,7 @@ fn ended(now: Moment) -> FetchEnd {
     }
 }
 
-/// The same, had at another time.
+/// Returns the same result at another time.
 fn at(result: &AccessResult, time: Moment) -> AccessResult {
     match result {
         AccessResult::Successful {
@@ -379,7 +379,7 @@ fn two_robots_txt_are_compared() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_get_a_clear_message() {
     let shelf = three();
     for (name, words, part) in [
         (

@@ -1,7 +1,7 @@
-//! A store against damage of every kind, and the way out that the program names, followed to its end.
+//! Damage of every kind to a store, and the way out in the program's messages, followed to its end.
 //!
-//! Whatever the damage: nobody panics, nobody begins anew in silence, `store check` does not say that all is well, and
-//! what the messages advise leads to a gate that serves again.
+//! After any damage: no panic, no silent new start, no all-clear from `store check`, and the advice in the messages
+//! leads to a gate that serves again.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -25,7 +25,7 @@ use support::{Gate, Origin, RULES, Setup};
 /// Denials in the store before it is damaged.
 const DECISIONS: usize = 150;
 
-/// A store that a gate has filled and left in order: the file and the key that has sealed it.
+/// An intact store that a gate has filled: the file, and the key that sealed it.
 struct Whole {
     store: Vec<u8>,
     key: Vec<u8>,
@@ -53,14 +53,14 @@ impl Whole {
         self.store.len() / self.page
     }
 
-    /// A place with a copy of it.
+    /// Returns a directory with a copy of the store.
     fn copy(&self) -> Place {
         let setup = Setup::new();
         let path = setup.dir().join("crawlgate.db");
         fs::write(&path, &self.store).unwrap();
         let key = setup.dir().join("crawlgate.seal.key");
         fs::write(&key, &self.key).unwrap();
-        // Others could read it: the gate would not take it.
+        // The gate refuses a key that other users can read.
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         Place { setup, path }
     }
@@ -71,7 +71,7 @@ struct Place {
     path: PathBuf,
 }
 
-/// How `serve` went.
+/// The outcome of `serve`.
 #[derive(Debug, PartialEq)]
 enum Serve {
     Listened,
@@ -79,7 +79,7 @@ enum Serve {
 }
 
 impl Place {
-    /// Starts the gate, and ends it again as soon as it listens.
+    /// Starts the gate, and ends it as soon as it listens.
     fn serve(&self) -> Serve {
         let mut child = self
             .setup
@@ -105,7 +105,7 @@ impl Place {
         Serve::Refused(said)
     }
 
-    /// `crawlgate store WORD`: its exit code, and all that it says.
+    /// Runs `crawlgate store WORD`: returns its exit code and all its output.
     fn store(&self, word: &str) -> (i32, String) {
         let output = self.setup.command("store").arg(word).output().unwrap();
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
@@ -114,7 +114,7 @@ impl Place {
         (output.status.code().expect("it ended by itself"), said)
     }
 
-    /// Moves away what a message that says so names, and nothing else.
+    /// Moves away the files that a message names, and nothing else.
     fn move_away(&self, said: &str) {
         let (_, named) = said
             .split_once("move ")
@@ -136,13 +136,13 @@ fn no_panic(said: &str) {
     assert!(!said.contains("panicked"), "{said}");
 }
 
-/// Decisions that `store rebuild` says it has saved.
+/// Returns the number of decisions that `store rebuild` reports as saved.
 fn saved(said: &str) -> usize {
     let rest = said.split_once("decision: ").unwrap().1;
     rest.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Where the way out leads.
+/// The result of the way out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     /// A rebuild saves every decision.
@@ -151,13 +151,13 @@ enum Way {
     SavesSome,
     /// A rebuild saves something, though no decision.
     SavesNone,
-    /// Nothing can be saved: what is there must be moved away.
+    /// Nothing can be saved: the old files must be moved away.
     Anew,
-    /// The gate serves as if nothing had happened: nothing that counts was damaged.
+    /// The gate serves as before: nothing that counts was damaged.
     Unharmed,
 }
 
-/// Follows what the messages say until a gate serves; which way that was.
+/// Follows the messages until a gate serves; returns the way that led there.
 fn follow(place: &Place, name: &str) -> Way {
     let (code, checked) = place.store("check");
     let serve = place.serve();
@@ -189,7 +189,7 @@ fn follow(place: &Place, name: &str) -> Way {
     };
     let mut serve = place.serve();
     if let (Way::Anew, Serve::Refused(said)) = (way, &serve) {
-        // The key of a directory's, say, is told when that is out of the way.
+        // The gate may name a second file, such as the key, once the first one is gone.
         place.move_away(said);
         serve = place.serve();
     }
@@ -210,7 +210,7 @@ fn cut(path: &Path, size: usize) {
 }
 
 #[test]
-fn whatever_the_damage_there_is_a_way_out() {
+fn there_is_a_way_out_of_any_damage() {
     let whole = Whole::new();
     assert!(whole.pages() > 12, "{} pages", whole.pages());
     let cases: [(&str, Damage, Way); 17] = [
@@ -306,7 +306,7 @@ fn whatever_the_damage_there_is_a_way_out() {
 }
 
 #[test]
-fn whichever_page_is_damaged_there_is_a_way_out() {
+fn there_is_a_way_out_of_damage_to_any_page() {
     let whole = Whole::new();
     let mut lost_nothing = 0;
     for page in 0..whole.pages() {
@@ -321,7 +321,7 @@ fn whichever_page_is_damaged_there_is_a_way_out() {
 }
 
 #[test]
-fn whichever_field_of_the_header_is_damaged_there_is_a_way_out() {
+fn there_is_a_way_out_of_damage_to_any_field_of_the_header() {
     let whole = Whole::new();
     for (at, octets) in (0..100)
         .step_by(4)
@@ -339,7 +339,7 @@ fn whichever_field_of_the_header_is_damaged_there_is_a_way_out() {
 }
 
 #[test]
-fn a_robots_txt_that_is_gone_is_missed_by_all_who_rest_on_it() {
+fn a_lost_robots_txt_is_reported_for_every_record_that_needs_it() {
     let whole = Whole::new();
     let cases = [
         (
@@ -401,24 +401,24 @@ fn a_damaged_override_names_its_way_out_and_that_leads_there() {
     assert_eq!(place.serve(), Serve::Listened);
 }
 
-/// What comes of a store of which a single fact is damaged.
+/// A store in which one fact is damaged, and the expected outcome.
 struct Fact {
     name: &'static str,
     damage: fn(&Place),
-    /// What `store check` says; it never says that all is well.
+    /// The words of `store check`, which never reports an intact store.
     check: &'static str,
-    /// What `serve` says before anything is mended, where it does not listen.
+    /// The words with which `serve` refuses to start before any repair, if it does.
     refused: Option<&'static str>,
     then: Then,
 }
 
-/// Where the way out leads.
+/// The result of the way out.
 enum Then {
-    /// `store rebuild` names this, saves so many decisions and overrides, and all is well.
+    /// `store rebuild` prints these words and saves this many decisions and overrides; then the store is in order.
     Rebuilt(&'static [&'static str], usize, usize),
-    /// It leaves the store as it is, and `store check` says the same, without advising a rebuild.
+    /// A rebuild leaves the store as it is, and `store check` says the same, without advising a rebuild.
     Stays,
-    /// It refuses with these words, and once what they name is moved away the gate serves.
+    /// A rebuild refuses with these words, and the gate serves once the named file is moved away.
     MoveAway(&'static str, &'static str),
 }
 
@@ -675,7 +675,7 @@ fn lead_out(place: &Place, fact: &Fact) {
             assert!(rebuilt.contains(&words), "{name}: {rebuilt}");
             let (code, checked) = place.store("check");
             assert_eq!(code, 0, "{name}: {checked}");
-            // No other override gets the number of one that is lost.
+            // A new override does not get the number of a lost one.
             sql(
                 place,
                 "INSERT INTO override (origin, pattern, action, person, reason, created) VALUES ('', '', '', '', '', 0);
@@ -712,7 +712,7 @@ fn lead_out(place: &Place, fact: &Fact) {
 }
 
 #[test]
-fn want_of_descriptors_is_told_as_what_it_is() {
+fn a_lack_of_descriptors_is_reported_as_such() {
     let whole = Whole::new();
     let place = whole.copy();
     let check = |limit: usize| {
@@ -728,7 +728,7 @@ fn want_of_descriptors_is_told_as_what_it_is() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code(), said)
     };
-    // Enough for the database, though not for its log; enough for the log, though not for its index.
+    // The first limit is enough for the database but not for its log; the second for the log but not for its index.
     for limit in [4, 5] {
         let (code, said) = check(limit);
         assert_eq!(code, Some(2), "{limit}: {said}");

@@ -1,4 +1,4 @@
-//! The API, question by question, each answer held to its description.
+//! The API, operation by operation, each answer checked against its description.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn encoded(text: &str) -> String {
         .collect()
 }
 
-/// Waits until the store has so many decisions, and gives them.
+/// Waits until the store has this many decisions, and returns them.
 #[track_caller]
 fn decisions(desk: &Desk, query: &str, count: usize) -> Vec<Value> {
     eventually("the decisions to be kept", || {
@@ -130,7 +130,7 @@ fn every_operation_answers_as_it_is_described() {
         204
     );
 
-    // And where something is wrong.
+    // The same for requests with a mistake.
     for (method, path, target, document, status) in [
         ("get", "/status", "/status?x=1", None, 400),
         ("get", "/decisions", "/decisions?reason=none", None, 400),
@@ -225,7 +225,7 @@ fn every_operation_answers_as_it_is_described() {
 }
 
 #[test]
-fn nothing_and_the_wrong_method_are_problems_too() {
+fn an_unknown_path_and_a_wrong_method_are_problems_too() {
     let desk = Desk::open();
     problem(&desk.get("/api/v1/nothing"), 404);
     problem(&desk.get("/api/v2/status"), 404);
@@ -321,7 +321,7 @@ fn decisions_come_by_page_and_by_condition() {
 }
 
 #[test]
-fn a_note_stands_until_it_is_replaced_on_purpose() {
+fn an_acknowledgement_stays_until_it_is_replaced_on_purpose() {
     let origin = Origin::with_rules(RULES);
     let desk = Desk::open();
     let id = desk.deny(&origin, "/private/a");
@@ -409,7 +409,7 @@ fn an_override_decides_the_next_request() {
 }
 
 #[test]
-fn one_of_the_configuration_is_not_removed_here() {
+fn an_override_of_the_configuration_cannot_be_removed_here() {
     let desk = Desk::with(|setup| {
         setup.set("policy", "mode", "\"enforce\"");
     });
@@ -533,7 +533,7 @@ fn origins_come_by_page() {
 }
 
 #[test]
-fn without_a_store_it_says_so() {
+fn without_a_store_the_api_says_so() {
     let desk = Desk::with(|setup| {
         setup.set("store", "path", "\"\"");
     });

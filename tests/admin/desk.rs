@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{Gate, Origin, Response, Setup, Wire, eventually};
 
-/// The gate, and where its admin side is.
+/// A gate with an admin listener, and that listener's address.
 pub(crate) struct Desk {
     pub(crate) gate: Gate,
     pub(crate) address: SocketAddr,
@@ -36,7 +36,7 @@ impl Desk {
         Desk::of(gate)
     }
 
-    /// Of a gate that runs already.
+    /// Returns the desk of a gate that runs already.
     #[track_caller]
     pub(crate) fn of(gate: Gate) -> Desk {
         let address = eventually("the gate to say where its console is", || {
@@ -47,7 +47,7 @@ impl Desk {
         Desk { gate, address }
     }
 
-    /// A request for this target with these field lines, each ended by CRLF, and this body.
+    /// Sends a request for this target with these field lines, each ended by CRLF, and this body.
     #[track_caller]
     pub(crate) fn ask(&self, method: &str, target: &str, fields: &str, body: &str) -> Response {
         let length = match (method, body) {
@@ -85,7 +85,7 @@ impl Desk {
         self.ask("POST", &target, fields, &document.to_string())
     }
 
-    /// Has a request denied, and returns the id of the decision.
+    /// Sends a request that the gate denies, and returns the id of the decision.
     #[track_caller]
     pub(crate) fn deny(&self, origin: &Origin, path: &str) -> String {
         let answer = self.gate.get(&origin.url(path));
@@ -94,7 +94,7 @@ impl Desk {
     }
 }
 
-/// What an answer's body says.
+/// Returns the JSON in an answer's body.
 #[track_caller]
 pub(crate) fn json(answer: &Response) -> Value {
     serde_json::from_str(&answer.text()).unwrap_or_else(|why| panic!("{why}: {answer:?}"))

@@ -1,4 +1,4 @@
-//! Who is let in, and how the door stands up to those who are not.
+//! Access to the admin side: accepted clients, refused clients, and resistance to attacks.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -68,7 +68,7 @@ fn a_name_that_is_not_ours_is_misdirected() {
     problem(&desk.ask("GET", "/api/v1/status", twice, ""), 400);
     let mut wire = Wire::connect(desk.address);
     problem(&wire.exchange("GET /api/v1/status HTTP/1.0\r\n\r\n"), 400);
-    // Whoever takes it for a proxy.
+    // A client that takes the admin side for a proxy.
     let mut wire = Wire::connect(desk.address);
     let answer = wire.exchange("GET http://site.test/ HTTP/1.1\r\nHost: localhost\r\n\r\n");
     problem(&answer, 421);
@@ -108,11 +108,11 @@ fn a_token_opens_and_nothing_else_does() {
     }
     let target = format!("/api/v1/status?token={token}");
     assert_eq!(desk.get(&target).status, 401, "a URL is written into logs");
-    assert!(!desk.said().contains(token), "nobody is told the token");
+    assert!(!desk.said().contains(token), "the token is not printed");
 }
 
 #[test]
-fn beyond_loopback_a_token_is_asked_for() {
+fn beyond_loopback_a_token_is_required() {
     let token = "0123456789abcdef0123456789abcdef";
     let desk = Desk::with(|setup| {
         setup.set("admin", "address", "\"0.0.0.0:0\"");
@@ -128,7 +128,7 @@ fn beyond_loopback_a_token_is_asked_for() {
     };
     assert_eq!(ask(""), 401);
     assert_eq!(ask(&format!("Authorization: Bearer {token}\r\n")), 200);
-    // As a browser shows it, whatever the name: ada:0123456789abcdef0123456789abcdef
+    // A browser sends the token as a password, with any user name: ada:0123456789abcdef0123456789abcdef
     let basic = "YWRhOjAxMjM0NTY3ODlhYmNkZWYwMTIzNDU2Nzg5YWJjZGVm";
     assert_eq!(ask(&format!("Authorization: Basic {basic}\r\n")), 200);
 }
@@ -173,7 +173,7 @@ fn a_question_is_bounded() {
     let json = "Content-Type: application/json\r\n";
     let long = format!("{{\"origin\":\"{}\"}}", "a".repeat(70_000));
     problem(&desk.ask("POST", "/api/v1/refresh", json, &long), 413);
-    // A robots.txt of 600 KiB may be pasted, however it is spelt.
+    // A pasted robots.txt may have 600 KiB, in any JSON spelling.
     let robots = "\u{1}".repeat(300 * 1024);
     let question = json!({"url": "https://site.test/", "robots": robots}).to_string();
     assert!(question.len() > 1024 * 1024);
@@ -189,7 +189,7 @@ fn a_question_is_bounded() {
 }
 
 #[test]
-fn who_holds_connections_holds_up_nobody() {
+fn a_client_that_holds_connections_delays_no_other() {
     let origin = Origin::with_rules("");
     let desk = Desk::with(|setup| {
         setup.set("admin", "connections", "3");
@@ -203,11 +203,11 @@ fn who_holds_connections_holds_up_nobody() {
         .collect();
     // The proxy has connections of its own.
     desk.gate.get(&origin.url("/a")).is_origins(200, "page /a");
-    // Who has said half a question for longest makes room.
+    // The connection that has held an unfinished request longest makes room.
     assert_eq!(desk.get("/live").status, 200);
     let mut text = String::new();
     assert_eq!(held[0].read_to_string(&mut text).unwrap_or(0), 0, "{text}");
-    // The others are still heard.
+    // The other connections still get answers.
     let last = held.last_mut().unwrap();
     last.write_all(b"Host: x\r\nConnection: close\r\n\r\n")
         .unwrap();
@@ -215,7 +215,7 @@ fn who_holds_connections_holds_up_nobody() {
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
 }
 
-/// Questions about origins whose robots.txt does not come; they are under way when this returns.
+/// Sends requests about origins without an answer to robots.txt; the requests are in progress when this returns.
 fn undecided(desk: &Desk, origin: &Origin, latch: &Latch, hosts: &[&str]) -> Vec<Wire> {
     let ask = |host: &&str| {
         let url = origin.url_as(host, "/page");
@@ -257,7 +257,7 @@ fn decisions_that_wait_leave_room_for_others() {
         "{why}"
     );
     assert!(one_more.field("retry-after").is_some(), "{one_more:?}");
-    // All but 401 and 403 are errors to who asks here.
+    // nginx treats every status but 401 and 403 as an error, so this endpoint answers 403.
     problem(&desk.get("/auth"), 403);
     for target in ["/live", "/ready", "/metrics", "/api/v1/status"] {
         assert_eq!(desk.get(target).status, 200, "{target}");
@@ -308,7 +308,7 @@ fn it_is_not_reached_through_the_proxy() {
 }
 
 #[test]
-fn what_cannot_be_served_is_said_at_the_start() {
+fn an_unusable_configuration_is_refused_at_the_start() {
     let desk = Desk::open();
     let ended = |configure: &dyn Fn(&mut Setup)| {
         let mut setup = Setup::new();

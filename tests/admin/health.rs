@@ -1,4 +1,4 @@
-//! Alive and ready.
+//! The health endpoints: liveness and readiness.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -60,7 +60,7 @@ fn a_gate_with_unix_sockets_alone_is_ready() {
         let ask = format!("GET {target} HTTP/1.1\r\nHost: {address}\r\n\r\n");
         Wire::connect(address).exchange(ask)
     };
-    // It is said before it is told to the console.
+    // The log has the message before the console shows it.
     eventually("it to be ready", || {
         (get("/ready").status == 200).then_some(())
     });
@@ -82,7 +82,7 @@ fn a_gate_that_is_about_to_end_lives_and_is_not_ready() {
             .send("HTTP/1.1 204 No\r\nConnection: close\r\n\r\n")],
     );
     let mut desk = Desk::open();
-    // Something under way keeps it from ending.
+    // A request in progress delays its end.
     let mut wire = desk.connect();
     let url = origin.url("/slow");
     wire.send(format!(
@@ -121,7 +121,7 @@ fn a_stranger_may_ask_for_health_and_for_nothing_else() {
         let fields = "Host: balancer.example\r\n";
         let answer = desk.ask("GET", target, fields, "");
         assert_eq!(answer.status, 200, "{target}");
-        // As the oldest of balancers ask.
+        // In the form that the oldest load balancers use.
         let mut wire = Wire::connect(desk.address);
         let old = wire.exchange(format!("GET {target} HTTP/1.0\r\n\r\n"));
         assert_eq!(old.status, 200, "{target}, HTTP/1.0");

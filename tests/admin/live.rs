@@ -1,4 +1,4 @@
-//! Decisions as they happen.
+//! The live feed of decisions.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -30,12 +30,12 @@ impl Feed {
                 .contains("content-type: text/event-stream"),
             "{head}"
         );
-        // From then on it sees everything.
+        // From then on the feed has every decision.
         assert_eq!(feed.next().0, "open");
         feed
     }
 
-    /// The next event and what it says.
+    /// Returns the next event and its data.
     #[track_caller]
     fn next(&mut self) -> (String, Value) {
         let (mut event, mut line) = (String::new(), String::new());
@@ -56,7 +56,7 @@ impl Feed {
 }
 
 #[test]
-fn who_watches_sees_each_decision_whether_it_is_kept_or_not() {
+fn a_watcher_sees_each_decision_kept_or_not() {
     let origin = Origin::with_rules(RULES);
     let desk = Desk::with(|setup| {
         setup.set("log", "decisions", "\"denied\"");
@@ -82,7 +82,7 @@ fn who_watches_sees_each_decision_whether_it_is_kept_or_not() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_shown() {
+fn a_watcher_sees_only_matching_decisions() {
     let origin = Origin::with_rules(RULES);
     let desk = Desk::open();
     let mut feed = Feed::open(&desk, "?verdict=deny&path=/private/b");
@@ -95,7 +95,7 @@ fn only_what_is_asked_for_is_shown() {
 }
 
 #[test]
-fn only_so_many_watch_and_who_leaves_makes_room() {
+fn the_number_of_watchers_is_limited_and_one_that_leaves_makes_room() {
     let desk = Desk::open();
     let mut feeds: Vec<Feed> = (0..16).map(|_| Feed::open(&desk, "")).collect();
     let answer = desk.get("/api/v1/decisions/live");
@@ -120,6 +120,6 @@ fn a_feed_keeps_no_process_from_ending() {
     desk.signal(rustix::process::Signal::TERM);
     assert!(desk.gate.wait().success());
     let mut rest = String::new();
-    // Whether its end is clean or not is of no account.
+    // A clean or an abrupt end are both fine.
     let _ = feed.0.read_line(&mut rest);
 }

@@ -1,4 +1,4 @@
-//! The admin side over HTTP: the real program, asked as people, programs and strangers would.
+//! The admin side over HTTP: the real program with requests of people, programs and unidentified clients.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

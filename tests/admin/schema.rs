@@ -1,4 +1,4 @@
-//! The description of the API, and the server held to it.
+//! The description of the API, and checks of the server against it.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::desk::{Desk, json};
 use crate::support::Response;
 
-/// The description, and which of its operations were held to it.
+/// The description, and the operations that were checked against it.
 pub(crate) struct Description {
     document: Value,
     met: Mutex<BTreeSet<String>>,
@@ -35,7 +35,7 @@ impl Description {
         described
     }
 
-    /// What generated clients call the operations.
+    /// Returns the names of the operations in generated clients.
     fn operation_ids(&self) -> Vec<String> {
         let paths = self.document["paths"].as_object().unwrap();
         let operations = paths
@@ -46,7 +46,7 @@ impl Description {
             .collect()
     }
 
-    /// Asserts that an answer is one that is described for this operation: its status, its type, its members.
+    /// Asserts that an answer is described for this operation: its status, its type, its members.
     #[track_caller]
     pub(crate) fn holds(&self, method: &str, path: &str, answer: &Response) {
         let operation = &self.document["paths"][path][method];
@@ -79,7 +79,7 @@ impl Description {
         }
     }
 
-    /// Operations that nothing was held to.
+    /// Returns the operations without a check.
     pub(crate) fn unmet(&self) -> Vec<String> {
         let met = self.met.lock().unwrap();
         let paths = self.document["paths"].as_object().unwrap();
@@ -103,7 +103,7 @@ impl Description {
         }
     }
 
-    /// All members that a schema describes, those of its parts included, and which of them must be there.
+    /// Returns all members that a schema describes, also in its parts, and the required ones.
     fn members<'a>(
         &'a self,
         schema: &'a Value,
@@ -122,7 +122,7 @@ impl Description {
         }
     }
 
-    /// Whether a value is what a schema says, and says nothing that it does not describe.
+    /// Tells whether a value matches a schema and has no member that the schema lacks.
     fn fits(&self, value: &Value, schema: &Value) -> Result<(), String> {
         let schema = self.resolved(schema);
         for choice in ["oneOf", "anyOf"] {
@@ -163,7 +163,7 @@ impl Description {
                 let (mut all, mut must) = (Map::new(), BTreeSet::new());
                 self.members(schema, &mut all, &mut must);
                 if all.is_empty() {
-                    // A record: described elsewhere.
+                    // A record, which another document describes.
                     return Ok(());
                 }
                 if let Some(missing) = must.iter().find(|name| !found.contains_key(*name)) {

@@ -1,4 +1,4 @@
-//! Schemathesis, which makes up questions from the description and holds the answers to it.
+//! Schemathesis, which generates requests from the description and checks the answers against it.
 //!
 //! `CRAWLGATE_PYTHON` names the Python that has it (see `.ci/clients`). Without it the test is named on stderr and passes;
 //! with `CRAWLGATE_REQUIRE_CLIENTS=1` it fails.
@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::desk::Desk;
 use crate::support::{Origin, RULES};
 
-/// Questions made up for each operation.
+/// The number of requests generated for each operation.
 const EXAMPLES: &str = "25";
 
 fn program() -> Option<PathBuf> {
@@ -19,7 +19,7 @@ fn program() -> Option<PathBuf> {
 }
 
 #[test]
-fn it_finds_nothing() {
+fn schemathesis_finds_no_fault() {
     let Some(program) = program() else {
         let why = "schemathesis is not installed: see .ci/clients";
         assert!(
@@ -32,7 +32,7 @@ fn it_finds_nothing() {
     let origin = Origin::with_rules(RULES);
     let mut desk = Desk::open();
     desk.deny(&origin, "/private/a");
-    // From here on it asks for made-up URLs: nothing is to be reached by them.
+    // From here on the generated URLs must reach nothing.
     desk.gate.reload(
         |setup| {
             setup.set("egress", "deny", "[\"0.0.0.0/0\", \"::/0\", \"*.example\"]");
@@ -54,9 +54,9 @@ fn it_finds_nothing() {
             "--request-timeout",
             "30",
         ])
-        // It does not end, as it should.
+        // The live feed does not end, as it should.
         .args(["--exclude-path", "/decisions/live"])
-        // What a URL, a time or a pattern may be, a schema cannot tell: a question may fit it and make no sense.
+        // A schema cannot describe valid URLs, times and patterns: a request may match it and still be invalid.
         .args(["--exclude-checks", "positive_data_acceptance"])
         .args(["--no-color", "--generation-database", "none"])
         .output()

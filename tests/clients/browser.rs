@@ -1,4 +1,4 @@
-//! A browser, which reads no variables and is told by options.
+//! A browser, which reads no variables and needs command-line options.
 
 use crate::visit::{Visit, client};
 

@@ -1,5 +1,5 @@
-//! Real clients through `crawlgate run`: each asks for an allowed and a disallowed page, over HTTP and HTTPS, with no
-//! set-up of its own beyond what the environment says.
+//! Real clients through `crawlgate run`: each requests an allowed and a disallowed page, over HTTP and HTTPS, with no
+//! set-up beyond the environment.
 //!
 //! A client that is not installed is named on stderr and its test passes; with `CRAWLGATE_REQUIRE_CLIENTS=1` it
 //! fails. `CRAWLGATE_PYTHON` names an interpreter that is not the first on the path, `CRAWLGATE_NODES` those of Node.js, and
@@ -187,7 +187,7 @@ fn a_scrapy_spider_on_a_small_site() {
             ("/%70rivate/b", 403),
         ];
         for (path, status) in pages {
-            // Scrapy may spell a URL its own way; what it asked for is what it reports.
+            // Scrapy may spell a URL its own way; the spider reports the URL that it asked for.
             let found = items.iter().find(|item| {
                 let url = item["url"].as_str().unwrap();
                 url == origin.url(path) || url == origin.url(&path.replace("%70", "p"))

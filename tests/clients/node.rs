@@ -1,4 +1,4 @@
-//! Clients of Node.js, in each of its lines that is in use: agents of their own, HTTP/2, WebSockets, plain sockets.
+//! Clients of Node.js, in each supported line of Node: agents of their own, HTTP/2, WebSockets, plain sockets.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::support::Setup;
 use crate::visit::{Visit, missing};
 
-/// What each client asks, by its name in `node.cjs`, and what it tells of the four pages where it is not the rule.
+/// The name of each client in `node.cjs`, and its expected results for the four pages if they differ from the rule.
 const CLIENTS: [(&str, Option<&str>); 20] = [
     ("http", None),
     ("http-agent-false", None),
@@ -27,7 +27,7 @@ const CLIENTS: [(&str, Option<&str>); 20] = [
     ("imported-by-name", None),
     ("crawlee", None),
     ("crawlee-proxy", None),
-    // The proxy speaks HTTP/1.1: what insists on HTTP/2 gets nothing.
+    // The proxy speaks HTTP/1.1: a client that insists on HTTP/2 gets nothing.
     ("http2", Some("error error error error")),
 ];
 
@@ -53,7 +53,7 @@ fn no_client_of_node_goes_past_the_proxy() {
     };
     for node in nodes {
         let visit = Visit::new();
-        // By their address: a name that only the proxy knows would keep nothing from going past it.
+        // By address: names that only the proxy resolves could not be reached without it in any case.
         let [plain, secure] =
             [&visit.http, &visit.https].map(|origin| origin.url_as("127.0.0.1", ""));
         let outcome = visit.run([
@@ -97,7 +97,7 @@ fn no_client_of_node_goes_past_the_proxy() {
 }
 
 #[test]
-fn what_node_asks_of_itself_and_what_nothing_can_tunnel() {
+fn requests_by_node_itself_and_protocols_that_cannot_be_tunnelled() {
     let Some((nodes, _)) = installed() else {
         return;
     };
@@ -137,7 +137,7 @@ fn what_node_asks_of_itself_and_what_nothing_can_tunnel() {
             lines.contains(&"ECONNREFUSED true"),
             "{node}: {said}{errors}"
         );
-        // What is no HTTP is answered or cut off, and never arrives.
+        // A request that is not HTTP is answered or cut off, and never arrives.
         assert!(!lines.contains(&"101"), "{node}: {said}{errors}");
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::support::{Gate, Origin, RULES};
 use crate::visit::{client, finish, missing, python};
 
-/// A running proxy, an origin behind TLS, and what is printed for one client.
+/// A running proxy, an origin behind TLS, and the recipe for one client.
 struct Desk {
     gate: Gate,
     origin: Origin,
@@ -17,7 +17,7 @@ struct Desk {
 impl Desk {
     fn new(client: &str) -> Self {
         let mut gate = Gate::start();
-        // The recipes name the address that is configured.
+        // The recipes name the configured address.
         let address = format!("\"{}\"", gate.address);
         gate.setup.set("listen", "address", &address);
         let (code, recipe, said) = gate.beside("ca", &["setup", client]);
@@ -29,7 +29,7 @@ impl Desk {
         }
     }
 
-    /// The command in the recipe's comments that begins with `start`.
+    /// Returns the command in the recipe's comments that begins with `start`.
     fn command(&self, start: &str) -> String {
         let mut comments = self
             .recipe
@@ -63,8 +63,8 @@ impl Desk {
         )
     }
 
-    /// Asserts that the disallowed page was denied, and that the origin saw the allowed one and nothing else but what
-    /// begins like it.
+    /// Asserts that the disallowed page was denied, and that the origin saw only requests for the allowed page or for
+    /// paths below it.
     #[track_caller]
     fn held(&self, open: &str, denied: &str) {
         let record = self.gate.record_of(&self.origin.url(denied));
@@ -272,7 +272,7 @@ fn playwright() {
     let record = desk.gate.record_of(&desk.origin.url("/private"));
     assert_eq!(record["reason"], "robots_disallow", "{record}");
     let seen = desk.origin.seen_but_robots();
-    // Browsers ask for an icon as well.
+    // Browsers request an icon as well.
     assert!(
         seen.iter()
             .all(|line| line == "GET /open" || line == "GET /favicon.ico"),

@@ -1,18 +1,18 @@
-//! Real clients that send a body to a page that is denied: each gets its 403, however the client sends.
+//! Real clients that send a body to a denied page: each gets its 403, in every way of sending.
 
 use std::fs;
 use std::process::Command;
 
 use crate::visit::{Visit, client, finish, python};
 
-/// Octets of an upload that the buffers of a connection do not take.
+/// The octets of an upload that does not fit into the buffers of a connection.
 const UPLOAD: &str = "2000000";
 
-/// How often each client uploads by each way.
+/// The number of uploads of each client in each way.
 const UPLOADS: &str = "20";
 
-/// Runs a client that gets two disallowed URLs, the octets of a body and a number of times, and prints the status of
-/// each POST or why it failed. Every POST gets its 403.
+/// Runs a client with two disallowed URLs, the octets of a body and a number of uploads. The client prints the status
+/// of each POST or the reason of its failure; every POST must get a 403.
 #[track_caller]
 fn each_upload_gets_its_403<S: Into<String>>(start: impl IntoIterator<Item = S>) {
     let visit = Visit::new();

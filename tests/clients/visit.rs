@@ -1,4 +1,4 @@
-//! One visit of a client to two origins, and what came of it.
+//! One visit of a client to two origins, and its outcome.
 
 use std::env;
 use std::fs;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::support::{Origin, RULES, Reply, Setup};
 
-/// How long a client may take; a browser on a busy machine takes its time.
+/// The time limit of a client; a browser on a busy machine is slow.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(120);
 
 /// The two origins every client visits, and a configuration that knows them.
@@ -21,7 +21,7 @@ pub(crate) struct Visit {
     pub(crate) setup: Setup,
 }
 
-/// What a client said, and what the gate recorded.
+/// The client's output, and the gate's records.
 pub(crate) struct Outcome {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -48,7 +48,7 @@ impl Visit {
         }
     }
 
-    /// Allowed and disallowed page, plain and over TLS.
+    /// Returns the URLs of the allowed and disallowed pages, over HTTP and over TLS.
     pub(crate) fn urls(&self) -> [String; 4] {
         [
             self.http.url("/page"),
@@ -92,8 +92,8 @@ impl Visit {
         }
     }
 
-    /// Asserts that every disallowed page was denied with its rule, every allowed one arrived, and the origins saw
-    /// nothing else.
+    /// Asserts that the gate denied every disallowed page with its rule, that every allowed page arrived, and that the
+    /// origins saw nothing else.
     #[track_caller]
     pub(crate) fn held(&self, outcome: &Outcome) {
         for (origin, scheme) in [(&self.http, "http"), (&self.https, "https")] {
@@ -137,7 +137,7 @@ pub(crate) fn finish(command: &mut Command) -> Output {
     )
 }
 
-/// The program to run, if `probe` succeeds with one of the candidates.
+/// Returns the first of the candidates with which `probe` succeeds.
 pub(crate) fn client(
     name: &str,
     variable: &str,
@@ -162,7 +162,7 @@ pub(crate) fn client(
     found
 }
 
-/// Names a client that is not installed; a failure where all are required.
+/// Names a client that is not installed; fails if all clients are required.
 pub(crate) fn missing(name: &str) {
     let required = env::var("CRAWLGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
     assert!(!required, "{name} is missing");

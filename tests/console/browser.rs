@@ -1,5 +1,5 @@
-//! The console in headless Chromium: `browser.mjs` looks at every page, in light and in dark, with script and without, and
-//! reviews a denial to its end.
+//! The console in headless Chromium: `browser.mjs` looks at every page, in light and in dark, with script and without,
+//! and reviews a denial to its end.
 //!
 //! `CRAWLGATE_BROWSER` names the folder that has Playwright and axe-core, `CRAWLGATE_NODE` the Node that runs them (see
 //! `.ci/clients`), `CRAWLGATE_CHROMIUM` the browser, if it is not at its usual place. Without them the test is named on
@@ -68,7 +68,7 @@ fn people_can_use_every_page() {
     desk.deny(&changing, "/old");
     assert_eq!(desk.gate.get(&dead.url("/x")).status, 403);
     let screenshots = env::var_os("CRAWLGATE_SCREENSHOTS").map(|folder| {
-        // Tests run in the package's folder, the script elsewhere.
+        // The test runs in the package's folder, the script elsewhere.
         let folder = std::path::absolute(folder).unwrap();
         fs::create_dir_all(&folder).unwrap();
         folder
@@ -84,7 +84,7 @@ fn people_can_use_every_page() {
     });
     let told = run(&modules, &task);
 
-    // What the script has seen, the other ends have seen, too.
+    // The results of the script and of the other ends must agree.
     assert_eq!(told["ok"], true, "{told:#}");
     let seen = origin.seen_but_robots();
     let allowed = seen

@@ -1,5 +1,5 @@
-//! The console: the real program, looked at as a browser would. `pages` asks for every page with plain HTTP; `browser` drives
-//! headless Chromium, where there is one.
+//! The console: the real program, seen as a browser sees it. `pages` requests every page with plain HTTP; `browser`
+//! drives headless Chromium, if it is installed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,15 +1,15 @@
-//! Every page, and what its forms do, without a browser.
+//! Every page and its forms, without a browser.
 
 use crate::desk::Desk;
 use crate::support::{Origin, RULES, Reply, Response, eventually};
 
 const BROWSER: &str = "Accept: text/html,application/xhtml+xml\r\n";
 
-/// What a browser says of a form of our own page.
+/// The request fields that a browser sends with a form of our own page.
 const FORM: &str = "Accept: text/html\r\nSec-Fetch-Site: same-origin\r\n\
     Content-Type: application/x-www-form-urlencoded\r\n";
 
-/// A page that must be there, and whole.
+/// Returns a page, which must exist and be whole.
 #[track_caller]
 fn page(desk: &Desk, target: &str) -> String {
     let answer = desk.ask("GET", target, BROWSER, "");
@@ -17,7 +17,7 @@ fn page(desk: &Desk, target: &str) -> String {
     whole(&answer, target)
 }
 
-/// Asserts that a page is one of ours and that nothing of it comes from elsewhere or needs more than the policy allows.
+/// Asserts that a page is one of ours, and that the policy allows every part of it.
 #[track_caller]
 fn whole(answer: &Response, target: &str) -> String {
     let text = answer.text();
@@ -68,7 +68,7 @@ fn post(desk: &Desk, target: &str, fields: &[(&str, &str)]) -> Response {
     desk.ask("POST", target, FORM, &body)
 }
 
-/// Where a form has led to.
+/// Returns the target of a form's redirect.
 #[track_caller]
 fn led_to(answer: &Response) -> String {
     assert_eq!(answer.status, 303, "{}", answer.text());
@@ -146,7 +146,7 @@ fn every_page_is_whole_and_says_what_it_should() {
 }
 
 #[test]
-fn what_is_loaded_is_kept_until_it_changes() {
+fn a_loaded_file_is_cached_until_it_changes() {
     let desk = Desk::open();
     let overview = page(&desk, "/");
     for (part, media_type) in [
@@ -168,14 +168,14 @@ fn what_is_loaded_is_kept_until_it_changes() {
 }
 
 #[test]
-fn what_fails_is_a_page_for_people_and_a_document_for_programs() {
+fn a_failure_is_a_page_for_people_and_a_document_for_programs() {
     let desk = Desk::open();
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &str, u16, &str)] = &[
         ("nothing there", "/nowhere", 404, "there is nothing here"),
         ("a decision that is not kept", "/decisions/01KB7W3Y5E000000000VY7H1Q2", 404, "no such decision"),
         ("a condition that makes no sense", "/denials?reason=because", 400, "it is one of robots_allow"),
-        ("a parameter that nobody knows", "/denials?orgin=a", 400, "orgin is no parameter here"),
+        ("an unknown parameter", "/denials?orgin=a", 400, "orgin is no parameter here"),
         ("a place that is none", "/denials?before=x", 400, "the number of a record"),
         ("a view that is none", "/denials?view=host", 400, "it is one of rule, origin, reason"),
         ("an origin that is none", "/origin?of=site", 400, "an origin has a scheme"),
@@ -361,7 +361,7 @@ fn an_origin_is_refreshed_compared_and_forgotten() {
 }
 
 #[test]
-fn what_a_filter_finds_is_exported_whole() {
+fn all_results_of_a_filter_are_exported() {
     let origin = Origin::with_rules(RULES);
     let desk = Desk::open();
     let ids: Vec<String> = ["/private/1", "/private/2", "/private/=cmd"]
@@ -442,7 +442,7 @@ fn a_url_is_tried_against_the_origin_or_a_text() {
 }
 
 #[test]
-fn what_crawlers_and_sites_send_is_text() {
+fn input_of_crawlers_and_sites_is_shown_as_text() {
     let robots =
         "User-agent: *\nDisallow: /<img src=x onerror=alert(1)>\nDisallow: /private\n# \u{202e}x\n";
     let origin = Origin::with_rules(robots);

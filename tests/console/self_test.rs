@@ -1,4 +1,4 @@
-//! The host at which the proxy itself answers.
+//! The self-test host, at which the proxy itself answers.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::support::Wire;
 const HOST: &str = "self-test.crawlgate.invalid";
 
 #[test]
-fn whoever_comes_through_is_told_so_and_nothing_is_recorded() {
+fn a_client_that_uses_the_proxy_gets_an_answer_without_a_record() {
     let desk = Desk::open();
     let plain = desk.gate.get(&format!("http://{HOST}/whatever?x"));
     assert_eq!(plain.status, 200, "{}", plain.text());
@@ -35,7 +35,7 @@ fn whoever_comes_through_is_told_so_and_nothing_is_recorded() {
         inside.text()
     );
 
-    // What comes after is recorded, so what came before would be there.
+    // The next request is recorded, so records of earlier ones would be there.
     let origin = crate::support::Origin::with_rules("User-agent: *\nDisallow: /\n");
     desk.deny(&origin, "/x");
     let records = fs::read_to_string(desk.gate.setup.dir().join("decisions.jsonl")).unwrap();

@@ -1,4 +1,4 @@
-//! A gate whose decision service can be asked.
+//! A gate with its decision service.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Gate, Response, Setup, Wire, eventually};
 
-/// The gate, and where it is asked.
+/// The gate, and the address of its decision service.
 pub(crate) struct Desk {
     pub(crate) gate: Gate,
     pub(crate) address: SocketAddr,
@@ -27,7 +27,7 @@ impl Desk {
         Desk::of(gate)
     }
 
-    /// With a configuration of the test's own.
+    /// Starts a gate with a configuration of the test's own.
     #[track_caller]
     pub(crate) fn started(setup: Setup, configuration: &str) -> Desk {
         let command = setup.command("serve");
@@ -44,13 +44,13 @@ impl Desk {
         Desk { gate, address }
     }
 
-    /// Asks in these octets, on a connection of their own.
+    /// Sends these octets on a connection of their own.
     #[track_caller]
     pub(crate) fn say(&self, request: &str) -> Response {
         Wire::connect(self.address).exchange(request)
     }
 
-    /// `GET /decide?url=…` and what else there is to say.
+    /// Requests `GET /decide?url=…` with further parameters or fields.
     #[track_caller]
     pub(crate) fn decide(&self, url: &str, more: &str) -> Response {
         self.say(&format!(
@@ -59,8 +59,8 @@ impl Desk {
         ))
     }
 
-    /// Asserts that an answer is a decision with this status and reason, the same in its fields, its document and its
-    /// only record, which is returned.
+    /// Asserts that an answer is a decision with this status and reason, equal in its fields, its document and its only
+    /// record; returns that record.
     #[track_caller]
     pub(crate) fn decided(&self, answer: &Response, status: u16, reason: &str) -> Value {
         assert_eq!(answer.status, status, "{answer:?}\n{}", self.gate.said());
@@ -100,7 +100,7 @@ impl Desk {
     }
 }
 
-/// A text as the value of a parameter.
+/// Returns a text encoded as the value of a parameter.
 pub(crate) fn encoded(text: &str) -> String {
     let plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~".contains(&octet);
     text.bytes()

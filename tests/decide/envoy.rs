@@ -1,5 +1,5 @@
-//! Envoy's `ext_authz` filter over HTTP, by the requests that it sends: the method, path and Host of the request, the path
-//! behind `path_prefix`, Content-Length 0, and the fields that the filter's configuration adds.
+//! Envoy's `ext_authz` filter over HTTP, in the form of the requests that it sends: the method, path and Host of the
+//! request, the path behind `path_prefix`, Content-Length 0, and the fields that the filter's configuration adds.
 
 use crate::desk::Desk;
 use crate::support::{Origin, RULES};
@@ -39,7 +39,7 @@ fn the_request_is_judged_as_envoy_forwards_it() {
             "robots_disallow",
         ),
         (
-            "one whose body is not asked for",
+            "a HEAD request",
             "HEAD",
             "/private",
             "http",
@@ -123,7 +123,7 @@ fn the_request_is_judged_as_envoy_forwards_it() {
 }
 
 #[test]
-fn a_request_that_says_too_little_or_too_much_is_not_let_through() {
+fn a_request_with_missing_or_excess_information_is_refused() {
     let desk = Desk::open();
     let origin = Origin::with_rules(RULES);
     let host = origin.authority();

@@ -1,4 +1,4 @@
-//! `crawlgate squid-helper` by Squid's protocol: lines in, lines out.
+//! `crawlgate squid-helper` in Squid's protocol: lines in, lines out.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -19,7 +19,7 @@ impl Helper {
         Helper::told(&[&["--url", &url], words].concat())
     }
 
-    /// With these arguments and no others.
+    /// Starts the helper with these arguments and no others.
     fn told(words: &[&str]) -> Helper {
         let mut child = Command::new(program())
             .arg("squid-helper")
@@ -121,7 +121,7 @@ fn each_line_gets_its_answer() {
 }
 
 #[test]
-fn a_question_that_waits_holds_up_no_other() {
+fn a_waiting_question_delays_no_other() {
     let latch = Latch::new();
     let desk = Desk::open();
     let rules = format!(
@@ -149,7 +149,7 @@ fn a_question_that_waits_holds_up_no_other() {
 }
 
 #[test]
-fn what_is_asked_before_the_end_is_answered_before_the_end() {
+fn questions_before_the_end_of_input_are_answered() {
     let desk = Desk::open();
     let origin = Origin::with_rules(RULES);
     let mut helper = Helper::start(&desk, &["--concurrency", "0"]);
@@ -169,7 +169,7 @@ fn what_is_asked_before_the_end_is_answered_before_the_end() {
 }
 
 #[test]
-fn while_the_instance_is_away_nothing_is_allowed() {
+fn without_a_running_instance_nothing_is_allowed() {
     let desk = Desk::open();
     let origin = Origin::with_rules(RULES);
     let line = format!("7 {} TestBot/1.0 -", origin.url("/open"));
@@ -194,7 +194,7 @@ fn while_the_instance_is_away_nothing_is_allowed() {
 }
 
 #[test]
-fn the_token_is_shown_and_asked_for() {
+fn the_helper_sends_the_token_and_the_instance_requires_it() {
     let desk = Desk::with(|setup| {
         setup.set("admin", "token_file", "\"admin.token\"");
     });
@@ -213,7 +213,7 @@ fn the_token_is_shown_and_asked_for() {
 }
 
 #[test]
-fn a_configuration_says_where_the_instance_is_and_has_its_token() {
+fn the_configuration_gives_the_address_and_token_of_the_instance() {
     let desk = Desk::with(|setup| {
         setup.set("admin", "token_file", "\"admin.token\"");
     });
@@ -235,13 +235,13 @@ fn a_configuration_says_where_the_instance_is_and_has_its_token() {
         let code = if is_asked { 0 } else { 2 };
         assert_eq!(helper.end().0, Some(code), "{listens}");
     }
-    // What is said in an argument counts.
+    // An argument takes precedence.
     let mut helper = Helper::start(&desk, &["-c", file.to_str().unwrap()]);
     assert!(helper.ask(&line).starts_with("0 OK "));
 }
 
 #[test]
-fn what_cannot_work_is_said_at_once() {
+fn unusable_arguments_are_refused_at_once() {
     for (name, words, said) in [
         ("no http", ["--url", "https://127.0.0.1:8119"], "--url"),
         (

@@ -1,8 +1,8 @@
-//! The decision service: other proxies ask, the real program answers, and what they fetch themselves is fetched only
-//! after it has said so.
+//! The decision service: other proxies ask, the real program answers, and those proxies fetch a page only after an
+//! allowing answer.
 //!
-//! nginx and Squid are the real ones, with the set-ups that the documentation shows. One that is not installed is named
-//! on stderr and its test passes; with `CRAWLGATE_REQUIRE_CLIENTS=1` it fails.
+//! nginx and Squid are the real programs, in the set-ups of the documentation. If one is not installed, its test names
+//! it on stderr and passes; with `CRAWLGATE_REQUIRE_CLIENTS=1` it fails.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! nginx: its `auth_request` form, and the real one as a small forward proxy.
+//! nginx: the form of its `auth_request`, and the real nginx as a small forward proxy.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::desk::Desk;
 use crate::peer::{Peer, program};
 use crate::support::{Latch, Origin, RULES, Reply, eventually};
 
-/// The set-up that the documentation shows, beside what a test needs to run nginx anywhere.
+/// The set-up of the documentation, with the settings that a test needs to run nginx anywhere.
 fn set_up(desk: &Desk, port: u16, dir: &Path) -> String {
     let (asked, dir) = (desk.address, dir.display());
     format!(
@@ -81,7 +81,7 @@ fn auth_request_is_answered_200_or_403_and_nothing_else() {
     let parts = |host: &str, path: &str| {
         format!("X-Forwarded-Proto: http\r\nX-Original-Host: {host}\r\nX-Original-URI: {path}\r\n")
     };
-    // Its rules are known before anything may be late.
+    // The rules are cached before any request that may be late.
     eventually("the rules", || {
         (desk.decide(&origin.url("/open"), "").status == 200).then_some(())
     });
@@ -254,7 +254,7 @@ fn nginx_fetches_what_is_allowed_and_nothing_else() {
         );
     }
     assert_eq!(origin.seen_but_robots(), ["GET /open?a=%70"]);
-    // Without the gate nothing goes out.
+    // Without the gate no request goes out.
     drop(desk);
     let answer = peer.request("GET", &at("/open"), "");
     assert_eq!(answer.status, 500, "{answer:?}");

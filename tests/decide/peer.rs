@@ -1,4 +1,4 @@
-//! Real proxies beside the gate: found, started on a free port, and ended with their test.
+//! Real proxies in front of the gate: started on a free port, and ended with their test.
 
 use std::fs;
 use std::io::Read as _;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Response, Wire, eventually};
 
-/// The program to run, if it is there.
+/// Returns the program to run, if it is installed.
 pub(crate) fn program(name: &str) -> Option<String> {
     let variable = format!("CRAWLGATE_{}", name.to_uppercase());
     let chosen = std::env::var(variable).ok();
@@ -47,7 +47,7 @@ impl Peer {
         arguments: &[&str],
         configure: impl Fn(u16, &Path) -> String,
     ) -> Peer {
-        // A port that is free now may be another's in a moment.
+        // Another process may take a free port at any moment.
         for _ in 0..5 {
             let dir = tempfile::tempdir().unwrap();
             // Squid changes its user when root starts it.
@@ -89,7 +89,7 @@ impl Peer {
         panic!("{program} does not start");
     }
 
-    /// What it has said.
+    /// Returns the proxy's output.
     pub(crate) fn said(&self) -> String {
         let mut said = String::new();
         if let Ok(mut file) = fs::File::open(self.dir.path().join("stderr")) {
@@ -98,7 +98,7 @@ impl Peer {
         said
     }
 
-    /// A request in absolute-form through it.
+    /// Sends a request in absolute-form through the proxy.
     #[track_caller]
     pub(crate) fn request(&self, method: &str, url: &str, fields: &str) -> Response {
         let authority = url.split('/').nth(2).unwrap();
@@ -108,7 +108,7 @@ impl Peer {
         ))
     }
 
-    /// A CONNECT through it, and the connection it was asked on.
+    /// Sends a CONNECT through the proxy; returns the answer and the connection.
     #[track_caller]
     pub(crate) fn tunnel(&self, authority: &str) -> (Response, Wire) {
         let mut wire = Wire::connect(self.address);
@@ -119,7 +119,7 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         if let Some(id) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // In good order: its workers and helpers end with it.
+            // A clean end, so that workers and helpers end as well.
             let _ = kill_process(id, Signal::TERM);
         }
         drop(self.child.wait());

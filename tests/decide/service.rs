@@ -1,4 +1,5 @@
-//! `GET /decide`: each verdict, recorded as a request's would be, and nothing sent but what robots.txt takes.
+//! `GET /decide`: each verdict, with a record like that of a request, and no request to an origin except for
+//! robots.txt.
 
 use std::{fs, thread};
 
@@ -11,7 +12,7 @@ use crate::support::{Latch, Origin, RULES, Reply, Setup, Wire, eventually};
 const AGENT: &str = "&agent=TestBot/1.0";
 
 #[test]
-fn each_verdict_is_told_recorded_and_can_be_proven() {
+fn each_verdict_is_answered_recorded_and_provable() {
     let desk = Desk::open();
     let site = Origin::with_rules(RULES);
     let tls = Origin::https().robots(RULES);
@@ -125,7 +126,7 @@ fn each_verdict_is_told_recorded_and_can_be_proven() {
 }
 
 #[test]
-fn what_is_no_question_is_not_answered_and_leaves_no_record() {
+fn an_invalid_question_is_refused_without_a_record() {
     let desk = Desk::open();
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/open");
@@ -150,13 +151,13 @@ fn what_is_no_question_is_not_answered_and_leaves_no_record() {
 }
 
 #[test]
-fn the_agent_chooses_the_group() {
+fn the_agent_selects_the_group() {
     let desk = Desk::open();
     let origin = Origin::with_rules(
         "User-agent: *\nDisallow: /a\n\nUser-agent: news\nDisallow: /b\n\nUser-agent: news-image\nDisallow: /c\n",
     );
     for (name, agent, denied) in [
-        ("nobody", "", "/a"),
+        ("no agent", "", "/a"),
         ("an empty one", "&agent=", "/a"),
         (
             "a User-Agent",
@@ -262,7 +263,7 @@ fn head_is_answered_alike_without_a_body() {
 }
 
 #[test]
-fn all_who_ask_at_once_wait_for_one_fetch() {
+fn concurrent_questions_wait_for_one_fetch() {
     let latch = Latch::new();
     let desk = Desk::open();
     let rules = format!(
@@ -303,7 +304,7 @@ fn a_robots_txt_that_does_not_come_in_time_defers() {
 }
 
 #[test]
-fn a_turn_is_taken_only_where_it_is_asked_for() {
+fn a_turn_is_taken_only_on_request() {
     let desk = Desk::with(|setup| {
         setup
             .set("pace", "requests_per_second", "0.001")
@@ -359,7 +360,7 @@ fn a_tunnel_is_advised_where_nothing_is_disallowed() {
 }
 
 #[test]
-fn report_mode_lets_go_out_what_it_would_have_denied() {
+fn report_mode_allows_and_records_the_denial() {
     let desk = Desk::with(|setup| {
         setup.set("policy", "mode", "\"report\"");
     });
@@ -374,9 +375,9 @@ fn report_mode_lets_go_out_what_it_would_have_denied() {
 }
 
 #[test]
-fn what_a_person_asserted_holds_and_lifts_no_wall() {
+fn an_override_decides_but_lifts_no_prohibited_address() {
     let desk = Desk::with(|setup| {
-        // A name that leads behind a wall: nobody looks it up for a robots.txt, so it is looked up for the advice.
+        // A name with a prohibited address: without a fetch of robots.txt, the decision itself resolves it.
         setup.set("upstream.hosts", "\"bank.test\"", "\"169.254.169.254\"");
     });
     let origin = Origin::with_rules(RULES);
@@ -407,7 +408,7 @@ fn what_a_person_asserted_holds_and_lifts_no_wall() {
 }
 
 #[test]
-fn nothing_is_answered_that_cannot_be_recorded() {
+fn a_decision_that_cannot_be_recorded_is_not_answered() {
     let desk = Desk::with(|setup| {
         setup
             .set("log", "file", "\"/dev/full\"")
@@ -428,7 +429,7 @@ fn nothing_is_answered_that_cannot_be_recorded() {
 }
 
 #[test]
-fn what_is_told_while_the_process_ends_is_recorded() {
+fn answers_during_the_shutdown_are_recorded() {
     let mut desk = Desk::open();
     let latch = Latch::new();
     let known = Origin::with_rules(RULES);
@@ -475,7 +476,7 @@ fn what_is_told_while_the_process_ends_is_recorded() {
 }
 
 #[test]
-fn a_connect_is_judged_as_a_tunnel_whoever_asks() {
+fn a_connect_is_judged_as_a_tunnel_for_any_client() {
     let desk = Desk::open();
     let bound = Origin::https().robots(RULES);
     let url = bound.url("/open");
@@ -487,7 +488,7 @@ fn a_connect_is_judged_as_a_tunnel_whoever_asks() {
 }
 
 #[test]
-fn a_fragment_in_the_question_itself_is_not_read_over() {
+fn a_fragment_in_the_question_itself_is_refused() {
     let desk = Desk::open();
     let origin = Origin::with_rules(RULES);
     let host = origin.authority();
@@ -519,7 +520,7 @@ fn another_sites_page_cannot_ask_and_a_denial_is_no_page() {
     assert_eq!(led.field("x-crawlgate-decision"), None, "{led:?}");
     assert_eq!(desk.gate.records().len(), 0);
     desk.decided(&ask(""), 403, "robots_disallow");
-    // What the crawler says of itself says nothing of who asks.
+    // The crawler's User-Agent says nothing about the requester.
     let auth = desk.say(&format!(
         "GET /auth HTTP/1.1\r\nHost: localhost\r\nX-Original-URL: {url}\r\nSec-Fetch-Site: cross-site\r\n\r\n"
     ));

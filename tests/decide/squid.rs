@@ -1,4 +1,4 @@
-//! Squid, the real one, asking through `crawlgate squid-helper`.
+//! The real Squid, which asks through `crawlgate squid-helper`.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::desk::Desk;
 use crate::peer::{Peer, program as found};
 use crate::support::{Origin, RULES, program};
 
-/// The set-up that the documentation shows, beside what a test needs to run Squid anywhere.
+/// The set-up of the documentation, with the settings that a test needs to run Squid anywhere.
 fn set_up(desk: &Desk, port: u16, dir: &Path) -> String {
     let (asked, helper, dir) = (desk.address, program(), dir.display());
     let helper = helper.display();
@@ -68,12 +68,7 @@ fn squid_fetches_what_is_allowed_and_nothing_else() {
         ),
         ("one in brackets", "GET", "/list[1]", "robots_disallow"),
         ("one behind two slashes", "GET", "//private", "path_guard"),
-        (
-            "one whose body is not asked for",
-            "HEAD",
-            "/private/head",
-            "robots_disallow",
-        ),
+        ("a HEAD request", "HEAD", "/private/head", "robots_disallow"),
     ] {
         let url = at(path);
         let answer = peer.request(method, &url, "");

@@ -116,7 +116,7 @@ fn the_commands_of_the_docs_run_and_print_what_the_docs_quote() {
                 }
             }
         }
-        // Commands of tables and sentences that only read can run as they stand, too.
+        // Commands of tables and sentences that only read can run unchanged, too.
         for span in page.spans.iter().filter(|span| shell::only_reads(span)) {
             if shell::own_commands(span)
                 .iter()

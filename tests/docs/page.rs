@@ -1,4 +1,4 @@
-//! A page of Markdown, as far as the tests look at it.
+//! A page of Markdown, in the parts that the tests read.
 
 use std::collections::BTreeSet;
 use std::fs;

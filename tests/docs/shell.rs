@@ -1,4 +1,4 @@
-//! Command lines, as far as the docs use the shell's language.
+//! Command lines, in the part of the shell's language that the docs use.
 
 /// Splits one simple command into words: quotes are honoured, a comment, a redirection or the next command ends it.
 fn words(line: &str) -> Vec<String> {

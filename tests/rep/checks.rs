@@ -1,5 +1,5 @@
-//! What holds for any octets at all. The properties, the kept corpus and the fuzz targets feed the
-//! same checks; each panics at what it finds.
+//! Checks that hold for any octets. The properties, the kept corpus and the fuzz targets share them; each check panics
+//! on a violation.
 
 use crawlgate::rep::{
     ComparisonPath, Origin, Other, ParseOptions, ProductToken, Readings, Robots, RuleKind, Rules,
@@ -8,8 +8,7 @@ use crawlgate::rep::{
 
 use super::naive::{self, Decision, Reading};
 
-/// Reads the octets as a file: whatever they are, the file is described in numbers and pieces that
-/// are its own.
+/// Parses the octets as a file, and checks that every number and text in its description refers to the file itself.
 pub(crate) fn parse(data: &[u8]) {
     for (lenient, limit) in [
         (true, data.len()),
@@ -63,12 +62,11 @@ pub(crate) fn parse(data: &[u8]) {
     let _ = Origin::parse(&String::from_utf8_lossy(data));
 }
 
-/// The longest rule value that [`matching`] takes: three times as much is still less than a line may
-/// hold.
+/// The longest rule value that [`matching`] takes: three times as many octets still fit into a line.
 const MAX_VALUE: usize = 4096;
 
-/// Reads paths, one a line up to the first empty line, then rules (`+` allows, anything else
-/// disallows), and judges each path by the rules as they stand and in other arrangements.
+/// Reads paths, one a line up to the first empty line, then rules (`+` allows, anything else disallows). Judges each
+/// path by the rules in this and in other arrangements.
 pub(crate) fn matching(data: &[u8]) {
     let mut lines = data.split(|octet| *octet == b'\n');
     let paths: Vec<&[u8]> = lines
@@ -78,7 +76,7 @@ pub(crate) fn matching(data: &[u8]) {
         .collect();
     let rules: Vec<Vec<u8>> = lines
         .filter_map(|line| line.split_first())
-        // What would be more than one line, or not a whole one, is another check's matter.
+        // Values that are not exactly one whole line belong to another check.
         .filter(|(_, value)| value.len() <= MAX_VALUE && !value.contains(&b'\r'))
         .map(|(sign, value)| {
             let field: &[u8] = if *sign == b'+' {
@@ -100,7 +98,7 @@ pub(crate) fn matching(data: &[u8]) {
     let reversed: Vec<Vec<u8>> = rules.iter().rev().cloned().collect();
     let (_, reversed) = compiled(&reversed);
     let (_, doubled) = compiled(&[&rules[..], &rules].concat());
-    // Raw octets count three once they are escaped.
+    // Each raw octet counts three once it is escaped.
     let longest = rules.iter().map(|rule| 3 * rule.len()).max().unwrap_or(0);
     let override_all = [b"allow:/*", &vec![b'*'; longest][..]].concat();
     let (_, overridden) = compiled(&[&rules[..], &[override_all]].concat());
@@ -124,7 +122,7 @@ pub(crate) fn matching(data: &[u8]) {
         let other_way = verdict(&reversed, path).map(|decision| decision.is_allow);
         assert_eq!(kind, other_way, "the order of rules changes no verdict");
         assert!(form.is_robots_txt() || verdict(&overridden, path).unwrap().is_allow);
-        // A second pass changes nothing, but where the first one left a lone `%` in front of digits.
+        // A second pass changes nothing, unless the first one left a lone `%` in front of digits.
         if !has_lone_percent(path) {
             assert_eq!(
                 ComparisonPath::new(form.as_bytes()).as_bytes(),
@@ -134,8 +132,8 @@ pub(crate) fn matching(data: &[u8]) {
     }
 }
 
-/// Reads a crawler's chain of tokens (first line), a path (second line) and a file (the rest), and
-/// compares everything that is found with what the naive implementation finds.
+/// Reads a crawler's chain of tokens (first line), a path (second line) and a file (the rest), and compares all results
+/// with those of the naive implementation.
 pub(crate) fn differential(data: &[u8]) {
     let mut parts = data.splitn(3, |octet| *octet == b'\n');
     let (Some(chain), Some(path), Some(file)) = (parts.next(), parts.next(), parts.next()) else {
@@ -152,7 +150,7 @@ pub(crate) fn differential(data: &[u8]) {
     }
 }
 
-/// Compares the two readings of a file. Of the chain, what is a product token counts.
+/// Compares both implementations on a file. Elements of the chain that are not product tokens are left out.
 pub(crate) fn agree(file: &[u8], options: ParseOptions, chain: &[&str], path: &[u8]) {
     let ParseOptions { lenient, limit } = options;
     let reading = Reading { lenient, limit };
@@ -202,7 +200,7 @@ pub(crate) fn agree(file: &[u8], options: ParseOptions, chain: &[&str], path: &[
     assert_eq!(others, naive::others(file, reading, &chain));
 }
 
-/// The rule that decides about a path.
+/// Returns the rule that decides about a path.
 pub(crate) fn verdict(rules: &Rules, path: &[u8]) -> Option<Decision> {
     let path = ComparisonPath::new(path);
     let rule = rules.verdict(&path)?;
@@ -215,7 +213,7 @@ pub(crate) fn verdict(rules: &Rules, path: &[u8]) -> Option<Decision> {
     })
 }
 
-/// How files are read where nothing else is said.
+/// The default options.
 pub(crate) const OPTIONS: ParseOptions = ParseOptions {
     lenient: true,
     limit: 512_000,

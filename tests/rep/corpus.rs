@@ -1,5 +1,4 @@
-//! The octets that fuzzing begins with, and those that it once found something with, through the
-//! same checks.
+//! Passes the seeds of fuzzing, and the inputs with which fuzzing once found a fault, through the checks.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +8,7 @@ use super::checks;
 type Check = (&'static str, fn(&[u8]));
 
 #[test]
-fn the_kept_corpus_finds_nothing() {
+fn the_kept_corpus_passes_the_checks() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
     let checks: [Check; 3] = [
         ("parse", checks::parse),

@@ -1,9 +1,8 @@
-//! The protocol once more, written for plainness: every line is copied, every rule is asked, every
-//! place is tried.
+//! A second, plain implementation of the protocol: it copies every line, asks every rule and tries every place.
 //!
-//! It shares nothing with the library but the octets that come in, and is held to the same tables.
+//! It shares no code with the library and must pass the same tables.
 
-/// The field names that count, with the spellings that are recognised by how they begin.
+/// The field names that count, each with the spellings that a name may begin with.
 const FIELDS: &[(&str, &[&str])] = &[
     ("user-agent", &["user-agent", "useragent", "user agent"]),
     ("allow", &["allow"]),
@@ -29,7 +28,7 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("license", &[]),
 ];
 
-/// How a file is read.
+/// The options for reading a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     pub(crate) lenient: bool,
@@ -40,7 +39,7 @@ pub(crate) struct Reading {
 #[derive(Debug, Default)]
 pub(crate) struct File {
     pub(crate) groups: Vec<Group>,
-    /// Field, line number, number of the group that it stands in.
+    /// Field, line number, number of the group that holds it.
     pub(crate) others: Vec<(&'static str, u32, Option<usize>)>,
 }
 
@@ -59,7 +58,7 @@ pub(crate) struct Rule {
     pub(crate) line: u32,
 }
 
-/// A rule that decides, and the user-agent line by which its group speaks.
+/// A rule that decides, and the user-agent line through which its group applies.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Decision {
     pub(crate) is_allow: bool,
@@ -69,7 +68,7 @@ pub(crate) struct Decision {
     pub(crate) group_line: u32,
 }
 
-/// The rule that decides whether a crawler with this chain of tokens may have the path.
+/// Returns the rule that decides whether a crawler with this chain of tokens may fetch the path.
 pub(crate) fn decide(
     file: &[u8],
     reading: Reading,
@@ -98,7 +97,7 @@ pub(crate) fn decide(
     best.map(|(_, decision)| decision)
 }
 
-/// Whether any of a crawler's rules can match, and whether one of those disallows.
+/// Tells whether any of a crawler's rules can match, and whether one of those disallows.
 pub(crate) fn can(file: &[u8], reading: Reading, chain: &[&str]) -> (bool, bool) {
     let rules = rules(file, reading, chain).into_iter();
     let matching: Vec<bool> = rules
@@ -108,7 +107,7 @@ pub(crate) fn can(file: &[u8], reading: Reading, chain: &[&str]) -> (bool, bool)
     (!matching.is_empty(), matching.contains(&false))
 }
 
-/// A crawler's rules, each with the name by which its group speaks to the crawler, and that line.
+/// Returns a crawler's rules, each with its group's name for the crawler and the line of that name.
 fn rules(file: &[u8], reading: Reading, chain: &[&str]) -> Vec<((String, u32), Rule)> {
     let file = parse(file, reading);
     let speakers = speakers(&file, chain);
@@ -121,7 +120,7 @@ fn rules(file: &[u8], reading: Reading, chain: &[&str]) -> Vec<((String, u32), R
     rules
 }
 
-/// The other fields that stand in a crawler's groups, and their lines.
+/// Returns the other fields in a crawler's groups, and their lines.
 pub(crate) fn others(file: &[u8], reading: Reading, chain: &[&str]) -> Vec<(&'static str, u32)> {
     let file = parse(file, reading);
     let speakers = speakers(&file, chain);
@@ -132,7 +131,7 @@ pub(crate) fn others(file: &[u8], reading: Reading, chain: &[&str]) -> Vec<(&'st
     others.map(|(field, line, _)| (*field, *line)).collect()
 }
 
-/// For each group, the first name by which it speaks to a crawler, and that line.
+/// Returns, for each group, its first name for a crawler, and the line of that name.
 fn speakers(file: &File, chain: &[&str]) -> Vec<Option<(String, u32)>> {
     let values = || file.groups.iter().flat_map(|group| &group.agents);
     let token = chain
@@ -146,7 +145,7 @@ fn speakers(file: &File, chain: &[&str]) -> Vec<Option<(String, u32)>> {
     file.groups.iter().map(speaker).collect()
 }
 
-/// The groups of a file, and its other fields.
+/// Returns the groups of a file, and its other fields.
 pub(crate) fn parse(file: &[u8], reading: Reading) -> File {
     let mut parsed = File::default();
     for (line, text) in (1..).zip(lines(file, reading.limit)) {
@@ -184,7 +183,7 @@ pub(crate) fn parse(file: &[u8], reading: Reading) -> File {
     parsed
 }
 
-/// The text of a file that is UTF-16, as UTF-8, and its line that the limit cuts left out.
+/// Returns the text of a UTF-16 file as UTF-8, without a line that the limit cuts.
 fn utf_16(file: &[u8], limit: usize) -> Option<Vec<u8>> {
     let unit: fn([u8; 2]) -> u16 = match file {
         [0xFF, 0xFE, ..] => u16::from_le_bytes,
@@ -212,7 +211,7 @@ fn utf_16(file: &[u8], limit: usize) -> Option<Vec<u8>> {
     Some(text.into_bytes())
 }
 
-/// What counts of each line.
+/// Returns the part of each line that counts.
 fn lines(file: &[u8], limit: usize) -> Vec<Vec<u8>> {
     let decoded = utf_16(file, limit);
     let mut file = file.to_vec();
@@ -286,7 +285,7 @@ fn field(key: &[u8], lenient: bool) -> Option<&'static str> {
         .map(|(name, _)| *name)
 }
 
-/// The name by which a user-agent value names a crawler (`None`: everybody), as it is written.
+/// Returns the name in a user-agent value that matches a token (`None`: `*`), as written.
 fn names(value: &[u8], token: Option<&str>) -> Option<String> {
     let Some(token) = token else {
         let is_global = matches!(value, [b'*'] | [b'*', b' ' | b'\t' | 0x0B | 0x0C, ..]);
@@ -305,7 +304,7 @@ fn names(value: &[u8], token: Option<&str>) -> Option<String> {
     name.eq_ignore_ascii_case(token).then_some(name)
 }
 
-/// With how many octets a rule matches a path; 0 if it does not.
+/// Returns the length of a rule that matches a path; 0 if it does not match.
 fn octets(rule: &Rule, path: &[u8]) -> usize {
     let whole = matched(&rule.value, path);
     let slash = rule.value.iter().rposition(|octet| *octet == b'/');
@@ -317,7 +316,7 @@ fn octets(rule: &Rule, path: &[u8]) -> usize {
     }
 }
 
-/// What one position of a pattern accepts.
+/// A set of octets that one position of a pattern accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Atom {
     Symbol(u16),
@@ -325,18 +324,18 @@ enum Atom {
     End,
 }
 
-/// A star or dollar that is itself, whichever way it is spelt.
+/// A literal star or dollar, in either spelling.
 const STAR: u16 = 0x100;
 const DOLLAR: u16 = 0x101;
 
-/// The length of the pattern for precedence if it matches, else 0.
+/// Returns the length of the pattern for precedence if it matches, otherwise 0.
 fn matched(value: &[u8], path: &[u8]) -> usize {
     if !begins_a_path(value) {
         return 0;
     }
     let units = units(value);
-    // A rule that escapes a star or dollar, or has a dollar within, is about the characters: their
-    // spellings are made one, on both sides.
+    // A rule with an escaped star or dollar, or a dollar inside, means the characters: both spellings of each become
+    // one, in the rule and in the path.
     let within = units.split_last().map_or(&[][..], |(_, within)| within);
     let is_literal = units.iter().any(|unit| unit == b"%2A" || unit == b"%24")
         || within.iter().any(|unit| unit == b"$");
@@ -360,7 +359,7 @@ fn matched(value: &[u8], path: &[u8]) -> usize {
                 .map(|octet| Atom::Symbol(u16::from(*octet)))
                 .collect(),
         });
-    // The places in the path, in order, that the pattern so far can reach.
+    // The places in the path, in order, that the pattern can have reached so far.
     let mut reached = vec![0];
     for atom in atoms {
         reached = match atom {
@@ -395,14 +394,14 @@ fn symbols(unit: &[u8]) -> Vec<u16> {
     }
 }
 
-/// The comparison form of a path.
+/// Returns the comparison form of a path.
 pub(crate) fn comparison_form(path: &[u8]) -> Vec<u8> {
     let before_fragment = path.split(|octet| *octet == b'#').next().unwrap();
     let slash: &[u8] = if path.starts_with(b"/") { b"" } else { b"/" };
     units(&[slash, before_fragment].concat()).concat()
 }
 
-/// Each octet or escape, in comparison form.
+/// Returns each octet or escape, in comparison form.
 fn units(written: &[u8]) -> Vec<Vec<u8>> {
     let mut units = Vec::new();
     let mut rest = written;

@@ -1,4 +1,4 @@
-//! Which URLs share a robots.txt: published examples, as data.
+//! Published examples of URLs that share a robots.txt.
 
 use crawlgate::rep::Origin;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What holds for any file and any path.
+//! Properties of any file and any path.
 
 use std::slice;
 
@@ -21,13 +21,13 @@ fn tokens(chain: &[&str]) -> Vec<ProductToken> {
     tokens.collect()
 }
 
-/// A decision without its place: whether it allows, and the rule.
+/// Returns a decision without line numbers: the kind, and the rule.
 fn placeless(decision: Option<Decision>) -> Option<(bool, String)> {
     decision.map(|decision| (decision.is_allow, decision.text))
 }
 
 proptest! {
-    // PROPTEST_CASES makes them more.
+    // PROPTEST_CASES raises the number of cases.
     #![proptest_config(ProptestConfig {
         cases: 4 * ProptestConfig::default().cases,
         failure_persistence: None,
@@ -45,7 +45,7 @@ proptest! {
     }
 
     #[test]
-    fn files_are_read_as_the_naive_reading_has_it(
+    fn files_are_read_like_the_naive_implementation(
         file in syntax(),
         options in options(),
         chain in chain(),
@@ -55,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn a_file_in_utf_16_says_what_it_says_in_utf_8(
+    fn a_file_means_the_same_in_utf_16_and_utf_8(
         file in syntax(),
         options in options(),
         is_big in any::<bool>(),
@@ -78,7 +78,7 @@ proptest! {
         end in value(),
         path in path(),
     ) {
-        // At its end, it would be the end.
+        // At the end of the value, the dollar would be an anchor.
         prop_assume!(start.starts_with('/') && !end.trim().is_empty());
         let rules = |dollar: &str| format!("user-agent: *\ndisallow: {start}{dollar}{end}");
         let [plain, escaped] = ["$", "%24"].map(rules);
@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn the_compiled_matcher_decides_as_the_naive_one_and_by_the_same_line(
+    fn the_compiled_matcher_decides_like_the_naive_one_and_by_the_same_line(
         rules in prop::collection::vec((any::<bool>(), value()), 0..24),
         paths in prop::collection::vec(path(), 1..8),
     ) {
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn what_disallows_nothing_denies_nothing(lines in lines(), chain in chain(), path in path()) {
+    fn rules_that_disallow_nothing_deny_nothing(lines in lines(), chain in chain(), path in path()) {
         let file = lines.join("\n");
         let robots = Robots::parse(file.as_bytes(), OPTIONS);
         let rules = robots.rules(robots.selection(&tokens(&chain)));
@@ -136,7 +136,8 @@ proptest! {
         path in path(),
     ) {
         let other = format!("user-agent: other\n{}\n", rules.join("\n"));
-        // Before it a list of names is ended, and after it a group begun, or it would not be alone.
+        // The rule in front ends a list of names, and the name behind begins a group, so that the other group stands
+        // alone.
         let file = |other: &str| {
             let [before, after] = [&before, &after].map(|lines| lines.join("\n"));
             format!("{before}\nallow:\n{other}user-agent: *\n{after}")
@@ -171,7 +172,7 @@ proptest! {
         is_allow: bool,
         path in path(),
     ) {
-        // Longer than any of the others can be once it is escaped.
+        // Longer than any other rule can be once it is escaped.
         let stars = "*".repeat(rules.iter().map(|rule| 3 * rule.len()).max().unwrap_or(0));
         let field = if is_allow { "allow" } else { "disallow" };
         let at = at.index(rules.len() + 1);
@@ -186,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn of_a_chain_the_first_that_is_named_decides(lines in lines(), chain in chain()) {
+    fn the_first_named_token_of_a_chain_decides(lines in lines(), chain in chain()) {
         let robots = Robots::parse(lines.join("\n").as_bytes(), OPTIONS);
         let tokens = tokens(&chain);
         let is_named = |token: &&ProductToken| {
@@ -210,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn the_comparison_form_of_well_formed_escapes_is_its_own(
+    fn a_comparison_form_with_well_formed_escapes_is_its_own_comparison_form(
         rest in "(/|[a-z~]|%[0-9A-Fa-f]{2}|[?&=*$;]| |[\u{80}-\u{ffff}]){0,24}",
     ) {
         let path = format!("/{rest}");
@@ -225,7 +226,7 @@ proptest! {
         chain in chain(),
         octets in prop::collection::vec(any::<u8>(), 0..8),
     ) {
-        // Octets that compare the same, written raw or as their escapes.
+        // Octets that compare equal, written raw or as their escapes.
         let is_reserved = |octet: &u8| b":/?#[]@!$&'()*+,;=%".contains(octet);
         let octets: Vec<u8> = octets.into_iter().filter(|octet| !is_reserved(octet)).collect();
         let upper: String = octets.iter().map(|octet| format!("%{octet:02X}")).collect();
@@ -255,7 +256,7 @@ proptest! {
     }
 
     #[test]
-    fn what_lies_beyond_the_limit_changes_nothing(
+    fn octets_beyond_the_limit_change_nothing(
         file in syntax(),
         beyond in syntax(),
         chain in chain(),
@@ -272,7 +273,7 @@ proptest! {
 }
 
 proptest! {
-    // Large files take their time to make; the index over many rules is met in each.
+    // Large files take long to generate, so there are fewer cases; each one uses the index over many rules.
     #![proptest_config(ProptestConfig {
         cases: 16,
         failure_persistence: None,
@@ -280,7 +281,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_thousand_rules_decide_as_the_naive_ones(
+    fn a_thousand_rules_decide_like_the_naive_implementation(
         rules in prop::collection::vec(rule(), 200..1000),
         paths in prop::collection::vec(path(), 4),
     ) {
@@ -291,13 +292,13 @@ proptest! {
     }
 
     #[test]
-    fn rules_of_a_kind_decide_as_the_naive_ones(
+    fn similar_rules_decide_like_the_naive_implementation(
         rules in prop::collection::vec(crowded_rule(), 100..600),
         paths in prop::collection::vec((any::<prop::sample::Index>(), crowded_path()), 4),
     ) {
         let file = format!("user-agent: *\n{}", rules.join("\n"));
         for (at, path) in paths {
-            // What a rule matches, and what none was made for.
+            // Paths that a rule was made from, and paths that no rule was made for.
             let rule = at.get(&rules).split_once(' ').unwrap().1;
             for path in [&path, rule, &rule.replace(['*', '$'], "ab")] {
                 checks::agree(file.as_bytes(), OPTIONS, &[], path.as_bytes());

@@ -1,14 +1,15 @@
-//! The path guard against models of servers: what a server makes of a path is denied where it is disallowed.
+//! The path guard against models of servers: if a server reads a path as a disallowed one, the guard must deny the
+//! path.
 //!
-//! A model is what one server does between the request line and the resource, written down step by step and in its own
-//! order, without a look at the guard. `tests/guard` asks the servers themselves.
+//! A model repeats the steps of one server between the request line and the resource, in the server's own order and
+//! independently of the guard. `tests/guard` asks the servers themselves.
 
 use crawlgate::rep::{ComparisonPath, Guarded, Robots, RuleKind, Selection};
 use proptest::prelude::*;
 
 use super::checks::OPTIONS;
 
-/// The name of the resource that a server serves for a target; `None` where it refuses.
+/// Returns the name of the resource that a server serves for a target; `None` if the server refuses it.
 type Server = fn(&[u8]) -> Option<Vec<u8>>;
 
 const SERVERS: &[(&str, Server)] = &[
@@ -26,7 +27,7 @@ const SERVERS: &[(&str, Server)] = &[
         Some(normal(&backslashes(&name), Empty::Merged))
     }),
     ("Jetty", |target| {
-        // It resolves before it decodes, and its file system afterwards.
+        // Jetty resolves before it decodes, and its file system resolves afterwards.
         let bare = cut_parameters(before(target, b"?"));
         let name = once(&normal(&bare, Empty::Kept))?;
         Some(normal(&name, Empty::Merged))
@@ -45,7 +46,7 @@ const SERVERS: &[(&str, Server)] = &[
     ("http.server", |target| {
         let name = once(before(before(target, b"?"), b"#"))?;
         let mut resource = normal(&name, Empty::Merged);
-        // The slash that a final dot segment leaves is none to it.
+        // http.server ignores the slash that a final dot segment leaves.
         if !name.ends_with(b"/") && resource.len() > 1 {
             resource = resource
                 .strip_suffix(b"/")
@@ -80,7 +81,7 @@ fn before<'a>(text: &'a [u8], ends: &[u8]) -> &'a [u8] {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Every escape decoded once; `None` where one is cut off.
+/// Decodes every escape once; `None` if one is cut off.
 fn once(text: &[u8]) -> Option<Vec<u8>> {
     let mut made = Vec::new();
     let mut rest = text;
@@ -114,7 +115,7 @@ enum Empty {
     Kept,
 }
 
-/// Dot segments resolved; a folder keeps its slash.
+/// Resolves dot segments; a folder keeps its slash.
 fn normal(path: &[u8], empty: Empty) -> Vec<u8> {
     let mut kept: Vec<&[u8]> = Vec::new();
     let segments: Vec<&[u8]> = path.split(|octet| *octet == b'/').skip(1).collect();
@@ -138,7 +139,7 @@ fn normal(path: &[u8], empty: Empty) -> Vec<u8> {
     made
 }
 
-/// The URL Standard's path of a reference against an http base.
+/// Returns the URL Standard's path of a reference against an http base.
 fn url_path(target: &[u8]) -> Vec<u8> {
     let path = backslashes(before(target, b"?#"));
     let path = if path.starts_with(b"//") {
@@ -152,14 +153,14 @@ fn url_path(target: &[u8]) -> Vec<u8> {
     } else {
         path
     };
-    // `%2e` is a dot there.
+    // The URL Standard reads `%2e` as a dot.
     let dots = String::from_utf8_lossy(&path)
         .replace("%2e", ".")
         .replace("%2E", ".");
     normal(dots.as_bytes(), Empty::Kept)
 }
 
-/// The URL that names a resource plainly.
+/// Returns the plain URL of a resource.
 fn canonical(resource: &[u8]) -> Vec<u8> {
     let mut url = Vec::new();
     for octet in resource {
@@ -171,7 +172,7 @@ fn canonical(resource: &[u8]) -> Vec<u8> {
     url
 }
 
-/// The same with the query of a target. An empty one makes no other URL.
+/// Returns the same URL with the query of a target. An empty query does not make another URL.
 fn plain(resource: &[u8], target: &str) -> Vec<u8> {
     match target.split_once('?') {
         Some((_, query)) if !query.is_empty() => {
@@ -226,7 +227,7 @@ proptest! {
     })]
 
     #[test]
-    fn what_a_server_makes_of_a_path_is_denied_where_it_is_disallowed(
+    fn a_path_that_a_server_reads_as_a_disallowed_one_is_denied(
         rules in prop::collection::vec(rule(), 1..5),
         target in target(),
         escaped in prop::collection::vec(any::<bool>(), 5),
@@ -255,8 +256,8 @@ proptest! {
 }
 
 #[test]
-fn every_server_is_passed_without_the_guard() {
-    // Else the property above shows nothing of it.
+fn without_the_guard_every_server_is_fooled() {
+    // Otherwise the property above would prove nothing about the guard.
     let rules = ["disallow: /a/b".to_owned(), "disallow: /c.x$".to_owned()];
     let spellings = [
         "/a%2Fb",

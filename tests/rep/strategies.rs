@@ -1,12 +1,11 @@
-//! Files, rules, paths and crawlers at random, made of what is likely to matter.
+//! Random files, rules, paths and crawlers, composed of pieces that are likely to matter.
 
 use crawlgate::rep::ParseOptions;
 use proptest::prelude::*;
 
 use super::checks::OPTIONS;
 
-/// Pieces of paths and patterns, chosen to collide: wildcards, escapes of each kind, and what looks
-/// like one.
+/// Pieces of paths and patterns, chosen to collide: wildcards, escapes of each kind, and near escapes.
 const PIECES: &[&str] = &[
     "/",
     "/",
@@ -92,7 +91,7 @@ const SYNTAX: &[&[u8]] = &[
     b"index.html",
 ];
 
-/// The tokens of crawlers that [`SYNTAX`] and [`lines`] name, and of some that they do not.
+/// The tokens of crawlers that [`SYNTAX`] and [`lines`] name, and some others.
 const TOKENS: &[&str] = &["a", "A", "b", "b9", "a1", "a1.", "ab", "x", "-", "a-b"];
 
 fn written() -> impl Strategy<Value = String> {
@@ -117,20 +116,20 @@ pub(crate) fn rule() -> impl Strategy<Value = String> {
     (field, value()).prop_map(|(field, value)| format!("{field}: {value}"))
 }
 
-/// Paths that crowd together: few beginnings, few octets, many lengths.
+/// Generates paths that crowd together: few beginnings, few octets, many lengths.
 pub(crate) fn crowded_path() -> impl Strategy<Value = String> {
     let start = prop::sample::select(&["/", "/shop/", "/aaaaaaaaaaaaaaaa"][..]);
     (start, "[ab]{0,40}").prop_map(|(start, rest)| format!("{start}{rest}"))
 }
 
-/// Rules for such paths, some with a star somewhere or an end.
+/// Generates rules for such paths, some with a star or a final dollar.
 pub(crate) fn crowded_rule() -> impl Strategy<Value = String> {
     let field = prop::sample::select(&["allow", "disallow"][..]);
     let end = prop::sample::select(&["", "", "", "$", "*", "*ab", "*bab$"][..]);
     (field, crowded_path(), end).prop_map(|(field, path, end)| format!("{field}: {path}{end}"))
 }
 
-/// Lines of robots.txt, sensible and not.
+/// Generates lines of robots.txt, sensible and not.
 pub(crate) fn lines() -> impl Strategy<Value = Vec<String>> {
     let name = prop::sample::select(
         &[
@@ -151,7 +150,7 @@ pub(crate) fn lines() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(prop_oneof![name.prop_map(str::to_owned), rule()], 0..16)
 }
 
-/// A file that is nearly one: octets that mean something, in any order.
+/// Generates an almost valid file: meaningful octets, in any order.
 pub(crate) fn syntax() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         30 => prop::sample::select(SYNTAX).prop_map(<[u8]>::to_vec),

@@ -6,12 +6,12 @@
 //! { name = "rfc9309_a_final_dollar_is_the_end", rules = 'disallow: /a$', url = '/a', is = "deny 2" },
 //! ```
 //!
-//! - `name`: what holds, after the side that it follows: `rfc9309_`, `google_` or `ours_`.
-//! - `robots`: the file; or `rules`: what follows a first line `user-agent: *`.
-//! - `agents`: the crawler's chain of product tokens, parted by spaces; `anybot` if left out.
+//! - `name`: the claim, behind the side that it follows: `rfc9309_`, `google_` or `ours_`.
+//! - `robots`: the file; or `rules`: the lines below a first line `user-agent: *`.
+//! - `agents`: the crawler's chain of product tokens, separated by spaces; `anybot` if left out.
 //! - `url`: absolute, or the path and query of one.
-//! - `is`: `allow` or `deny`, and the line that decides; no line where no rule matches.
-//! - `strict = true`: without leniency. `limit`: how many octets count.
+//! - `is`: `allow` or `deny`, and the line that decides; no line if no rule matches.
+//! - `strict = true`: without leniency. `limit`: the number of octets that count.
 //!
 //! In texts (but not names) `\n`, `\r`, `\t`, `\0` and `\\` mean what they usually do, `\xFF`
 //! is an octet, and `\{ab*100}` is a hundred times `ab`.
@@ -27,7 +27,7 @@ use serde_json::Value;
 use super::checks::{OPTIONS, verdict};
 use super::naive::{self, Decision, Reading};
 
-/// Where the tables are: every file counts, none has to be named.
+/// The folder of the tables: every file counts, none has to be named.
 const TABLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rep/tables");
 
 #[derive(Deserialize)]
@@ -107,7 +107,7 @@ fn every_row_holds() {
     );
 }
 
-/// What is wrong with a row, if anything.
+/// Returns the fault of a row, if any.
 fn failure(row: &Row) -> Option<String> {
     let robots = match (&row.robots, &row.rules) {
         (Some(robots), None) => unescaped(robots),
@@ -136,7 +136,7 @@ fn failure(row: &Row) -> Option<String> {
     judged(&robots, options, &chain, &path, expected)
 }
 
-/// Whether both implementations decide as `expected`: by which line, and which way.
+/// Returns the difference, unless both implementations decide as `expected` and by the same line.
 fn judged(
     robots: &[u8],
     options: ParseOptions,
@@ -170,7 +170,7 @@ fn decision(robots: &[u8], options: ParseOptions, chain: &[&str], path: &[u8]) -
     verdict(&robots.rules(robots.selection(&chain)), path)
 }
 
-/// The path and query of a URL, if it is one.
+/// Returns the path and query of a URL, or the text itself.
 fn path(url: &[u8]) -> Vec<u8> {
     match str::from_utf8(url) {
         Ok(url) if url.contains("://") && !url.starts_with(['/', '?', ';']) => {
@@ -180,8 +180,8 @@ fn path(url: &[u8]) -> Vec<u8> {
     }
 }
 
-/// One of the published examples. Most of those that are allowed name no rule, some of them are
-/// decided by one all the same.
+/// Checks one of the published examples. Most allowed examples name no rule, although a rule decides about some of
+/// them.
 fn published_failure(case: &Value) -> Option<String> {
     let text = |key: &str| case[key].as_str().unwrap();
     let chain: Vec<&str> = case["agents"]
@@ -209,7 +209,7 @@ fn published_failure(case: &Value) -> Option<String> {
     judged(robots, OPTIONS, &chain, &path, expected)
 }
 
-/// The octets that a text of the tables stands for.
+/// Returns the octets that a text of the tables stands for.
 fn unescaped(text: &str) -> Vec<u8> {
     let mut octets = Vec::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Decisions made and recorded as the proxy makes and records them.
+//! Decisions, made and recorded as by the proxy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use http::uri::PathAndQuery;
 /// 2026-11-20T12:00:00.123Z
 pub const NOON: Moment = Moment::from_millis(1_795_176_000_123);
 
-/// One request and all that it meets.
+/// One request and all facts that decide about it.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub origin: String,
@@ -36,7 +36,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// A request for `path` by `agent`, to an origin whose robots.txt is `text`.
+    /// Returns a request for `path` by `agent`, to an origin with the robots.txt `text`.
     pub fn of(text: &str, agent: &str, path: &str) -> Case {
         let terms = terms();
         Case {
@@ -68,7 +68,7 @@ impl Case {
             .collect()
     }
 
-    /// In the order of the gate.
+    /// Decides in the order of the gate.
     pub fn decide(&self) -> Decision {
         let settings = Settings {
             mode: self.mode,
@@ -117,7 +117,7 @@ impl Case {
             .or_else(|target| policy::decide_by_override(target, overrides, self.mode, self.now))
     }
 
-    /// The decision's record, as a line without its line feed.
+    /// Returns the decision's record, as a line without its line feed.
     pub fn record(&self, decision: &Decision) -> String {
         let target = self.target();
         let chain = self.chain();
@@ -182,12 +182,12 @@ impl Case {
     }
 }
 
-/// The settings of a fresh installation.
+/// Returns the policy settings of a fresh installation.
 pub fn terms() -> Terms {
     Terms::of(&crawlgate::config::Config::default().robots)
 }
 
-/// A robots.txt that was fetched an hour before noon and is fresh until an hour after it.
+/// Returns the state of a robots.txt that was fetched an hour before noon and is fresh until an hour after it.
 pub fn successful(text: &str, terms: &Terms) -> State {
     use crawlgate::robots::state::Fresh;
     let hour = Duration::from_secs(3_600);

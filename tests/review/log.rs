@@ -1,4 +1,4 @@
-//! `crawlgate log`: what was decided is found, counted and acknowledged.
+//! `crawlgate log`: finds, counts and acknowledges decisions.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::case::{Case, NOON};
 use crate::shelf::{Shelf, some_cases};
 
-/// The ids that a list gives, in its order.
+/// Returns the ids in a list, in its order.
 fn listed(shelf: &Shelf, arguments: &[&str]) -> Vec<String> {
     let said = shelf.run(&[&["log", "--format", "jsonl"], arguments].concat());
     let told = match said.out.is_empty() {
@@ -22,7 +22,7 @@ fn listed(shelf: &Shelf, arguments: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn conditions_find_what_they_say() {
+fn conditions_find_the_matching_decisions() {
     let (shelf, ids) = Shelf::with(&some_cases());
     shelf.run(&["log", "ack", &ids[3], "--note", "seen"]);
     #[rustfmt::skip] // one row, one case
@@ -45,8 +45,8 @@ fn conditions_find_what_they_say() {
         ("a client", &["--client", "127.0.0.1"], &[0, 1, 2, 3, 4, 5]),
         ("another client", &["--client", "127.0.0.2"], &[]),
         ("a mode", &["--mode", "report"], &[]),
-        ("what somebody has seen", &["--acknowledged"], &[3]),
-        ("what nobody has seen", &["--unacknowledged", "--verdict", "deny"], &[0, 2, 4]),
+        ("acknowledged", &["--acknowledged"], &[3]),
+        ("unacknowledged denials", &["--unacknowledged", "--verdict", "deny"], &[0, 2, 4]),
         ("two conditions", &["--verdict", "deny", "--agent", "ExampleBot"], &[0, 4]),
     ];
     for (name, arguments, want) in cases {
@@ -88,7 +88,7 @@ fn a_table_is_for_people() {
 }
 
 #[test]
-fn what_crawlers_send_does_no_harm() {
+fn text_of_crawlers_does_no_harm() {
     let mut case = some_cases().swap_remove(0);
     case.agent = "ExampleBot".to_owned();
     case.path = "/secret/\u{202e}x".to_owned();
@@ -131,7 +131,7 @@ fn what_crawlers_send_does_no_harm() {
 }
 
 #[test]
-fn decisions_are_acknowledged_by_somebody() {
+fn an_acknowledgement_names_a_person() {
     let (shelf, ids) = Shelf::with(&some_cases());
     let said = shelf.run(&[
         "log",
@@ -219,7 +219,7 @@ fn decisions_are_counted() {
 }
 
 #[test]
-fn what_comes_is_followed() {
+fn new_decisions_are_followed() {
     let (shelf, ids) = Shelf::with(&some_cases());
     let mut child = shelf
         .command(&[
@@ -250,7 +250,7 @@ fn what_comes_is_followed() {
 }
 
 #[test]
-fn whoever_stops_reading_is_no_failure() {
+fn a_closed_pipe_is_no_failure() {
     let cases = some_cases();
     let many: Vec<Case> = (0..3_000)
         .map(|at| cases[at % cases.len()].clone())
@@ -288,7 +288,7 @@ fn whoever_stops_reading_is_no_failure() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_get_a_clear_message() {
     let (shelf, _) = Shelf::with(&[Case {
         now: NOON,
         ..some_cases().swap_remove(0)

@@ -1,4 +1,4 @@
-//! What was decided can be proven, reviewed, and not be changed without being found.
+//! Decisions can be proven and reviewed, and any change to them is found.
 
 #![allow(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! A decision that is replayed from its record is the same; one whose record was changed is not.
+//! A decision replayed from its record is the same; a changed record gives another one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, NOON, snapshot, terms};
 
-/// Replays a record with what the store would have kept of the case.
+/// Replays a record with the evidence that the store would keep of the case.
 fn replayed(record: &str, case: &Case) -> Outcome {
     let evidence = Evidence::read(record).expect("a record");
     let text = case
@@ -70,7 +70,7 @@ prop_compose! {
     ) -> Terms {
         Terms {
             lenient,
-            // Below what can be configured, so that files are cut.
+            // Below any configurable limit, so that files are cut.
             size_limit: if short { 100 } else { 512_000 },
             path_guard,
             unreachable: Unreachable {
@@ -222,7 +222,7 @@ proptest! {
         match replayed(&record.to_string(), &case) {
             Outcome::Same => prop_assert!(is_true, "{record}"),
             Outcome::Differs(_) => prop_assert!(!is_true, "{record}"),
-            // Reasons that rest on nothing: only the chain tells that they were put there.
+            // Reasons without evidence: only the chain shows that they were changed.
             Outcome::Attested(_) => prop_assert!(verdict != "allow", "{record}"),
             Outcome::Missing(missing) => prop_assert!(false, "{missing:?}"),
         }
@@ -232,7 +232,7 @@ proptest! {
 const FILE: &str =
     "User-agent: *\nDisallow: /private\n\nUser-agent: ExampleBot\nAllow: /\nDisallow: /secret\n";
 
-/// The difference that is found where `change` was made to the record of a denial.
+/// Returns the difference found after `change` altered the record of a denial.
 fn found(case: &Case, change: impl FnOnce(&mut Value)) -> Outcome {
     let mut record: Value = serde_json::from_str(&case.record(&case.decide())).unwrap();
     change(&mut record);
@@ -240,7 +240,7 @@ fn found(case: &Case, change: impl FnOnce(&mut Value)) -> Outcome {
 }
 
 #[test]
-fn what_was_changed_is_named() {
+fn the_changed_part_is_named() {
     type Change = fn(&mut Value);
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, Change, &str)] = &[
@@ -356,7 +356,7 @@ fn an_outage_is_part_of_the_evidence() {
 }
 
 #[test]
-fn overrides_are_replayed_by_what_they_say() {
+fn overrides_are_replayed_by_their_content() {
     let denied = |action, until| {
         let mut case = Case::of("", "ExampleBot", "/private/x");
         case.overrides = vec![asserted("/private", action, until)];
@@ -387,7 +387,7 @@ fn overrides_are_replayed_by_what_they_say() {
 }
 
 #[test]
-fn what_cannot_be_replayed_says_why() {
+fn a_decision_that_cannot_be_replayed_gives_the_reason() {
     use Attested::{Cut, NotHttp, Older, Paced, Pending, Redacted, Unjudged, Unknown, Unrecorded};
     fn to(record: &mut Value, reason: &str, verdict: &str) {
         record["reason"] = reason.into();
@@ -416,7 +416,7 @@ fn what_cannot_be_replayed_says_why() {
 
 #[test]
 fn a_limit_that_has_changed_since_the_fetch_changes_nothing() {
-    // Cut in the middle of its last line, which would disallow what is asked for.
+    // Cut in the middle of the last line, which would disallow the requested path.
     let cut = "User-agent: *\nDisallow: /secret\nDisallow: /open/x";
     for (fetched, decided) in [(512_000, 20), (cut.len() - 2, 512_000), (cut.len() - 2, 20)] {
         let mut case = Case::of("", "ExampleBot", "/open/");
@@ -432,7 +432,7 @@ fn a_limit_that_has_changed_since_the_fetch_changes_nothing() {
 }
 
 #[test]
-fn what_is_missing_is_told() {
+fn missing_evidence_is_named() {
     let case = Case::of(FILE, "ExampleBot", "/secret/x");
     let record = case.record(&case.decide());
     let evidence = Evidence::read(&record).unwrap();
@@ -459,7 +459,7 @@ fn a_query_that_was_left_out_is_not_made_up() {
 }
 
 #[test]
-fn what_is_no_record_is_no_evidence() {
+fn a_text_that_is_not_a_record_is_no_evidence() {
     let record = Case::of(FILE, "ExampleBot", "/secret/x");
     let record = record.record(&record.decide());
     let mut wrong: Value = serde_json::from_str(&record).unwrap();

@@ -1,4 +1,4 @@
-//! A store on disk, what fills it, and the program that reviews it.
+//! A store on disk, with functions to fill it and the program that reviews it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -21,7 +21,7 @@ pub struct Shelf {
     runtime: tokio::runtime::Runtime,
 }
 
-/// What the program said.
+/// The program's output.
 #[derive(Debug)]
 pub struct Said {
     pub code: i32,
@@ -42,7 +42,7 @@ impl Shelf {
         Shelf { directory, runtime }
     }
 
-    /// One with these cases in it, in this order, and their ids.
+    /// Returns a store with these cases in this order, and their ids.
     pub fn with(cases: &[Case]) -> (Shelf, Vec<String>) {
         let shelf = Shelf::new();
         let ids = shelf.put(cases);
@@ -65,13 +65,13 @@ impl Shelf {
         Sqlite::open(&self.file(), Access::Write, Synchronous::Normal).unwrap()
     }
 
-    /// Does something with the store.
+    /// Runs an operation on the store.
     pub fn ask<T>(&self, work: impl AsyncFnOnce(&dyn Store) -> T) -> T {
         let store = self.store();
         self.runtime.block_on(work(&store))
     }
 
-    /// Decides the cases and writes what the proxy would.
+    /// Decides the cases and writes what the proxy would write.
     pub fn put(&self, cases: &[Case]) -> Vec<String> {
         let mut batch = Batch::default();
         let mut ids = Vec::new();
@@ -121,7 +121,7 @@ impl Shelf {
             .unwrap()
     }
 
-    /// Does with the file what somebody does who has the rights to.
+    /// Changes the file, as a user with the rights to it could.
     pub fn tamper(&self, statements: &str) {
         let connection = rusqlite::Connection::open(self.file()).unwrap();
         connection.execute_batch(statements).unwrap();
@@ -131,7 +131,7 @@ impl Shelf {
         rusqlite::Connection::open(self.file()).unwrap()
     }
 
-    /// `crawlgate …` on this store.
+    /// Returns `crawlgate …` on this store.
     pub fn command(&self, arguments: &[&str]) -> Command {
         // Another build, for measurements.
         let program = std::env::var_os("CRAWLGATE_BIN");
@@ -167,7 +167,7 @@ impl Said {
     }
 }
 
-/// The cases of most tests: a denial, an allowance, another site, another crawler, and one that is attested only.
+/// Returns the cases of most tests: a denial, an allowance, another site, another crawler, and an attested decision.
 pub fn some_cases() -> Vec<Case> {
     const FILE: &str = "# of the site\nUser-agent: *\nDisallow: /private\n\nUser-agent: ExampleBot\nDisallow: /secret\nAllow: /\n";
     let second = |count| std::time::Duration::from_secs(count);

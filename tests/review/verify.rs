@@ -1,4 +1,4 @@
-//! `crawlgate audit`: what was done to a store is found, and what cannot be found is documented.
+//! `crawlgate audit`: finds changes to a store; the documentation lists those that it cannot find.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ fn each_kind_of_decision_says_how_far_it_is_proven() {
 }
 
 #[test]
-fn all_is_counted() {
+fn every_record_is_counted() {
     let (shelf, _) = Shelf::with(&some_cases());
     shelf.seal(NOON);
     shelf.put(&some_cases()[..2]);
@@ -125,7 +125,7 @@ fn an_empty_store_is_whole() {
     );
 }
 
-/// Sealed after six records, then two more.
+/// Returns a store that was sealed after six records, with two more behind the seal.
 fn sealed() -> Shelf {
     let (shelf, _) = Shelf::with(&some_cases());
     shelf.seal(NOON);
@@ -133,7 +133,7 @@ fn sealed() -> Shelf {
     shelf
 }
 
-/// Makes all links anew, as somebody does who has no key.
+/// Computes all links again, as an attacker without the key would.
 fn forge(shelf: &Shelf) {
     use crawlgate::store::chain::{GENESIS, link};
     let connection = shelf.connection();
@@ -202,7 +202,7 @@ fn what_was_done_to_the_file_is_found() {
     }
 }
 
-/// Puts the text of another file in the place of each.
+/// Replaces the text of each file with that of another.
 fn other_file(shelf: &Shelf) {
     let text = b"User-agent: *\nDisallow: /\n# but not really\n";
     let body = zstd::bulk::compress(text, 3).unwrap();
@@ -214,7 +214,7 @@ fn other_file(shelf: &Shelf) {
 }
 
 #[test]
-fn one_decision_tells_what_concerns_it() {
+fn verifying_one_decision_reports_its_own_faults() {
     let attack = |statement| {
         let (shelf, ids) = Shelf::with(&some_cases());
         shelf.seal(NOON);
@@ -234,7 +234,7 @@ fn one_decision_tells_what_concerns_it() {
 }
 
 #[test]
-fn a_decision_that_is_not_there_is_told() {
+fn a_missing_decision_is_reported() {
     let (shelf, _) = Shelf::with(&some_cases());
     for id in ["01KB7W3Y5E000000000VY7H1Q2", "x"] {
         let said = shelf.run(&["audit", "verify", id]);
@@ -247,9 +247,9 @@ fn a_decision_that_is_not_there_is_told() {
     }
 }
 
-/// What the chain does not protect: the documentation says so.
+/// Checks that the attacks that the chain does not detect are those in the documentation.
 #[test]
-fn what_is_not_found_is_known() {
+fn undetected_attacks_are_documented() {
     type Attack = fn(&Shelf);
     #[rustfmt::skip] // one row, one case
     let attacks: &[(&str, Attack)] = &[
@@ -261,7 +261,7 @@ fn what_is_not_found_is_known() {
         let head = shelf.run(&["audit", "head"]).out;
         attack(&shelf);
         assert_eq!(shelf.run(&["audit", "verify", "--all"]).code, 0, "{name}");
-        // Unless somebody has kept the head elsewhere.
+        // Unless the operator has kept the head elsewhere.
         let said = shelf.run(&["audit", "verify", "--all", "--head", head.trim()]);
         assert_eq!(said.code, 1, "{name}");
         assert!(
@@ -323,7 +323,7 @@ fn seals_are_believed_of_one_key() {
         "{said:?}"
     );
 
-    // Without a key each seal vouches by the one that it names: whoever forges makes one, so that is a fault.
+    // Without the key file, each seal is checked with the key that it names. A forger could name another: a fault.
     std::fs::remove_file(shelf.directory().join("crawlgate.seal.key")).unwrap();
     let said = shelf.run(&["audit", "verify", "--all"]);
     assert_eq!(said.code, 1, "{said:?}");
@@ -381,7 +381,7 @@ fn lines_about_the_log_itself_are_chained_and_no_decisions() {
 }
 
 #[test]
-fn where_there_is_no_store_it_is_said() {
+fn a_missing_store_is_reported() {
     let shelf = Shelf::new();
     for arguments in [
         &["audit", "verify", "--all"][..],

@@ -1,8 +1,9 @@
-//! What the console costs: `cargo bench --bench console`.
+//! The cost of the console: `cargo bench --bench console`.
 //!
-//! First each page over a store of a million decisions of the last thirty days, asked for over HTTP: how long the slowest
-//! of several takes, and what the process takes in memory before and after. Then how many requests a second the proxy
-//! forwards, by turns with nobody looking and with the live view streaming and the overview loaded once a second.
+//! The first part requests each page over HTTP, with a store of a million decisions of the last thirty days: it shows
+//! the slowest of several answers, and the memory of the process before and after. The second part measures the
+//! requests per second that the proxy forwards, in turns without a viewer and with the live view streaming and the
+//! overview loaded once a second.
 //!
 //! `CONSOLE_RECORDS` (1,000,000), `CONSOLE_ROUNDS` (5) and `CONSOLE_SECONDS` (3) change the scale.
 
@@ -48,7 +49,7 @@ fn main() {
     throughput(&gate);
 }
 
-/// Writes decisions of the last thirty days, and tells the identifier of the last denial.
+/// Writes decisions of the last thirty days, and returns the identifier of the last denial.
 fn fill(folder: &Path, records: u64) -> String {
     let mut config = Config::default();
     config.log.decisions = Recorded::All;
@@ -197,7 +198,7 @@ impl Gate {
         }
     }
 
-    /// A page whole; its octets.
+    /// Requests a page and returns its octets.
     fn get(&self, target: &str) -> usize {
         let mut stream = TcpStream::connect(self.console).unwrap();
         let request = format!(
@@ -215,7 +216,7 @@ impl Gate {
         answer.len()
     }
 
-    /// Its resident memory, in KiB.
+    /// Returns the resident memory, in KiB.
     fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status
@@ -283,7 +284,7 @@ fn pages(gate: &Gate, last: &str) {
     println!("slowest page: {slowest:.1?}");
 }
 
-/// Requests forwarded a second, by turns with nobody looking and with somebody.
+/// Measures the requests forwarded per second, in turns without a viewer and with one.
 fn throughput(gate: &Gate) {
     let origin = origin();
     let span = Duration::from_secs(setting("CONSOLE_SECONDS", 3));
@@ -321,7 +322,7 @@ fn throughput(gate: &Gate) {
     );
 }
 
-/// Reads the live feed for as long as somebody looks.
+/// Reads the live feed as long as `looking` is true.
 fn watch(console: SocketAddr, looking: Arc<AtomicBool>) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let mut stream = TcpStream::connect(console).unwrap();
@@ -337,7 +338,7 @@ fn watch(console: SocketAddr, looking: Arc<AtomicBool>) -> thread::JoinHandle<()
     })
 }
 
-/// How many requests a second several crawlers have answered.
+/// Returns the number of requests per second that several crawlers get answered.
 fn forwarded(proxy: SocketAddr, origin: SocketAddr, span: Duration) -> f64 {
     let count = Arc::new(AtomicU64::new(0));
     let began = Instant::now();
@@ -383,7 +384,7 @@ fn read_answer(answers: &mut impl BufRead) {
     answers.read_exact(&mut body).unwrap();
 }
 
-/// An origin without a robots.txt whose every page is the same.
+/// Starts an origin without a robots.txt that answers every page alike.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

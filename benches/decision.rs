@@ -1,14 +1,13 @@
-//! What a decision costs once the origin's robots.txt is known: `cargo bench --bench decision`.
+//! The cost of a decision with a known robots.txt: `cargo bench --bench decision`.
 //!
-//! - `gate`: the whole question that every request asks. Who is it, what is known of the origin, what do
-//!   the rules say, is it this origin's turn; the permit or the refusal included. No request waits here, so the
-//!   future is polled once by hand, without the cost of a runtime.
-//! - `identity`: whose a request is and as whom it is judged, on a connection that has shown it before and on one that
-//!   has not; and what a client's account costs.
-//! - `pace`: a turn that nobody has to wait for, taken and ended, and how an answer is taken in.
-//! - `rules`: matching alone, beside what two other libraries take for the same paths and the same file. The
-//!   first of them keeps the rules of one crawler; the second, a port of Google's parser, reads the
-//!   file again for each question.
+//! - `gate`: the whole check of every request: the client, the state of the origin, the rules, the origin's pace; the
+//!   permit or the refusal included. No request waits here, so the future is polled once by hand, without the cost of a
+//!   runtime.
+//! - `identity`: the identification of a request's client and crawler, on a connection that has shown it before and on
+//!   one that has not; and the cost of a client's usage counters.
+//! - `pace`: a turn without any wait, taken and ended, and the recording of an answer.
+//! - `rules`: matching alone, beside two other libraries with the same paths and the same file. The first of them keeps
+//!   the rules of one crawler; the second, a port of Google's parser, reads the file again for each question.
 //! - `parse`: reading the file.
 //!
 //! The file has 100 rules for everybody and 20 for another crawler.
@@ -44,7 +43,7 @@ use http::{HeaderMap, HeaderValue, header};
 const CRAWLER: &str = "BenchBot";
 const USER_AGENT: &str = "Mozilla/5.0 (compatible; BenchBot/1.0; +https://bench.example/bot)";
 
-/// A path, and what decides about it.
+/// Name, path and expected reason of each case.
 const PATHS: [(&str, &str, Reason); 9] = [
     (
         "allowed, no rule matches",
@@ -217,7 +216,7 @@ impl Known {
     }
 }
 
-/// An origin on the loopback interface that answers one request, with this file.
+/// Starts an origin on the loopback interface that answers one request, with this file.
 fn origin_that_serves(text: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -250,7 +249,7 @@ fn cases() -> impl Iterator<Item = Case> {
         .map(|(name, path, reason)| Case(name, path, reason))
 }
 
-/// Without the guard, which other libraries know nothing of.
+/// Returns the cases without those of the path guard, which other libraries lack.
 fn matching_cases() -> impl Iterator<Item = Case> {
     cases().filter(|case| case.2 != Reason::PathGuard)
 }
@@ -268,7 +267,7 @@ fn gate(bencher: Bencher<'_, '_>, Case(_, path, expected): &Case) {
         .bench_local_values(|target| drop(black_box(known.ask(black_box(target)))));
 }
 
-/// Whose a request is, and as whom it is judged: what comes before the gate.
+/// Identification of a request's client and crawler, before the gate.
 mod identity {
     use super::*;
     use argon2::PasswordHasher as _;
@@ -328,7 +327,7 @@ mod identity {
                 peer: peer(),
                 memo: Memo::default(),
             };
-            // What is hashed is hashed once.
+            // A password is hashed once.
             let first = asked
                 .clients
                 .recognise(&asked.peer, &asked.headers, &asked.memo);
@@ -402,7 +401,7 @@ mod identity {
     }
 }
 
-/// A turn at an origin that is known, where nobody has to wait.
+/// A turn at a known origin, without a wait.
 mod pace {
     use super::*;
     use crawlgate::config::{CrawlDelay, PaceConfig};
@@ -417,7 +416,7 @@ mod pace {
         }
     }
 
-    /// As fast as it goes, so that no turn is ever waited for.
+    /// Unlimited, so that no turn ever waits.
     fn unheld() -> PaceConfig {
         PaceConfig {
             requests_per_second: Some(1_000_000.0),
@@ -438,18 +437,18 @@ mod pace {
                 origin: black_box(&origin),
                 wish: wish.as_ref(),
             };
-            // What the gate asks first.
+            // The gate checks this first.
             (!pace.is_unlimited()).then(|| pace.try_turn(ask, now))
         });
     }
 
-    /// Nothing is bounded or watched.
+    /// Neither limits nor watches the origin.
     #[divan::bench]
     fn off_(bencher: Bencher<'_, '_>) {
         turns(bencher, &off(), None);
     }
 
-    /// As without a configuration: an origin is watched, and left alone where it says so.
+    /// As without a configuration: the origin is watched, and left alone if it asks for that.
     #[divan::bench]
     fn backoff(bencher: Bencher<'_, '_>) {
         turns(bencher, &Config::default().pace, None);
@@ -461,7 +460,7 @@ mod pace {
         turns(bencher, &unheld(), None);
     }
 
-    /// What a robots.txt asks for, too.
+    /// The robots.txt's crawl delay, too.
     #[divan::bench]
     fn honour(bencher: Bencher<'_, '_>) {
         let config = PaceConfig {
@@ -479,7 +478,7 @@ mod pace {
         turns(bencher, &config, Some(wish));
     }
 
-    /// How an answer is taken in.
+    /// Recording of an answer.
     #[divan::bench]
     fn answer(bencher: Bencher<'_, '_>) {
         let clock = Clock::system();

@@ -1,13 +1,12 @@
-//! What an exchange costs from end to end: `cargo bench --bench exchange`.
+//! The cost of an exchange from end to end: `cargo bench --bench exchange`.
 //!
 //! 64 crawlers ask an origin for 1 KB over and over, each on a connection that stays open: directly, through a bare
 //! hyper proxy that decides nothing, and through crawlgate, plain and intercepted, allowed and denied, once with every
-//! decision recorded instead of the denials. Origin and
-//! crawlers share all CPUs but one, the proxy has the last one to itself, and what counts is the proxy's CPU time per
-//! request, which depends less on what else the machine does than wall time. The arrangements take turns in rounds;
-//! ratios are taken within a round, and medians over the rounds are shown.
+//! decision recorded instead of the denials. Origin and crawlers share all CPUs but one, the proxy has the last one to
+//! itself. The measure is the proxy's CPU time per request, which depends less on the machine's other load than wall
+//! time. The arrangements take turns in rounds; ratios are taken within a round, and medians over the rounds are shown.
 //!
-//! `EXCHANGE_ROUNDS` (3) and `EXCHANGE_SECONDS` (2) change how long it takes.
+//! `EXCHANGE_ROUNDS` (3) and `EXCHANGE_SECONDS` (2) set the duration.
 
 #![allow(
     dead_code,
@@ -87,7 +86,7 @@ const ARRANGEMENTS: [Arrangement; 7] = [
     ),
 ];
 
-/// What one round of one arrangement came to.
+/// The result of one round of one arrangement.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     requests: u64,
@@ -214,7 +213,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The least that a forward proxy on hyper does.
+/// Runs a minimal forward proxy on hyper.
 fn bare() {
     lab::process::end_with_parent();
     runtime().block_on(async {
@@ -241,7 +240,7 @@ fn bare() {
     });
 }
 
-/// The crawlers: opens all connections, waits for a line, asks for some seconds, prints what came of it.
+/// Runs the crawlers: opens all connections, waits for a line, asks for some seconds, prints the result.
 fn load() {
     let way = match word(2).parse().unwrap() {
         0 => Way::Direct,

@@ -1,11 +1,11 @@
-//! What the protocol core takes, beside three other libraries: `cargo bench --bench rep`.
+//! The cost of the protocol core, beside three other libraries: `cargo bench --bench rep`.
 //!
 //! - reading: parse a file and compile the rules of one crawler;
 //! - asking: the verdict on a path, all paths of a set in turn;
-//! - worst cases: what files and paths can be made to cost by those who want it to.
+//! - worst cases: files and paths made to cost as much as possible.
 //!
-//! One thread. Contenders take turns in short rounds, so that whatever else the machine does hits
-//! them alike; of all rounds the fastest counts. Ratios are taken within a run.
+//! One thread. Contenders take turns in short rounds, so that other load on the machine hits them alike; of all rounds
+//! the fastest counts. Ratios are taken within a run.
 
 #![allow(
     clippy::expect_used,
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use corpus::{CRAWLER, SHAPES, Shape};
 use crawlgate::rep::{ComparisonPath, ParseOptions, ProductToken, Robots, RuleKind, Rules};
 
-/// How long a contender runs in one round.
+/// Time for which a contender runs in one round.
 const TURN: Duration = Duration::from_micros(500);
 const ROUNDS: usize = 50;
 
@@ -40,7 +40,7 @@ fn main() {
     }
 }
 
-/// Nanoseconds that each contender takes for one call, at its fastest.
+/// Returns the nanoseconds of each contender for one call, at its fastest.
 fn race(contenders: &mut [Box<dyn FnMut() + '_>]) -> Vec<f64> {
     let mut best = vec![f64::MAX; contenders.len()];
     for _ in 0..ROUNDS {
@@ -178,7 +178,7 @@ fn asking() {
     }
 }
 
-/// A file that is made to cost, and what to ask it.
+/// A costly file, and a question about it.
 struct Hostile {
     name: &'static str,
     text: String,
@@ -197,7 +197,7 @@ fn repeated(head: &str, size: usize, mut line: impl FnMut(usize) -> String) -> S
     text
 }
 
-/// A text of all the pairs of some letters.
+/// Returns a text of all the pairs of some letters.
 fn pairs(length: usize) -> String {
     let letters: Vec<char> = ('a'..='z').chain('A'..='Z').chain('0'..='9').collect();
     let pairs = letters
@@ -206,7 +206,7 @@ fn pairs(length: usize) -> String {
     pairs.cycle().take(length).collect()
 }
 
-/// A number in letters.
+/// Returns a number in letters.
 fn binary(number: usize, length: usize) -> String {
     let scattered = number.wrapping_mul(0x9E37_79B1);
     (0..length)

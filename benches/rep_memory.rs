@@ -1,6 +1,6 @@
-//! What a robots.txt holds in memory once it is parsed and compiled for one crawler, counted by the
-//! allocator: `cargo bench --bench rep_memory`. Ends with exit code 1 where it is more than one and a
-//! half times the file and a kilobyte, or more than the code itself says it is.
+//! Memory of a robots.txt, parsed and compiled for one crawler, as counted by the allocator: `cargo bench --bench
+//! rep_memory`. Ends with exit code 1 if it is more than one and a half times the file and a kilobyte, or more than the
+//! code's own figure.
 
 #![allow(
     clippy::print_stdout,
@@ -21,7 +21,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// What a file may hold besides one and a half times its length.
+/// Octets that a file may take besides one and a half times its length.
 const CONSTANT: f64 = 1024.0;
 
 fn main() -> ExitCode {

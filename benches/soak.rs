@@ -1,4 +1,4 @@
-//! Does it hold out? `cargo bench --bench soak`.
+//! A test of endurance: `cargo bench --bench soak`.
 //!
 //! 100 crawlers roam 1,000 origins, half of them HTTPS, for a minute (`SOAK_SECONDS`); every tenth request is for a
 //! page that is disallowed. It fails, with exit code 1, unless
@@ -38,16 +38,16 @@ use lab::process::Process;
 const ORIGINS: u64 = 1000;
 const CRAWLERS: u64 = 100;
 
-/// Requests that a crawler makes to an origin before it goes on to another.
+/// Requests of a crawler to an origin before it goes on to another.
 const VISIT: u64 = 10;
 
-/// Of so many requests one is for a disallowed page.
+/// One in so many requests is for a disallowed page.
 const DENIED_IN: u64 = 10;
 
-/// Unused connections that are kept per origin: few, so that their number is settled soon and memory can be judged.
+/// Unused connections kept per origin: few, so that their number settles soon and memory can be judged.
 const POOLED: &str = "idle_per_host = 1";
 
-/// Growth that is not growth: the allocator's to-and-fro.
+/// Tolerated growth, for the allocator's to-and-fro.
 const TOLERATED: u64 = 4 << 20;
 
 #[derive(Default)]
@@ -161,7 +161,7 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Lets the crawlers loose; gives the resident memory of the gate, second by second.
+/// Starts the crawlers and returns the resident memory of the gate, second by second.
 async fn roam(
     crawlers: &Crawlers,
     ports: Ports,
@@ -189,7 +189,7 @@ async fn roam(
     resident
 }
 
-/// Visits its share of the origins once, so that all are known, then any.
+/// Visits the crawler's share of the origins once, so that all are known, then any.
 async fn crawl(crawlers: Crawlers, ports: Ports, tally: Arc<Tally>, place: u64, end: Instant) {
     let mut chance = Chance(place + 1);
     let mut plain = None;
@@ -201,7 +201,7 @@ async fn crawl(crawlers: Crawlers, ports: Ports, tally: Arc<Tally>, place: u64, 
         }
         let origin = origin.unwrap_or_else(|| chance.below(ORIGINS));
         if let Err(error) = visit(&crawlers, ports, &tally, &mut chance, &mut plain, origin).await {
-            // The first few tell what is wrong.
+            // Show only the first few failures.
             if tally.wrong.fetch_add(1, Relaxed) < 5 {
                 eprintln!("{}: {error}", name(origin));
             }
@@ -210,7 +210,7 @@ async fn crawl(crawlers: Crawlers, ports: Ports, tally: Arc<Tally>, place: u64, 
     }
 }
 
-/// Some requests to one origin: over the crawler's own plain connection, or through a tunnel of this visit.
+/// Sends some requests to one origin: over the crawler's own plain connection, or through a tunnel of this visit.
 async fn visit(
     crawlers: &Crawlers,
     ports: Ports,

@@ -1,11 +1,11 @@
-//! What keeping everything costs: `cargo bench --bench store`.
+//! The cost of keeping every decision: `cargo bench --bench store`.
 //!
-//! Records as long as real ones go through the log's queue and its writer into a store on disk, as fast as they are
-//! taken; then they are asked for. `STORE_RECORDS` (1,000,000) says how many, `STORE_ORIGINS` (0) how many origins are
-//! put in and forgotten by the process, to show that opening does not depend on their number, and `STORE_FOLDER` where
-//! the store lies (a temporary directory).
+//! Records of real length go through the log's queue and its writer into a store on disk, at full speed; then they are
+//! queried. `STORE_RECORDS` (1,000,000) sets their number, `STORE_ORIGINS` (0) the number of origins that are stored
+//! and then forgotten by the process, to show that opening does not depend on it, and `STORE_FOLDER` the place of the
+//! store (a temporary directory).
 //!
-//! What it costs the exchanges shows the last line of `cargo bench --bench exchange`.
+//! The last line of `cargo bench --bench exchange` shows the cost for exchanges.
 
 #![allow(
     clippy::disallowed_methods,
@@ -247,7 +247,7 @@ fn landing(n: u64, now: Moment) -> Landing {
     }
 }
 
-/// Octets of the database and its log.
+/// Returns the octets of the database and its log.
 fn on_disk(path: &Path) -> u64 {
     let log = path.with_extension("db-wal");
     let len = |path: &Path| path.metadata().map_or(0, |file| file.len());

@@ -1,25 +1,24 @@
-//! The local certificate authority: who crawlgate is to a crawler that asks for HTTPS.
+//! The local certificate authority, by which crawlgate answers a crawler that asks for HTTPS.
 //!
 //! To judge an HTTPS request, crawlgate ends the crawler's TLS session itself. It shows a certificate for the host
 //! that the crawler asked for, signed by an authority that exists on this machine only and that the operator told the
 //! crawler to trust. An [`Authority`] is that signer: loaded from its two files, or created on first use.
 //!
 //! Promises:
-//! - The signing key never leaves its file but for this process's memory. A key file that others may read is refused,
-//!   and so is a pair of files that does not belong together.
+//! - The signing key stays in its file and in this process's memory. A key file that others may read is refused, and so
+//!   is a pair of files that does not belong together.
 //! - A certificate is short-lived, names one host, and passes the strictest verifiers in use (RFC 5280 as Python 3.13
 //!   and `openssl verify -x509_strict` read it).
-//! - A host is foreign data. One that is neither a DNS name nor an address is an error, never a certificate; neither is
+//! - A host is foreign data. One that is neither a DNS name nor an address gives an error, never a certificate; so does
 //!   one outside the name constraints of the authority.
 //!
-//! Every certificate carries the same key, made at start and never written down: what a handshake proves is the
-//! authority's signature over the name, and a key per host would cost time and buy nothing, since one process would
-//! hold them all.
+//! Every certificate carries the same key, made at start and never written down: a handshake proves the authority's
+//! signature over the name. A key per host would cost time and buy nothing, since one process would hold them all.
 //!
 //! - `files`: the two files, their lock, their modes
 //! - `rotation`: from one authority to the next
-//! - `certificate`: what a certificate says, in and out
-//! - `constraints`: what an authority may sign for
+//! - `certificate`: the contents of certificates, in and out
+//! - `constraints`: the hosts that an authority may sign for
 //! - `cache`: the ready-made TLS configurations, bounded
 
 mod cache;
@@ -59,15 +58,15 @@ use crate::{
     metrics::{Registry, Tally},
 };
 
-/// How long before it expires an authority should be followed by the next one.
+/// Time before its expiry at which an authority should be followed by the next one.
 const LAST_DAYS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// TLS 1.2 sessions remembered for clients that know no tickets. All others resume from what they hold themselves.
+/// TLS 1.2 sessions remembered for clients without tickets. All others resume from their own memory.
 const REMEMBERED_SESSIONS: usize = 1024;
 
-/// A certificate authority that is ready to sign: its certificate, its key, and the TLS configurations it has made.
+/// A certificate authority that is ready to sign: its certificate, its key, and its TLS configurations.
 pub struct Authority {
-    /// The authority's certificate, then whatever else its file holds: what follows a leaf on the wire.
+    /// The authority's certificate, then the rest of its file: sent after the leaf.
     chain: Vec<CertificateDer<'static>>,
     certificate_pem: String,
     facts: Facts,
@@ -75,7 +74,7 @@ pub struct Authority {
     leaf_key: KeyPair,
     leaf_signer: Arc<dyn SigningKey>,
     leaf_lifetime: Duration,
-    /// What the configurations of all hosts have in common, tickets included.
+    /// The common part of all hosts' configurations, tickets included.
     base: ServerConfig,
     cache: Cache,
     minted: Tally,
@@ -105,8 +104,8 @@ impl Authority {
     ///
     /// # Errors
     ///
-    /// If a file is missing, unreadable or not what it should be; if the key is open to others, or belongs to another
-    /// certificate; if the certificate is not an authority's, or not valid now.
+    /// If a file is missing, unreadable or malformed; if the key is open to others, or belongs to another certificate;
+    /// if the certificate is not an authority's, or not valid now.
     pub fn load(config: &TlsConfig, clock: Clock) -> Result<Self, CaError> {
         let contents = Pair::of(config).read()?;
         Self::from_contents(config, clock, &contents)
@@ -181,7 +180,8 @@ impl Authority {
         })
     }
 
-    /// The TLS configuration that answers as `host`: a DNS name or an IP address, IPv6 with or without brackets.
+    /// Returns the TLS configuration that answers as `host`: a DNS name or an IP address, IPv6 with or without
+    /// brackets.
     ///
     /// Made on first use, kept, and made anew well before its certificate expires. It speaks TLS 1.2 and 1.3, offers
     /// `http/1.1` alone (ALPN), and takes no early data, which an attacker could replay. The chain it sends ends in
@@ -199,7 +199,7 @@ impl Authority {
         Ok(self.cache.insert(host, config, life, now))
     }
 
-    /// A configuration with a new certificate, and when it may be used.
+    /// Returns a configuration with a new certificate, and the time of its use.
     fn mint(&self, host: &str, now: Moment) -> Result<(Arc<ServerConfig>, Life), CaError> {
         let (leaf, expires) = self.leaf(host, now)?;
         self.minted.add(0, 1);
@@ -217,7 +217,7 @@ impl Authority {
         Ok((Arc::new(config), life))
     }
 
-    /// A new certificate for `host`, and when it expires: never after the authority.
+    /// Returns a new certificate for `host` and its expiry, which is never after the authority's.
     fn leaf(&self, host: &str, now: Moment) -> Result<(CertificateDer<'static>, Moment), CaError> {
         if now >= self.facts.not_after {
             return Err(CaError::Expired {
@@ -244,34 +244,34 @@ impl Authority {
         Ok((leaf, expires))
     }
 
-    /// Whether the authority's name constraints let it sign for `host`. What is no host is left to
-    /// [`server_config`](Self::server_config) to refuse.
+    /// Tells whether the authority's name constraints let it sign for `host`. [`server_config`](Self::server_config)
+    /// refuses a text that is no host.
     #[must_use]
     pub fn covers(&self, host: &str) -> bool {
         let constraints = &self.facts.constraints;
         constraints.is_empty() || Name::parse(host).is_ok_and(|name| constraints.hold(&name))
     }
 
-    /// What the authority may sign for, as its certificate says: domains and networks, then what is excluded, each
-    /// after "not". Empty: anything.
+    /// Returns the name constraints of the certificate: permitted domains and networks, then the excluded ones, each
+    /// after "not". Empty: the authority may sign for any host.
     #[must_use]
     pub fn name_constraints(&self) -> Vec<String> {
         self.facts.constraints.shown()
     }
 
-    /// Whether `subtrees` say the same.
+    /// Tells whether `subtrees` are equal to the certificate's constraints.
     #[must_use]
     pub fn is_held_to(&self, subtrees: &[Subtree]) -> bool {
         self.facts.constraints.are(subtrees)
     }
 
-    /// The authority that will sign next, while a rotation is under way.
+    /// Returns the authority that will sign next, during a rotation.
     #[must_use]
     pub const fn next(&self) -> Option<&Companion> {
         self.next.as_ref()
     }
 
-    /// The authorities that clients should trust beside this one: the next, and those that signed before and have not
+    /// Returns the authorities that clients should trust beside this one: the next one, and earlier ones that have not
     /// expired.
     pub fn companions(&self) -> impl Iterator<Item = &Companion> {
         let now = self.clock.now();
@@ -279,17 +279,17 @@ impl Authority {
         next.chain(self.retired())
     }
 
-    /// The authorities that signed before and have not expired.
+    /// Returns the earlier authorities that have not expired.
     pub fn retired(&self) -> impl Iterator<Item = &Companion> {
         let now = self.clock.now();
         self.retired.iter().filter(move |retired| {
-            // One that was cut short may have been retired without another in its place.
+            // After an interrupted rotation, the present authority may be among the retired ones.
             retired.not_after() > now
                 && retired.certificate_der().as_ref() != self.certificate_der()
         })
     }
 
-    /// All that clients should trust, PEM: this authority's certificate, then its companions'.
+    /// Returns all certificates that clients should trust, PEM: this authority's, then its companions'.
     #[must_use]
     pub fn trusted_pem(&self) -> String {
         let companions = self.companions();
@@ -300,7 +300,7 @@ impl Authority {
             .collect()
     }
 
-    /// The same, DER, without what else the certificate's file holds.
+    /// Returns the certificates that clients should trust, DER, without the rest of the certificate's file.
     #[must_use]
     pub fn trusted_der(&self) -> Vec<CertificateDer<'static>> {
         let companions = self.companions();
@@ -313,19 +313,20 @@ impl Authority {
             .collect()
     }
 
-    /// Whether it is time for the next authority: this one expires within thirty days, and none is there yet.
+    /// Tells whether it is time for the next authority: this one expires within thirty days, and there is no next one
+    /// yet.
     #[must_use]
     pub fn should_be_followed(&self) -> bool {
         self.next.is_none() && self.clock.now() + LAST_DAYS >= self.facts.not_after
     }
 
-    /// Whether `other`, of the same files, signs and is trusted as this one.
+    /// Tells whether `other`, loaded from the same files, has the same signer and the same trusted authorities.
     #[must_use]
     pub fn is_as(&self, other: &Self) -> bool {
         self.chain == other.chain && self.trusted_der() == other.trusted_der()
     }
 
-    /// Shows how much it signs.
+    /// Registers the metrics of signing.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "crawlgate_leaves_minted",
@@ -334,61 +335,61 @@ impl Authority {
         );
     }
 
-    /// Goes on counting where `former` ends.
+    /// Continues the counts of `former`.
     pub(crate) fn follow(&mut self, former: &Self) {
         self.minted = former.minted.clone();
     }
 
-    /// The authority's certificate (and what else its file holds), PEM.
+    /// Returns the authority's certificate (and the rest of its file), PEM.
     #[must_use]
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
     }
 
-    /// The authority's certificate, DER.
+    /// Returns the authority's certificate, DER.
     #[must_use]
     pub fn certificate_der(&self) -> &[u8] {
         self.chain.first().map_or(&[], |der| der.as_ref())
     }
 
-    /// The SHA-256 fingerprint of the certificate as people compare it: `AA:BB:…`.
+    /// Returns the SHA-256 fingerprint of the certificate as people compare it: `AA:BB:…`.
     #[must_use]
     pub fn fingerprint_sha256(&self) -> String {
         text::colon_hex(&text::sha256(self.certificate_der()))
     }
 
-    /// The SHA-256 of the certificate's SubjectPublicKeyInfo, base64: what Chromium's
-    /// `--ignore-certificate-errors-spki-list` takes.
+    /// Returns the SHA-256 of the certificate's SubjectPublicKeyInfo, base64, as Chromium's
+    /// `--ignore-certificate-errors-spki-list` takes it.
     #[must_use]
     pub fn spki_sha256_base64(&self) -> String {
         text::base64(&self.facts.spki_sha256)
     }
 
-    /// The authority's name, as certificates show it.
+    /// Returns the authority's name, as certificates show it.
     #[must_use]
     pub fn subject(&self) -> &str {
         &self.facts.subject
     }
 
-    /// The moment from which the certificate is valid.
+    /// Returns the moment from which the certificate is valid.
     #[must_use]
     pub const fn not_before(&self) -> Moment {
         self.facts.not_before
     }
 
-    /// The moment at which the certificate expires.
+    /// Returns the moment at which the certificate expires.
     #[must_use]
     pub const fn not_after(&self) -> Moment {
         self.facts.not_after
     }
 
-    /// The file that holds the certificate.
+    /// Returns the file of the certificate.
     #[must_use]
     pub fn certificate_path(&self) -> &Path {
         &self.certificate_path
     }
 
-    /// The file that holds the key.
+    /// Returns the file of the key.
     #[must_use]
     pub fn key_path(&self) -> &Path {
         &self.key_path
@@ -396,7 +397,7 @@ impl Authority {
 }
 
 impl fmt::Debug for Authority {
-    /// Neither key is shown.
+    /// Shows neither key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authority")
             .field("subject", &self.facts.subject)
@@ -405,8 +406,9 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// What speaks to crawlers: AES-128 before AES-256. The session is between two programs of one operator and is as
-/// safe with either; the shorter key and the shorter hash cost less on every octet and every handshake.
+/// Returns the cryptography towards crawlers: AES-128 before AES-256. The session is between two programs of one
+/// operator and is as safe with either; the shorter key and the shorter hash cost less on every octet and every
+/// handshake.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = crypto::default_provider();
     provider.cipher_suites.sort_by_key(|suite| {
@@ -419,13 +421,13 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// The part of a configuration that does not depend on the host.
+/// Returns the part of a configuration that is the same for all hosts.
 fn base_config(provider: Arc<CryptoProvider>) -> Result<ServerConfig, CaError> {
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
         .map_err(CaError::signing)?
         .with_no_client_auth()
-        // Answers nobody: each host's configuration puts its own resolver in.
+        // A placeholder: each host's configuration sets its own resolver.
         .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.ignore_client_order = true;

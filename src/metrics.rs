@@ -1,15 +1,15 @@
-//! What is counted: instruments that cost a request next to nothing, and the ways to show them.
+//! Metrics: instruments that cost a request next to nothing, and their exposition.
 //!
-//! Each room counts what happens in it, in instruments that it owns and [registers](Registry) under their names. An
-//! instrument is a row of atomic numbers, one for each combination of labels, all of which are known beforehand: to count
-//! takes no lock and no look-up, every series is there from the start, at zero, and no stranger can make a new one. What
-//! is cheap to ask for is not counted at all but read when somebody looks, by a [`Collector`].
+//! Each room counts its own events, in instruments that it owns and [registers](Registry) under their names. An
+//! instrument is a row of atomic numbers, one for each combination of labels, all known beforehand: counting takes no
+//! lock and no look-up, every series exists from the start, at zero, and no client can create a new one. A number that
+//! is cheap to measure is not counted at all: a [`Collector`] reads it at each scrape.
 //!
-//! - [`Tally`]: how often, by kind
-//! - [`Level`], [`Levels`]: how many now
-//! - [`Times`]: how long, as a histogram, classic and native
+//! - [`Tally`]: counters, by kind
+//! - [`Level`], [`Levels`]: present numbers
+//! - [`Times`]: durations, as a histogram, classic and native
 //! - [`exposition`]: Prometheus text, OpenMetrics text, Prometheus protobuf
-//! - [`process`]: what the system says of this process
+//! - [`process`]: the system's figures of this process
 
 pub mod exposition;
 pub mod process;
@@ -26,7 +26,7 @@ use std::fmt;
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 
-/// Shows one number that is read when somebody looks, from within a [`Collector`].
+/// Shows one number measured at the time of a scrape, from within a [`Collector`].
 ///
 /// # Errors
 /// When the text cannot be written.

@@ -1,12 +1,11 @@
-//! What the program says of itself to others' tools: messages on standard error, and messages and traces to an
-//! OpenTelemetry collector.
+//! Messages on standard error, and messages and traces to an OpenTelemetry collector.
 //!
-//! None of it is the decision log, and none of it decides anything: a collector that is away, slow or full costs messages
-//! and traces, never a request. Nothing is sent to one unless `[telemetry] otlp_endpoint` names it, and an exchange that
-//! is not traced pays one load for that. What is sent is bounded in a queue, and carries neither queries nor credentials.
-//! The collector is the operator's own, so it is reached directly, not as an origin.
+//! None of it is the decision log, and none of it decides anything: a collector that is away, slow or full costs
+//! messages and traces, never a request. Data goes to a collector only if `[telemetry] otlp_endpoint` names it; without
+//! tracing, an exchange pays one load. A queue bounds the data, which carries neither queries nor credentials. The
+//! collector is the operator's own, so crawlgate reaches it directly, not as an origin.
 //!
-//! - `otlp`: the way to the collector, and what is said when it fails
+//! - `otlp`: the way to the collector, and messages about its failures
 //! - [`trace`]: the span of one exchange
 
 mod otlp;
@@ -23,14 +22,14 @@ use self::otlp::Otlp;
 pub use self::trace::Tracer;
 use crate::config::{Config, LogFormat, TelemetryConfig};
 
-/// What is wrong with the file of fields that is named, where anything is sent.
+/// Returns the fault of the configured file of fields, if an endpoint is configured.
 #[must_use]
 pub fn fault(config: &TelemetryConfig) -> Option<String> {
     config.otlp_endpoint.as_ref()?;
     otlp::read_headers(config.headers_file.as_ref()?).err()
 }
 
-/// What was started, until it [ends](Telemetry::end).
+/// The started parts, until they [end](Telemetry::end).
 pub struct Telemetry {
     /// Changes the filter of messages.
     pub level: LevelHandle,
@@ -38,12 +37,11 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Sends messages to standard error, those from `level` on, and to the collector that `config` names, if it does. What
-    /// goes there goes by `runtime`.
+    /// Sends messages to standard error, those from `level` on, and to the collector that `config` names, if any, by
+    /// way of `runtime`.
     ///
     /// # Errors
-    /// When `level` is not a filter, or the way to the collector cannot be made. Whether somebody listens there is not
-    /// known yet.
+    /// When `level` is not a filter, or the way to the collector cannot be made. A missing collector shows only later.
     pub fn start(config: &Config, level: &str, runtime: &Handle) -> Result<Telemetry, String> {
         let otlp = match &config.telemetry.otlp_endpoint {
             Some(endpoint) => Some(Otlp::new(endpoint, config, runtime)?),
@@ -53,14 +51,13 @@ impl Telemetry {
         Ok(Telemetry { level, otlp })
     }
 
-    /// What traces exchanges, if anything does.
+    /// Returns the tracer of exchanges, if tracing is on.
     #[must_use]
     pub fn tracer(&self) -> Option<Tracer> {
         self.otlp.as_ref().and_then(Otlp::tracer)
     }
 
-    /// Sends what is left, for as long as that may take. Blocks, and needs the runtime to run meanwhile: it is called
-    /// from outside of that.
+    /// Sends the rest within a time limit. Blocks, and needs the running runtime, so call it from outside the runtime.
     pub fn end(self) {
         if let Some(otlp) = self.otlp {
             otlp.end();
@@ -92,7 +89,7 @@ fn subscribe(level: &str, format: LogFormat, otlp: Option<&Otlp>) -> Result<Leve
         LogFormat::Text => output.with_ansi(io::stderr().is_terminal()).boxed(),
         LogFormat::Json => output.json().flatten_event(true).boxed(),
     };
-    // Ours alone: what the way to the collector says of itself would be sent by it, and be said again.
+    // Ours alone: the exporter would also send its own messages, and those would cause further ones.
     let ours = filter::filter_fn(|metadata| metadata.target().starts_with("crawlgate"));
     let sent = otlp.and_then(Otlp::messages);
     Registry::default()
@@ -113,10 +110,10 @@ pub struct LevelHandle(Box<SetLevel>);
 type SetLevel = dyn Fn(&str) -> Result<(), String> + Send + Sync;
 
 impl LevelHandle {
-    /// Messages from `level` on are told from now on.
+    /// Lets messages from `level` on pass from now on.
     ///
     /// # Errors
-    /// When it is not a filter. Nothing is changed then.
+    /// When `level` is not a filter. The old filter then stays.
     pub fn set(&self, level: &str) -> Result<(), String> {
         (self.0)(level)
     }

@@ -1,11 +1,11 @@
-//! Whom to trust: the roots that origins are verified against, and the same roots as files for crawlers.
+//! Trusted roots: for the verification of origins, and as files for crawlers.
 //!
 //! A crawler behind crawlgate meets two kinds of certificates: ours, on intercepted hosts, and the origin's own, on
-//! hosts that are tunnelled. Most programs that can be told of an authority can be told of one *file* that replaces
-//! all others, so what they are given is a bundle: the public roots, the operator's extra roots, and ours.
+//! tunnelled hosts. Most programs that accept another authority accept one *file* that replaces all others, so
+//! crawlgate gives them a bundle: the public roots, the operator's extra roots, and ours.
 //!
-//! The public roots are the system's. Where the system has none (a bare container), Mozilla's list, as compiled into
-//! the program, stands in.
+//! The public roots are the system's. If the system has none (a bare container), Mozilla's list, compiled into the
+//! program, replaces them.
 
 pub(crate) mod recipes;
 mod truststore;
@@ -27,23 +27,23 @@ use crate::{
     clock::Moment,
 };
 
-/// Roots, and where they came from.
+/// Roots, and their source.
 #[derive(Clone, Debug)]
 pub struct Roots {
     certificates: Vec<CertificateDer<'static>>,
     source: RootSource,
 }
 
-/// Where the public roots came from.
+/// The source of the public roots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RootSource {
-    /// The system's store, or what `SSL_CERT_FILE` and `SSL_CERT_DIR` put in its place.
+    /// The system's store, or its replacement by `SSL_CERT_FILE` and `SSL_CERT_DIR`.
     System,
     /// Mozilla's list, compiled into the program.
     Mozilla,
 }
 
-/// The public roots. What the system's store holds but cannot be read is logged and left out.
+/// Returns the public roots. Unreadable ones of the system's store are logged and left out.
 #[must_use]
 pub fn public_roots() -> Roots {
     let found = rustls_native_certs::load_native_certs();
@@ -63,7 +63,7 @@ pub fn public_roots() -> Roots {
     }
 }
 
-/// The roots that origins are verified against: the public ones and those in the files `extra`.
+/// Returns the roots for the verification of origins: the public ones and those in the files `extra`.
 ///
 /// # Errors
 ///
@@ -81,7 +81,7 @@ pub fn upstream_roots(extra: &[PathBuf]) -> Result<RootCertStore, TrustError> {
     Ok(store)
 }
 
-/// What is wrong with the files `extra`: everything, where [`upstream_roots`] stops at the first fault.
+/// Returns all faults of the files `extra`, while [`upstream_roots`] stops at the first one.
 #[must_use]
 pub fn faults(extra: &[PathBuf]) -> Vec<TrustError> {
     let mut store = RootCertStore::empty();
@@ -99,13 +99,13 @@ fn add_file(store: &mut RootCertStore, path: &Path) -> Result<(), TrustError> {
 }
 
 impl Roots {
-    /// The certificates.
+    /// Returns the certificates.
     #[must_use]
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
         &self.certificates
     }
 
-    /// Where the public ones came from.
+    /// Returns the source of the public roots.
     #[must_use]
     pub const fn source(&self) -> RootSource {
         self.source
@@ -124,7 +124,7 @@ impl Roots {
     }
 
     /// Writes these roots and the authorities `own` (PEM) to `path`, PEM: for variables such as `SSL_CERT_FILE`, which
-    /// replace what a program trusts otherwise.
+    /// replace a program's other roots.
     ///
     /// # Errors
     ///
@@ -183,7 +183,7 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustE
     Ok(certificates)
 }
 
-/// Writes a file that others may read, in one step: a client that starts meanwhile finds the old file or the new one,
+/// Writes a file that others may read, in one step: a client that starts meanwhile reads the old file or the new one,
 /// whole.
 ///
 /// # Errors
@@ -196,7 +196,7 @@ pub(crate) fn write_file(path: &Path, octets: &[u8]) -> Result<(), TrustError> {
     })
 }
 
-/// Roots cannot be read, written or used. The message names the file, and the key of the configuration that did.
+/// A failure to read, write or use roots. The message names the file, and the configuration key that names the file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TrustError {
@@ -204,24 +204,24 @@ pub enum TrustError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
     /// A bundle or truststore cannot be written.
     Unwritable {
         /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
     /// A file of extra roots does not hold root certificates.
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// The roots are there, but TLS cannot be set up with them.
+    /// The roots are readable, but TLS cannot be set up with them.
     Tls(rustls::Error),
 }
 

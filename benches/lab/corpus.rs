@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 
-/// What a file mostly consists of.
+/// The dominant content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Paths without wildcards, as shops and content management systems have them.
@@ -21,7 +21,7 @@ pub enum Shape {
 
 pub const SHAPES: [Shape; 3] = [Shape::Literal, Shape::Wildcard, Shape::Groups];
 
-/// The crawler that asks. The files of [`Shape::Groups`] name it, the others speak to everybody.
+/// The crawler that asks. The files of [`Shape::Groups`] name it, the others address all crawlers.
 pub const CRAWLER: &str = "BenchBot";
 
 /// A generator of numbers that look random (xorshift64*), from a seed.
@@ -65,7 +65,7 @@ const COMMENTS: [&str; 6] = [
     "# Please write to webmaster@example.com before you crawl this site at any speed",
 ];
 
-/// A path without wildcards.
+/// Returns a path without wildcards.
 fn literal(dice: &mut Dice) -> String {
     let mut path = String::new();
     for _ in 0..1 + dice.below(3) {
@@ -84,7 +84,7 @@ fn literal(dice: &mut Dice) -> String {
     path
 }
 
-/// A path with wildcards.
+/// Returns a path with wildcards.
 fn wildcard(dice: &mut Dice) -> String {
     let [one, other, third] = [(); 3].map(|()| dice.pick(&WORDS));
     let number = dice.below(1000);
@@ -121,7 +121,7 @@ fn agent(dice: &mut Dice) -> String {
     format!("User-agent: {one}{other}Bot{version}\n")
 }
 
-/// Now and then, what is not a rule.
+/// Now and then, adds a line that is not a rule.
 fn aside(dice: &mut Dice, text: &mut String) {
     match dice.below(24) {
         0 => text.push('\n'),
@@ -139,7 +139,7 @@ fn aside(dice: &mut Dice, text: &mut String) {
     }
 }
 
-/// A file of about `size` octets.
+/// Returns a file of about `size` octets.
 pub fn file(shape: Shape, size: usize) -> String {
     let mut dice = Dice::new(size as u64 + shape as u64);
     let mut text = String::with_capacity(size + 200);
@@ -173,7 +173,7 @@ pub fn file(shape: Shape, size: usize) -> String {
     text
 }
 
-/// A file of so many rules for everybody.
+/// Returns a file of so many rules for all crawlers.
 pub fn rules(shape: Shape, count: usize) -> String {
     let mut dice = Dice::new(count as u64 + shape as u64);
     let mut text = String::from("User-agent: *\n");
@@ -183,7 +183,7 @@ pub fn rules(shape: Shape, count: usize) -> String {
     text
 }
 
-/// Paths as a crawler finds them: some begin as the file's rules do.
+/// Returns paths as a crawler finds them: some begin as the file's rules do.
 pub fn paths(text: &str, count: usize) -> Vec<String> {
     let mut dice = Dice::new(text.len() as u64);
     let rules: Vec<&str> = text

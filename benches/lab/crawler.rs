@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// How requests reach their origin.
+/// The way of requests to their origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Without a proxy.
@@ -19,7 +19,7 @@ pub enum Way {
     Proxy(u16),
 }
 
-/// What all crawlers share.
+/// The common parts of all crawlers.
 #[derive(Clone)]
 pub struct Crawlers {
     way: Way,
@@ -36,7 +36,7 @@ pub struct Crawler {
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     pub status: u16,
-    /// A proxy made it (RFC 9209).
+    /// True if a proxy made the answer (RFC 9209).
     pub by_proxy: bool,
 }
 
@@ -44,7 +44,7 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 impl Crawlers {
-    /// Crawlers that trust these CAs.
+    /// Returns crawlers that trust these CAs.
     pub fn new(way: Way, authorities: &[&Path]) -> Crawlers {
         let mut roots = RootCertStore::empty();
         for file in authorities {
@@ -89,7 +89,7 @@ impl Crawlers {
         Ok(Crawler::new(stream))
     }
 
-    /// A request as it goes over a connection of [`connect`](Self::connect).
+    /// Returns a request for a connection of [`connect`](Self::connect).
     pub fn request(&self, secure: bool, host: &str, port: u16, path: &str) -> Vec<u8> {
         let absolute = match self.way {
             Way::Proxy(_) if !secure => format!("http://{host}:{port}"),
@@ -116,7 +116,7 @@ impl Crawler {
         self.exchange(request).await.map(|(answer, _)| answer)
     }
 
-    /// The same, with the answer's body.
+    /// Sends a request and reads its answer and body.
     pub async fn exchange(&mut self, request: &[u8]) -> io::Result<(Answer, Vec<u8>)> {
         self.stream.write_all(request).await?;
         self.stream.flush().await?;
@@ -133,7 +133,7 @@ impl Crawler {
         Ok((answer, body))
     }
 
-    /// Reads a head: what it says, its length and its body's. It stays in the buffer, unless there is no body to come.
+    /// Reads a head and returns it with its length and its body's. The head stays in the buffer unless no body follows.
     async fn head(&mut self) -> io::Result<(Answer, usize, usize)> {
         loop {
             let mut fields = [httparse::EMPTY_HEADER; 32];
@@ -156,7 +156,7 @@ impl Crawler {
                 }
                 return match length {
                     Some(length) => Ok((answer, octets, length)),
-                    // Only the answer to CONNECT may say nothing of its length.
+                    // Only the answer to CONNECT may leave out its length.
                     None => {
                         self.buffer.drain(..octets);
                         Ok((answer, 0, 0))

@@ -1,4 +1,4 @@
-//! What it takes to measure a running crawlgate: processes of our own and what they cost, an origin, a crawler.
+//! Tools to measure a running crawlgate: processes of our own with their costs, an origin, a crawler.
 //!
 //! The parts run as processes, so that each one's CPU time can be told from the others': a benchmark starts its own
 //! executable again with `--role=…`. Everything stays on the loopback interface and in a temporary directory.
@@ -16,17 +16,17 @@ use tempfile::TempDir;
 
 use self::process::Process;
 
-/// The role that this process was started for, if it is a part.
+/// Returns the role that this process was started for, if it is a part.
 pub fn role() -> Option<String> {
     std::env::args().find_map(|word| word.strip_prefix("--role=").map(str::to_owned))
 }
 
-/// Whether `cargo bench` runs this. `cargo test --benches` does not ask for measurements.
+/// Tells whether `cargo bench` runs this. `cargo test --benches` does not ask for measurements.
 pub fn is_asked_to_measure() -> bool {
     std::env::args().any(|word| word == "--bench")
 }
 
-/// A number from the environment.
+/// Returns a number from the environment.
 pub fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text
@@ -41,12 +41,12 @@ pub struct Lab {
     directory: TempDir,
     /// The origin's process.
     pub origin: Process,
-    /// Where the origin listens.
+    /// The ports of the origin.
     pub ports: origin::Ports,
 }
 
 impl Lab {
-    /// Starts an origin on these CPUs, whose certificate is for 127.0.0.1 and `*.bench.test`.
+    /// Starts an origin on these CPUs, with a certificate for 127.0.0.1 and `*.bench.test`.
     pub fn new(cpus: Option<&str>) -> Lab {
         let directory = tempfile::tempdir().unwrap();
         make_certificates(directory.path());
@@ -63,7 +63,7 @@ impl Lab {
         }
     }
 
-    /// A file of this laboratory.
+    /// Returns the place of a file of this laboratory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -78,7 +78,7 @@ impl Lab {
         self.crawlgate_that_records(cpus, "denied", names, upstream)
     }
 
-    /// The same, with a say in which decisions are recorded; what records the same shares a store.
+    /// Starts crawlgate with a choice of recorded decisions; two that record the same share a store.
     pub fn crawlgate_that_records(
         &self,
         cpus: Option<&str>,
@@ -88,7 +88,7 @@ impl Lab {
     ) -> (Process, u16) {
         let file = |name: &str| self.file(name).display().to_string();
         let (certificate, key) = (file("ca.crt"), file("ca.key"));
-        // Beside the store where denials are read from it; never where recording is measured.
+        // Beside the store if denials are read from it; never while recording is measured.
         let log = match decisions {
             "denied" => file("decisions.jsonl"),
             _ => String::new(),
@@ -123,7 +123,7 @@ impl Lab {
     }
 }
 
-/// The origin's CA and certificate: `origin-ca.pem`, `origin.crt`, `origin.key`.
+/// Makes the origin's CA and certificate: `origin-ca.pem`, `origin.crt`, `origin.key`.
 fn make_certificates(directory: &Path) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

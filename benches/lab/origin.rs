@@ -1,4 +1,4 @@
-//! The origin: a robots.txt, pages of 1 KB, and a count of what was asked for.
+//! The origin: a robots.txt, pages of 1 KB, and a count of requests.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -23,12 +23,12 @@ pub const DISALLOWED: &str = "/private/page";
 /// A path that is allowed.
 pub const ALLOWED: &str = "/pages/page";
 
-/// Where the origin tells what it has seen.
+/// The path of the origin's counts.
 pub const SEEN: &str = "/seen";
 
 const PAGE: &[u8] = &[b'x'; 1024];
 
-/// Where the origin listens.
+/// The ports of the origin.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
     pub http: u16,
@@ -36,7 +36,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Reads what [`serve`] prints.
+    /// Reads the line that [`serve`] prints.
     pub fn read(line: &str) -> Ports {
         let (http, https) = line.trim().split_once(' ').unwrap();
         Ports {
@@ -46,7 +46,7 @@ impl Ports {
     }
 }
 
-/// What an origin was asked for.
+/// The counts of an origin.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
     pub robots: u64,
@@ -76,7 +76,7 @@ struct Counts {
     disallowed: AtomicU64,
 }
 
-/// 100 rules, as `DISALLOWED` and `ALLOWED` need them.
+/// Returns 100 rules, as `DISALLOWED` and `ALLOWED` need them.
 fn robots_txt() -> Bytes {
     let mut text = String::from("User-agent: *\nDisallow: /private/\n");
     for n in 0..79 {
@@ -140,7 +140,7 @@ async fn accept(
                 async move { Ok::<_, Infallible>(response) }
             });
             let server = http1::Builder::new();
-            // How a connection ends is the other side's affair.
+            // The client decides how a connection ends.
             match tls {
                 None => drop(server.serve_connection(TokioIo::new(stream), service).await),
                 Some(tls) => {

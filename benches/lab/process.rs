@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal};
 /// Ticks per second in `/proc/PID/stat`, on every Linux that crawlgate is built for.
 const TICKS: u32 = 100;
 
-/// A process that ends when this is dropped.
+/// A process that ends when this value is dropped.
 pub struct Process {
     child: Child,
     /// Parts end when this is closed, so that none outlives a benchmark that was killed.
@@ -28,7 +28,7 @@ impl Process {
     /// Starts a program, on these CPUs if they are named.
     pub fn start(program: &str, words: &[String], cpus: Option<&str>) -> Process {
         let mut command = match cpus {
-            // It becomes the program, so the process stays the one that was started.
+            // `taskset` becomes the program, so the process stays the same.
             Some(cpus) => {
                 let mut command = Command::new("taskset");
                 command.args(["-c", cpus, program]);
@@ -56,7 +56,7 @@ impl Process {
         }
     }
 
-    /// The next line that the process prints.
+    /// Returns the next line that the process prints.
     pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
@@ -64,12 +64,12 @@ impl Process {
         line
     }
 
-    /// Lets a part that waits go on.
+    /// Lets a waiting part go on.
     pub fn go(&mut self) {
         self.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
     }
 
-    /// The TCP port that the process listens on, once it does.
+    /// Returns the TCP port on which the process listens, once it does.
     pub fn listening_port(&mut self) -> u16 {
         for _ in 0..500 {
             if let Some(port) = self.find_port() {
@@ -107,7 +107,7 @@ impl Process {
         })
     }
 
-    /// CPU time so far, user and system.
+    /// Returns the CPU time so far, user and system.
     pub fn cpu(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         let (_, fields) = stat.rsplit_once(')').unwrap();
@@ -120,7 +120,7 @@ impl Process {
         Duration::from_secs(1) * ticks / TICKS
     }
 
-    /// Resident memory, in octets.
+    /// Returns the resident memory, in octets.
     pub fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status
@@ -135,7 +135,7 @@ impl Process {
             * 1024
     }
 
-    /// Open descriptors.
+    /// Returns the number of open descriptors.
     pub fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).map_or(0, Iterator::count)
     }
@@ -168,7 +168,7 @@ pub fn end_with_parent() {
     });
 }
 
-/// `(CPUs of the proxy, CPUs of everything else)`; neither where there is but one CPU or no `taskset`.
+/// Returns `(CPUs of the proxy, CPUs of everything else)`; neither with a single CPU or without `taskset`.
 pub fn cpu_sets() -> (Option<String>, Option<String>) {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     let pins = Command::new("taskset")

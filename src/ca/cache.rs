@@ -1,8 +1,8 @@
-//! The TLS configurations that are ready, one per host, bounded.
+//! A bounded cache of ready TLS configurations, one per host.
 //!
-//! The hosts come from crawlers, so their number has no bound of its own. When the cache is full, the oldest entry
-//! that has not been used since it was last looked at makes room (the CLOCK approximation of least recently used):
-//! a hit then costs a look-up and, at most, the setting of one flag.
+//! Crawlers name the hosts, so their number has no bound of its own. A full cache drops the oldest entry without use
+//! since its last inspection (the CLOCK approximation of least recently used): a hit then costs a look-up and, at most,
+//! the setting of one flag.
 
 use std::{
     collections::VecDeque,
@@ -20,7 +20,7 @@ use crate::clock::Moment;
 
 pub(super) struct Cache {
     hosts: DashMap<Arc<str>, Ready>,
-    /// The same hosts, the one to be looked at next in front.
+    /// The same hosts, the next one to inspect in front.
     queue: Mutex<VecDeque<Arc<str>>>,
     capacity: usize,
 }
@@ -31,12 +31,12 @@ struct Ready {
     used: AtomicBool,
 }
 
-/// When a configuration may be used.
+/// The time in which a configuration may be used.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Life {
-    /// The certificate is not valid before. The clock may have been ahead when it was made.
+    /// Start of the certificate's validity. The clock may have been ahead when it was made.
     pub(super) from: Moment,
-    /// A newer one is wanted from here on.
+    /// Time from which a newer one is needed.
     pub(super) renew_at: Moment,
 }
 
@@ -55,21 +55,21 @@ impl Cache {
         }
     }
 
-    /// The configuration for `host`, if there is one that needs no renewal.
+    /// Returns the configuration for `host`, if there is one that needs no renewal.
     pub(super) fn get(&self, host: &str, now: Moment) -> Option<Arc<ServerConfig>> {
         let ready = self.hosts.get(host)?;
         if !ready.life.holds(now) {
             return None;
         }
-        // Read first: cores that serve the same host then share the line instead of passing it around.
+        // Read first: cores that serve the same host then share the cache line instead of passing it around.
         if !ready.used.load(Ordering::Relaxed) {
             ready.used.store(true, Ordering::Relaxed);
         }
         Some(Arc::clone(&ready.config))
     }
 
-    /// Keeps `config` for `host` and returns what is now kept: of two threads that made one at the same time, both get
-    /// the first's.
+    /// Keeps `config` for `host` and returns the kept one: if two threads made one at the same time, both get the
+    /// first's.
     pub(super) fn insert(
         &self,
         host: &str,
@@ -103,7 +103,7 @@ impl Cache {
     fn enqueue(&self, host: Arc<str>) {
         let mut queue = self.queue.lock();
         queue.push_back(host);
-        // Once around clears every flag, so the second time around ends at the first host.
+        // One round clears every flag, so the second round ends at the first host.
         let mut looks = queue.len() * 2;
         while queue.len() > self.capacity
             && looks > 0

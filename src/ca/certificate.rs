@@ -1,4 +1,4 @@
-//! What certificates say: the authority's own, read or made, and the leaves it signs.
+//! Contents of certificates: the authority's own, read or made, and the leaves it signs.
 
 use std::{net::IpAddr, path::Path, time::Duration};
 
@@ -23,16 +23,16 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// An authority lives for ten years: clients are told to trust it by hand, and seldom.
 const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(3652);
 
-/// How far a client's clock may be behind ours.
+/// Time that a client's clock may be behind ours.
 pub(super) const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
 
 /// The longest common name (RFC 5280, appendix A.1: `ub-common-name`). The host is in the SAN in any case.
 const LONGEST_COMMON_NAME: usize = 64;
 
-/// What the names of authorities made here begin with.
+/// The first words of the names of authorities made here.
 const COMMON_NAME: &str = "crawlgate local CA";
 
-/// Whether `pem` is the certificate of an authority made by crawlgate, on whatever machine.
+/// Tells whether `pem` is the certificate of an authority made by crawlgate, on whatever machine.
 pub(crate) fn is_made_here(pem: &[u8]) -> bool {
     CertificateDer::from_pem_slice(pem)
         .is_ok_and(|der| memchr::memmem::find(&der, COMMON_NAME.as_bytes()).is_some())
@@ -69,7 +69,7 @@ pub(super) fn create(now: Moment, subtrees: &[Subtree]) -> Result<Made, CaError>
     })
 }
 
-/// Signs a leaf for `name`, with a subject where it may have one.
+/// Signs a leaf for `name`, with a subject if the name may stand in one.
 pub(super) fn leaf(
     name: &Name,
     constraints: &Constraints,
@@ -80,7 +80,7 @@ pub(super) fn leaf(
 ) -> Result<CertificateDer<'static>, CaError> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
-    // OpenSSL holds an address in the subject to the constraints on names, and so refuses it.
+    // OpenSSL applies the constraints on names to an address in the subject, and so refuses it.
     let may_be_named = name.address.is_none() || constraints.is_empty();
     if may_be_named && name.text.len() <= LONGEST_COMMON_NAME {
         params
@@ -91,7 +91,7 @@ pub(super) fn leaf(
     params.subject_alt_names = vec![name.san()?];
     params.not_before = date_time(now - CLOCK_SKEW)?;
     params.not_after = date_time(expires)?;
-    // Explicit: with it comes the subject key identifier.
+    // Explicit: this adds the subject key identifier.
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -132,7 +132,7 @@ impl Name {
         }
     }
 
-    /// The name or address, canonical.
+    /// Returns the name or address, canonical.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -166,7 +166,7 @@ pub(super) fn read_key(path: &Path, pem: &[u8]) -> Result<KeyPair, CaError> {
     KeyPair::try_from(&der).map_err(|error| malformed(format!("not a key that can sign ({error})")))
 }
 
-/// Reads the authority's certificate and whatever follows it in its file.
+/// Reads the authority's certificate and the rest of its file.
 pub(super) fn read_chain(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CaError> {
     let malformed = |why: String| CaError::Malformed {
         path: path.into(),
@@ -181,7 +181,7 @@ pub(super) fn read_chain(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'
     Ok(chain)
 }
 
-/// What is read from the authority's certificate.
+/// The facts of the authority's certificate.
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) subject: String,
@@ -190,7 +190,7 @@ pub(super) struct Facts {
     /// The public key alone, as its algorithm encodes it.
     pub(super) public_key: Vec<u8>,
     pub(super) spki_sha256: Vec<u8>,
-    /// What it may sign for.
+    /// The hosts that the authority may sign for.
     pub(super) constraints: Constraints,
 }
 
@@ -228,7 +228,7 @@ impl Facts {
         })
     }
 
-    /// Checks that it may sign now.
+    /// Checks that the certificate may sign now.
     pub(super) fn check_validity(&self, path: &Path, now: Moment) -> Result<(), CaError> {
         if now >= self.not_after {
             return Err(CaError::Expired {
@@ -245,8 +245,9 @@ impl Facts {
         Ok(())
     }
 
-    /// The signer for this certificate. Leaves must name their issuer octet for octet as it names itself (RFC 5280,
-    /// section 4.1.2.4), so a subject that cannot be written back as it was read is refused here, not by the clients.
+    /// Returns the signer for this certificate. Leaves must name their issuer octet for octet as it names itself (RFC
+    /// 5280, section 4.1.2.4), so a subject that cannot be written back as it was read is refused here, not by the
+    /// clients.
     pub(super) fn issuer(
         &self,
         path: &Path,
@@ -298,7 +299,7 @@ fn parse<'a>(path: &Path, chain: &'a [CertificateDer<'_>]) -> Result<X509Certifi
         })
 }
 
-/// A random serial number: 16 octets, positive (RFC 5280, section 4.1.2.2).
+/// Returns a random serial number: 16 octets, positive (RFC 5280, section 4.1.2.2).
 fn serial() -> Result<SerialNumber, CaError> {
     let mut octets = [0; 16];
     aws_lc_rs::rand::fill(&mut octets).map_err(CaError::signing)?;
@@ -314,7 +315,7 @@ fn date_time(moment: Moment) -> Result<OffsetDateTime, CaError> {
     OffsetDateTime::from_unix_timestamp(seconds).map_err(CaError::signing)
 }
 
-/// A time before 1970 is the epoch.
+/// Converts a time; one before 1970 becomes the epoch.
 fn moment(seconds: i64) -> Moment {
     Moment::from_millis(u64::try_from(seconds).unwrap_or(0).saturating_mul(1000))
 }

@@ -1,9 +1,8 @@
-//! What an authority's certificate lets it sign for (RFC 5280, section 4.2.1.10).
+//! The hosts that an authority's certificate lets it sign for (RFC 5280, section 4.2.1.10).
 //!
-//! Constraints bind whoever verifies, so a key that is stolen signs for nothing more than its certificate says. Here
-//! they only say beforehand what a client would refuse. A name constraint speaks of one form of name and is silent on
-//! all others; so that an authority held to some domains cannot sign for addresses, a certificate made here excludes
-//! the form that none of its subtrees is of.
+//! Clients check constraints, so a stolen key signs for no more hosts than its certificate says. Here they only predict
+//! a client's refusal. A name constraint speaks of one form of name and is silent on all others; so that an authority
+//! limited to some domains cannot sign for addresses, a certificate made here excludes any form without a subtree.
 
 use std::net::IpAddr;
 
@@ -14,7 +13,7 @@ use x509_parser::prelude::X509Certificate;
 use super::certificate::Name;
 use crate::config::Subtree;
 
-/// The constraints of a certificate. Without any, everything is within.
+/// The constraints of a certificate. Without any, every host is permitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Constraints {
     permitted: Vec<Base>,
@@ -23,14 +22,14 @@ pub(super) struct Constraints {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Base {
-    /// A domain and all below it; with a leading dot, as some issuers write it, only what is below.
+    /// A domain and all below it; with a leading dot, as some issuers write it, only the names below.
     Domain(Box<str>),
-    /// An address and the mask that says which of its bits count, both of four octets or of sixteen.
+    /// An address and the mask of the bits that count, both of four octets or of sixteen.
     Network { address: Box<[u8]>, mask: Box<[u8]> },
 }
 
 impl Constraints {
-    /// Reads what `certificate` says. `None` where that cannot be read or binds in a way that is not known here.
+    /// Reads the constraints of `certificate`. `None` if they are unreadable, or of a kind unknown here.
     pub(super) fn of(certificate: &X509Certificate<'_>) -> Option<Self> {
         let Some(extension) = certificate.name_constraints().ok()? else {
             return Some(Self::default());
@@ -50,7 +49,7 @@ impl Constraints {
         self.permitted.is_empty() && self.excluded.is_empty()
     }
 
-    /// Whether a certificate for `name` would be believed.
+    /// Tells whether a client would accept a certificate for `name`.
     pub(super) fn hold(&self, name: &Name) -> bool {
         let mut of_its_form = self.permitted.iter().filter(|base| base.is_of_form(name));
         let permitted = match of_its_form.clone().next() {
@@ -60,14 +59,14 @@ impl Constraints {
         permitted && !self.excluded.iter().any(|base| base.holds(name))
     }
 
-    /// Whether a certificate that is held to `subtrees` would say the same, in whatever order.
+    /// Tells whether a certificate limited to `subtrees` would have the same constraints, in whatever order.
     pub(super) fn are(&self, subtrees: &[Subtree]) -> bool {
         let bases: Vec<Base> = subtrees.iter().map(Base::of_subtree).collect();
         bases.len() == self.permitted.len()
             && bases.iter().all(|base| self.permitted.contains(base))
     }
 
-    /// As people read them: what is permitted, then what is excluded.
+    /// Returns the constraints as people read them: permitted ones, then excluded ones.
     pub(super) fn shown(&self) -> Vec<String> {
         let permitted = self.permitted.iter().map(Base::shown);
         let excluded = self.excluded.iter();
@@ -171,7 +170,7 @@ fn is_masked(host: &[u8], address: &[u8], mask: &[u8]) -> bool {
             .all(|((host, address), mask)| host & mask == address & mask)
 }
 
-/// The extension for a certificate that is held to `subtrees`.
+/// Returns the extension for a certificate limited to `subtrees`.
 pub(super) fn extension(subtrees: &[Subtree]) -> Option<NameConstraints> {
     if subtrees.is_empty() {
         return None;

@@ -1,28 +1,28 @@
-//! What goes wrong with the authority, and the way out.
+//! Failures of the authority, and the way out.
 
 use std::{error::Error, fmt, io, path::PathBuf};
 
 use crate::clock::Moment;
 
-/// The authority cannot be had, or cannot sign. The message names the file and says what to do.
+/// A failure to load the authority or to sign. The message names the file and the remedy.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CaError {
     /// Neither file exists.
     Missing {
-        /// Where the certificate was looked for.
+        /// The expected place of the certificate.
         certificate: PathBuf,
     },
     /// One of the two files exists without the other.
     Half {
         /// The file that exists.
         present: PathBuf,
-        /// The file that does not.
+        /// The missing file.
         missing: PathBuf,
     },
     /// A file stands where a new authority was to be created.
     Exists {
-        /// That file.
+        /// The file.
         path: PathBuf,
     },
     /// The key file is open to other users.
@@ -36,7 +36,7 @@ pub enum CaError {
     Foreign {
         /// The key file.
         path: PathBuf,
-        /// Whose it is.
+        /// The owner of the file.
         owner: u32,
     },
     /// A rotation has begun already.
@@ -51,21 +51,21 @@ pub enum CaError {
     },
     /// There is no rotation to finish.
     NotRotating {
-        /// Where the certificate of the authority that comes next would be.
+        /// The expected place of the next authority's certificate.
         path: PathBuf,
     },
-    /// Clients have not had the time to learn of the authority that comes next.
+    /// Clients have not had the time to learn of the next authority.
     TooEarly {
-        /// Since when its certificate has been there.
+        /// Time since which its certificate has been there.
         since: Moment,
-        /// When it may take over.
+        /// Earliest time at which it may take over.
         from: Moment,
     },
-    /// What a rotation left beside the authority is not what it should be.
+    /// A file of a rotation beside the authority is invalid.
     Beside {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// The authority's certificate does not let it sign for the host.
@@ -75,20 +75,20 @@ pub enum CaError {
     },
     /// A file or directory could not be read or written.
     Io {
-        /// The key of the configuration that names it or what lies in it: "ca_cert" or "ca_key".
+        /// The configuration key that names the file or its directory: "ca_cert" or "ca_key".
         key: &'static str,
-        /// What was tried: "read", "write", …
+        /// The failed action: "read", "write", …
         action: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file has unexpected content.
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// The key does not belong to the certificate.
@@ -102,21 +102,21 @@ pub enum CaError {
     NotAuthority {
         /// The certificate's file.
         path: PathBuf,
-        /// Which clause it fails.
+        /// The clause that the certificate fails.
         why: &'static str,
     },
     /// The certificate has expired.
     Expired {
         /// The certificate's file.
         path: PathBuf,
-        /// When it expired.
+        /// Time of the expiry.
         since: Moment,
     },
     /// The certificate is not valid yet.
     NotYetValid {
         /// The certificate's file.
         path: PathBuf,
-        /// When it becomes valid.
+        /// Start of the validity.
         from: Moment,
     },
     /// The host is neither a DNS name nor an address.

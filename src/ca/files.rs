@@ -1,12 +1,12 @@
-//! The authority's two files: read together, written together; and what a rotation puts beside them.
+//! The authority's two files: read together, written together; and the files of a rotation beside them.
 //!
-//! Two files cannot be replaced in one step, so whoever reads or writes them holds a lock on the key's directory: the
+//! Two files cannot be replaced in one step, so each reader or writer holds a lock on the key's directory: the
 //! directory itself, so that no lock file is left behind. Each file appears whole or not at all (written beside its
 //! place, then renamed), and the key is never open to others, not even for a moment.
 //!
-//! A key is read only from a regular file that belongs to this process's user or to root and that nobody else may
-//! read or write. Root, which looks after the files of services, reads those of a directory's owner, and leaves what
-//! it writes there to them. A symbolic link is followed; what counts is the file it leads to, looked at once it is open.
+//! A key is read only from a regular file that belongs to this process's user or to root and that other users may
+//! neither read nor write. Root, which looks after the files of services, reads those of a directory's owner, and gives
+//! new files to that owner. A symbolic link is followed; the checks apply to the opened file.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -23,10 +23,10 @@ use rustix::{
 use super::{CaError, text};
 use crate::{clock::Moment, config::TlsConfig};
 
-/// No certificate or key comes near this many octets; whatever is larger is something else.
+/// No certificate or key comes near this many octets; a larger file is something else.
 const LARGEST: u64 = 1 << 20;
 
-/// The keys of `[tls]` that name the two files, for what is said when one fails.
+/// The keys of `[tls]` that name the two files, for messages about failures.
 pub(super) const CA_CERT: &str = "ca_cert";
 pub(super) const CA_KEY: &str = "ca_key";
 
@@ -36,13 +36,13 @@ pub(super) struct Made {
     pub(super) key: Vec<u8>,
 }
 
-/// What the files hold, PEM.
+/// Contents of the files, PEM.
 pub(super) struct Contents {
     pub(super) certificate: Vec<u8>,
     pub(super) key: Vec<u8>,
-    /// The certificate of the authority that comes next, and since when it has been there.
+    /// The certificate of the next authority, and the time since which it has been there.
     pub(super) next: Option<(Vec<u8>, Moment)>,
-    /// Certificates of authorities that signed before.
+    /// Certificates of earlier authorities.
     pub(super) retired: Option<Vec<u8>>,
 }
 
@@ -57,7 +57,7 @@ impl From<Made> for Contents {
     }
 }
 
-/// Where the files are.
+/// The places of the files.
 pub(super) struct Pair<'a> {
     pub(super) certificate: &'a Path,
     pub(super) key: &'a Path,
@@ -79,7 +79,7 @@ impl<'a> Pair<'a> {
 
     /// Reads both files.
     pub(super) fn read(&self) -> Result<Contents, CaError> {
-        // Best effort: a directory that cannot be locked (read-only, remote) is one that nobody writes to, either.
+        // Best effort: a directory that cannot be locked (read-only, remote) has no writers, either.
         let _lock = File::open(directory(self.key)).and_then(|directory| {
             Ok(flock(&directory, FlockOperation::LockShared).map(|()| directory)?)
         });
@@ -95,15 +95,15 @@ impl<'a> Pair<'a> {
             return self.read();
         }
         let _lock = self.lock_to_write()?;
-        // Another process may have written them before the lock was had.
+        // Another process may have written them before this one had the lock.
         if is_there(self.key) || is_there(self.certificate) {
             return self.read_unlocked();
         }
         self.write_unlocked(make()?)
     }
 
-    /// Writes what `make` returns, over existing files only with `force`. What a rotation left beside them goes: who
-    /// wants a new authority by force may not trust the others any more.
+    /// Writes the result of `make`, over existing files only with `force`. Files of a rotation beside them go: a forced
+    /// new authority means that the others may no longer be trusted.
     pub(super) fn write(
         &self,
         force: bool,
@@ -183,7 +183,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// `ca.crt` with a word before its extension: `ca.next.crt`.
+/// Returns `ca.crt` with a word before its extension: `ca.next.crt`.
 fn named(path: &Path, word: &str) -> PathBuf {
     let mut name = path.file_stem().unwrap_or_default().to_owned();
     name.push(".");
@@ -195,7 +195,7 @@ fn named(path: &Path, word: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Who may read a file.
+/// The users that may read a file.
 pub(super) enum Access {
     Public,
     Private,
@@ -208,21 +208,21 @@ fn read_if_there(path: &Path) -> Result<Option<(Vec<u8>, Moment)>, CaError> {
     }
 }
 
-/// What a file holds, and when it was last written.
+/// Returns the content of a file, and the time of its last change.
 pub(super) fn read(path: &Path, access: Access) -> Result<(Vec<u8>, Moment), CaError> {
     let key = match access {
         Access::Public => CA_CERT,
         Access::Private => CA_KEY,
     };
     let failed = |error| CaError::io(key, "read", path, error);
-    // Not blocking: a pipe in the file's place would keep us waiting for whoever writes into it.
+    // Not blocking: opening a pipe in the file's place would wait for a writer.
     let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(nonblocking)
         .open(path)
         .map_err(failed)?;
-    // Of the open file, not of the path: what is checked is what is read.
+    // Of the open file, not of the path, so that the check applies to the content read.
     let facts = file.metadata().map_err(failed)?;
     if !facts.is_file() {
         return Err(failed(io::Error::other("not a regular file")));
@@ -236,8 +236,8 @@ pub(super) fn read(path: &Path, access: Access) -> Result<(Vec<u8>, Moment), CaE
             });
         }
         let owner = facts.uid();
-        // Whoever owns a file can give themselves the right to read it. Root looks after a service's files, too: those
-        // in a directory of the same owner's.
+        // A file's owner can always grant themselves access. Root looks after a service's files, too: those in a
+        // directory of the same owner.
         let is_services = || {
             geteuid().is_root()
                 && fs::metadata(directory(path)).is_ok_and(|directory| directory.uid() == owner)
@@ -262,7 +262,7 @@ pub(crate) fn replace(path: &Path, mode: u32, octets: &[u8]) -> io::Result<()> {
     replace_for(None, path, mode, octets)
 }
 
-/// The same, and gives it to `owner`, a user and a group.
+/// Puts a file in its place in one step, and gives it to `owner`, a user and a group.
 fn replace_for(owner: Option<(Uid, Gid)>, path: &Path, mode: u32, octets: &[u8]) -> io::Result<()> {
     let beside = beside(path)?;
     let written = OpenOptions::new()
@@ -280,7 +280,7 @@ fn replace_for(owner: Option<(Uid, Gid)>, path: &Path, mode: u32, octets: &[u8])
         })
         .and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
-        // What matters is the first error; the remains are a courtesy.
+        // The first error matters; removing the remains is a courtesy.
         let _ = fs::remove_file(&beside);
     }
     written
@@ -296,8 +296,8 @@ pub(super) fn write(
         .map_err(|error| CaError::io(key, "write", path, error))
 }
 
-/// Whose a new file should be where root writes it into somebody's directory: a service's, which could not read it
-/// otherwise.
+/// Returns the owner for a new file that root writes into another user's directory: a service, which could not read the
+/// file otherwise.
 fn owner_for(path: &Path) -> Option<(Uid, Gid)> {
     let directory = fs::metadata(directory(path)).ok()?;
     let is_foreign = geteuid().is_root() && directory.uid() != 0;
@@ -309,7 +309,7 @@ fn owner_for(path: &Path) -> Option<(Uid, Gid)> {
     })
 }
 
-/// A name in the same directory that nobody can foresee.
+/// Returns an unpredictable name in the same directory.
 fn beside(path: &Path) -> io::Result<PathBuf> {
     let mut random = [0; 8];
     aws_lc_rs::rand::fill(&mut random).map_err(|_| io::Error::other("no randomness"))?;
@@ -322,7 +322,7 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(hidden))
 }
 
-/// Whether something stands at `path`. What cannot be seen counts as there: opening it will tell why.
+/// Tells whether there is a file at `path`. An invisible one counts as present: opening it gives the reason.
 pub(super) fn is_there(path: &Path) -> bool {
     !matches!(fs::metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
 }

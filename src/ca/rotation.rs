@@ -1,6 +1,6 @@
 //! From one authority to the next, without a day on which a client trusts neither.
 //!
-//! A client learns of an authority when somebody installs it, so the next one must be there for a while before it
+//! A client learns of an authority when a person installs it, so the next one must be there for a while before it
 //! signs. A rotation has two steps, days apart:
 //!
 //! 1. *Begin*: the next authority is made beside the current one (`ca.next.crt`, `ca.next.key`). From now on every
@@ -8,9 +8,9 @@
 //! 2. *Finish*: the next one takes the current one's place and signs. The old certificate stays in the bundles until it
 //!    expires (`ca.old.crt`), for what it signed is still in use; the old key is gone.
 //!
-//! Each file appears or moves in one step, and there is no moment, power cut included, at which the files do not hold an
-//! authority that can sign: between the two renames of the second step the key in force belongs to `ca.next.crt`, and
-//! whoever loads them takes it so.
+//! Each file appears or moves in one step, and at every moment, power cut included, the files hold an authority that
+//! can sign: between the two renames of the second step the key in force belongs to `ca.next.crt`, and a reader takes
+//! that certificate.
 
 use std::{
     fs::{self, File},
@@ -32,7 +32,7 @@ use crate::{
     config::TlsConfig,
 };
 
-/// How long clients have to learn of the next authority before it signs.
+/// Time for which clients can learn of the next authority before it signs.
 const OVERLAP: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// An authority that does not sign, but is to be trusted beside the one that does.
@@ -45,43 +45,43 @@ pub struct Companion {
 }
 
 impl Companion {
-    /// The file that holds the certificate.
+    /// Returns the file of the certificate.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The certificate, DER.
+    /// Returns the certificate, DER.
     #[must_use]
     pub fn certificate_der(&self) -> &CertificateDer<'static> {
         &self.certificate
     }
 
-    /// The SHA-256 fingerprint of the certificate as people compare it: `AA:BB:…`.
+    /// Returns the SHA-256 fingerprint of the certificate as people compare it: `AA:BB:…`.
     #[must_use]
     pub fn fingerprint_sha256(&self) -> String {
         text::colon_hex(&text::sha256(&self.certificate))
     }
 
-    /// The SHA-256 of the certificate's SubjectPublicKeyInfo, base64.
+    /// Returns the SHA-256 of the certificate's SubjectPublicKeyInfo, base64.
     #[must_use]
     pub fn spki_sha256_base64(&self) -> String {
         text::base64(&self.facts.spki_sha256)
     }
 
-    /// The moment at which the certificate expires.
+    /// Returns the moment at which the certificate expires.
     #[must_use]
     pub const fn not_after(&self) -> Moment {
         self.facts.not_after
     }
 
-    /// Of the next authority: since when clients could learn of it.
+    /// Returns the time since which clients could learn of the next authority.
     #[must_use]
     pub const fn since(&self) -> Moment {
         self.since
     }
 
-    /// Of the next authority: when it may take over.
+    /// Returns the earliest time at which the next authority may take over.
     #[must_use]
     pub fn ready_at(&self) -> Moment {
         self.since + OVERLAP
@@ -106,7 +106,7 @@ impl Companion {
     }
 }
 
-/// The next authority, if the files hold one.
+/// Returns the next authority, if the files hold one.
 pub(super) fn next(pair: &Pair<'_>, contents: &Contents) -> Result<Option<Companion>, CaError> {
     let Some((pem, since)) = &contents.next else {
         return Ok(None);
@@ -119,7 +119,7 @@ pub(super) fn next(pair: &Pair<'_>, contents: &Contents) -> Result<Option<Compan
         .transpose()
 }
 
-/// The authorities that signed before.
+/// Returns the earlier authorities.
 pub(super) fn retired(pair: &Pair<'_>, contents: &Contents) -> Result<Vec<Companion>, CaError> {
     let Some(pem) = &contents.retired else {
         return Ok(Vec::new());
@@ -154,13 +154,13 @@ impl Authority {
             });
         }
         let made = certificate::create(clock.now(), &config.name_constraints)?;
-        // The key first: alone it stands for nothing, and the next attempt replaces it.
+        // The key first: without a certificate it means nothing, and the next attempt replaces it.
         files::write(CA_KEY, &pair.next_key, 0o600, &made.key)?;
         files::write(CA_CERT, &pair.next_certificate, 0o644, &made.certificate)?;
         Self::from_contents(config, clock, &pair.read_unlocked()?)
     }
 
-    /// Puts the next authority in the current one's place. `force` does so although clients had less than a week to
+    /// Puts the next authority in the current one's place. `force` does so even if clients had less than a week to
     /// learn of it.
     ///
     /// # Errors
@@ -177,7 +177,7 @@ impl Authority {
         let now = clock.now();
         let key = certificate::read_key(pair.key, &contents.key)?;
         if !next.is_of(&key) {
-            // Nothing is moved before what comes is known to work.
+            // Move nothing before the next authority is known to work.
             next.facts.check_validity(&next.path, now)?;
             let (key, _) = files::read(&pair.next_key, Access::Private)?;
             if !next.is_of(&certificate::read_key(&pair.next_key, &key)?) {
@@ -209,13 +209,13 @@ impl Authority {
         let _lock = pair.lock_to_write()?;
         let contents = pair.read_unlocked()?;
         let key = certificate::read_key(pair.key, &contents.key)?;
-        // One that cannot be read is one to drop.
+        // An unreadable one can be dropped.
         if let Ok(Some(next)) = next(&pair, &contents)
             && next.is_of(&key)
         {
             return Err(CaError::Interrupted { path: next.path });
         }
-        // The certificate first: without it the key stands for nothing.
+        // The certificate first: without it the key means nothing.
         pair.remove_beside([&pair.next_certificate, &pair.next_key])
     }
 }
@@ -226,7 +226,7 @@ impl Companion {
     }
 }
 
-/// Adds the current certificate to those that signed before, and leaves out what has expired.
+/// Adds the current certificate to those of earlier authorities, and leaves out expired ones.
 fn retire(pair: &Pair<'_>, contents: &Contents, now: Moment) -> Result<(), CaError> {
     let current = certificate::read_chain(pair.certificate, &contents.certificate)?;
     let mut pem = String::new();
@@ -243,7 +243,7 @@ fn retire(pair: &Pair<'_>, contents: &Contents, now: Moment) -> Result<(), CaErr
     sync(CA_CERT, &pair.retired)
 }
 
-/// Moves a file, for good: what comes after it is done only once a power cut cannot undo it.
+/// Moves a file durably: later steps must not happen before a power cut can no longer undo it.
 fn rename(key: &'static str, from: &Path, to: &Path) -> Result<(), CaError> {
     fs::rename(from, to).map_err(|error| CaError::io(key, "replace", to, error))?;
     sync(key, to)
@@ -256,7 +256,7 @@ fn sync(key: &'static str, path: &Path) -> Result<(), CaError> {
         .map_err(|error| CaError::io(key, "write", directory, error))
 }
 
-/// What is wrong beside the authority is mended otherwise than what is wrong with it.
+/// Wraps a fault of a file beside the authority, because its remedy differs from that of a fault of the authority.
 fn beside(path: &Path) -> impl Fn(CaError) -> CaError + '_ {
     |error| match error {
         CaError::Malformed { why, .. } => CaError::Beside {

@@ -257,10 +257,10 @@ fn a_leaf_that_was_made_while_the_clock_was_ahead_is_made_anew() {
     let anew = leaf("a.example");
     assert!(!Arc::ptr_eq(&ahead, &anew), "not valid for another 40 days");
     assert!(Arc::ptr_eq(&anew, &leaf("a.example")), "once");
-    // What is still valid by a clock that was set back a little is kept.
+    // A configuration that is still valid by a clock set back a little is kept.
     clock.set(right - Duration::from_secs(60));
     assert!(Arc::ptr_eq(&anew, &leaf("a.example")));
-    // And one that a clock behind has made is expired when the clock is right.
+    // A configuration made by a clock behind is expired when the clock is right.
     clock.set(right + 40 * DAY);
     assert!(!Arc::ptr_eq(&anew, &leaf("a.example")));
 }

@@ -1,4 +1,4 @@
-//! Octets as people and PEM files write them.
+//! Text forms of octets for people and PEM files.
 
 use aws_lc_rs::digest;
 
@@ -6,7 +6,7 @@ use crate::clock::Moment;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Base64 with padding (RFC 4648, section 4).
+/// Encodes octets as base64 with padding (RFC 4648, section 4).
 pub(crate) fn base64(octets: &[u8]) -> String {
     let sextet = |value: u32| {
         let index = (value & 0x3f) as usize;
@@ -30,7 +30,7 @@ pub(crate) fn base64(octets: &[u8]) -> String {
     text
 }
 
-/// One PEM section (RFC 7468), lines of 64 characters.
+/// Returns one PEM section (RFC 7468), lines of 64 characters.
 pub(crate) fn pem(label: &str, der: &[u8]) -> String {
     let mut text = format!("-----BEGIN {label}-----\n");
     for line in der.chunks(48) {
@@ -41,7 +41,7 @@ pub(crate) fn pem(label: &str, der: &[u8]) -> String {
     text
 }
 
-/// `AA:BB:…`
+/// Returns octets as `AA:BB:…`.
 pub(crate) fn colon_hex(octets: &[u8]) -> String {
     let pairs: Vec<String> = octets.iter().map(|octet| format!("{octet:02X}")).collect();
     pairs.join(":")
@@ -51,7 +51,7 @@ pub(crate) fn sha256(octets: &[u8]) -> Vec<u8> {
     digest::digest(&digest::SHA256, octets).as_ref().to_vec()
 }
 
-/// The day of a moment, UTC, as `2031-05-17`.
+/// Returns the day of a moment, UTC, as `2031-05-17`.
 pub(crate) fn date(moment: Moment) -> String {
     i64::try_from(moment.as_millis())
         .ok()

@@ -1,8 +1,8 @@
-//! How what is counted is written down: in the format that whoever asks prefers.
+//! Exposition of the metrics, in the format that the client prefers.
 //!
-//! The text of Prometheus (0.0.4) is what everybody reads and what stands in a terminal; OpenMetrics 1.0 is its successor;
-//! only the protobuf of Prometheus has room for native histograms. The library writes the latter two; the first differs
-//! from OpenMetrics in its comments alone, and is made of it here, line by line.
+//! The text of Prometheus (0.0.4) is universal and readable in a terminal; OpenMetrics 1.0 is its successor; only the
+//! protobuf of Prometheus has room for native histograms. The library writes the latter two; the text differs from
+//! OpenMetrics in its comments alone, and is derived from it here, line by line.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use prometheus_client::encoding::{prometheus_protobuf, text};
 
 use super::Registry;
 
-/// A way to write numbers down.
+/// A format of the exposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Prometheus text exposition format 0.0.4.
@@ -22,10 +22,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// In the order of preference where somebody likes them equally well.
+    /// In the order of preference for formats that a client weighs equally.
     const ALL: [Format; 3] = [Format::Protobuf, Format::OpenMetrics, Format::Text];
 
-    /// Its content type.
+    /// Returns the content type.
     #[must_use]
     pub const fn content_type(self) -> &'static str {
         match self {
@@ -37,8 +37,8 @@ impl Format {
         }
     }
 
-    /// The format that an Accept field asks for most (RFC 9110 section 12.5.1). Text where it names none of them: who
-    /// looks at this with a browser wants to see something.
+    /// Returns the format with the highest weight in an Accept field (RFC 9110 section 12.5.1); text if the field names
+    /// none of them, so that a browser shows something.
     #[must_use]
     pub fn asked_for(accept: &[&str]) -> Format {
         let mut best = (0, Format::Text);
@@ -88,7 +88,7 @@ impl Format {
             })
     }
 
-    /// Everything that is registered, in this format.
+    /// Returns all registered metrics in this format.
     ///
     /// # Errors
     /// When an instrument cannot be written.
@@ -108,7 +108,7 @@ impl Format {
     }
 }
 
-/// A weight of RFC 9110 section 12.4.2, in thousandths; what is none counts as nothing.
+/// Parses a weight of RFC 9110 section 12.4.2, in thousandths; a malformed one counts as 0.
 fn thousandths(text: &str) -> u32 {
     match text.parse::<f64>() {
         #[allow(
@@ -121,11 +121,11 @@ fn thousandths(text: &str) -> u32 {
     }
 }
 
-/// OpenMetrics as Prometheus text 0.0.4, which names a counter with its `_total` in the comments, too, and knows neither
-/// units nor an end.
+/// Converts OpenMetrics to Prometheus text 0.0.4, which names a counter with its `_total` in the comments, too, and has
+/// neither units nor an end.
 fn plain(open_metrics: &str) -> String {
     let mut plain = String::with_capacity(open_metrics.len());
-    // HELP comes first and is held back until TYPE tells whether it is a counter.
+    // HELP comes first and waits for TYPE, which tells whether the metric is a counter.
     let mut help = "";
     for line in open_metrics.lines() {
         if line.starts_with("# HELP ") {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn who_asks_gets_what_it_prefers() {
-        // What Prometheus 3 sends, with and without native histograms.
+        // Accept fields of Prometheus 3, with and without native histograms.
         let classic = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
                        application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;q=0.4,\
                        text/plain;version=0.0.4;q=0.3,*/*;q=0.2";

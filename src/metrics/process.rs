@@ -1,5 +1,5 @@
-//! What the system says of this process, read from `/proc` when somebody looks. The names are those that all clients of
-//! Prometheus use.
+//! The system's figures of this process, read from `/proc` at each scrape. The names are those of all Prometheus
+//! clients.
 
 use std::fmt;
 use std::fs;
@@ -10,10 +10,10 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::{Collector, Unit, show};
 
-/// Clock ticks to a second, as `/proc` counts them: the same on every architecture that Linux runs this on.
+/// Clock ticks per second in `/proc`: the same on every architecture that Linux runs this on.
 const TICKS: f64 = 100.0;
 
-/// Shows what the system says. What it does not say is left out.
+/// Shows the system's figures. Missing ones are left out.
 #[derive(Debug)]
 pub struct Process;
 
@@ -47,7 +47,7 @@ impl Collector for Process {
             )?;
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
-            // One of them is the folder that is being read.
+            // One of the descriptors is the directory that is being read.
             let open = i64::try_from(open.count()).unwrap_or(i64::MAX) - 1;
             let open = ConstGauge::new(open);
             put("process_open_fds", "Open descriptors", None, &open)?;
@@ -63,12 +63,12 @@ impl Collector for Process {
     }
 }
 
-/// What `/proc/self/stat` says, as far as it is shown.
+/// The shown figures of `/proc/self/stat`.
 #[derive(Debug, PartialEq)]
 struct Stat {
     /// Seconds.
     cpu: f64,
-    /// Seconds after the system.
+    /// Seconds from the system's start.
     started: f64,
 }
 
@@ -78,7 +78,7 @@ impl Stat {
     }
 
     fn parse(text: &str) -> Option<Stat> {
-        // The name comes second, in parentheses, and may hold anything.
+        // The name comes second, in parentheses, and may contain anything.
         let (_, rest) = text.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         // proc_pid_stat(5) counts fields from 1, and the one after the name is the third.
@@ -90,7 +90,7 @@ impl Stat {
     }
 }
 
-/// What `/proc/self/status` says, as far as it is shown.
+/// The shown figures of `/proc/self/status`.
 #[derive(Debug, PartialEq)]
 struct Status {
     threads: u64,
@@ -117,7 +117,7 @@ impl Status {
     }
 }
 
-/// When the system started, in seconds since the Unix epoch.
+/// Returns the system's start, in seconds since the Unix epoch.
 fn boot_time() -> Option<f64> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("btime "))?;

@@ -1,4 +1,4 @@
-//! Numbers by kind, where the kinds are few and known beforehand.
+//! Numbers by kind, for a few kinds known beforehand.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,30 +15,30 @@ pub type Labels = Vec<(&'static str, &'static str)>;
 pub struct Tally(Arc<[(Labels, AtomicU64)]>);
 
 impl Tally {
-    /// One counter for each of these.
+    /// Returns one counter for each of these.
     pub fn of(kinds: impl IntoIterator<Item = Labels>) -> Tally {
         let zero = |labels| (labels, AtomicU64::new(0));
         Tally(kinds.into_iter().map(zero).collect())
     }
 
-    /// One counter for each value of one label.
+    /// Returns one counter for each value of one label.
     pub fn by(label: &'static str, values: &[&'static str]) -> Tally {
         Tally::of(values.iter().map(|value| vec![(label, *value)]))
     }
 
-    /// One counter without labels.
+    /// Returns one counter without labels.
     pub fn one() -> Tally {
         Tally::of([Labels::new()])
     }
 
-    /// Counts `count` of the `kind`th kind. A kind that was not announced is not counted.
+    /// Counts `count` of the `kind`th kind. An unknown kind is not counted.
     pub fn add(&self, kind: usize, count: u64) {
         if let Some((_, counter)) = self.0.get(kind) {
             counter.fetch_add(count, Ordering::Relaxed);
         }
     }
 
-    /// How many there were of the `kind`th kind.
+    /// Returns the count of the `kind`th kind.
     #[must_use]
     pub fn count(&self, kind: usize) -> u64 {
         self.0
@@ -51,7 +51,7 @@ impl EncodeMetric for Tally {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         for (labels, counter) in self.0.iter() {
             let count = counter.load(Ordering::Relaxed);
-            // Braces without labels are no OpenMetrics.
+            // OpenMetrics forbids empty braces.
             if labels.is_empty() {
                 encoder.encode_counter::<NoLabelSet, u64, u64>(&count, None)?;
             } else {
@@ -73,23 +73,23 @@ impl fmt::Debug for Tally {
     }
 }
 
-/// Gauges, one for each kind: how many there are now. Clones share them.
+/// Gauges, one for each kind. Clones share them.
 #[derive(Clone)]
 pub struct Levels(Arc<[(Labels, AtomicI64)]>);
 
 impl Levels {
-    /// One gauge for each value of one label.
+    /// Returns one gauge for each value of one label.
     pub fn by(label: &'static str, values: &[&'static str]) -> Levels {
         let zero = |value: &&'static str| (vec![(label, *value)], AtomicI64::new(0));
         Levels(values.iter().map(zero).collect())
     }
 
-    /// One more of the `kind`th kind.
+    /// Adds one to the `kind`th kind.
     pub fn raise(&self, kind: usize) {
         self.change(kind, 1);
     }
 
-    /// One less.
+    /// Subtracts one from the `kind`th kind.
     pub fn lower(&self, kind: usize) {
         self.change(kind, -1);
     }
@@ -100,7 +100,7 @@ impl Levels {
         }
     }
 
-    /// How many there are of the `kind`th kind.
+    /// Returns the present number of the `kind`th kind.
     #[must_use]
     pub fn now(&self, kind: usize) -> i64 {
         self.0
@@ -130,19 +130,19 @@ impl fmt::Debug for Levels {
     }
 }
 
-/// A gauge of what is there as long as something holds on to it. Clones share it.
+/// A gauge of live guards. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Level(Arc<AtomicI64>);
 
 impl Level {
-    /// One more, until what is given back is dropped.
+    /// Adds one until the returned guard is dropped.
     #[must_use]
     pub fn raise(&self) -> Raised {
         self.0.fetch_add(1, Ordering::Relaxed);
         Raised(self.clone())
     }
 
-    /// How many there are.
+    /// Returns the present number.
     #[must_use]
     pub fn now(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
@@ -159,7 +159,7 @@ impl EncodeMetric for Level {
     }
 }
 
-/// One of those that a [`Level`] counts.
+/// A guard that a [`Level`] counts.
 #[derive(Debug)]
 pub struct Raised(Level);
 

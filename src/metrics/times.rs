@@ -1,4 +1,4 @@
-//! How long things take: a histogram of atomic numbers.
+//! A histogram of durations, made of atomic numbers.
 //!
 //! The buckets are those of a native histogram of schema 3: eight to each power of two, so that a value is known to within
 //! 9 %. The bounds of the classic histogram beside it are powers of two, which are bounds of the native one as well: one
@@ -15,17 +15,17 @@ use prometheus_client::encoding::{
 };
 use prometheus_client::metrics::MetricType;
 
-/// Which native histogram it is: a bucket's upper bound is 2^(1/8) times its lower one.
+/// The schema of the native histogram: a bucket's upper bound is 2^(1/8) times its lower one.
 const SCHEMA: i32 = 3;
 
-/// Buckets to a power of two.
+/// Buckets per power of two.
 const STEPS: i32 = 1 << SCHEMA;
 
-/// Powers of two, in seconds, between which times are told apart: from a microsecond to half an hour.
+/// Powers of two, in seconds, that bound the buckets: from a microsecond to half an hour.
 const LOWEST: i32 = -20;
 const HIGHEST: i32 = 11;
 
-/// The upper bounds of the buckets within one power of two, as fractions of it, but for the last, which is the power.
+/// The upper bounds of the buckets within one power of two, as fractions of it, except the last, which is the power.
 const FRACTIONS: [f64; 7] = [
     0.545_253_866_332_628_8,
     0.594_603_557_501_360_5,
@@ -36,7 +36,7 @@ const FRACTIONS: [f64; 7] = [
     0.917_004_043_204_671_1,
 ];
 
-/// Buckets in all: one for what takes next to no time, then those between the powers of two.
+/// Number of buckets: one for the shortest times, then those between the powers of two.
 const BUCKETS: usize = 1 + ((HIGHEST - LOWEST) * STEPS) as usize;
 
 /// A histogram of times. Clones count together.
@@ -52,8 +52,8 @@ struct Inner {
 }
 
 impl Times {
-    /// Times that are mostly between these powers of two of a second, so that the classic histogram tells them apart;
-    /// the native one does so from a microsecond to half an hour.
+    /// Returns a histogram with classic buckets between these powers of two of a second, which should enclose most
+    /// times; the native one covers a microsecond to half an hour.
     #[must_use]
     pub fn between(bounds: Range<i32>) -> Times {
         Times(Arc::new(Inner {
@@ -63,7 +63,7 @@ impl Times {
         }))
     }
 
-    /// Counts one.
+    /// Counts one duration.
     pub fn observe(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         if let Some(count) = self.0.counts.get(bucket(nanos)) {
@@ -72,7 +72,7 @@ impl Times {
         self.0.sum.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// How many there were.
+    /// Returns the number of observations.
     #[must_use]
     pub fn count(&self) -> u64 {
         let counts = self.0.counts.iter();
@@ -80,7 +80,7 @@ impl Times {
     }
 }
 
-/// The bucket of a time: the first whose upper bound is not below it.
+/// Returns the bucket of a time: the first with an upper bound not below it.
 fn bucket(nanos: u64) -> usize {
     #[allow(clippy::cast_precision_loss, reason = "a bucket is wider than that")]
     let seconds = nanos as f64 / 1e9;
@@ -102,7 +102,7 @@ fn bucket(nanos: u64) -> usize {
 
 impl EncodeMetric for Times {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        // Read once: what both histograms show is the same.
+        // Read once, so that both histograms show the same numbers.
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let counts: Vec<u64> = self.0.counts.iter().map(load).collect();
         let (nearly_none, rest) = counts.split_first().ok_or(fmt::Error)?;
@@ -140,7 +140,7 @@ impl EncodeMetric for Times {
     }
 }
 
-/// The counts by classic bucket, not cumulated, the last without a bound.
+/// Returns the counts by classic bucket, not cumulated, the last without a bound.
 fn classic(counts: &[u64], bounds: &Range<i32>) -> Vec<(f64, u64)> {
     let mut from = 0;
     let mut classic = Vec::new();
@@ -155,7 +155,7 @@ fn classic(counts: &[u64], bounds: &Range<i32>) -> Vec<(f64, u64)> {
     classic
 }
 
-/// The counts as a native histogram has them: spans of buckets that hold something, and the differences between them.
+/// Returns the counts in the form of a native histogram: spans of filled buckets, and the differences between them.
 fn sparse(counts: &[u64]) -> (Vec<(i32, u32)>, Vec<i64>) {
     let (mut spans, mut deltas) = (Vec::<(i32, u32)>::new(), Vec::new());
     let mut before = 0;
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// The bounds of a bucket, in seconds.
+    /// Returns the bounds of a bucket, in seconds.
     fn bounds(bucket: usize) -> (f64, f64) {
         let power = |step: usize| 2_f64.powf(f64::from(LOWEST) + step as f64 / f64::from(STEPS));
         match bucket {
@@ -223,7 +223,7 @@ mod tests {
         fn a_time_lies_between_the_bounds_of_its_bucket(nanos in 0..10_000_000_000_000_u64) {
             let (above, upto) = bounds(bucket(nanos));
             let seconds = nanos as f64 / 1e9;
-            // The bounds here are computed, the bucket's are written down: they differ in the last digit.
+            // These bounds are computed and the bucket's are constants: they differ in the last digit.
             prop_assert!(above * (1.0 - 1e-12) < seconds && seconds <= upto * (1.0 + 1e-12), "{nanos}");
         }
     }

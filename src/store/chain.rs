@@ -232,7 +232,7 @@ impl SealingKey {
         array(self.pair.public_key().as_ref())
     }
 
-    /// Seals the chain whose head is the link `hash` of record `seq`, and which begins at `start`.
+    /// Seals the chain from `start` to its head, the link `hash` of record `seq`.
     #[must_use]
     pub fn seal(&self, seq: u64, hash: Sha256, start: (u64, Sha256), now: Moment) -> Seal {
         let signature = self.pair.sign(&message(seq, &hash, now, &start));

@@ -1,4 +1,4 @@
-//! What every engine does, asked of each.
+//! Tests of the behaviour common to all engines.
 
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ use crate::robots::snapshot::Snapshot;
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// One of each engine, empty, and what to keep until the end.
+/// Returns an empty store of each engine, and a guard to keep until the end.
 fn engines() -> Vec<(&'static str, Arc<dyn Store>, Option<TempDir>)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crawlgate.db");
@@ -88,7 +88,7 @@ pub(super) fn landing(host: &str, state: State, time: Moment) -> Landing {
     }
 }
 
-/// A record, as far as a store looks at it.
+/// A record, as far as a store reads it.
 #[derive(Clone)]
 pub(super) struct Row<'a> {
     pub(super) time: Moment,
@@ -119,7 +119,7 @@ pub(super) const ROW: Row<'_> = Row {
 };
 
 impl Row<'_> {
-    /// Its identifier and its line.
+    /// Returns the identifier and the line.
     pub(super) fn line(&self) -> (String, Vec<u8>) {
         let id = DecisionId::mint(self.time).to_string();
         let time = crate::audit::time_text(self.time);
@@ -137,7 +137,7 @@ impl Row<'_> {
     }
 }
 
-/// Writes records, a second apart; their identifiers.
+/// Writes records, a second apart, and returns their identifiers.
 pub(super) async fn record(store: &dyn Store, rows: &[Row<'_>]) -> Vec<String> {
     let (mut ids, mut lines) = (Vec::new(), Vec::new());
     for row in rows {
@@ -318,7 +318,7 @@ async fn texts_that_several_lose_at_once_or_one_loses_twice_hold_up_no_record() 
                     let last = landings.iter().rfind(|one| one.origin == landing.origin);
                     assert_eq!(kept.updated, last.unwrap().fetch.time, "{engine}, {name}");
                 }
-                // Nothing clears away what was noted, and it is noted once more.
+                // Pruning leaves the note, and the text is noted once more.
                 prune(&*store, forever(), NOON).await;
                 land(&*store, lands("a.example", Some("first"), 1)).await;
             }
@@ -447,7 +447,7 @@ async fn a_batch_with_a_line_that_is_no_record_is_refused_as_a_whole() {
             [],
             "{engine}"
         );
-        // And what comes after finds its way.
+        // A later record still links.
         record(&*store, &[ROW]).await;
         assert_eq!(store.links(0, 100).await.unwrap().len(), 1, "{engine}");
     }
@@ -475,7 +475,7 @@ async fn decisions_are_found_by_what_is_asked() {
             path: "/public/c.html",
             ..ROW
         },
-        // Its exchange began first and ended last, as a long one does.
+        // This exchange began first and ended last.
         Row {
             time: NOON - hour,
             agent: "Slow",
@@ -930,7 +930,7 @@ async fn overrides_are_added_numbered_and_removed() {
     }
 }
 
-/// Prunes until there is nothing more to drop; what went.
+/// Prunes until there is nothing more to drop, and returns the amounts.
 async fn prune(store: &dyn Store, retention: Retention, now: Moment) -> Pruned {
     let key = key();
     let mut all = Pruned::default();
@@ -976,7 +976,7 @@ async fn what_is_old_goes_from_the_front_and_the_chain_stays_one() {
         assert_eq!(seal.seq, 600);
         assert!(seal.is_genuine());
 
-        // All of it is old: the head stays, for the chain to go on from.
+        // All of it is old: the head stays, because the next link follows from it.
         assert_eq!(
             prune(&*store, keep, NOON + DAY * 9).await.decisions,
             199,
@@ -1011,7 +1011,7 @@ async fn a_clock_that_is_set_back_drops_nothing_and_seals_nothing_before_its_tim
         let seal = store.seal(key(), NOON).await.unwrap().unwrap();
         assert_eq!(seal.time, last, "{engine}");
         assert!(seal.is_genuine(), "{engine}");
-        // The first goes alone; those after it are later than the clock that says so.
+        // Only the first goes; the others are from the clock's future.
         let short = Retention {
             keep: Some(Duration::from_millis(1)),
             ..forever()
@@ -1168,7 +1168,7 @@ async fn decisions_are_counted_by_the_hour() {
             max_size: None,
         };
         store.prune(retention, key, minutes(62)).await.unwrap();
-        // The head stays whatever its age, and the hour that it is in.
+        // The head stays whatever its age, and its hour with it.
         assert_eq!(
             counted(minutes(0), minutes(120)).await,
             [(60, rule, 1)],
@@ -1179,7 +1179,7 @@ async fn decisions_are_counted_by_the_hour() {
 
 #[tokio::test]
 async fn a_search_goes_no_further_than_it_may() {
-    /// From, to, whether newest first, after, and what is found.
+    /// From, to, true if newest first, after, and the expected records.
     type Case<'a> = (
         &'a str,
         Option<u64>,

@@ -1,7 +1,7 @@
 //! The way to an OpenTelemetry collector: OTLP over HTTP, protobuf (OTLP 1.x, `/v1/traces` and `/v1/logs`).
 //!
-//! Two threads of the SDK gather what is to be sent, each behind a queue of a fixed length; what finds no room is
-//! dropped. When the collector cannot be reached, that is said once, and once more when it can be again.
+//! Two threads of the SDK gather the data, each behind a queue of a fixed length; data without room is dropped.
+//! crawlgate reports once that the collector cannot be reached, and once that it can be again.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -41,28 +41,28 @@ use super::Tracer;
 use crate::config::Config;
 use crate::egress;
 
-/// How long one delivery may take.
+/// Maximum time of one delivery.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long the last deliveries may take at the end of the process.
+/// Maximum time of the last deliveries at the end of the process.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// The name of what makes the spans and the messages.
+/// The name of the instrumentation scope.
 const SCOPE: &str = "crawlgate";
 
-/// What sends to a collector.
+/// The connection to a collector.
 #[derive(Debug)]
 pub(super) struct Otlp {
-    /// None where nothing is traced.
+    /// `None` if exchanges are not traced.
     spans: Option<SdkTracerProvider>,
-    /// None where messages are not sent.
+    /// `None` if messages are not sent.
     messages: Option<SdkLoggerProvider>,
 }
 
 type Messages = OpenTelemetryTracingBridge<SdkLoggerProvider, SdkLogger>;
 
 impl Otlp {
-    /// Sends to the collector at `endpoint`, by `runtime`.
+    /// Connects to the collector at `endpoint`, by way of `runtime`.
     pub(super) fn new(endpoint: &str, config: &Config, runtime: &Handle) -> Result<Otlp, String> {
         let settings = &config.telemetry;
         let headers = match &settings.headers_file {
@@ -105,14 +105,14 @@ impl Otlp {
         Some(Tracer::new(provider.tracer(SCOPE)))
     }
 
-    /// What takes the program's messages.
+    /// Returns the layer that takes the program's messages.
     pub(super) fn messages(&self) -> Option<Messages> {
         self.messages.as_ref().map(OpenTelemetryTracingBridge::new)
     }
 
-    /// Sends what is left.
+    /// Sends the rest.
     pub(super) fn end(self) {
-        // Whether it arrives was said where it was sent.
+        // The exporter reports a failure itself.
         if let Some(spans) = self.spans {
             let _ = spans.shutdown_with_timeout(LAST_WORDS);
         }
@@ -122,7 +122,7 @@ impl Otlp {
     }
 }
 
-/// What both signals are sent by.
+/// The common settings of both signals' exporters.
 struct Way<'a> {
     endpoint: &'a str,
     headers: HashMap<String, String>,
@@ -132,7 +132,8 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// Of exchanges whose crawlers say nothing of it, `share` is sampled; the others decide for theirs.
+    /// Makes the exporter of spans. The sampler takes `share` of the exchanges without a crawler's decision on
+    /// sampling.
     fn spans(&self, share: f64) -> Result<SdkTracerProvider, ExporterBuildError> {
         let (client, aboard) = self.aboard("traces");
         let exporter = SpanExporter::builder()
@@ -169,7 +170,7 @@ impl Way<'_> {
             .build())
     }
 
-    /// A client for one signal, and what its exporter goes into.
+    /// Returns a client for one signal, and the shell of its exporter.
     fn aboard(&self, what: &'static str) -> (Client, Aboard<()>) {
         let client = Client {
             inner: self.client.clone(),
@@ -181,7 +182,7 @@ impl Way<'_> {
     }
 }
 
-/// Fields that each delivery carries: one `name: value` on a line.
+/// Reads the fields that each delivery carries: one `name: value` on a line.
 pub(super) fn read_headers(path: &Path) -> Result<HashMap<String, String>, String> {
     let fault = |why: &str| format!("[telemetry] headers_file = {}: {why}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| fault(&error.to_string()))?;
@@ -192,7 +193,7 @@ pub(super) fn read_headers(path: &Path) -> Result<HashMap<String, String>, Strin
     })
 }
 
-/// The fields; else the number of the line that is none.
+/// Parses the fields; returns the number of the first malformed line otherwise.
 fn parse_headers(text: &str) -> Result<HashMap<String, String>, usize> {
     let mut headers = HashMap::new();
     for (number, line) in (1_usize..).zip(text.lines()) {
@@ -208,10 +209,10 @@ fn parse_headers(text: &str) -> Result<HashMap<String, String>, usize> {
     Ok(headers)
 }
 
-/// What went wrong last on the way to the collector: the exporter only says that something did.
+/// The last failure on the way to the collector: the exporter's own error does not name the cause.
 type Trouble = Arc<Mutex<Option<String>>>;
 
-/// Sends, and remembers what went wrong.
+/// A client that remembers its last failure.
 #[derive(Clone, Debug)]
 struct Client {
     inner: HyperClient<HttpsConnector<HttpConnector>>,
@@ -240,7 +241,7 @@ impl HttpClient for Client {
     }
 }
 
-/// An error with all that lies behind it.
+/// Returns an error with all its causes.
 fn causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -252,8 +253,8 @@ fn causes(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// An exporter that runs on our runtime, whose sockets and timers it needs, although a thread of the SDK waits for it;
-/// and that tells when it begins and ceases to fail.
+/// An exporter that runs on our runtime, because it needs its sockets and timers, although a thread of the SDK waits
+/// for it. It reports the start and the end of failures.
 #[derive(Debug)]
 struct Aboard<E> {
     exporter: E,

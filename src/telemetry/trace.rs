@@ -1,9 +1,8 @@
-//! The span of one exchange, and what it is part of.
+//! The span of one exchange, and its trace.
 //!
-//! A span is made when its exchange ends, of what the ledger knows then: from its beginning to its end, with the decision
-//! in between and, where the request was sent, a span of its own for the origin's part. The crawler's own `traceparent`
-//! (W3C Trace Context) is its parent, and goes on to the origin as it came: what is upstream is not ours to hang
-//! our spans on.
+//! The span of an exchange is made at its end, from the facts of the recorder. It contains the decision and, if the
+//! request was sent, a span of its own for the origin's part. The crawler's own `traceparent` (W3C Trace Context) is
+//! its parent, and goes on to the origin as it came: crawlgate does not attach upstream services to its own spans.
 
 use std::time::SystemTime;
 
@@ -18,49 +17,49 @@ use opentelemetry_sdk::trace::SdkTracer;
 use crate::clock::Tick;
 use crate::rep::Origin;
 
-/// Makes spans.
+/// A maker of spans.
 #[derive(Clone, Debug)]
 pub struct Tracer(SdkTracer);
 
-/// A trace that an exchange is part of.
+/// The trace of an exchange.
 #[derive(Debug)]
 pub struct Trace {
     tracer: Tracer,
     parent: Context,
-    /// When the request left for its origin.
+    /// Time when the request left for its origin.
     pub left: Option<Tick>,
-    /// When the head of its answer came.
+    /// Time when the head of the origin's answer came.
     pub answered: Option<Tick>,
 }
 
-/// What a span says of an exchange. Foreign text among it is bounded by what a request may hold.
+/// The facts of an exchange for its span. Foreign text in it is bounded by the size of a request.
 #[derive(Debug)]
 pub struct Exchange<'a> {
-    /// When it began.
+    /// Start of the exchange.
     pub began: Tick,
-    /// When it ended.
+    /// End of the exchange.
     pub ended: Tick,
     /// The decision's identifier.
     pub id: String,
     /// The request's method.
     pub method: &'a Method,
-    /// What was asked for, where it could be read.
+    /// The requested origin, if the target was readable.
     pub origin: Option<&'a Origin>,
-    /// Its path, without the query.
+    /// The path, without the query.
     pub path: &'a str,
     /// `allow`, `deny` or `defer`.
     pub verdict: &'static str,
-    /// Why.
+    /// The reason code.
     pub reason: &'static str,
     /// `enforce` or `report`.
     pub mode: &'static str,
-    /// The name of the client, where it has one.
+    /// The client's name, if it has one.
     pub client: Option<&'a str>,
-    /// How long it was held, in seconds.
+    /// Time for which the request was held, in seconds.
     pub held: f64,
-    /// What the crawler was answered.
+    /// The status of the answer to the crawler.
     pub status: Option<u16>,
-    /// What went wrong.
+    /// The failure.
     pub error: Option<&'static str>,
 }
 
@@ -69,7 +68,7 @@ impl Tracer {
         Tracer(tracer)
     }
 
-    /// The trace that a request with these fields is part of.
+    /// Returns the trace of a request with these fields.
     #[must_use]
     pub fn trace(&self, headers: &HeaderMap) -> Box<Trace> {
         let fields = HeaderExtractor(headers);
@@ -115,7 +114,7 @@ impl Trace {
 
 fn attributes(exchange: &Exchange<'_>, method: Option<&'static str>) -> Vec<KeyValue> {
     let mut attributes = vec![
-        // The name that the conventions give to all the others.
+        // The conventions' name for all other methods.
         KeyValue::new("http.request.method", method.unwrap_or("_OTHER")),
         KeyValue::new("crawlgate.decision.id", exchange.id.clone()),
         KeyValue::new("crawlgate.verdict", exchange.verdict),
@@ -144,7 +143,7 @@ fn attributes(exchange: &Exchange<'_>, method: Option<&'static str>) -> Vec<KeyV
     attributes
 }
 
-/// The name of a method that has one: a crawler may make up others, and names are what spans are sorted by.
+/// Returns the name of a known method: a crawler may make up others, and span names must be few.
 fn known(method: &Method) -> Option<&'static str> {
     Some(match *method {
         Method::GET => "GET",

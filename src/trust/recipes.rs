@@ -1,15 +1,15 @@
-//! What to set up in each client, as lines for a shell.
+//! Set-up of each client, as lines for a shell.
 //!
-//! `eval "$(crawlgate ca setup)"` sets variables and does nothing else: a line exports a variable or is a comment. What is
-//! set up by options, code or another program is such a comment, to be pasted.
+//! `eval "$(crawlgate ca setup)"` only sets variables: a line exports a variable or is a comment. Set-up by options,
+//! code or another program is such a comment, to be pasted.
 //!
-//! Each recipe does two things: it points the client to the proxy, and it makes the client trust the authority. Where
-//! a client can be told of one more authority it is told of ours alone; where what it is told replaces all others it
-//! gets the bundle.
+//! Each recipe does two things: it points the client to the proxy, and it makes the client trust the authority. A
+//! client that accepts an additional authority gets ours alone; a client with a setting that replaces all others gets
+//! the bundle.
 
 use std::{fmt::Write as _, net::SocketAddr};
 
-/// The clients that there is a recipe for.
+/// The clients with a recipe.
 pub(crate) const CLIENTS: [&str; 21] = [
     "curl",
     "wget",
@@ -34,27 +34,27 @@ pub(crate) const CLIENTS: [&str; 21] = [
     "system",
 ];
 
-/// What the recipes are filled with. Paths are absolute.
+/// The values in the recipes. Paths are absolute.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// `http://host:port`
     pub(crate) proxy: String,
     /// The authority's certificate, PEM: for clients that read one certificate from a file.
     pub(crate) ca: String,
-    /// The next authority's, while a rotation is under way.
+    /// The next authority's certificate, during a rotation.
     pub(crate) next: Option<String>,
-    /// Both, and those that signed before, PEM.
+    /// The certificates of both, and of earlier authorities, PEM.
     pub(crate) authorities: String,
     /// Public roots and the authority, PEM.
     pub(crate) bundle: String,
-    /// The same as a Java truststore.
+    /// The bundle as a Java truststore.
     pub(crate) truststore: String,
     /// The SHA-256 of the authority's SubjectPublicKeyInfo, base64; during a rotation, the next one's behind a comma.
     pub(crate) spki: String,
 }
 
 impl Setup {
-    /// The recipe for one client, found by its name in [`CLIENTS`], in any case.
+    /// Returns the recipe for one client, found by its name in [`CLIENTS`], in any case.
     #[must_use]
     pub(crate) fn one(&self, client: &str) -> Option<String> {
         let client = CLIENTS
@@ -69,7 +69,7 @@ impl Setup {
         Some(text)
     }
 
-    /// All recipes.
+    /// Returns all recipes.
     #[must_use]
     pub(crate) fn all(&self) -> String {
         let mut text = String::from(
@@ -279,7 +279,7 @@ impl Setup {
         format!("--ignore-certificate-errors-spki-list={}", self.spki)
     }
 
-    /// A command for each authority, by its file and the name that it is to have.
+    /// Returns a command for each authority, by its file and its name in the client.
     fn each_authority(&self, command: impl Fn(&str, &str) -> String) -> Vec<String> {
         let next = self.next.as_ref().map(|next| (next, "crawlgate-next"));
         [(&self.ca, "crawlgate")]
@@ -290,23 +290,23 @@ impl Setup {
     }
 }
 
-/// The one kind of line that does something.
+/// Returns an export, the one kind of line with an effect.
 fn export(name: &str, value: &str) -> String {
     format!("export {name}={}", quoted(value))
 }
 
-/// A text that a shell passes over; a path may hold an end of line.
+/// Returns a comment for a shell; a path may hold an end of line.
 fn comment(text: &str) -> String {
     let lines: Vec<String> = text.split('\n').map(|line| format!("# {line}")).collect();
     lines.join("\n")
 }
 
-/// A text as Python reads it.
+/// Returns a text as a Python literal.
 fn literal(text: &str) -> String {
     format!("{text:?}")
 }
 
-/// The URL at which clients on this machine find a proxy that listens on `addresses`.
+/// Returns the URL at which clients on this machine reach a proxy that listens on `addresses`.
 #[must_use]
 pub(crate) fn proxy_url(addresses: &[SocketAddr]) -> String {
     let mut address = addresses
@@ -326,7 +326,7 @@ pub(crate) fn proxy_url(addresses: &[SocketAddr]) -> String {
     format!("http://{address}")
 }
 
-/// A word as a shell reads it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-:=+,@".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {

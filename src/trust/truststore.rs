@@ -1,9 +1,9 @@
 //! A Java truststore, written without Java.
 //!
-//! The JVM reads no PEM. Of the forms it does read, JKS is the oldest and the plainest, and every version since 1.2
-//! takes it: a list of named certificates, and a digest over all of it keyed with a password. The digest is SHA-1 and
-//! the password is known to everybody; neither protects anything, since the certificates are public, and the file's
-//! permissions are what keeps others from adding one.
+//! The JVM reads no PEM. Among its formats, JKS is the oldest and the plainest, and every version since 1.2 reads it: a
+//! list of named certificates, and a digest over all of it keyed with a password. The digest is SHA-1 and the password
+//! is well known; neither protects anything, since the certificates are public. The file's permissions prevent others
+//! from adding one.
 
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 
@@ -19,10 +19,10 @@ const MAGIC: u32 = 0xfeed_feed;
 const VERSION: u32 = 2;
 const TRUSTED_CERTIFICATE: u32 = 2;
 
-/// What the format's designers mix into the digest.
+/// A constant that the format mixes into the digest.
 const WHITENER: &[u8] = b"Mighty Aphrodite";
 
-/// The octets of a truststore that holds `entries`: an alias (lower-case ASCII, unique) and a certificate (DER) each.
+/// Returns the octets of a truststore with `entries`: an alias (lower-case ASCII, unique) and a certificate (DER) each.
 pub(super) fn jks<'a>(entries: impl Iterator<Item = (String, &'a [u8])>, now: Moment) -> Vec<u8> {
     let mut count = 0_u32;
     let mut body = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn jks<'a>(entries: impl Iterator<Item = (String, &'a [u8])>, now: Mo
     store
 }
 
-/// A string as `java.io.DataOutput.writeUTF` writes it; for ASCII that is its length in two octets and itself.
+/// Writes a string as `java.io.DataOutput.writeUTF` does; for ASCII that is its length in two octets and itself.
 fn write_utf(out: &mut Vec<u8>, text: &str) {
     debug_assert!(text.is_ascii());
     let length = u16::try_from(text.len()).unwrap_or(u16::MAX);

@@ -45,7 +45,7 @@ fn fingerprints(authority: &Authority) -> Vec<String> {
 fn both_are_trusted_from_the_first_step_and_the_next_signs_from_the_second() {
     let (directory, config, clock) = laboratory();
     let first = Authority::load(&config, clock.clone()).unwrap();
-    // So that the first one expires first.
+    // So that the first authority expires first.
     clock.advance(365 * DAY);
     let begun = Authority::begin_rotation(&config, clock.clone()).unwrap();
     let next = begun.next().unwrap().fingerprint_sha256();

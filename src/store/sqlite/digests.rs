@@ -15,7 +15,7 @@ use rusqlite::{Connection, Row, ToSql};
 
 use super::error::Failure;
 
-/// The tables whose rows carry a digest.
+/// The tables with a digest in each row.
 pub(super) const TABLES: [&str; 3] = ["origin", "fetch", "override"];
 
 /// Half a SHA-256: no accident produces another row with the same digest.

@@ -1,4 +1,4 @@
-//! What is the embedded engine's own: its file, its damage, its neighbours.
+//! Tests of the embedded engine alone: its file, damage, other processes.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -22,7 +22,7 @@ fn open(path: &Path) -> Result<Sqlite, StoreError> {
     Sqlite::open(path, Access::Write, Synchronous::Normal)
 }
 
-/// As an operator's shell does.
+/// Opens the database as an operator's shell does.
 fn shell(path: &Path) -> rusqlite::Connection {
     rusqlite::Connection::open(path).unwrap()
 }
@@ -360,7 +360,8 @@ async fn damage_is_found_and_what_can_be_read_is_saved() {
     assert_eq!((saved("origin").rows, saved("snapshot").rows), (1, 1));
     assert!(rebuilt.aside.exists(), "the damaged one is kept");
 
-    // What is lost is told by the rebuild, and again by whoever verifies the chain: nobody is sent in a circle.
+    // The rebuild names the losses, and a later verification names them again without sending the operator back to a
+    // rebuild.
     assert_eq!(care::check(&path).unwrap(), care::Faults::default());
     let store = open(&path).unwrap();
     let lost = store.gaps(0, u64::MAX >> 1).await.unwrap();
@@ -634,7 +635,7 @@ async fn no_room_is_told_as_such_and_passes() {
     let (_folder, path) = place();
     let store = open(&path).unwrap();
     record(&store, &rows(1)).await;
-    // The engine's own bound stands in for a disk's: it is told the same way.
+    // The engine's own bound stands in for a full disk: it causes the same error.
     let bound = |pages: i64| {
         store.write(move |connection| {
             connection.pragma_update(None, "max_page_count", pages)?;
@@ -665,7 +666,7 @@ async fn what_a_kill_left_can_be_read_by_those_who_only_read() {
     let (_folder, path) = place();
     let store = open(&path).unwrap();
     record(&store, &rows(3)).await;
-    // As it lies there when the process is gone from one moment to the next: the records are in the log alone.
+    // The files after a sudden end of the process: the records are in the log alone.
     let (_other, left) = place();
     fs::create_dir(left.parent().unwrap()).unwrap();
     fs::copy(&path, &left).unwrap();
@@ -739,6 +740,6 @@ async fn what_is_noted_of_records_is_kept_as_what_is_read_of_them() {
     let read = kept(Vec::new()).await;
     assert_eq!(read.each_ref().map(Vec::len), [2, 1, 1]);
     assert_eq!(kept(vec![first, second.clone()]).await, read, "noted");
-    // A note too few, which could be of either line: none counts.
+    // One note too few, which could belong to either line: none counts.
     assert_eq!(kept(vec![second]).await, read, "not all noted");
 }

@@ -37,7 +37,7 @@ fn every_client_has_a_recipe_that_names_the_proxy_or_the_authority() {
 fn a_shell_that_evaluates_it_sets_variables_and_runs_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let trace = directory.path().join("ran");
-    // Whatever breaks out of its quotes or its comment leaves a trace.
+    // Text that breaks out of its quotes or its comment leaves a trace.
     let hostile = format!("/srv/it's $(>{0})\n>{0} #", trace.display());
     let setup = Setup {
         ca: hostile.clone(),
@@ -47,7 +47,7 @@ fn a_shell_that_evaluates_it_sets_variables_and_runs_nothing() {
         truststore: hostile.clone(),
         ..setup()
     };
-    // A word that is no builtin is not found, and said; the shell's own variables are all that is left to differ.
+    // The shell reports a word that is no builtin as not found; otherwise only its own variables may differ.
     let script = "PATH=/nowhere; set -u; eval \"$1\" && printf '%s|' \"$CURL_CA_BUNDLE\" \"$http_proxy\" \"$no_proxy\"";
     let output = std::process::Command::new("sh")
         .args(["-c", script, "sh", &setup.all()])

@@ -15,7 +15,7 @@ use crate::store::{Sha256, chain};
 /// Decisions in a row that later links may prove yet.
 const MOST: usize = 10_000;
 
-/// A decision whose link does not fit.
+/// A decision with a link that does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doubt {
     /// The chain or a seal proves that the link was another.

@@ -1,14 +1,14 @@
-//! One bit that is flipped in a row that a decision rests on is found, believed by nobody, and mended.
+//! One flipped bit in a row behind a decision is found, never believed, and mended.
 
 use super::*;
 use crate::policy::overrides::{Action, OverrideId};
 use crate::store::tests::{absent, unreachable};
 
-/// Bits that are flipped, beside those of the first row of each table.
+/// Flipped bits, beside those of the first row of each table.
 const FLIPS: usize = 800;
 
-/// A store with states, fetches and overrides of each kind, without room between its rows: what is flipped there says
-/// nothing.
+/// Fills a store with states, fetches and overrides of each kind, without room between its rows: a flipped bit there
+/// has no effect.
 async fn packed(path: &Path) {
     let store = open(path).unwrap();
     let later = NOON + Duration::from_secs(60);
@@ -58,7 +58,7 @@ async fn packed(path: &Path) {
         .unwrap();
 }
 
-/// The places of all bits of the rows of a table, which fits on one page.
+/// Returns the places of all bits of the rows of a table, which fits on one page.
 fn bits(path: &Path, file: &[u8], table: &str) -> Vec<(usize, u8)> {
     let page = usize::from(u16::from_be_bytes([file[16], file[17]]));
     let root: usize = shell(path)
@@ -116,7 +116,7 @@ async fn no_flipped_bit_of_a_state_a_fetch_or_an_override_is_silent() {
             silent.push((at, bit));
             continue;
         }
-        // What is read is what was written, or nothing.
+        // Every row read is as it was written, or unreadable.
         if let Ok(store) = Sqlite::open(&other, Access::Read, Synchronous::Normal) {
             for (now, then) in known(&store).await.into_iter().zip(&before) {
                 assert!(

@@ -1,4 +1,4 @@
-//! The store keeps within its bound, and the bound takes no evidence for anything but newer evidence.
+//! The store keeps within its bound, and the bound drops evidence only for newer evidence.
 
 use crate::audit::verify::{Fault, Walk};
 use crate::store::{DecisionQuery, Pruned, Retention};
@@ -11,7 +11,7 @@ fn key() -> Arc<chain::SealingKey> {
     Arc::new(chain::SealingKey::generate().unwrap())
 }
 
-/// From now on the store takes no more than this; what was dropped until now.
+/// Bounds the store from now on, and returns the amounts dropped until now.
 async fn bound(store: &Sqlite, most: u64, key: &Arc<chain::SealingKey>) -> Pruned {
     let retention = Retention {
         keep: Some(Duration::from_secs(86_400)),
@@ -28,13 +28,13 @@ async fn bound(store: &Sqlite, most: u64, key: &Arc<chain::SealingKey>) -> Prune
     }
 }
 
-/// Octets of the files.
+/// Returns the octets of the files.
 fn on_disk(path: &Path) -> u64 {
     let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     length(path) + length(&beside(path, "-wal"))
 }
 
-/// A robots.txt that nothing compresses.
+/// Returns a robots.txt that does not compress.
 fn noise(octets: usize, seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let digit = |_| {
@@ -60,7 +60,7 @@ async fn decisions(store: &Sqlite, client: &str) -> usize {
     store.decisions(query).await.unwrap().len()
 }
 
-/// What is wrong with the chain, walked from end to end as an auditor does.
+/// Returns the faults of the chain, walked from end to end as an auditor does.
 async fn walked(store: &Sqlite, key: &chain::SealingKey) -> Vec<Fault> {
     let mut faults = Vec::new();
     let seals = store.seals().await.unwrap();
@@ -115,7 +115,7 @@ async fn names_without_end_push_out_no_decision_and_nothing_of_other_domains() {
     assert_eq!((pruned.decisions, pruned.early), (0, 0));
     assert!(pruned.origins > 0);
     assert_eq!(store.size().await.unwrap().decisions, 620);
-    // The others know what they knew, and their denials can be proven.
+    // The others keep their states, and their denials can be proven.
     for host in ["site.example", "gone.other.example"] {
         let url = format!("https://{host}");
         let (origin, _) = Origin::parse(&url).unwrap();
@@ -123,14 +123,14 @@ async fn names_without_end_push_out_no_decision_and_nothing_of_other_domains() {
     }
     let kept = store.snapshot(digest(text)).await.unwrap();
     assert_eq!(kept.as_deref(), Some(text.as_bytes()));
-    // What has gone is told as such, and is nobody's fault.
+    // The verification reports a dropped text as dropped, not as a fault.
     let first = digest(&noise(500_000, 0));
     assert_eq!(store.snapshot(first).await.unwrap(), None);
     assert!(store.is_dropped(first).await.unwrap());
     let last = digest(&noise(500_000, 119));
     assert!(store.snapshot(last).await.unwrap().is_some());
     assert_eq!(care::check(&path).unwrap(), care::Faults::default());
-    // It is fetched again, and is there again.
+    // After another fetch, the text is present again.
     let time = NOON + Duration::from_secs(500);
     let again = successful(&noise(500_000, 0), time);
     land(&store, landing("n0.wild.example", again, time)).await;
@@ -206,7 +206,7 @@ async fn the_file_and_its_log_stay_within_the_bound_while_records_come() {
     }
 }
 
-/// A record of the client without a name that comes from `address`.
+/// Returns a record of the client without a name at `address`.
 fn of(address: &'static str) -> Row<'static> {
     Row {
         client: address,
@@ -224,7 +224,7 @@ async fn who_takes_most_gives_first_and_the_others_keep_what_they_have() {
     let (quiet, loud) = (of("192.0.2.1:4000"), of("192.0.2.2:4000"));
     record(&store, &vec![quiet.clone(); 100]).await;
     for n in 0..100 {
-        // In between, so that what goes lies between what stays.
+        // In between, so that the dropped records lie between kept ones.
         record(&store, std::slice::from_ref(&quiet)).await;
         record(&store, &vec![loud.clone(); 100]).await;
         if n % 10 == 0 {
@@ -242,7 +242,7 @@ async fn who_takes_most_gives_first_and_the_others_keep_what_they_have() {
     let told = bound(&store, MOST, &key).await;
     assert_eq!(told.of.as_deref(), Some("address 192.0.2.2"));
 
-    // Across a gap, nothing can be altered unseen either.
+    // Across a gap, an altered record is still found.
     store.seal(Arc::clone(&key), NOON).await.unwrap();
     drop(store);
     let gaps = "SELECT count(*) FROM gap";
@@ -320,7 +320,7 @@ async fn a_log_that_a_reader_holds_is_told_and_no_page_of_ours_holds_it() {
     let (store, key) = (open(&path).unwrap(), key());
     assert_eq!(bound(&store, MOST, &key).await.long_log, 0);
     record(&store, &rows(10)).await;
-    // A reader that has a page and asks for no other: `log --follow`, an export that nobody takes.
+    // A reader that has a page and asks for no other: `log --follow`, or an abandoned export.
     let follower = Sqlite::open(&path, Access::Read, Synchronous::Normal).unwrap();
     let query = DecisionQuery {
         limit: 3,
@@ -336,7 +336,7 @@ async fn a_log_that_a_reader_holds_is_told_and_no_page_of_ours_holds_it() {
     fill().await;
     assert_eq!(bound(&store, MOST, &key).await.long_log, 0);
     assert!(on_disk(&path) <= MOST);
-    // One that stays within one transaction.
+    // A reader that stays within one transaction.
     let shell = shell(&path);
     shell
         .execute_batch("BEGIN; SELECT count(*) FROM decision")

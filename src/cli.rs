@@ -28,8 +28,8 @@ pub const FAILED: u8 = 2;
 
 /// Hold every crawler to robots.txt: a forward proxy for HTTP and HTTPS
 ///
-/// Point http_proxy and https_proxy of any crawler at it. Disallowed URLs are answered 403 with the rule
-/// that denies them, allowed ones are forwarded as they are, and denials are kept in a log.
+/// Set http_proxy and https_proxy of any crawler to its address. A disallowed URL gets a 403 with the rule that denies
+/// it, an allowed request is forwarded unchanged, and denials are kept in a log.
 #[derive(Debug, Parser)]
 #[command(name = "crawlgate", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub struct Cli {
@@ -37,7 +37,7 @@ pub struct Cli {
     /// $XDG_CONFIG_HOME/crawlgate/config.toml (~/.config) and /etc/crawlgate/config.toml]
     #[arg(long, short, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// What to do; `serve` when nothing is said
+    /// The command; `serve` by default
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -47,45 +47,45 @@ Examples:
   crawlgate                                    listen on 127.0.0.1:8118
   crawlgate run --confine -- scrapy crawl news one crawl, held to robots.txt
   crawlgate check https://example.com/private --agent MyBot
-  crawlgate log --since 24h --verdict deny     what was denied since yesterday
-  crawlgate audit verify --all                 prove them; nothing was altered
-  crawlgate ca setup                           how clients trust the local CA
+  crawlgate log --since 24h --verdict deny     list denials since yesterday
+  crawlgate audit verify --all                 prove decisions and the record chain
+  crawlgate ca setup                           print the set-up of each client
 
-Exit codes: 0 done (check: allowed), 1 denied (check), something is wrong with what is kept (audit, \
+Exit codes: 0 done (check: allowed), 1 denied (check), stored data damaged or altered (audit, \
 store), a wrong password (client check) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code, \
-or 3 where no request came through (--require-traffic).";
+or 3 if no request came through (--require-traffic).";
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Listen for crawlers (the default)
     ///
-    /// People and programs look at it over HTTP: the console, the API (/api/v1), /live, /ready and /metrics are at
-    /// `admin.address`, `http://127.0.0.1:8119/` unless the configuration says otherwise.
+    /// People and programs use it over HTTP: the console, the API (/api/v1), /live, /ready and /metrics are at
+    /// `admin.address`, by default `http://127.0.0.1:8119/`.
     Serve(serve::ServeArgs),
     /// Run one command with a proxy of its own
     Run(run::RunArgs),
-    /// Decide about URLs without sending them, and explain; look a robots.txt over
+    /// Decide about URLs without sending them, and explain; lint a robots.txt
     Check(check::CheckArgs),
-    /// What was decided: list, follow, count, acknowledge
+    /// List, follow, count and acknowledge decisions
     Log(log::LogArgs),
-    /// Prove decisions from what was kept, and that nothing was altered
+    /// Prove decisions from the stored evidence, and that no record was altered
     Audit(audit::AuditArgs),
-    /// What is known of origins, and how their robots.txt have changed
+    /// Show the states of origins and the changes of their robots.txt
     Origins(origins::OriginsArgs),
-    /// What a person asserts over a robots.txt
+    /// Allow or deny paths regardless of robots.txt, by name and until a date
     Override(overrides::OverrideArgs),
-    /// Who uses the proxy, and their passwords
+    /// Add and list clients, and check their passwords
     Client(client::ClientArgs),
-    /// The local certificate authority that HTTPS is judged with
+    /// Create, show, rotate and export the local CA that intercepts HTTPS
     Ca(ca::CaArgs),
-    /// What outlives the process: is it in order, how much is it
+    /// Check, rebuild and measure the store
     Store(store::StoreArgs),
-    /// Answer Squid, which asks a running instance what may be fetched
+    /// Answer Squid, which asks a running instance whether a request may go out
     SquidHelper(squid_helper::SquidHelperArgs),
-    /// The configuration
+    /// Check and print the configuration
     Config(config::ConfigArgs),
-    /// Become a command in a network of its own: what `run --confine=net` starts itself as
+    /// Become a command in a network of its own: `run --confine=net` starts itself as this
     #[command(hide = true)]
     Confined(run::ConfinedArgs),
 }
@@ -105,9 +105,9 @@ pub fn main() -> ExitCode {
     let explicit = cli.config.as_deref();
     match &cli.command {
         Some(Command::Config(args)) => return config::run(args, explicit),
-        // Squid starts it where it likes, as whom it likes: it reads no configuration but one that it is told of.
+        // Squid starts the helper in any directory and as any user: it reads no configuration but a named one.
         Some(Command::SquidHelper(args)) => return squid_helper::run(args, explicit),
-        // Its process must have one thread and shares nothing with the one that started it but a socket.
+        // The confined process must have one thread, and shares only a socket with the process that started it.
         Some(Command::Confined(args)) => return run::run_confined(args),
         _ => {}
     }
@@ -115,7 +115,7 @@ pub fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => return fail(&error),
     };
-    // It may have come with what somebody else wrote, a checkout for example; its own [log] level cannot hide it.
+    // The file may have come with another user's files, as in a checkout; its own [log] level cannot hide it.
     if let Source::Nearby(file) = &config.source {
         let _ = writeln!(
             io::stderr(),
@@ -143,11 +143,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What one command reaches beside the public internet.
+/// Destinations of one command besides the public internet.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Reach {
-    /// Reach this, too, although it is not on the public internet: 127.0.0.1, 10.0.0.0/8:8080, site.example. As [egress]
-    /// allow in the configuration; may be repeated
+    /// Allow this destination, too, though it is not on the public internet: 127.0.0.1, 10.0.0.0/8:8080, site.example.
+    /// As [egress] allow in the configuration; may be repeated
     #[arg(long, value_name = "PLACE")]
     allow: Vec<Destination>,
 }
@@ -158,13 +158,13 @@ impl Reach {
     }
 }
 
-/// Says why crawlgate cannot go on.
+/// Reports why crawlgate cannot go on.
 pub(crate) fn fail(error: &dyn std::fmt::Display) -> ExitCode {
-    let _ = writeln!(io::stderr(), "crawlgate: {error}"); // nobody is left to tell
+    let _ = writeln!(io::stderr(), "crawlgate: {error}"); // stderr may be closed
     ExitCode::from(FAILED)
 }
 
-/// A runtime for a command that asks one thing after the other.
+/// Creates a runtime for a command with one request at a time.
 pub(crate) fn small_runtime() -> Result<tokio::runtime::Runtime, String> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().build();

@@ -1,4 +1,4 @@
-//! `crawlgate audit`: is what the store says still what it said, and do its decisions follow from it?
+//! `crawlgate audit`: proves that the store's records are unaltered, and that its decisions follow from the evidence.
 
 mod all;
 pub(super) mod evidence;
@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::robots::memory::hex;
 use crate::store::{self, Access, Store, chain};
 
-/// Exit code where something does not fit.
+/// Exit code for a fault in the store's records.
 const WRONG: u8 = 1;
 
 /// Arguments of `crawlgate audit`.
@@ -29,16 +29,16 @@ pub struct AuditArgs {
 
 #[derive(Subcommand, Clone, Debug)]
 enum Command {
-    /// Prove a decision, or all of them, from what was kept
+    /// Prove a decision, or all of them, from the stored evidence
     ///
     /// Replays the decision from its record and the robots.txt of that time, and checks that neither was altered since:
     /// records are chained, and the chain is sealed.
     #[command(after_help = VERIFY_HELP)]
     Verify(VerifyArgs),
-    /// Print the end of the chain, to be kept where nobody can change it
+    /// Print the end of the chain, to keep it out of reach of this machine's users
     ///
-    /// `audit verify --all --head` tells later whether anything up to it was altered or taken out, even by somebody who
-    /// holds the sealing key.
+    /// `audit verify --all --head` checks later whether any record up to it was altered or removed, even by a holder of
+    /// the sealing key.
     Head {
         /// As JSON
         #[arg(long)]
@@ -68,20 +68,20 @@ struct VerifyArgs {
     /// The whole chain, and every decision
     #[arg(long)]
     all: bool,
-    /// Replay only decisions from then on; the chain is checked whole
+    /// Replay only decisions from this time on; the chain is checked whole
     #[arg(long, value_name = "TIME", requires = "all")]
     since: Option<String>,
-    /// Replay only decisions up to then
+    /// Replay only decisions up to this time
     #[arg(long, value_name = "TIME", requires = "all")]
     until: Option<String>,
-    /// The sealing key that is trusted: a file, or the public key in hexadecimal; more than once where the key was
-    /// changed [default: the key beside the store]
+    /// The trusted sealing key: a file, or the public key in hexadecimal; repeat it if the key has changed [default:
+    /// the key beside the store]
     #[arg(long, value_name = "FILE|HEX")]
     key: Vec<String>,
-    /// The end of the chain as it was noted earlier (`crawlgate audit head`)
+    /// The end of the chain, noted earlier (`crawlgate audit head`)
     #[arg(long, value_name = "SEQ:HASH", requires = "all")]
     head: Option<Head>,
-    /// Show the whole robots.txt, not only the lines around the one that decided
+    /// Show the whole robots.txt, not only the lines around the deciding one
     #[arg(long, conflicts_with = "all")]
     full: bool,
     /// As JSON
@@ -89,7 +89,7 @@ struct VerifyArgs {
     json: bool,
 }
 
-/// Runs `crawlgate audit`; exits 0, 1 where something is wrong with what the store holds, or 2.
+/// Runs `crawlgate audit`; exits 0, 1 for a fault in the store's records, or 2.
 #[must_use]
 pub fn run(args: &AuditArgs, config: &Config) -> ExitCode {
     match told(args, config) {
@@ -99,7 +99,7 @@ pub fn run(args: &AuditArgs, config: &Config) -> ExitCode {
     }
 }
 
-/// Whether anything was found that does not fit.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Nothing,
@@ -141,7 +141,7 @@ async fn head(store: &Arc<dyn Store>, json: bool) -> Result<Found, String> {
         ..store::DecisionQuery::default()
     };
     let seals = store.seals().await.map_err(failed)?;
-    // Decisions are not all that is chained; what follows the newest is little.
+    // Decisions are not the only chained records; few follow the newest decision.
     let newest = store.decisions(newest).await.map_err(failed)?;
     let sealed = seals.last();
     let mut head = sealed.map_or(

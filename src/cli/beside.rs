@@ -1,7 +1,7 @@
-//! What runs beside the proxy while it serves: the store opened, overrides taken over as they change, the chain sealed
-//! and old decisions dropped, questions answered on the admin socket and over HTTP.
+//! The background tasks of a serving proxy: they open the store, take over changed overrides, seal the chain, drop old
+//! decisions, and answer the admin socket and HTTP.
 //!
-//! Nothing here is on a request's way. What fails here is said and tried again.
+//! No request waits for these tasks. They report a failure and try again.
 
 use std::future::Future;
 use std::path::Path;
@@ -26,13 +26,13 @@ use crate::robots::state::State;
 use crate::store::chain::SealingKey;
 use crate::store::{self, Access, Store, StoreError};
 
-/// How often the store is asked whether somebody has changed an override.
+/// Interval at which the store is checked for changed overrides.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long the last seal may take: the end of a process is waited for.
+/// Time for the last seal: the end of a process waits for it.
 const LAST_SEAL: Duration = Duration::from_secs(5);
 
-/// Opens the store that is configured, if one is.
+/// Opens the configured store, if there is one.
 pub(super) fn open_store(config: &Config) -> Result<Option<Arc<dyn Store>>, String> {
     if config.store.path.is_none() {
         return Ok(None);
@@ -41,7 +41,7 @@ pub(super) fn open_store(config: &Config) -> Result<Option<Arc<dyn Store>>, Stri
     Ok(Some(store))
 }
 
-/// The tasks beside a proxy. They end with it.
+/// The tasks beside a proxy. They end with this value.
 pub(super) struct Beside {
     tasks: JoinSet<()>,
     overrides_changed: Arc<Notify>,
@@ -52,11 +52,10 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Puts the overrides of the store in force and starts what keeps the store in order. Comes before the first
-    /// request.
+    /// Puts the overrides of the store in force and starts the store's maintenance. Called before the first request.
     ///
     /// # Errors
-    /// When the key cannot be had, or the overrides cannot be read: nobody knows what may be forwarded then.
+    /// When the key or the overrides cannot be read: without the overrides, no request can be judged.
     pub(super) async fn start(proxy: &Arc<Proxy>) -> Result<Beside, String> {
         let clock = Clock::system();
         let mut beside = Beside {
@@ -91,7 +90,7 @@ impl Beside {
         Ok(())
     }
 
-    /// Who answers for the process.
+    /// Returns the service that answers for the process.
     fn desk(&self, proxy: &Arc<Proxy>) -> Arc<Desk> {
         Arc::new(Desk {
             proxy: Arc::clone(proxy),
@@ -100,11 +99,11 @@ impl Beside {
         })
     }
 
-    /// Serves the console, the API, health and metrics where the configuration says. Crawlers cannot connect yet: who
-    /// starts that tells the site.
+    /// Serves the console, the API, health and metrics at the configured address. Crawlers cannot connect yet: the
+    /// caller that opens their listeners tells the site.
     ///
     /// # Errors
-    /// When the address or the token cannot be had: whoever relies on the console should not look for it in vain.
+    /// When the address or the token is not available: an operator who relies on the console must not miss it.
     pub(super) fn open_site(&mut self, proxy: &Arc<Proxy>) -> Result<Option<Site>, String> {
         let settings = proxy.settings();
         let Some(address) = settings.admin.address else {
@@ -114,7 +113,7 @@ impl Beside {
         let token = token.map(Token::load_or_create).transpose()?;
         let listener = Listener::bind(address)?;
         let address = listener.address();
-        // Before the first crawler comes: nobody reaches it through the proxy.
+        // Before the first crawler connects, so that no crawler reaches the console through the proxy.
         proxy.egress().listens_on(&[address]);
         info!("console: http://{address}/");
         let site = Site::guarded(Arc::clone(proxy), self.desk(proxy), token);
@@ -123,7 +122,7 @@ impl Beside {
         Ok(Some(site))
     }
 
-    /// Answers questions at `path`, unless another process does.
+    /// Answers requests at `path`, unless another process does.
     pub(super) async fn listen(&mut self, proxy: &Arc<Proxy>, path: &Path) {
         match Socket::bind(path).await {
             Ok(socket) => {
@@ -136,7 +135,7 @@ impl Beside {
         }
     }
 
-    /// Ends the tasks and seals the chain. Comes after the last record is written: what is sealed then is sealed whole.
+    /// Ends the tasks and seals the chain. Called after the last record is written, so the seal covers every record.
     pub(super) async fn end(mut self) {
         self.tasks.shutdown().await;
         let Some((store, key)) = self.sealed else {
@@ -151,7 +150,7 @@ impl Beside {
     }
 }
 
-/// Puts the overrides that the store has in force; tells its version from before they were read.
+/// Puts the store's overrides in force; returns the version of the store before they were read.
 async fn take_over(proxy: &Proxy, store: &dyn Store) -> Result<u64, StoreError> {
     let version = store.version().await?;
     let overrides = store.overrides().await?;
@@ -223,7 +222,7 @@ impl Desk {
         let registry = self.proxy.gate().registry();
         let refreshed = registry.refresh(&origin, which.as_ref()).await;
         let states = refreshed.map_err(|error| error.to_string())?;
-        // Whoever asked reads the store next.
+        // The command that sent the request reads the store next.
         self.proxy
             .log()
             .flush()

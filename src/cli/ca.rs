@@ -1,4 +1,4 @@
-//! `crawlgate ca`: the authority's files, its fingerprints, and how clients come to trust it.
+//! `crawlgate ca`: the authority's files, its fingerprints, and the set-up of clients.
 
 use std::{
     fmt::Write as _,
@@ -26,54 +26,54 @@ pub struct CaArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 enum CaCommand {
-    /// Create the authority: a certificate and a key, where tls.ca_cert and tls.ca_key say
+    /// Create the authority: a certificate and a key, at tls.ca_cert and tls.ca_key
     Create {
         /// Replace an existing one; every client must then trust the new one
         #[arg(long)]
         force: bool,
     },
-    /// Show the authority's files, fingerprints and validity, and what a rotation has put beside it
+    /// Show the authority's files, fingerprints and validity, and the authorities of a rotation
     Show,
     /// Make the next authority; a week or more later, with --finish, put it in force
     ///
-    /// From the first step on every bundle names both, and the current one signs. The second step lets the next one
-    /// sign; the old certificate stays in the bundles until it expires. A running proxy takes either step over at
-    /// SIGHUP.
+    /// After the first step, every bundle names both authorities, and the current one signs. After the second step, the
+    /// next one signs; the old certificate stays in the bundles until it expires. A running proxy takes either step
+    /// over at SIGHUP.
     Rotate {
         /// Put the next authority in force
         #[arg(long, conflicts_with = "cancel")]
         finish: bool,
-        /// Finish although clients had less than a week to learn of the next authority
+        /// Finish although clients had less than a week to get the next authority
         #[arg(long, requires = "finish")]
         force: bool,
         /// Drop the next authority
         #[arg(long)]
         cancel: bool,
     },
-    /// Write what clients trust as files: the authority alone; with the public roots; these as a Java truststore
+    /// Write files for clients: the authority alone; with the public roots; these as a Java truststore
     Export {
-        /// Where to; by default beside the authority's certificate
+        /// The directory; by default that of the authority's certificate
         directory: Option<PathBuf>,
     },
-    /// Print what to set up in each client so that it uses the proxy and trusts the authority
+    /// Print the settings for each client to use the proxy and trust the authority
     ///
     /// Writes the files that the lines name, as `ca export` does.
     #[command(visible_alias = "env")]
     Setup {
         /// Only this client, such as "curl"
         client: Option<String>,
-        /// Where these files go; by default beside the authority's certificate
+        /// The directory of these files; by default that of the authority's certificate
         #[arg(long, value_name = "DIRECTORY")]
         exported: Option<PathBuf>,
     },
 }
 
-/// Runs `crawlgate ca` and says how it went: 0, or 2 if it failed.
+/// Runs `crawlgate ca` and returns its exit code: 0, or 2 if it failed.
 #[must_use]
 pub fn run(args: &CaArgs, config: &Config) -> ExitCode {
     match perform(&args.command, config) {
         Ok(said) => {
-            // Nobody to tell if nobody reads.
+            // The reader may have gone.
             let _ = io::stdout().lock().write_all(said.result.as_bytes());
             if let Some(note) = said.note {
                 let _ = writeln!(io::stderr().lock(), "crawlgate: {note}");
@@ -87,12 +87,12 @@ pub fn run(args: &CaArgs, config: &Config) -> ExitCode {
     }
 }
 
-/// What a command has to say.
+/// The output of a command.
 #[derive(Debug)]
 struct Said {
     /// For standard output.
     result: String,
-    /// For standard error: what could not be done beside.
+    /// For standard error: a step that failed besides.
     note: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl From<String> for Said {
     }
 }
 
-/// Why `crawlgate ca` failed.
+/// The reason why `crawlgate ca` failed.
 #[derive(Debug)]
 enum Failure {
     Ca(CaError),
@@ -136,7 +136,7 @@ impl From<TrustError> for Failure {
     }
 }
 
-/// Does what the command says.
+/// Runs the command.
 fn perform(command: &CaCommand, config: &Config) -> Result<Said, Failure> {
     let clock = Clock::system();
     match command {
@@ -188,7 +188,7 @@ fn perform(command: &CaCommand, config: &Config) -> Result<Said, Failure> {
                     .one(client)
                     .ok_or_else(|| Failure::Client(client.clone()))?,
             };
-            // Lines that name files which are missing, or stand for an authority that was replaced, help nobody.
+            // The printed lines name these files: they must exist and match the authority.
             let failed = exports.write(&authority, config, &clock).err();
             Ok(Said {
                 result: lines,
@@ -203,8 +203,8 @@ fn perform(command: &CaCommand, config: &Config) -> Result<Said, Failure> {
     }
 }
 
-/// What is to be said of an authority that was created or changed, once the files that were exported say it, too:
-/// clients that trust what they said before would fail, and nothing would say why.
+/// Exports the files anew, if they were exported before, and reports on a created or changed authority: clients that
+/// trust the old files would fail without an explanation.
 fn changed(authority: &Authority, config: &Config, clock: &Clock) -> Said {
     let exports = Exports::of(config, None);
     let failed = match exports.exist() {
@@ -219,7 +219,7 @@ fn changed(authority: &Authority, config: &Config, clock: &Clock) -> Said {
     }
 }
 
-/// The keys of this authority and the next, as Chromium takes them.
+/// Returns the keys of this authority and the next, in Chromium's form.
 fn spki_list(authority: &Authority) -> String {
     let next = authority.next().map(|next| next.spki_sha256_base64());
     let keys: Vec<String> = [authority.spki_sha256_base64()]
@@ -270,7 +270,7 @@ fn describe(authority: &Authority) -> String {
     said
 }
 
-/// The files that clients trust which can be told of one file only.
+/// The exported files, for clients that read one file only.
 struct Exports {
     /// The authority and its companions alone.
     authorities: PathBuf,
@@ -279,7 +279,7 @@ struct Exports {
 }
 
 impl Exports {
-    /// In `directory`, or else beside the authority's certificate.
+    /// Returns the paths in `directory`, or else beside the authority's certificate.
     fn of(config: &Config, directory: Option<&PathBuf>) -> Self {
         let place = |name: &str| match directory {
             Some(directory) => directory.join(name),
@@ -313,7 +313,7 @@ impl Exports {
     }
 }
 
-/// Set-up lines are pasted elsewhere, so their paths must not depend on where we stand.
+/// Makes a path absolute: users paste set-up lines elsewhere.
 fn absolute(path: &std::path::Path) -> String {
     std::path::absolute(path)
         .unwrap_or_else(|_| path.into())
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(create(false), None);
         assert!(
             !directory.path().join("bundle.pem").exists(),
-            "nobody asked"
+            "not exported yet"
         );
         assert_eq!(setup(None).note, None);
         assert!(trusted(directory.path()));

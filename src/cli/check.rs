@@ -1,7 +1,7 @@
-//! `crawlgate check`: what would be decided, and why. Nothing but robots.txt is fetched.
+//! `crawlgate check`: shows the decision about a URL, and its reasons. Only robots.txt is fetched.
 //!
-//! Three questions, one command: what is decided about some URLs (`judge`, told as `text` or as a `document`), what a
-//! robots.txt says and where it errs (`lint`), and the protocol's verdict on URLs by the thousand (`bulk`).
+//! One command has three uses: the decision about some URLs (`judge`, printed as `text` or as a `document`), the
+//! contents and errors of a robots.txt (`lint`), and the protocol's verdict on thousands of URLs (`bulk`).
 
 mod bulk;
 mod judge;
@@ -26,7 +26,7 @@ use crate::explain::{File, Judgement, Unjudged, document};
 use crate::policy::Verdict;
 use crate::telemetry::tell_on_stderr;
 
-/// Exit code where a URL is denied.
+/// Exit code for a denied URL.
 const DENIED: u8 = 1;
 
 /// Arguments of `crawlgate check`.
@@ -38,65 +38,65 @@ pub struct CheckArgs {
     url: Vec<String>,
     /// Product token to judge as, or a whole User-Agent; several are a chain, most specific first
     ///
-    /// Without one, as [agent] product_tokens says, else by the rules for `*`.
+    /// By default, [agent] product_tokens of the configuration, else the rules for `*`.
     #[arg(long, short, value_name = "TOKEN")]
     agent: Vec<String>,
     /// Judge by this file instead of the origin's robots.txt; `-` is standard input
     ///
-    /// It alone decides: an override that would is told of, and left aside.
+    /// The file alone decides: a matching override is reported, but not applied.
     ///
-    /// Without a URL, the file itself is looked over: its groups, its other fields, and the lines that do not do what
-    /// they seem to.
+    /// Without a URL, the file itself is linted: its groups, its other fields, and lines without the effect that they
+    /// seem to have.
     #[arg(long, value_name = "FILE")]
     robots: Option<PathBuf>,
     /// Judge the URLs in this file, too, one on each line; `-` is standard input, `#` begins a comment line
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
-    /// One JSON object for each URL, each on a line of its own
+    /// Print one JSON object for each URL, each on a line of its own
     #[arg(long)]
     json: bool,
     /// Judge in bulk: a JSON object on each line of standard input, its answer on standard output
     #[arg(long, conflicts_with_all = ["url", "robots", "urls", "json", "quiet"])]
     jsonl: bool,
-    /// Say nothing, only exit with the code
+    /// Print nothing, only exit with the code
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
     #[command(flatten)]
     pub(super) reach: Reach,
 }
 
-/// What `--help` ends with: exit codes, and the lines of `--jsonl`.
+/// The end of `--help`: exit codes, and the lines of `--jsonl`.
 const LONG_HELP: &str = "\
-Exit codes: 0 all are allowed (a file that is looked over: always), 1 one is denied, 2 one cannot \
+Exit codes: 0 all are allowed (a linted file: always), 1 one is denied, 2 one cannot \
 be judged. Of several, the greatest. --jsonl: 0 once all lines are answered.
 
 --jsonl: every line of standard input is one JSON object, UTF-8, at most 8 MiB:
   url            the URL, absolute
   agents         a list, as --agent: product tokens, most specific first [default: --agent]
-  robots         the text of the robots.txt that counts, or
+  robots         the text of the robots.txt to judge by, or
   robots_base64  the same in Base64, for octets that are not UTF-8;
                  without either, it is fetched from the origin
   notes          true: answer with notes on the robots.txt, too
 Other names are ignored. Every line is answered with one object on one line, in the same order:
-  verdict        allow or deny: the protocol's answer, the path guard left aside
+  verdict        allow or deny: the protocol's answer, without the path guard
   reason         robots_allow, robots_disallow, no_rules, robots_txt, robots_unavailable
                  or robots_unreachable
   rule           the line that decides, or null
   line           its number, from 1, or null
-  group          the group that speaks, by the name that it gives the agent, or null
-  guard          only where it is allowed and the path guard would deny it: reading (the path
-                 as the origin may read it), rule, line, group; all null where it has more
+  group          the group that applies, by its name for the agent, or null
+  guard          only if the path guard would deny an allowed URL: reading (the path
+                 as the origin may read it), rule, line, group; all null if it has more
                  readings than are judged
-  notes          only where asked for: a list of line, kind, message, text
-or, where it cannot be judged, with
+  notes          only if requested: a list of line, kind, message, text
+or, if the URL cannot be judged, with
   error          why
   line           the number of the line of standard input, from 1
 Answers are written out whenever no more input is waiting, so a program can ask and wait.";
 
-/// Decides and explains; exits 0 for allow, 1 for deny, 2 when neither can be said; of several, the greatest.
+/// Decides and explains; exits 0 for allow, 1 for deny, 2 if a URL cannot be judged; of several, the greatest.
 #[must_use]
 pub fn run(args: &CheckArgs, config: &Config) -> ExitCode {
-    // Quiet means quiet: the code says what there is to say.
+    // Quiet: the exit code says all.
     let level = if args.quiet { "off" } else { "warn" };
     let done = tell_on_stderr(level).and_then(|_| {
         if args.jsonl {
@@ -114,7 +114,7 @@ pub fn run(args: &CheckArgs, config: &Config) -> ExitCode {
     }
 }
 
-/// Looks a robots.txt over.
+/// Lints a robots.txt.
 fn look_over(args: &CheckArgs, config: &Config) -> Result<u8, String> {
     let file = args
         .robots
@@ -150,7 +150,7 @@ fn check(args: &CheckArgs, config: &Config) -> Result<u8, String> {
         worst = worst.max(code(&judged));
         output.tell(judged)
     });
-    // What was told stands, whatever happened then.
+    // Written judgements stay, even after an error.
     let flushed = output.out.flush();
     match told {
         Ok(()) => settle(flushed, worst),
@@ -159,8 +159,8 @@ fn check(args: &CheckArgs, config: &Config) -> Result<u8, String> {
     }
 }
 
-/// The URLs in a file, one on each line; comment lines and empty ones left out. What is not UTF-8 is replaced, and
-/// then names no URL that anybody asks for.
+/// Reads the URLs in a file, one on each line; comment lines and empty ones are skipped. Octets that are not UTF-8 are
+/// replaced, and the result names no URL in use.
 fn listed(file: &Path) -> Result<impl Iterator<Item = io::Result<String>> + use<>, String> {
     let input: Box<dyn BufRead> = if file == Path::new("-") {
         Box::new(BufReader::new(io::stdin()))
@@ -179,7 +179,7 @@ fn listed(file: &Path) -> Result<impl Iterator<Item = io::Result<String>> + use<
     }))
 }
 
-/// The exit code of one URL.
+/// Returns the exit code of one URL.
 fn code(judged: &Result<Judgement, Unjudged>) -> u8 {
     match judged.as_ref().map(|judged| judged.decision.verdict()) {
         Ok(Verdict::Allow) => 0,
@@ -188,7 +188,7 @@ fn code(judged: &Result<Judgement, Unjudged>) -> u8 {
     }
 }
 
-/// The exit code once all is written. A reader that has gone wants no more.
+/// Returns the exit code once all is written. A closed reader is no error.
 fn settle(sent: io::Result<()>, code: u8) -> Result<u8, String> {
     match sent {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -198,7 +198,7 @@ fn settle(sent: io::Result<()>, code: u8) -> Result<u8, String> {
     }
 }
 
-/// How judgements are told.
+/// The form of the output.
 #[derive(Clone, Copy)]
 enum Form {
     None,
@@ -209,9 +209,9 @@ enum Form {
 struct Output {
     form: Form,
     out: BufWriter<io::StdoutLock<'static>>,
-    /// Whether something has been written.
+    /// True after the first output.
     is_begun: bool,
-    /// The files whose notes have been shown.
+    /// The files with printed notes.
     noted: HashSet<[u8; 32]>,
 }
 
@@ -230,14 +230,14 @@ impl Output {
         }
     }
 
-    /// Tells one judgement; what cannot be judged is told on standard error, where people read.
+    /// Prints one judgement; a URL that cannot be judged goes to standard error, for people.
     fn tell(&mut self, judged: Result<Judgement, Unjudged>) -> io::Result<()> {
         match (self.form, judged) {
             (Form::None, _) => Ok(()),
             (Form::Json, Ok(judged)) => self.send(&document::of(&judged)),
             (Form::Json, Err(unjudged)) => self.send(&document::of_unjudged(&unjudged)),
             (Form::Text(paint), Ok(judged)) => {
-                // Notes are about the file: once is enough.
+                // Notes are about the file: print them once.
                 let is_new = |snapshot: &File| self.noted.insert(snapshot.sha256);
                 let with_notes = judged.snapshot.as_ref().is_some_and(is_new);
                 let gap = if self.is_begun { "\n" } else { "" };
@@ -245,7 +245,7 @@ impl Output {
                 self.send(format!("{gap}{text}").as_bytes())
             }
             (Form::Text(_), Err(unjudged)) => {
-                // Before what is told of it, what was told before it.
+                // Keep the order of the two streams.
                 self.out.flush()?;
                 fail(&format_args!(
                     "{}: {}",

@@ -1,4 +1,4 @@
-//! `crawlgate client`: who uses the proxy, and the passwords by which they are recognised.
+//! `crawlgate client`: the clients of the proxy, and their passwords.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,13 +15,13 @@ use crate::config::{ClientConfig, Conditions, Config, IpNet, PasswordHash, clien
 use crate::policy::overrides::words;
 use crate::rep::ProductToken;
 
-/// Octets of a password, at least: it is guessed at by whoever can reach the proxy.
+/// Octets of a password, at least: anyone who can reach the proxy can guess at it.
 const LEAST: usize = 8;
 
-/// Octets of a password, at most: what is sent with each request.
+/// Octets of a password, at most: clients send it with each request.
 const MOST: usize = 1_024;
 
-/// Random octets of a password that is made up.
+/// Random octets of a generated password.
 const RANDOM: usize = 24;
 
 /// Exit code of `client check` for a wrong password.
@@ -36,7 +36,7 @@ pub struct ClientArgs {
 }
 
 const AFTER_HELP: &str = "\
-A client is one crawler, or one fleet of them, that somebody answers for: requests are judged, paced, limited and \
+A client is one crawler, or one fleet of them, with a person who answers for it: requests are judged, paced, limited and \
 recorded as their client's. Clients stand in the configuration, as [[client]]; a running proxy takes changes over \
 on SIGHUP. Passwords are sent with each request, so they count over loopback, a Unix socket or TLS only.
 
@@ -50,14 +50,14 @@ Examples:
 enum Command {
     /// Make the entry of a new client, with the hash of its password
     ///
-    /// The password is asked for twice. The entry goes to standard output, to be pasted into the configuration, or into
-    /// it with --append.
+    /// The command prompts for the password twice. The entry goes to standard output, to paste into the configuration,
+    /// or into the configuration file with --append.
     Add(AddArgs),
-    /// Who the clients are: name, how each is recognised, as whom it is judged, in which mode
+    /// List the clients: name, conditions, product tokens, mode
     List,
-    /// Whether a password is the client's: exits 0 if it is, 1 if not
+    /// Check a client's password: exits 0 if it is right, 1 if not
     ///
-    /// It is asked for, or read from standard input: the first line.
+    /// The command prompts for the password, or reads it from standard input: the first line.
     Check {
         /// The client
         #[arg(value_name = "NAME")]
@@ -67,22 +67,22 @@ enum Command {
 
 #[derive(Args, Clone, Debug)]
 struct AddArgs {
-    /// Its name, which is the user name of its credentials, too
+    /// The client's name, which is also the user name of its credentials
     #[arg(value_name = "NAME", value_parser = client_name)]
     name: Arc<str>,
-    /// A product token that it is judged as, most specific first; may be repeated
+    /// A product token to judge the client by, most specific first; may be repeated
     #[arg(long = "agent", value_name = "TOKEN", value_parser = token)]
     agents: Vec<ProductToken>,
-    /// A network that it must come from, beside knowing the password; may be repeated
+    /// A network that the client must come from, besides knowing the password; may be repeated
     #[arg(long = "network", value_name = "NETWORK", value_parser = network)]
     networks: Vec<IpNet>,
-    /// What it crawls for, in words
+    /// The purpose of the crawl, in words
     #[arg(long, value_name = "TEXT", value_parser = words)]
     purpose: Option<String>,
     /// Take the password from standard input: the first line
     #[arg(long, conflicts_with = "generate")]
     password_stdin: bool,
-    /// Make up a password, and tell it on standard error
+    /// Generate a password, and print it on standard error
     #[arg(long)]
     generate: bool,
     /// Add the entry to the configuration file
@@ -101,7 +101,7 @@ fn network(text: &str) -> Result<IpNet, &'static str> {
         .map_err(|_| "expected a network: 10.0.0.0/8, 2001:db8::/32, 192.0.2.7")
 }
 
-/// Runs `crawlgate client`; exits 0, 1 for a wrong password, or 2 when it cannot.
+/// Runs `crawlgate client`; exits 0, 1 for a wrong password, or 2 on failure.
 #[must_use]
 pub fn run(args: &ClientArgs, config: &Config) -> ExitCode {
     let done = match &args.command {
@@ -130,13 +130,13 @@ fn add(args: &AddArgs, config: &Config) -> Result<ExitCode, String> {
         screen::say(entry.as_bytes())?;
     }
     if args.generate {
-        // Nobody is left to tell.
+        // Standard error may be closed.
         let _ = writeln!(io::stderr(), "the password of {}: {password}", args.name);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The entry as the configuration has it.
+/// Returns the entry in the form of the configuration.
 fn entry(args: &AddArgs, hash: &PasswordHash) -> String {
     let quoted = |text: &str| toml::Value::from(text).to_string();
     let list = |texts: Vec<String>| {
@@ -160,8 +160,8 @@ fn entry(args: &AddArgs, hash: &PasswordHash) -> String {
     text
 }
 
-/// Adds an entry to the configuration file, if what comes of it is right. Whoever reads the file meanwhile has the old
-/// one or the new one.
+/// Adds an entry to the configuration file, if the result is valid. Another process that reads the file meanwhile gets
+/// the old file or the new one.
 fn append(entry: &str, config: &Config) -> Result<(), String> {
     let Some(named) = config.source.file() else {
         return Err(
@@ -169,7 +169,7 @@ fn append(entry: &str, config: &Config) -> Result<(), String> {
         );
     };
     let told = |error: io::Error| format!("{}: {error}", named.display());
-    // Where a link leads, so that the link stays.
+    // Write to the target of a link, so that the link stays.
     let file = fs::canonicalize(named).map_err(told)?;
     let mut text = fs::read_to_string(&file).map_err(told)?;
     if !text.is_empty() && !text.ends_with('\n') {
@@ -182,7 +182,7 @@ fn append(entry: &str, config: &Config) -> Result<(), String> {
     Config::parse(&text, named).map_err(|error| format!("nothing was added: {error}"))?;
     replace(&file, &text).map_err(told)?;
     let name = named.display();
-    // Nobody is left to tell.
+    // Standard error may be closed.
     let _ = writeln!(
         io::stderr(),
         "added to {name}; a running proxy takes it over on SIGHUP"
@@ -194,14 +194,14 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     let mut new = tempfile::NamedTempFile::new_in(folder)?;
     new.write_all(text.as_bytes())?;
-    // Who may read it may go on reading it.
+    // The new file keeps the readers of the old one.
     let old = fs::metadata(file)?;
     new.as_file().set_permissions(old.permissions())?;
     let (user, group) = {
         use std::os::unix::fs::MetadataExt as _;
         (old.uid(), old.gid())
     };
-    // Only root can give a file away; anybody else's stays theirs.
+    // Only root can change the owner; other users keep their own files.
     let _ = std::os::unix::fs::chown(new.path(), Some(user), Some(group));
     new.as_file().sync_all()?;
     new.persist(file)?;
@@ -250,7 +250,7 @@ fn list(clients: &[ClientConfig]) -> String {
     text
 }
 
-/// The conditions in words; the hash is no one's business.
+/// Describes the conditions in words; the hash stays secret.
 fn recognised_by(conditions: &Conditions) -> String {
     let Conditions {
         password,
@@ -332,7 +332,7 @@ fn ask(prompt: &str) -> Result<String, String> {
     })
 }
 
-/// Whether it can be a password: RFC 7617, section 2, takes no control characters.
+/// Checks that a text can be a password: RFC 7617, section 2, allows no control characters.
 fn is_fit(password: &str) -> Result<(), String> {
     if password.len() < LEAST {
         Err(format!("a password has at least {LEAST} octets"))
@@ -415,7 +415,7 @@ mod tests {
         );
         assert_eq!(load().clients.len(), 2);
         assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
-        // What would be wrong is not written.
+        // An invalid result is not written.
         let error = append(&entry(&args("side"), &hash), &load()).expect_err("twice");
         assert!(error.contains("another client has this name"), "{error}");
         assert_eq!(fs::read_to_string(&file).expect("read"), text);

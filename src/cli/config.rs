@@ -1,4 +1,4 @@
-//! `crawlgate config`: is the configuration right, and what does it come to?
+//! `crawlgate config`: checks the configuration, and prints its values.
 
 use std::{
     fmt,
@@ -18,7 +18,7 @@ use crate::{
     telemetry, trust,
 };
 
-/// Exit code of a configuration that is wrong or cannot be read.
+/// Exit code of a configuration that is invalid or cannot be read.
 const WRONG: u8 = 2;
 
 /// Arguments of `crawlgate config`.
@@ -30,10 +30,11 @@ pub struct ConfigArgs {
 
 #[derive(Subcommand, Clone, Copy, Debug)]
 enum Command {
-    /// Read the configuration and tell all that is wrong with it
+    /// Check the configuration and report all its faults
     ///
-    /// Reads the files that it names, too: tls.extra_roots, those of each [[listener]] and [[upstream.proxy]],
-    /// telemetry.headers_file and admin.token_file. Prints which file was read. Exits 0 if all is right, 2 if not.
+    /// Also reads the files that it names: tls.extra_roots, those of each [[listener]] and [[upstream.proxy]],
+    /// telemetry.headers_file and admin.token_file. Prints the path of the configuration file. Exits 0 if all is right,
+    /// 2 if not.
     Check,
     /// Print the effective value of every key, as TOML
     Show,
@@ -46,7 +47,7 @@ pub fn run(args: &ConfigArgs, explicit: Option<&Path>) -> ExitCode {
     let config = match Config::load(explicit) {
         Ok(config) => config,
         Err(error) => {
-            // Nothing is left to do for a standard error that is closed.
+            // Standard error may be closed.
             let _ = writeln!(io::stderr(), "{error}");
             return ExitCode::from(WRONG);
         }
@@ -60,13 +61,14 @@ pub fn run(args: &ConfigArgs, explicit: Option<&Path>) -> ExitCode {
     }
     let text = answer(args.command, &config);
     match io::stdout().write_all(text.as_bytes()) {
-        // A reader that has seen enough (`| head`) is no fault of the configuration.
+        // A closed reader (`| head`) is no fault of the configuration.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::from(WRONG),
         _ => ExitCode::SUCCESS,
     }
 }
 
-/// What is wrong with the files and the places that the configuration names, a line for each; nothing if nothing is.
+/// Returns the faults of the files and addresses that the configuration names, a line for each; empty if there are
+/// none.
 fn faults(config: &Config) -> String {
     let mut faults = Vec::new();
     let mut add = |all: Vec<String>| faults.extend(all);
@@ -79,7 +81,7 @@ fn faults(config: &Config) -> String {
         token_file,
         ..
     } = &config.admin;
-    // Read by whoever asks over HTTP only.
+    // Only the HTTP listener reads the token.
     let token = token_file.as_ref().filter(|_| address.is_some());
     let token = token.and_then(|path| Token::check(path).err());
     add(token.into_iter().collect());
@@ -94,7 +96,7 @@ fn texts(faults: &[impl ToString]) -> Vec<String> {
     faults.iter().map(ToString::to_string).collect()
 }
 
-/// Where two are to listen at one place: the second one would not start.
+/// Returns addresses and sockets that two listeners share: the second one would not start.
 fn shared_places(config: &Config) -> Vec<String> {
     let simple = config.listen.addresses.iter();
     let simple = simple.map(|address| ("[listen] address".to_owned(), At::Port(*address)));
@@ -123,14 +125,14 @@ fn shared_places(config: &Config) -> Vec<String> {
     shared
 }
 
-/// A place to listen at.
+/// An address or a socket of a listener.
 enum At<'a> {
     Port(SocketAddr),
     File(&'a Path),
 }
 
 impl At<'_> {
-    /// Whether nobody else can listen at `other` meanwhile.
+    /// Tells whether this listener keeps another one from listening at `other`.
     fn excludes(&self, other: &At<'_>) -> bool {
         match (self, other) {
             (At::File(one), At::File(other)) => one == other,

@@ -1,4 +1,4 @@
-//! `crawlgate log`: what was decided, page by page, and what people have said of it.
+//! `crawlgate log`: lists decisions, page by page, and people's notes on them.
 
 mod filter;
 mod list;
@@ -27,24 +27,24 @@ pub struct LogArgs {
     list: ListArgs,
 }
 
-/// What to list, and how.
+/// The decisions to list, and the form.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
-    /// The latest so many; of a summary, the most frequent so many
+    /// At most this many: the latest, or of a summary the most frequent
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = MOST)]
     limit: usize,
-    /// All there are, page by page, oldest first
+    /// List all decisions, page by page, oldest first
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// Go on with new ones as they come
+    /// Continue with new decisions as they come
     #[arg(long, short, conflicts_with_all = ["all", "summary", "until"])]
     follow: bool,
-    /// Count by this instead of listing, with first and last
+    /// Count by this key instead of listing, with first and last time
     #[arg(long, value_name = "KEY", num_args = 0..=1, default_missing_value = "reason")]
     summary: Option<Key>,
-    /// How to write it
+    /// The format of the output
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
     /// The same as --format jsonl
@@ -75,13 +75,13 @@ impl Default for ListArgs {
     }
 }
 
-/// Decisions listed where nothing is said.
+/// Decisions to list by default.
 const MOST: usize = 50;
 
 const AFTER_HELP: &str = "\
 Times are UTC: 2026-11-20, 2026-11-20T12:00, or how long ago: 2h, 7d.
 
-Formats: table fits the terminal; jsonl gives each record octet for octet as it is kept; csv is for \
+Formats: table fits the terminal; jsonl gives each stored record octet for octet; csv is for \
 spreadsheets: a cell that one could take for a formula gets a ' in front, and controls are spelt out.
 
 Examples:
@@ -93,33 +93,33 @@ Examples:
 
 #[derive(Subcommand, Clone, Debug)]
 enum Command {
-    /// All that is known of a decision
+    /// Show all facts of a decision
     Show {
         /// The decision's id, as answers and records have it
         #[arg(required = true)]
         id: Vec<String>,
-        /// The record as it is kept
+        /// Print the stored record
         #[arg(long)]
         json: bool,
     },
-    /// Note that somebody has seen a decision
+    /// Acknowledge decisions
     Ack {
         /// The decisions' ids
         #[arg(required = true)]
         id: Vec<String>,
-        /// What there is to say of them
+        /// A note on these decisions
         #[arg(long, value_name = "TEXT")]
         note: String,
-        /// Who says so [default: $USER]
+        /// The person who acknowledges [default: $USER]
         #[arg(long, value_name = "NAME")]
         by: Option<String>,
-        /// Put this in the place of what somebody noted before
+        /// Replace an earlier acknowledgement
         #[arg(long)]
         replace: bool,
     },
 }
 
-/// What a summary counts by.
+/// The key of a summary.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     /// Origin
@@ -140,18 +140,18 @@ impl Key {
     }
 }
 
-/// How lists are written.
+/// The format of a list.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     /// For people
     Table,
-    /// Records as they are kept, one per line
+    /// Stored records, one per line
     Jsonl,
     /// For spreadsheets
     Csv,
 }
 
-/// Runs `crawlgate log`; exits 0, or 2 when it cannot.
+/// Runs `crawlgate log`; exits 0, or 2 on failure.
 #[must_use]
 pub fn run(args: &LogArgs, config: &Config) -> ExitCode {
     match told(args, config) {
@@ -161,14 +161,14 @@ pub fn run(args: &LogArgs, config: &Config) -> ExitCode {
 }
 
 fn told(args: &LogArgs, config: &Config) -> Result<(), String> {
-    // Not clap's to refuse: it would refuse --config before a command, too.
+    // clap cannot refuse this: it would refuse --config before a command, too.
     if args.command.is_some() && args.list != ListArgs::default() {
         return Err("the options of the list stand without a command".to_owned());
     }
     let open = |access| store::open(config, access).map_err(|error| error.to_string());
     let mut store = open(Access::Read)?;
     if let Some(Command::Ack { .. }) = args.command {
-        // Only now: a store that is not there is not to be made by a note on it.
+        // Only now: a note must not create a missing store.
         store = open(Access::Write)?;
     }
     let runtime = super::small_runtime()?;
@@ -222,7 +222,7 @@ async fn find(store: &Arc<dyn Store>, id: &str) -> Result<StoredDecision, String
         .ok_or_else(|| unknown(id))
 }
 
-/// What to say of a decision that is not there.
+/// Returns the message about an unknown decision.
 pub(super) fn unknown(id: &str) -> String {
     format!(
         "{id}: no such decision in the store; it was never kept ([log] decisions says which are), or is older than \
@@ -230,7 +230,7 @@ pub(super) fn unknown(id: &str) -> String {
     )
 }
 
-/// Who acknowledges, where the command line does not say: whoever is logged in.
+/// Returns the person who acknowledges: by default the user who is logged in.
 fn person(by: Option<&str>) -> Result<String, String> {
     let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
     by.map(str::to_owned)
@@ -239,7 +239,7 @@ fn person(by: Option<&str>) -> Result<String, String> {
         .ok_or_else(|| "say who has seen it: --by NAME".to_owned())
 }
 
-/// Notes `note` on each, and tells of each what came of it: one that fails keeps none of the others from being noted.
+/// Stores `note` for each decision, and reports each result: a failure does not stop the others.
 async fn acknowledge(
     store: &Arc<dyn Store>,
     ids: &[String],
@@ -279,7 +279,7 @@ async fn acknowledge_one(
     let done = store.acknowledge(&id.to_ascii_uppercase(), note.clone());
     match done.await.map_err(|error| error.to_string())? {
         true => Ok(()),
-        // Retention has dropped it meanwhile.
+        // Retention has dropped the decision meanwhile.
         false => Err(unknown(id)),
     }
 }

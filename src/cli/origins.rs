@@ -1,6 +1,6 @@
-//! `crawlgate origins`: what is known of origins, how their robots.txt has changed, and how to learn it anew.
+//! `crawlgate origins`: the states of origins, the changes of their robots.txt, and refreshes.
 //!
-//! All of it stands in the store. Only what a running process must do (`refresh`) or should know of (`forget`) goes
+//! The store has all of it. Only work that a running process must do (`refresh`) or should know of (`forget`) goes
 //! through its admin socket.
 
 mod change;
@@ -24,7 +24,7 @@ use crate::robots::identity::Identity;
 use crate::store::{self, Access, Store};
 use crate::telemetry::tell_on_stderr;
 
-/// Exit code where nothing is known of what was asked about, or its robots.txt could not be had.
+/// Exit code for an unknown origin, or for a robots.txt that could not be fetched.
 const NOTHING: u8 = 1;
 
 /// Arguments of `crawlgate origins`.
@@ -50,40 +50,40 @@ Exit codes: 0 done, 1 nothing is known (show, forget) or no robots.txt could be 
 
 #[derive(Subcommand, Clone, Debug)]
 enum Command {
-    /// List them, as without a command
+    /// List the origins, as without a command
     List(ListArgs),
-    /// Tell what is known of one origin
+    /// Show the state of one origin
     Show(ShowArgs),
-    /// Have the running process fetch robots.txt now, whatever is known and whenever it is due
+    /// Have the running process fetch robots.txt now, even if its state is fresh
     Refresh {
         /// The origins, such as https://example.com
         #[arg(required = true, value_name = "ORIGIN", value_parser = origin)]
         origins: Vec<Origin>,
-        /// As this identity alone: a product token, or * [default: as all that something is known for]
+        /// Only this identity: a product token, or * [default: every identity with a stored state]
         #[arg(long = "as", value_name = "IDENTITY", value_parser = identity)]
         identity: Option<Identity>,
     },
-    /// Drop what is known of an origin, the time since when it is unreachable too
+    /// Drop the state of an origin, the time of an outage included
     ///
-    /// The next request finds it as one never heard of. Decisions, and the robots.txt that they rest on, stay.
+    /// The next request treats the origin as unknown. Decisions, and the robots.txt that they rest on, stay.
     Forget {
         /// The origins, such as https://example.com
         #[arg(required = true, value_name = "ORIGIN", value_parser = origin)]
         origins: Vec<Origin>,
-        /// For this identity alone: a product token, or * [default: for all]
+        /// Only this identity: a product token, or * [default: all]
         #[arg(long = "as", value_name = "IDENTITY", value_parser = identity)]
         identity: Option<Identity>,
     },
 }
 
-/// States to look for.
+/// The states of a list.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum StateName {
-    /// It has a robots.txt
+    /// The origin has a robots.txt
     Successful,
-    /// It has none
+    /// The origin has none
     Unavailable,
-    /// Nobody knows
+    /// The origin's robots.txt cannot be fetched
     Unreachable,
 }
 
@@ -97,7 +97,7 @@ impl StateName {
     }
 }
 
-/// Runs `crawlgate origins`; exits 0, 1 where nothing is known, or 2 when it cannot.
+/// Runs `crawlgate origins`; exits 0, 1 for an unknown origin, or 2 on failure.
 #[must_use]
 pub fn run(args: &OriginsArgs, config: &Config) -> ExitCode {
     if let Err(error) = tell_on_stderr("warn") {
@@ -110,7 +110,7 @@ pub fn run(args: &OriginsArgs, config: &Config) -> ExitCode {
 }
 
 fn told(args: &OriginsArgs, config: &Config) -> Result<u8, String> {
-    // Not clap's to refuse: it would refuse --config before a command, too.
+    // clap cannot refuse this: it would refuse --config before a command, too.
     if args.command.is_some() && args.list != ListArgs::default() {
         return Err("the options of the list stand without a command".to_owned());
     }

@@ -1,4 +1,4 @@
-//! `crawlgate override`: what a person asserts over a robots.txt, by name and for a time.
+//! `crawlgate override`: paths that a person allows or denies regardless of robots.txt, by name and until a date.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -18,10 +18,10 @@ use crate::config::Config;
 use crate::policy::overrides::{self, Override, OverrideId};
 use crate::store::{self, Access, Removed, Store, StoreErrorKind};
 
-/// How long a running process may take to say that it has heard.
+/// Time for a running process to confirm a change.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Octets of one text in JSON: more than any that is taken in.
+/// Octets of one text in JSON: more than any accepted one.
 const MOST: usize = 64 * 1024;
 
 /// Arguments of `crawlgate override`.
@@ -52,24 +52,24 @@ Examples:
 
 #[derive(Subcommand, Clone, Debug)]
 enum Command {
-    /// Assert something about the paths of an origin
+    /// Allow or deny paths of an origin regardless of robots.txt
     #[command(allow_missing_positional = true)]
     Add(AddArgs),
-    /// Those in force, those of the configuration included
+    /// List the overrides in force, those of the configuration included
     List {
-        /// Those that have expired or were removed, too
+        /// List expired and removed overrides, too
         #[arg(long)]
         all: bool,
-        /// One JSON object per line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// Take one out of force
+    /// Take an override out of force
     Remove {
-        /// Its number
+        /// The number of the override
         #[arg(value_name = "ID")]
         id: String,
-        /// Who takes it out
+        /// The person who removes the override
         #[arg(long, value_name = "NAME")]
         by: String,
     },
@@ -83,27 +83,26 @@ struct AddArgs {
     /// A path pattern as in robots.txt [default: /, the whole origin]
     #[arg(value_name = "PATTERN")]
     pattern: Option<String>,
-    /// What holds for these paths
+    /// The effect on these paths
     #[arg(value_name = "ACTION")]
     action: Action,
-    /// When it ends: with a day (2026-12-31, UTC), at a time (2026-12-31T12:00:00Z), or after a span (30d); at most a year
-    /// ahead
+    /// The end: a day (2026-12-31, UTC), a time (2026-12-31T12:00:00Z), or a span (30d); at most a year ahead
     #[arg(long, value_name = "DATE")]
     until: String,
-    /// Who vouches for it
+    /// The person who answers for the override
     #[arg(long, value_name = "NAME")]
     by: String,
-    /// Why
+    /// The reason
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
 
-/// What an override says.
+/// The effect of an override.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum Action {
-    /// Forward, whatever robots.txt says
+    /// Forward, regardless of robots.txt
     Allow,
-    /// Refuse, whatever robots.txt says
+    /// Refuse, regardless of robots.txt
     Deny,
 }
 
@@ -116,7 +115,7 @@ impl From<Action> for overrides::Action {
     }
 }
 
-/// Runs `crawlgate override`; exits 0, or 2 when it cannot.
+/// Runs `crawlgate override`; exits 0, or 2 on failure.
 #[must_use]
 pub fn run(args: &OverrideArgs, config: &Config) -> ExitCode {
     let now = Clock::system().now();
@@ -148,7 +147,7 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String>
     tell(config).await
 }
 
-/// The override that the arguments describe.
+/// Returns the override that the arguments describe.
 fn new(args: &AddArgs, now: Moment) -> Result<Override, String> {
     let asserted = Asserted {
         origin: &args.origin,
@@ -159,7 +158,7 @@ fn new(args: &AddArgs, now: Moment) -> Result<Override, String> {
         reason: &args.reason,
     };
     asserted.read(now).map_err(|wrong| match &*wrong.name {
-        // These two have no name on the command line.
+        // These two have no option name on the command line.
         "origin" | "pattern" => wrong.said,
         "until" => format!("--{wrong}"),
         name => format!("--{name}: {}", wrong.said),
@@ -190,14 +189,14 @@ async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(),
     screen::say(&text).map(drop)
 }
 
-/// All overrides: those of the configuration, and those of the store, if there is one.
+/// Returns all overrides: those of the configuration, and those of the store, if there is one.
 ///
 /// # Errors
 /// When the store cannot be read.
 pub(super) async fn known(config: &Config) -> Result<Vec<Override>, String> {
     let stored = match store::open(config, Access::Read) {
         Ok(store) => store.overrides().await.map_err(|error| error.to_string())?,
-        // Nothing was asserted yet but what stands in the configuration.
+        // Without a store, only the configuration has overrides.
         Err(error) if error.kind == StoreErrorKind::Missing => Vec::new(),
         Err(error) => return Err(error.to_string()),
     };
@@ -205,7 +204,7 @@ pub(super) async fn known(config: &Config) -> Result<Vec<Override>, String> {
     Ok(configured.chain(stored).collect())
 }
 
-/// Those that were in the store and taken out of force.
+/// Returns the removed overrides of the store.
 async fn removed(config: &Config) -> Result<Vec<Removed>, String> {
     match store::open(config, Access::Read) {
         Ok(store) => store.removed_overrides().await.map_err(|e| e.to_string()),
@@ -245,7 +244,7 @@ fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, String> {
     store::open(config, access).map_err(|error| error.to_string())
 }
 
-/// Tells the running process, if there is one, that it need not wait for its next look.
+/// Tells the running process, if there is one, to read the overrides now.
 async fn tell(config: &Config) -> Result<(), String> {
     let answer = match &config.admin.socket {
         Some(socket) => Some(admin::ask(socket, &Request::OverridesChanged, PATIENCE).await),
@@ -257,14 +256,14 @@ async fn tell(config: &Config) -> Result<(), String> {
             "a process that uses this store takes it over within a second\n"
         }
         Some(Err(error)) => {
-            let _ = writeln!(io::stderr(), "crawlgate: {error}"); // nobody is left to tell
+            let _ = writeln!(io::stderr(), "crawlgate: {error}"); // stderr may be closed
             "a process that uses this store takes it over within a second\n"
         }
     };
     screen::say(said.as_bytes()).map(drop)
 }
 
-/// `12: deny /private/ of https://site.example until 2026-12-31T00:00:00.000Z, by Ada Example: a letter`
+/// Returns `12: deny /private/ of https://site.example until 2026-12-31T00:00:00.000Z, by Ada Example: a letter`.
 pub(super) fn sentence(asserted: &Override) -> String {
     let until = asserted.until.map_or_else(
         || "while it stands in the configuration".to_owned(),
@@ -282,10 +281,10 @@ pub(super) fn sentence(asserted: &Override) -> String {
     screen::printable(&text).into_owned()
 }
 
-/// An override of a list, and what became of it.
+/// An override of a list, with its fate.
 struct Listed {
     asserted: Override,
-    /// When it was taken out of force, and by whom.
+    /// The time and the person of its removal.
     removed: Option<(Moment, String)>,
 }
 
@@ -308,7 +307,7 @@ impl From<Removed> for Listed {
 }
 
 impl Listed {
-    /// When it ends, or how it has ended.
+    /// Returns when the override ends, or how it has ended.
     fn end(&self, now: Moment) -> String {
         match (&self.removed, self.asserted.until) {
             (Some((time, by)), _) => {
@@ -373,7 +372,7 @@ fn lines(shown: &[Listed]) -> Vec<u8> {
         object.text_or_null("until", until.as_deref().map(str::as_bytes), MOST);
         object.text("by", one.by.as_bytes(), MOST);
         object.text("reason", one.reason.as_bytes(), MOST);
-        // One in the configuration was asserted whenever somebody wrote it there.
+        // The time when a person wrote the configuration is unknown.
         let created = match one.id {
             OverrideId::Stored(_) => Some(time_text(one.created)),
             OverrideId::Configured(_) => None,

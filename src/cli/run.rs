@@ -1,12 +1,12 @@
-//! `crawlgate run COMMAND…`: one command, held to robots.txt.
+//! `crawlgate run COMMAND…`: runs one command, held to robots.txt.
 //!
-//! A proxy of its own is started on a free loopback port, and the command with every variable set that makes common
-//! clients use it and trust its authority. What the command needs is four steps:
+//! It starts a proxy of its own on a free loopback port, and the command with all variables that make common clients
+//! use the proxy and trust its authority. There are four steps:
 //!
-//! 1. [`PrivateFiles::create`] writes what clients read from files (the authority, a bundle, a truststore, …)
+//! 1. [`PrivateFiles::create`] writes the files that clients read (the authority, a bundle, a truststore, …)
 //! 2. [`child_environment`] names the variables that point to the proxy and to those files
 //! 3. [`fill_placeholders`] serves programs that read no variables
-//! 4. [`start`] starts the command, and [`Running::end`] passes signals on and tells how it ended
+//! 4. [`start`] starts the command, and [`Running::end`] passes signals on and reports how the command ended
 //!
 //! Variables are a request, which a program may ignore. With `--confine` the kernel lets the command connect to the
 //! proxy alone (`confine`, `namespace`).
@@ -43,17 +43,17 @@ use crate::config::{ClientConfig, Conditions, Config, Mode, PortRange};
 use crate::proxy::Proxy;
 use crate::telemetry::{Telemetry, Tracer};
 
-/// How long exchanges may go on once the command has ended.
+/// Time for exchanges to end after the command.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Exit code of a run that saw no request, with `--require-traffic`, where the command itself reported success.
+/// Exit code of a run without any request, with `--require-traffic`, if the command itself reported success.
 const NO_TRAFFIC: u8 = 3;
 
-/// Runs the command; the exit code is its own.
+/// Runs the command; the exit code is the command's.
 #[must_use]
 pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
     args.reach.add_to(&mut config);
-    // The command's output is not ours to clutter: what goes wrong is said, what goes on is not.
+    // Keep out of the command's output: report errors only.
     let level = match config.log.level.as_str() {
         "info" => "warn",
         level => level,
@@ -107,7 +107,7 @@ async fn supervised(args: &RunArgs, config: Config, tracer: Option<Tracer>) -> R
         let mut config = config.clone();
         let first = Log::open(&config, store.clone(), clock);
         let opened = match (first, &mut config.log.file) {
-            // Another run, or a proxy that stays, writes it: this one keeps its own beside it.
+            // Another process holds this log: this run keeps its own beside it.
             (Err(error), Some(file)) if error.is_taken() => {
                 let name = format!("run-{}.jsonl", std::process::id());
                 *file = file.with_extension(name);
@@ -129,7 +129,7 @@ async fn supervised(args: &RunArgs, config: Config, tracer: Option<Tracer>) -> R
     let files = PrivateFiles::create(&proxy.authority(), &tls, &url, now)
         .map_err(|error| format!("the files for the command cannot be written: {error}"))?;
     let ended = command(args, &proxy, &url, entrance, &files).await;
-    // Exchanges that the command left behind are of no use to anybody.
+    // After the command, exchanges that it left behind have no reader.
     if tokio::time::timeout(GRACE, proxy.drain()).await.is_err() {
         let _ = tokio::time::timeout(GRACE, proxy.cut_off()).await;
     }
@@ -168,12 +168,12 @@ async fn supervised(args: &RunArgs, config: Config, tracer: Option<Tracer>) -> R
     }
 }
 
-/// Where the command finds the proxy.
+/// The command's way to the proxy.
 struct Entrance {
     address: SocketAddr,
-    /// None where the command's own network has yet to be made.
+    /// None while the command's own network does not exist yet.
     listener: Option<TcpListener>,
-    /// What else the command reaches.
+    /// The other destinations of the command.
     reachable: Reachable,
 }
 
@@ -201,8 +201,7 @@ impl Entrance {
     }
 }
 
-/// Runs the command with the proxy at its side. The outer error is ours, the inner one says why the command did not
-/// start.
+/// Runs the command beside the proxy. The outer error is crawlgate's, the inner one says why the command did not start.
 async fn command(
     args: &RunArgs,
     proxy: &Arc<Proxy>,
@@ -240,15 +239,15 @@ async fn command(
             listener = handover.receive() => {
                 serve(listener.map_err(|error| format!("--confine=net: {error}"))?)?;
             }
-            // It has said why.
+            // The process has reported the reason.
             ended = running.end() => return Ok(ended),
         }
     }
     Ok(running.end().await)
 }
 
-/// Lets CONNECT lead to any port unless the configuration names other ones than the defaults. A plain request leads to
-/// any port; some clients make it in a tunnel (`node.cjs`), where it is judged the same.
+/// Lets CONNECT lead to any port, unless the configuration changes the default ports. A plain request leads to any
+/// port; some clients send it in a tunnel (`node.cjs`), where it is judged the same.
 fn open_connect_ports(config: &mut Config) {
     let ports = &mut config.egress.connect_ports;
     if *ports == Config::default().egress.connect_ports {
@@ -256,8 +255,8 @@ fn open_connect_ports(config: &mut Config) {
     }
 }
 
-/// Says that the command sent nothing through the proxy: it may have gone past it, and the summary alone looks as if
-/// all were well.
+/// Reports that the command sent nothing through the proxy: it may have bypassed the proxy, and the summary alone would
+/// look fine.
 fn tell_of_no_traffic(confine: Option<Confine>) {
     let hint = match confine {
         None => {
@@ -274,7 +273,7 @@ fn tell_of_no_traffic(confine: Option<Confine>) {
     );
 }
 
-/// Leaves the one client that the command crawls as: nobody else reaches its proxy, so nothing needs to be shown.
+/// Keeps only the client that the command crawls as: no other process reaches its proxy, so it needs no credentials.
 fn crawl_as(name: Option<&str>, clients: &mut Vec<ClientConfig>) -> Result<(), String> {
     let Some(name) = name else {
         clients.clear();
@@ -301,7 +300,7 @@ fn crawl_as(name: Option<&str>, clients: &mut Vec<ClientConfig>) -> Result<(), S
 
 fn tell_where_denials_stand(log_file: Option<&Path>, config: &Config) {
     let mut stderr = io::stderr();
-    // Nobody is left to tell.
+    // Standard error may be closed.
     if let Some(file) = log_file {
         let _ = writeln!(stderr, "the denials stand in {}", file.display());
     }

@@ -1,4 +1,4 @@
-//! What a terminal is shown: no wider than it is, nothing that drives it, and colour for those who see it.
+//! Terminal output: fitted to the width, without foreign control characters, in colour where supported.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Style};
 pub(super) use crate::audit::json::printable;
 pub(super) use crate::explain::document::line as json_line;
 
-/// The width of the terminal that standard output is; `None` where it is none, or does not say.
+/// Returns the width of the terminal on standard output; `None` without a terminal or a known width.
 pub(super) fn width() -> Option<usize> {
     let out = io::stdout();
     if !out.is_terminal() {
@@ -19,7 +19,7 @@ pub(super) fn width() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// `text` in at most `most` characters, the last one `…` where some are left out.
+/// Returns `text` in at most `most` characters, the last one `…` if some are left out.
 pub(super) fn fitted(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most || text.chars().count() <= most {
         return Cow::Borrowed(text);
@@ -29,10 +29,10 @@ pub(super) fn fitted(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// Writes to standard output. Whoever reads it may go away: that is no failure, and `false` says so.
+/// Writes to standard output. A reader that has gone is no failure: the result is `false`.
 ///
 /// # Errors
-/// When it cannot be written for another reason, such as a full disk.
+/// When the write fails for another reason, such as a full disk.
 pub(super) fn say(text: &[u8]) -> Result<bool, String> {
     let mut out = io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
@@ -42,7 +42,7 @@ pub(super) fn say(text: &[u8]) -> Result<bool, String> {
     }
 }
 
-/// What a piece of text is, for those who see colours.
+/// The role of a piece of text, for its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     /// An allowing verdict.
@@ -51,13 +51,13 @@ pub(super) enum Tone {
     Bad,
     /// A remark.
     Remark,
-    /// The name of what follows.
+    /// The label of a line.
     Label,
-    /// What decides.
+    /// The deciding part.
     Strong,
 }
 
-/// Whether to colour.
+/// The choice of colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paint {
     /// Text only.
@@ -67,7 +67,7 @@ pub(super) enum Paint {
 }
 
 impl Paint {
-    /// Colour on a terminal that has it, unless the environment says no (<https://no-color.org>).
+    /// Chooses colour on a terminal that has it, unless the environment says no (<https://no-color.org>).
     pub(super) fn on(is_terminal: bool) -> Paint {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
@@ -78,7 +78,7 @@ impl Paint {
         }
     }
 
-    /// `text` in its tone.
+    /// Returns `text` in its tone.
     pub(super) fn tone<T: fmt::Display>(self, tone: Tone, text: T) -> Toned<T> {
         let style = match (self, tone) {
             (Paint::Plain, _) => Style::new(),

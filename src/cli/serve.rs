@@ -26,7 +26,7 @@ use crate::proxy::Proxy;
 use crate::store::Store;
 use crate::telemetry::{LevelHandle, Telemetry};
 
-/// How long exchanges that are cut off may take to be recorded.
+/// Time to record exchanges that are cut off.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Arguments of `crawlgate serve`: all settings are in the configuration.
@@ -49,12 +49,12 @@ pub fn run(_: &ServeArgs, config: Config, explicit: Option<&Path>) -> ExitCode {
     };
     let outcome = runtime.block_on(serve(config, explicit, &telemetry));
     telemetry.end();
-    // Look-ups that hang in the system's resolver must not keep the process.
+    // A look-up that hangs in the system's resolver must not keep the process.
     runtime.shutdown_timeout(Duration::from_millis(100));
     match outcome {
         Ok(Ended::Drained) => ExitCode::SUCCESS,
         Ok(Ended::Forced) => ExitCode::from(1),
-        // Said when it happened.
+        // The failure was reported when it happened.
         Ok(Ended::Unrecorded) => ExitCode::from(FAILED),
         Err(error) => fail(&error),
     }
@@ -63,7 +63,7 @@ pub fn run(_: &ServeArgs, config: Config, explicit: Option<&Path>) -> ExitCode {
 enum Ended {
     Drained,
     Forced,
-    /// Decisions are left that could not be recorded.
+    /// Some decisions could not be recorded.
     Unrecorded,
 }
 
@@ -72,7 +72,7 @@ async fn serve(
     explicit: Option<&Path>,
     telemetry: &Telemetry,
 ) -> Result<Ended, String> {
-    // Before anything else: a signal that comes early must find someone listening.
+    // Before anything else: an early signal must be caught.
     let mut signals =
         Signals::new().map_err(|error| format!("signals cannot be received: {error}"))?;
     if let Err(error) = raise_limit() {
@@ -93,7 +93,7 @@ async fn serve(
         beside.listen(&proxy, path).await;
     }
     let site = beside.open_site(&proxy)?;
-    // Last: whoever connects finds everything in place.
+    // Last: a new connection finds everything in place.
     let listeners = listeners(&kept).await?;
     let places = proxy
         .serve_on(listeners)
@@ -133,7 +133,7 @@ fn tell_authority(authority: &Authority, config: &TlsConfig) {
     warn_of_authority(authority, config);
 }
 
-/// Says what should be done about the authority soon.
+/// Warns of an authority that will soon need attention.
 pub(super) fn warn_of_authority(authority: &Authority, config: &TlsConfig) {
     if authority.should_be_followed() {
         let until = ca::text::date(authority.not_after());
@@ -149,7 +149,7 @@ pub(super) fn warn_of_authority(authority: &Authority, config: &TlsConfig) {
     }
 }
 
-/// Takes over what `ca rotate` has done.
+/// Takes over the changes of `ca rotate`.
 fn reload_authority(proxy: &Proxy, config: &TlsConfig) {
     match Authority::load(config, Clock::system()) {
         Ok(authority) => {
@@ -179,7 +179,7 @@ fn tell_where_decisions_go(config: &Config) {
     }
 }
 
-/// Nobody should take a gate that denies nothing for one that does.
+/// Reports the mode: an operator must not mistake a proxy that denies nothing for one that does.
 pub(super) fn tell_mode(config: &Config) {
     let policy = &config.policy;
     if policy.mode == Mode::Report {
@@ -204,7 +204,7 @@ pub(super) fn tell_mode(config: &Config) {
     }
 }
 
-/// Puts a proxy together from its configuration: authority, way out, store, log.
+/// Builds a proxy from its configuration: authority, egress, store, log.
 pub(super) fn build(
     config: Config,
     open: impl FnOnce(&Config, Option<Arc<dyn Store>>, &Clock) -> Result<Log, LogError>,
@@ -218,7 +218,7 @@ pub(super) fn build(
     Proxy::new(config, egress, authority, log, clock).map_err(|error| error.to_string())
 }
 
-/// Takes no more connections than there are descriptors for: each exchange takes two.
+/// Limits connections to the available descriptors: each exchange takes two.
 fn within_descriptors(mut config: Config) -> Config {
     let wanted = config.limits.connections;
     let Budget { connections, idle } = Budget::now(wanted);
@@ -238,7 +238,7 @@ fn within_descriptors(mut config: Config) -> Config {
 }
 
 fn reload(proxy: &Proxy, explicit: Option<&Path>, level: &LevelHandle) {
-    // With the moment, as Type=notify-reload wants it.
+    // With the time, which Type=notify-reload requires.
     let moment = sd_notify::NotifyState::monotonic_usec_now();
     match moment {
         Ok(moment) => notify(&[sd_notify::NotifyState::Reloading, moment]),

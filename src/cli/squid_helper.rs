@@ -1,11 +1,11 @@
-//! `crawlgate squid-helper`: Squid asks a running crawlgate, by its protocol for external ACLs.
+//! `crawlgate squid-helper`: lets Squid ask a running crawlgate, by its protocol for external ACLs.
 //!
 //! Squid writes one line for each request and waits for one line back; with channels, for many at once and in any
-//! order. The questions go to the decision service of the running instance, so there is one memory of each origin, one
-//! log, and one place where settings change. The helper itself knows nothing and keeps nothing.
+//! order. The helper passes each on to the decision service of the running instance, so there is one cache of states,
+//! one log, and one place for settings. The helper itself has no state.
 //!
-//! What is not decided is not allowed: where the instance is away or will not say, the answer is `BH`, which matches no
-//! `http_access allow`. It goes on asking, and ends when Squid closes its input.
+//! A request without a decision is not allowed: if the instance is away or refuses to decide, the answer is `BH`, which
+//! matches no `http_access allow`. The helper goes on, and ends when Squid closes its input.
 
 mod line;
 mod service;
@@ -27,10 +27,10 @@ use self::service::Service;
 use super::{fail, small_runtime};
 use crate::config::{Config, parse_duration};
 
-/// Where an instance is asked that says nothing else.
+/// The default address of an instance.
 const USUAL: &str = "http://127.0.0.1:8119";
 
-/// Octets of a line. Squid takes URLs of 8 KiB, and each octet may be written as three.
+/// Octets of a line. Squid accepts URLs of 8 KiB, and may write each octet as three.
 const LONGEST_LINE: u64 = 64 * 1024;
 
 /// Arguments of `crawlgate squid-helper`.
@@ -40,13 +40,13 @@ pub struct SquidHelperArgs {
     /// The [admin] address of the running instance [default: that of --config, else http://127.0.0.1:8119]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// File with the token of that instance, where it has an [admin] token_file [default: that of --config]
+    /// File with the token of that instance, if it has an [admin] token_file [default: that of --config]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// The [[client]] of that instance that Squid's crawlers are judged as
+    /// The [[client]] of that instance for Squid's crawlers
     #[arg(long, value_name = "NAME")]
     client: Option<String>,
-    /// Questions at once: what external_acl_type says in concurrency=; 0 where it says nothing
+    /// Requests at once: the value of concurrency= in external_acl_type; 0 without one
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     concurrency: usize,
     /// Longest wait for an answer; robots.txt may have to be fetched first
@@ -69,7 +69,7 @@ fn span(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "a time is written 500ms, 60s or 5m".to_owned())
 }
 
-/// Answers Squid's questions until it asks no more.
+/// Answers Squid's lines until its input ends.
 #[must_use]
 pub fn run(args: &SquidHelperArgs, config: Option<&Path>) -> ExitCode {
     let (url, token_file) = match instance(args, config) {
@@ -98,14 +98,14 @@ pub fn run(args: &SquidHelperArgs, config: Option<&Path>) -> ExitCode {
     runtime.block_on(converse(service, channels, at_once, lines, answers));
     match writer.join() {
         Ok(Ok(())) => ExitCode::SUCCESS,
-        // Squid is gone, or will be.
+        // Squid has ended, or soon will.
         Ok(Err(error)) => fail(&format!("Squid takes no answers: {error}")),
         Err(_) => fail(&"the answers cannot be written"),
     }
 }
 
-/// Finds out where the instance is, and which file has its token: the arguments say it, or else the configuration that they
-/// name. Squid starts the helper where it likes, so no other configuration is looked for.
+/// Returns the instance's address and its token file: from the arguments, or else from the configuration that they
+/// name. Squid starts the helper in any directory, so no other configuration is searched for.
 fn instance(
     args: &SquidHelperArgs,
     config: Option<&Path>,
@@ -132,7 +132,7 @@ fn instance(
     Ok((url, args.token_file.clone().or(of_config)))
 }
 
-/// The address by which a listener is reached from its own machine.
+/// Returns the address of a listener as seen from its own machine.
 fn reached_at(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address {
@@ -187,8 +187,8 @@ fn read_lines(mut input: impl BufRead, to_ask: &mpsc::Sender<Vec<u8>>) {
         {
             Ok(0) => return,
             Ok(_) if line.last() == Some(&b'\n') => {}
-            // Too long, or the end of the input in the midst of it: it has no whole question any more, though what is left
-            // may look like one. Its first word alone is none, and says whom to answer.
+            // The line is too long, or the input ends within it: the rest may look like a whole request. Its first word
+            // alone is no request, but names the channel for the answer.
             Ok(_) => {
                 let word = memchr::memchr(b' ', &line).unwrap_or(line.len());
                 line.truncate(word.min(line::CHANNEL_DIGITS));
@@ -226,7 +226,7 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-/// Writes answers as they come, and several at once where they do.
+/// Writes answers as they come, several at once if possible.
 fn write_lines(mut output: impl io::Write, mut answers: mpsc::Receiver<Answer>) -> io::Result<()> {
     let mut text = Vec::new();
     while let Some(answer) = answers.blocking_recv() {

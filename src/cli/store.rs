@@ -1,4 +1,4 @@
-//! `crawlgate store`: is the store in order, what is in it, and what to do when it is damaged.
+//! `crawlgate store`: checks, measures and rebuilds the store.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use crate::store::{self, Access};
 /// Exit code of `store check` for a store that is damaged.
 const DAMAGED: u8 = 1;
 
-/// What a rebuild has put right or lost is told one by one up to here.
+/// Repairs and losses of a rebuild to print one by one.
 const MOST_TOLD: usize = 100;
 
 /// Arguments of `crawlgate store`.
@@ -26,16 +26,17 @@ pub struct StoreArgs {
 
 #[derive(Subcommand, Clone, Copy, Debug)]
 enum Command {
-    /// Look the store over
+    /// Check the store
     ///
-    /// Its structure, what refers to what, the seals and the end of the chain of records, and every robots.txt and all
-    /// settings against their digests. Exits 0 if all is right, 1 if not. `crawlgate audit verify --all` proves every record.
+    /// Checks its structure, its references, the seals and the end of the chain of records, and every robots.txt and
+    /// all settings against their digests. Exits 0 if all is right, 1 if not. `crawlgate audit verify --all` proves
+    /// every record.
     Check,
-    /// Save what can be read of a damaged store into a new one
+    /// Save the readable part of a damaged store into a new one
     ///
-    /// The new one takes its place, and the damaged one is kept beside it. No process may have it open.
+    /// The new store replaces the damaged one, which is kept beside it. No other process may have the store open.
     Rebuild,
-    /// How much is in it
+    /// Show the size of the store
     Size,
 }
 
@@ -68,8 +69,8 @@ fn check(config: &Config) -> Result<ExitCode, String> {
     if !faults.altered.is_empty() {
         let _ = writeln!(
             text,
-            "{path}: altered ({}): nobody knows what was there, so a rebuild leaves it as it is; `crawlgate audit verify \
-             --all` tells what can be proven all the same",
+            "{path}: altered ({}): the original is unknown, so a rebuild leaves it as it is; `crawlgate audit verify \
+             --all` reports which decisions can still be proven",
             faults.altered.len()
         );
     }

@@ -1,4 +1,4 @@
-//! The whole chain walked, and every decision proven.
+//! Walks the whole chain, and proves every decision.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,33 +20,33 @@ use crate::robots::memory::hex;
 use crate::store::chain::Seal;
 use crate::store::{DecisionQuery, Store, StoreError, StoredDecision};
 
-/// Records that are read at once.
+/// Records to read at once.
 const PAGE: usize = 1_000;
 
-/// Faults that are told one by one; the others are counted.
+/// Faults to print one by one; the others are counted.
 const TOLD: usize = 100;
 
-/// What came of all of it.
+/// The result for all decisions.
 #[derive(Default)]
 struct Tally {
     records: u64,
     proven: u64,
-    /// Of these, those that came after the last record that somebody vouches for.
+    /// Of these, decisions after the last record that a seal or head confirms.
     proven_since: u64,
-    /// Replayed, but altered or behind what was: their links do not fit.
+    /// Replayed, but the record's hash does not fit the chain, or a seal or head contradicts it.
     unlinked: u64,
-    /// By reason.
+    /// Attested decisions by reason.
     attested: BTreeMap<&'static str, u64>,
-    /// Lines that are no decisions, by what they tell.
+    /// Lines that are no decisions, by kind.
     events: BTreeMap<String, u64>,
-    /// Decisions outside the time that was asked for: chained, not replayed.
+    /// Decisions outside the requested time: chained, not replayed.
     passed: u64,
     wrong: u64,
-    /// The first of what is wrong.
+    /// The first faults.
     told: Vec<Wrong>,
 }
 
-/// A decision that something is wrong with.
+/// A decision with a fault.
 struct Wrong {
     seq: u64,
     id: Option<String>,
@@ -54,21 +54,21 @@ struct Wrong {
     said: String,
 }
 
-/// How a record hangs on the chain.
+/// The relation of a record to the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
-    /// It follows from the one before.
+    /// The record follows from the one before.
     Follows,
-    /// It does, and somebody vouches for the chain up to here.
+    /// The record follows, and a seal or head confirms the chain up to here.
     Vouched,
-    /// It does not.
+    /// The record does not follow.
     Broken,
-    /// It does, but somebody says that it is not what was: nothing since they last agreed can be believed.
+    /// The record follows, but a seal or head contradicts it: no record since the last confirmed one can be trusted.
     Denied,
 }
 
 impl Link {
-    /// Of the record `seq`, just walked past, at which these faults were found.
+    /// Returns the relation of the record `seq`, just walked past, at which these faults were found.
     fn of(seq: u64, walk: &Walk, found: &[Fault]) -> Link {
         if found
             .iter()
@@ -88,7 +88,7 @@ impl Link {
     }
 }
 
-/// Which decisions are replayed.
+/// The time of the decisions to replay.
 struct Span {
     since: Option<Moment>,
     until: Option<Moment>,
@@ -119,7 +119,7 @@ pub(super) async fn verify(
     let mut after = 0;
     let mut page = store.links(after, PAGE).await.map_err(failed)?;
     while let Some(last) = page.last() {
-        // The next page is read while this one is looked at.
+        // The next page is read while this one is processed.
         let next = tokio::spawn({
             let (store, after) = (Arc::clone(&store), last.seq);
             async move { store.links(after, PAGE).await }
@@ -127,7 +127,7 @@ pub(super) async fn verify(
         tokio::task::yield_now().await;
         let is_gap = |first: &StoredDecision| first.seq > after.saturating_add(1);
         if page.first().is_some_and(is_gap) {
-            // Retention may have dropped what comes next since the last page: a new seal says so then.
+            // Retention may have dropped the next records since the last page: a new seal says so then.
             walk.learn(&store.seals().await.map_err(failed)?);
         }
         let is_whole = last.seq.saturating_sub(after) == page.len() as u64;
@@ -168,7 +168,7 @@ pub(super) async fn verify(
     })
 }
 
-/// A bar on a terminal; elsewhere nothing is drawn.
+/// Creates a progress bar on a terminal; elsewhere none is drawn.
 async fn bar(store: &Arc<dyn Store>) -> Result<ProgressBar, StoreError> {
     let end = |newest_first| DecisionQuery {
         newest_first,
@@ -200,7 +200,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Counts a decision that fits what was kept, or that nothing speaks against.
+    /// Counts a decision that the evidence confirms, or does not contradict.
     fn replayed(&mut self, outcome: &Outcome, link: Link) {
         match outcome {
             _ if link == Link::Broken => self.unlinked += 1,
@@ -212,7 +212,7 @@ impl Tally {
         }
     }
 
-    /// Takes back what was proven by what somebody denies now.
+    /// Takes back the proofs since the last confirmed record when a seal or head contradicts the chain.
     fn settle(&mut self, link: Link) {
         match link {
             Link::Follows | Link::Broken => {}
@@ -268,7 +268,7 @@ impl Span {
         if self.since.is_none() && self.until.is_none() {
             return true;
         }
-        // One without a time is looked at: something is wrong with it.
+        // A record without a time has a fault: look at it.
         evidence::moment(&record.time).is_none_or(|time| {
             self.since.is_none_or(|since| time >= since)
                 && self.until.is_none_or(|until| time < until)
@@ -400,7 +400,7 @@ mod tests {
     use crate::audit::verify::Head;
     use crate::store::chain;
 
-    /// How each of three records hangs on the chain, one of them altered, by a head that was kept of the last.
+    /// Returns the relation of each of three records to the chain, one of them altered, with a stored head of the last.
     fn links(altered: Option<usize>, kept: [u8; 32]) -> Vec<Link> {
         let mut before = chain::GENESIS;
         let mut records: Vec<StoredDecision> = ["one", "two", "three"]

@@ -1,4 +1,4 @@
-//! What a record says, for people.
+//! A record's facts for people.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use crate::audit::time_text;
 use crate::cli::screen::printable;
 use crate::store::StoredDecision;
 
-/// The record's essentials, a line each, and who has acknowledged it.
+/// Writes the record's essentials, a line each, and the person who has acknowledged it.
 pub(in crate::cli) fn told(evidence: &Evidence<'_>, decision: &StoredDecision) -> String {
     let mut text = format!("{}\n", printable(&evidence.id));
     essentials(&mut text, evidence);
@@ -24,12 +24,12 @@ pub(in crate::cli) fn told(evidence: &Evidence<'_>, decision: &StoredDecision) -
     text
 }
 
-/// One fact, with its name in front; without a name, one that goes with the fact above.
+/// Writes one fact, with its name in front; a fact without a name belongs to the one above.
 pub(super) fn line(text: &mut String, name: &str, fact: &str) {
     let _ = writeln!(text, "  {name:<9} {}", printable(fact)); // a String takes all
 }
 
-/// What was asked, decided, and why.
+/// Writes the request, the decision, and its reason.
 pub(super) fn essentials(text: &mut String, evidence: &Evidence<'_>) {
     decided(text, evidence);
     let asked = format!("{} {} ({})", evidence.method, evidence.url, evidence.via);
@@ -38,7 +38,7 @@ pub(super) fn essentials(text: &mut String, evidence: &Evidence<'_>) {
         line(text, "read as", reading);
     }
     let chain = match evidence.agent.chain.as_slice() {
-        [] => "nobody in particular".to_owned(),
+        [] => "no product token".to_owned(),
         chain => chain.join(", "),
     };
     let name = evidence

@@ -1,24 +1,24 @@
-//! A robots.txt as it was, with the line that decided.
+//! A robots.txt at the time of a decision, with the deciding line.
 
 use std::fmt::Write as _;
 
 use crate::cli::screen::{Paint, Tone, printable};
 use crate::rep::{Robots, decoded, lines};
 
-/// Lines shown before and after one that matters.
+/// Lines shown before and after an important one.
 const AROUND: u32 = 2;
 
-/// Which lines are shown.
+/// The lines to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// Those around the ones that matter.
+    /// The lines around important ones.
     Around,
     /// All.
     Whole,
 }
 
-/// The lines of a file with their numbers: the rule of line `deciding` is marked `>`, the user-agent lines of its group
-/// `·`.
+/// Returns the lines of a file with their numbers: the rule of line `deciding` is marked `>`, the user-agent lines of
+/// its group `·`.
 pub(super) fn excerpt(
     robots: &Robots,
     deciding: Option<u32>,

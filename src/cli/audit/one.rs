@@ -1,4 +1,4 @@
-//! One decision proven, and its evidence shown.
+//! Proves one decision, and shows its evidence.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
-//! Judging in bulk: a question on each line in, its answer on each line out, in the same order.
+//! Judges in bulk: each line of input gets its answer on a line of output, in the same order.
 //!
-//! What is asked for is the protocol's answer, so [`rep`](crate::rep) gives it and nothing else has a say: a URL that
-//! no request could carry is judged like any other. The path guard is told of beside it.
+//! The answer is the protocol's, so [`rep`](crate::rep) alone gives it: even a URL that no request could carry is
+//! judged. The path guard's opinion is added to the answer.
 //!
-//! A thread reads; one task judges, writes, and waits for the fetches of lines that bring no robots.txt. What comes
-//! behind a fetch is judged meanwhile and kept until its turn. Whenever the next step could be to wait, what is
-//! answered is written out first: so a program can ask, wait for the answer, and ask again.
+//! A thread reads; one task judges, writes, and waits for the fetches of lines without a robots.txt. Lines behind a
+//! fetch are judged meanwhile, and their answers wait for their turn. Before each wait the task writes all finished
+//! answers: so a program can ask, wait for the answer, and ask again.
 
 mod lines;
 mod question;
@@ -25,13 +25,13 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::robots::registry::View;
 
-/// How many answers are kept behind one that is not there yet.
+/// Answers to keep behind an unfinished one.
 const MOST_KEPT: usize = 4096;
 
-/// What is gathered before it is written out, in octets.
+/// Octets to gather before a write.
 const GATHERED: usize = 64 << 10;
 
-/// Answers standard input on standard output; gives the exit code.
+/// Answers standard input on standard output; returns the exit code.
 pub(super) fn run(named: &[String], config: &Config) -> Result<u8, String> {
     let clock = Clock::system();
     let registry = source::registry(config, &clock)?;
@@ -60,7 +60,7 @@ pub(super) fn run(named: &[String], config: &Config) -> Result<u8, String> {
     }
 }
 
-/// Hands over what can be read, until the end or until nobody takes it.
+/// Passes on the lines read, until the end of input or until the receiver has gone.
 fn read(input: impl io::Read, batches: &mpsc::Sender<io::Result<Vec<Line>>>) {
     let mut lines = Lines::new(input);
     while let Some(batch) = lines.batch().transpose() {
@@ -79,10 +79,10 @@ enum Waiting {
 
 struct Bulk<A, W> {
     desk: Desk,
-    /// Asks for an origin's robots.txt.
+    /// Requests an origin's robots.txt.
     ask: A,
     waiting: VecDeque<Waiting>,
-    /// How many of them are being fetched for.
+    /// The number of fetches in progress.
     fetching: usize,
     answered: Vec<u8>,
     out: W,
@@ -108,7 +108,7 @@ impl<A: Fn(&Fetch) -> JoinHandle<View>, W: Write> Bulk<A, W> {
             }
             let has_room = todo.is_empty() && self.waiting.len() < MOST_KEPT;
             let batch = match self.waiting.front_mut() {
-                // What is answered never stands in front.
+                // A finished answer never stands in front.
                 Some(Waiting::Fetching(_, fetch)) => tokio::select! {
                     view = fetch => {
                         self.land(view).map_err(Stopped::Output)?;
@@ -126,7 +126,7 @@ impl<A: Fn(&Fetch) -> JoinHandle<View>, W: Write> Bulk<A, W> {
         }
     }
 
-    /// Answers a line, or begins to fetch what that takes.
+    /// Answers a line, or starts the fetch that it needs.
     fn begin(&mut self, line: &Line) -> io::Result<()> {
         let is_next = self.waiting.is_empty();
         let mut kept = Vec::new();
@@ -150,7 +150,7 @@ impl<A: Fn(&Fetch) -> JoinHandle<View>, W: Write> Bulk<A, W> {
         }
     }
 
-    /// Answers the first line that waits, and all behind it that are answered.
+    /// Answers the first line that waits, and all finished ones behind it.
     fn land(&mut self, view: Result<View, tokio::task::JoinError>) -> io::Result<()> {
         if let Some(Waiting::Fetching(fetch, _)) = self.waiting.pop_front() {
             self.fetching -= 1;
@@ -166,7 +166,7 @@ impl<A: Fn(&Fetch) -> JoinHandle<View>, W: Write> Bulk<A, W> {
         Ok(())
     }
 
-    /// Writes out what has been gathered once it is enough.
+    /// Writes the gathered answers once there are enough.
     fn gathered(&mut self) -> io::Result<()> {
         if self.answered.len() < GATHERED {
             return Ok(());

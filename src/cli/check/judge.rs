@@ -1,4 +1,4 @@
-//! Judging URLs as the proxy would, and keeping what it rests on.
+//! Judges URLs as the proxy would, and keeps the grounds.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,18 +18,18 @@ use crate::policy::overrides::Overrides;
 use crate::policy::{self, Decision, Target};
 use crate::robots::registry::View;
 
-/// How many origins are asked at the same time.
+/// Origins to fetch from at the same time.
 pub(super) const AT_ONCE: usize = 32;
 
-/// Why not all URLs were judged.
+/// The reason why not all URLs were judged.
 pub(super) enum Stopped {
     /// The list of URLs cannot be read.
     Input(io::Error),
-    /// Nobody takes the judgements.
+    /// The output is closed or fails.
     Output(io::Error),
 }
 
-/// Judges as one crawler.
+/// Judges for one crawler.
 pub(super) struct Judge<'c> {
     config: &'c Config,
     clock: Clock,
@@ -38,15 +38,15 @@ pub(super) struct Judge<'c> {
     bench: Bench,
 }
 
-/// A URL whose turn to be told has not come.
+/// A URL that waits for its turn in the output.
 enum Waiting {
     Judged(Result<Box<Judgement>, Unjudged>),
-    /// With what an override decides over it, where one does.
+    /// With the decision of an override, if there is one.
     Fetching(Target, Option<Box<Decision>>, JoinHandle<View>),
 }
 
 impl Judge<'_> {
-    /// Judges as `named` says, by `robots` or by what the origins say.
+    /// Creates a judge for the agents `named`, by `robots` or by the origins' files.
     pub(super) fn new<'c>(
         named: &[String],
         robots: Option<&Path>,
@@ -69,7 +69,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Judges URLs and tells each in its turn, while the robots.txt of later ones is being fetched.
+    /// Judges URLs and reports each in its turn, while the robots.txt of later ones is being fetched.
     pub(super) fn all(
         &self,
         urls: impl Iterator<Item = io::Result<String>>,
@@ -93,7 +93,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Judges what needs no fetch, begins to fetch what does.
+    /// Judges a URL that needs no fetch, or starts the fetch.
     fn begin(&self, url: String) -> Waiting {
         let target = match explain::target(&url) {
             Ok(target) => target,

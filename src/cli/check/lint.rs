@@ -1,4 +1,4 @@
-//! A robots.txt looked over for people: who is spoken to, what else is said, what does not do what it seems to.
+//! Lints a robots.txt for people: its groups, its other fields, and lines without the effect that they seem to have.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::cli::screen::{Paint, Tone};
 use crate::explain::{File, group_of};
 use crate::rep::{Group, Other, RuleKind};
 
-/// The file's groups, other fields and notes.
+/// Returns the file's groups, other fields and notes.
 pub(super) fn text(snapshot: &File, file: &Path, paint: Paint) -> Vec<u8> {
     let robots = &snapshot.robots;
     let groups: Vec<Group<'_>> = robots.groups().collect();

@@ -1,14 +1,14 @@
-//! Octets that nobody vouches for, on a terminal: what would drive it is spelt out.
+//! Shows untrusted octets on a terminal, with control characters spelt out.
 
 use std::fmt::{self, Write as _};
 
 use crate::cli::screen::{fitted, printable};
 
-/// Octets that nobody vouches for, in one line: what drives a terminal, ends a line or turns text around is escaped,
-/// and so is what is not UTF-8.
+/// Untrusted octets in one line: characters that control a terminal, end a line or reverse text are escaped, and so are
+/// octets that are not UTF-8.
 pub(super) struct Shown<'a>(pub(super) &'a [u8]);
 
-/// What is shown of one text, in characters.
+/// Characters to show of one text.
 const MOST: usize = 400;
 
 impl fmt::Display for Shown<'_> {

@@ -1,4 +1,4 @@
-//! Where the robots.txt comes from that is judged by: a file, or the origin.
+//! The source of the robots.txt: a file, or the origin.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -14,16 +14,16 @@ use crate::rep::Origin;
 use crate::robots::identity::Crawler;
 use crate::robots::registry::{Registry, View};
 
-/// Where robots.txt comes from.
+/// The source of robots.txt.
 pub(super) enum Source {
-    /// One file for whatever is asked about.
+    /// One file for all URLs.
     File(File),
     /// Each origin's own.
     Origins(Arc<Registry>),
 }
 
 impl Source {
-    /// The file that is named, or the origins.
+    /// Creates the source from the named file, or from the origins.
     pub(super) fn new(
         file: Option<&Path>,
         config: &Config,
@@ -36,7 +36,7 @@ impl Source {
     }
 }
 
-/// What is known of origins, and fetched where nothing is.
+/// Returns the cache of robots.txt states, which fetches missing ones.
 pub(super) fn registry(config: &Config, clock: &Clock) -> Result<Arc<Registry>, String> {
     let egress = Egress::new(config, clock.clone()).map_err(|error| error.to_string())?;
     let pace = Pace::new(&config.pace, clock.clone());
@@ -44,7 +44,7 @@ pub(super) fn registry(config: &Config, clock: &Clock) -> Result<Arc<Registry>, 
     Ok(Arc::new(registry))
 }
 
-/// Asks for an origin's robots.txt as a crawler, in a task of its own.
+/// Fetches an origin's robots.txt for a crawler, in a task of its own.
 pub(super) async fn ask(registry: Arc<Registry>, origin: Origin, agent: Arc<Agent>) -> View {
     registry.view(&origin, Crawler::named(&agent.tokens)).await
 }
@@ -52,7 +52,7 @@ pub(super) async fn ask(registry: Arc<Registry>, origin: Origin, agent: Arc<Agen
 /// Reads a robots.txt; `-` is standard input.
 pub(super) fn read(file: &Path, config: &Config) -> Result<File, String> {
     let mut text = Vec::new();
-    // One octet more than counts tells a file of exactly the limit from a longer one.
+    // One octet beyond the limit tells a file of exactly the limit from a longer one.
     let most = config.robots.size_limit as u64 + 1;
     let read = if file == Path::new("-") {
         io::stdin().lock().take(most).read_to_end(&mut text)
@@ -65,7 +65,7 @@ pub(super) fn read(file: &Path, config: &Config) -> Result<File, String> {
     Ok(explain::file(&text, &name, &config.robots, now))
 }
 
-/// A runtime for fetching: one thread, as there is one who waits.
+/// Creates a runtime for fetching: one thread, as only one caller waits.
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime, String> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! A judgement for people: the verdict, and the whole way to it.
+//! A judgement for people: the verdict, and each step to it.
 
 use std::fmt::{self, Write as _};
 
@@ -12,7 +12,7 @@ use crate::rep::{
     Explanation, Field, Judged, MatchedBy, Note, RuleKind, Selection, Speaker, Standing,
 };
 
-/// How many lines of a kind are shown where they are not what was asked about.
+/// Lines of a kind to show if they are not the main subject.
 const FEW: usize = 10;
 
 /// Text under construction. Writing to a String cannot fail.
@@ -29,7 +29,7 @@ impl Page {
         }
     }
 
-    /// A line with its label in front; no label: the one before goes on.
+    /// Writes a line with its label in front; without a label, the line continues the one before.
     pub(super) fn line(&mut self, label: &str, content: impl fmt::Display) {
         let paint = self.paint;
         let label = if label.is_empty() {
@@ -50,7 +50,7 @@ impl Page {
     }
 }
 
-/// The whole way; the file's notes only where asked for.
+/// Returns all steps; the file's notes only with `with_notes`.
 pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
     let mut page = Page::new(paint);
     let Judgement {
@@ -90,7 +90,7 @@ pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
     match (&judged.snapshot, &decision.asserted) {
         (Some(snapshot), _) => page.line("robots", file(snapshot)),
         (None, None) => page.line("robots", target.origin.robots_url()),
-        // It has no say; what it would say was told.
+        // The override decides without the file; its own line is printed above.
         (None, Some(_)) => {}
     }
     let otherwise = match &judged.aside {
@@ -113,7 +113,7 @@ pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
     page.into_text()
 }
 
-/// Where a file comes from, and how long it is.
+/// Returns the source of a file, and its length.
 pub(super) fn file(snapshot: &File) -> String {
     let octets = snapshot.robots.text().len();
     let cut = if snapshot.robots.is_truncated() {
@@ -125,7 +125,7 @@ pub(super) fn file(snapshot: &File) -> String {
     format!("{url} ({octets} octets{cut})")
 }
 
-/// The tokens, and what became of each.
+/// Returns the tokens, each with its result.
 fn chain(judged: &Judgement) -> String {
     let Some(explanation) = &judged.explanation else {
         let tokens: Vec<&str> = judged.agent.tokens.iter().map(|it| it.as_str()).collect();
@@ -158,7 +158,7 @@ fn chain(judged: &Judgement) -> String {
     }
 }
 
-/// The groups, the rules that match, and which wins.
+/// Writes the groups, the rules that match, and which one wins.
 fn explain(page: &mut Page, explanation: &Explanation, reason: Reason) {
     for (at, group) in explanation.groups.iter().enumerate() {
         let label = if at == 0 { "group" } else { "" };
@@ -215,7 +215,7 @@ fn speaker(group: &Speaker, at: usize) -> String {
     text
 }
 
-/// The rules that match, the one that decides first.
+/// Writes the rules that match, the deciding one first.
 fn matches(page: &mut Page, label: &str, judged: &Judged, decides: bool) {
     let widest = judged
         .matches
@@ -249,7 +249,7 @@ fn matches(page: &mut Page, label: &str, judged: &Judged, decides: bool) {
     more(page, judged.matches.len());
 }
 
-/// What else the file says to the crawler, and of sitemaps.
+/// Writes the file's other fields for the crawler, and its sitemaps.
 fn fields(page: &mut Page, judged: &Judgement, snapshot: &File) {
     let robots = &snapshot.robots;
     let selection = robots.selection(&judged.agent.tokens);
@@ -278,7 +278,7 @@ fn fields(page: &mut Page, judged: &Judgement, snapshot: &File) {
     more(page, told.len());
 }
 
-/// Remarks, as many as `most`.
+/// Writes at most `most` remarks.
 pub(super) fn notes(page: &mut Page, notes: &[Note], most: usize) {
     let paint = page.paint;
     for (at, note) in notes.iter().take(most).enumerate() {

@@ -1,4 +1,4 @@
-//! Which decisions: the conditions of `crawlgate log`.
+//! The conditions of `crawlgate log`.
 
 use clap::Args;
 
@@ -9,46 +9,46 @@ use crate::store::DecisionQuery;
 /// Conditions; all that are given must hold.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FilterArgs {
-    /// Not before
+    /// Earliest time
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Before; a day counts whole
+    /// Latest time, exclusive; a day counts whole
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Of this origin (https://example.com), or of this host whatever the scheme and port
+    /// The origin (https://example.com), or a host with any scheme and port
     #[arg(long, value_name = "ORIGIN")]
     origin: Option<String>,
-    /// With a path that this matches: a pattern as in robots.txt
+    /// A pattern that matches the path, as in robots.txt
     #[arg(long, value_name = "PATTERN")]
     path: Option<String>,
-    /// From this address, or of this name
+    /// The client's address or name
     #[arg(long, value_name = "CLIENT")]
     client: Option<String>,
-    /// By a crawler that is judged by this product token
+    /// The product token that judges the crawler
     #[arg(long, value_name = "TOKEN")]
     agent: Option<String>,
-    /// For this reason, such as robots_disallow
+    /// The reason, such as robots_disallow
     #[arg(long, value_name = "REASON")]
     reason: Option<String>,
-    /// By the rule of this text, such as 'Disallow: /private'
+    /// The text of the deciding rule, such as 'Disallow: /private'
     #[arg(long, value_name = "RULE")]
     rule: Option<String>,
-    /// With this verdict: allow, deny or defer
+    /// The verdict: allow, deny or defer
     #[arg(long, value_name = "VERDICT")]
     verdict: Option<String>,
-    /// In this mode: enforce or report
+    /// The mode: enforce or report
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
-    /// Those that somebody has acknowledged
+    /// Only acknowledged decisions
     #[arg(long)]
     acknowledged: bool,
-    /// Those that nobody has acknowledged
+    /// Only decisions without an acknowledgement
     #[arg(long, conflicts_with = "acknowledged")]
     unacknowledged: bool,
 }
 
 impl FilterArgs {
-    /// The question to the store.
+    /// Returns the query for the store.
     pub(super) fn query(&self, now: Moment) -> Result<DecisionQuery, String> {
         let conditions = Conditions {
             since: self.since.clone(),

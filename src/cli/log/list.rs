@@ -1,4 +1,4 @@
-//! The list itself: the latest, all, and what comes.
+//! Writes the list: the latest, all, or new decisions.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::cli::screen;
 use crate::clock::Clock;
 use crate::store::{DecisionQuery, Store};
 
-/// Decisions that are read at once.
+/// Decisions to read at once.
 const PAGE: usize = 500;
 
-/// How often the store is asked for more by `--follow`.
+/// Interval at which `--follow` looks for new decisions.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Writes what the arguments ask for.
+/// Writes the list that the arguments describe.
 pub(super) async fn list(args: &ListArgs, store: &Arc<dyn Store>) -> Result<(), String> {
     let query = args.filter.query(Clock::system().now())?;
     if let Some(key) = args.summary {
@@ -30,7 +30,7 @@ pub(super) async fn list(args: &ListArgs, store: &Arc<dyn Store>) -> Result<(), 
         }
         return screen::say(&text).map(drop);
     }
-    // Taken before anything is read: what comes meanwhile comes again when it is followed.
+    // Taken before anything is read: `follow` lists later decisions again.
     let head = newest(store).await?;
     let mut sheet = Sheet::new(
         args.format(),
@@ -53,19 +53,19 @@ pub(super) async fn list(args: &ListArgs, store: &Arc<dyn Store>) -> Result<(), 
     Ok(())
 }
 
-/// Says that there is nothing, beside the list: whoever reads that wants rows only.
+/// Reports an empty list on standard error, which keeps standard output to rows.
 fn tell_of_none(args: &ListArgs) {
     let said = if args.filter != FilterArgs::default() {
         "no decision that is kept meets all of these conditions"
     } else if args.limit == 0 && !args.all {
-        return; // nothing was asked for
+        return; // an empty list is as requested
     } else {
         "no decisions are kept yet; [log] decisions says which are"
     };
-    let _ = writeln!(std::io::stderr(), "crawlgate: {said}"); // nobody is left to tell
+    let _ = writeln!(std::io::stderr(), "crawlgate: {said}"); // stderr may be closed
 }
 
-/// The place of the newest decision, whatever it is.
+/// Returns the number of the newest decision, of any kind.
 async fn newest(store: &Arc<dyn Store>) -> Result<u64, String> {
     let query = DecisionQuery {
         newest_first: true,
@@ -79,7 +79,7 @@ async fn newest(store: &Arc<dyn Store>) -> Result<u64, String> {
     Ok(page.first().map_or(0, |decision| decision.seq))
 }
 
-/// Writes the latest `limit` decisions up to `head`, oldest first. False when nobody reads any more.
+/// Writes the latest `limit` decisions up to `head`, oldest first. Returns false when the reader has gone.
 async fn latest(
     store: &Arc<dyn Store>,
     query: &DecisionQuery,
@@ -87,7 +87,7 @@ async fn latest(
     head: u64,
     sheet: &mut Sheet,
 ) -> Result<bool, String> {
-    // Found backwards, written forwards: only places are kept, unless they are few.
+    // Search backwards, write forwards: keep only the numbers, unless they are few.
     let mut before = None;
     let mut left = limit;
     let mut few = Vec::new();
@@ -120,8 +120,8 @@ async fn latest(
         .is_some())
 }
 
-/// Writes all decisions in their order, or those after one place up to another; the place of the last. `None` when
-/// nobody reads any more.
+/// Writes all decisions in their order, or those after one number up to another; returns the last number. `None` when
+/// the reader has gone.
 async fn forward(
     store: &Arc<dyn Store>,
     query: &DecisionQuery,
@@ -150,7 +150,7 @@ async fn forward(
     }
 }
 
-/// Writes what comes after `seen` as it comes, until nobody reads any more.
+/// Writes new decisions after `seen` until the reader has gone.
 async fn follow(
     store: &Arc<dyn Store>,
     query: &DecisionQuery,
@@ -159,7 +159,7 @@ async fn follow(
 ) -> Result<(), String> {
     loop {
         tokio::time::sleep(EVERY).await;
-        // Asked without the filter: of all that came and was not wanted, each is looked at once.
+        // Without the filter, so that each non-matching decision is looked at only once.
         let head = newest(store).await?;
         if head > seen {
             match forward(store, query, Some((seen, head)), sheet).await? {

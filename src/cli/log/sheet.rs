@@ -1,4 +1,4 @@
-//! Decisions as rows: a table for people, records as they are, cells for spreadsheets.
+//! Decisions as rows: a table for people, stored records, cells for spreadsheets.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -18,19 +18,19 @@ pub(super) struct Sheet {
     is_empty: bool,
 }
 
-/// What a table has room for.
+/// The width of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
-    /// No terminal: nothing is cut.
+    /// No terminal: no text is cut.
     Free,
-    /// So many columns: what comes last is cut, and left out where it is worth little.
+    /// The columns of a terminal: the last cells are cut or left out.
     Columns(usize),
 }
 
-/// Below this width a table does without the year, the scheme, the agent and the rule.
+/// Width below which a table leaves out the year, the scheme, the agent and the rule.
 const ROOMY: usize = 150;
 
-/// Below this width a URL has a line of its own: behind the other cells, its path would not be seen.
+/// Width below which a URL gets a line of its own: behind the other cells, its path would not fit.
 const TIGHT: usize = 110;
 
 const TIME: usize = 19;
@@ -40,7 +40,7 @@ const REASON: usize = 18;
 const AGENT: usize = 18;
 
 impl Sheet {
-    /// For standard output of this width, `None` where it is no terminal.
+    /// Creates a sheet for standard output of this width, `None` without a terminal.
     pub(super) fn new(format: Format, width: Option<usize>, is_terminal: bool) -> Sheet {
         Sheet {
             format,
@@ -50,7 +50,7 @@ impl Sheet {
         }
     }
 
-    /// What stands above the first row.
+    /// Returns the heading above the first row.
     pub(super) fn heading(&self) -> Result<Vec<u8>, String> {
         match self.format {
             Format::Jsonl => Ok(Vec::new()),
@@ -64,12 +64,12 @@ impl Sheet {
         }
     }
 
-    /// Whether there was no row yet.
+    /// Tells whether there was no row yet.
     pub(super) fn is_empty(&self) -> bool {
         self.is_empty
     }
 
-    /// The rows of a page.
+    /// Returns the rows of a page.
     pub(super) fn rows(&mut self, page: &[StoredDecision]) -> Result<Vec<u8>, String> {
         self.is_empty &= page.is_empty();
         match self.format {
@@ -145,7 +145,7 @@ impl Sheet {
                 };
                 let url = with_path(url, width.saturating_sub(used + 1).max(8));
                 let reason = fitted(&reason, REASON);
-                // Nothing is behind the reason on its line, so nothing pads it.
+                // The reason is the last cell on its line, so it needs no padding.
                 let padding = if width < TIGHT { 0 } else { REASON };
                 format!(
                     "{time:SHORT_TIME$}  {id:ID$}  {}{indent}{url}\n",
@@ -165,7 +165,7 @@ impl Sheet {
     }
 }
 
-/// A URL in at most `most` characters. Its path is what was judged: a host that would push it out is cut to half of that.
+/// Fits a URL into `most` characters. Its path was judged, so a long host is cut to half of that.
 fn with_path(url: &str, most: usize) -> Cow<'_, str> {
     if url.chars().count() <= most {
         return Cow::Borrowed(url);
@@ -180,7 +180,7 @@ fn with_path(url: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(fitted(&format!("{shown}{path}"), most).into_owned())
 }
 
-/// `2026-11-20 12:00:00` of a record's time.
+/// Returns `2026-11-20 12:00:00` of a record's time.
 fn day_and_time(time: &str) -> String {
     time.get(..TIME).unwrap_or(time).replace('T', " ")
 }

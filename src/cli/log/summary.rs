@@ -1,4 +1,4 @@
-//! Decisions counted.
+//! Counts of decisions.
 
 use super::{Format, Key};
 use crate::audit::cells::cells;
@@ -7,10 +7,10 @@ use crate::audit::time_text;
 use crate::cli::screen::printable;
 use crate::store::Tally;
 
-/// Octets of one text in JSON: more than any that is kept.
+/// Octets of one text in JSON: more than any stored one.
 const MOST: usize = 64 * 1024;
 
-/// The counts in this format.
+/// Returns the counts in this format.
 pub(super) fn text(tallies: &[Tally], key: Key, format: Format) -> Result<Vec<u8>, String> {
     let names: &[&str] = match key {
         Key::Origin => &["origin"],
@@ -76,7 +76,7 @@ fn line(tally: &Tally, names: &[&str]) -> Vec<u8> {
     let mut line = Vec::new();
     let mut object = Object::open(&mut line);
     for (name, part) in names.iter().zip(&tally.key) {
-        // Where nothing decided, there is no rule.
+        // Without a deciding rule, the cell is empty.
         let part = Some(part.as_bytes()).filter(|part| !part.is_empty());
         object.text_or_null(name, part, MOST);
     }

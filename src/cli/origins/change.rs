@@ -1,4 +1,4 @@
-//! What is asked of the running process: to fetch, to forget.
+//! Requests to the running process: fetch, forget.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::store::Access;
 
-/// What a process may take beside the fetches.
+/// Time for the process besides the fetches.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Has robots.txt fetched.
+/// Asks the process to fetch robots.txt.
 pub(super) async fn refresh(
     origins: &[Origin],
     identity: Option<&Identity>,
@@ -23,7 +23,7 @@ pub(super) async fn refresh(
     let socket = config.admin.socket.as_deref().ok_or(
         "no process can be reached: [admin] socket is empty; name a path there and restart crawlgate",
     )?;
-    // One may be under way that began before.
+    // Another fetch may be in progress already.
     let patience = config.robots.fetch_timeout * 2 + GRACE;
     let mut code = 0;
     for origin in origins {
@@ -53,7 +53,7 @@ pub(super) async fn refresh(
             Some(other) => return Err(unexpected(&other)),
             None => {
                 return Err(format!(
-                    "nobody can fetch it: no crawlgate listens at {}; start `crawlgate serve`, or let the next \
+                    "it cannot be fetched: no crawlgate listens at {}; start `crawlgate serve`, or let the next \
                      request fetch it when that is due; `crawlgate origins forget {origin}` makes it due at once",
                     socket.display()
                 ));
@@ -63,7 +63,7 @@ pub(super) async fn refresh(
     Ok(code)
 }
 
-/// Has what is known dropped: by the process that listens, else from the store.
+/// Drops the state of origins: by the process that listens, else in the store.
 pub(super) async fn forget(
     origins: &[Origin],
     identity: Option<&Identity>,
@@ -83,7 +83,7 @@ pub(super) async fn forget(
             Some(Answer::Forgotten { was_known }) => (was_known, "the running process"),
             Some(other) => return Err(unexpected(&other)),
             None => {
-                // Only what is there already: nothing is to be made by forgetting.
+                // Open an existing store only: `forget` creates none.
                 open(config, Access::Read)?;
                 let store = open(config, Access::Write)?;
                 let forgotten = store.forget(origin, identity).await;
@@ -102,7 +102,7 @@ pub(super) async fn forget(
     Ok(code)
 }
 
-/// The answer, or none where no process listens.
+/// Returns the answer, or none if no process listens.
 async fn ask(
     socket: &Path,
     request: &Request,

@@ -1,4 +1,4 @@
-//! What has changed from one robots.txt of an origin to another.
+//! Shows the changes from one robots.txt of an origin to another.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,13 +15,13 @@ use crate::rep::decoded;
 use crate::robots::memory::hex;
 use crate::store::{Fetch, OriginMemory, Sha256, Store};
 
-/// Digits of a digest that are enough to look for.
+/// Digits of a digest that suffice for a search.
 const SHORTEST: usize = 6;
 
 /// Lines shown around a change.
 const CONTEXT: usize = 3;
 
-/// One robots.txt of several: by its digest, or by when it was in force.
+/// One robots.txt of several: by its digest, or by a time when it was in force.
 #[derive(Clone, Debug)]
 pub(super) struct Point(String);
 
@@ -39,7 +39,7 @@ impl fmt::Display for Point {
     }
 }
 
-/// A robots.txt that was in force from some time on.
+/// A robots.txt and the time from which it was in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Version {
     sha256: Sha256,
@@ -91,7 +91,7 @@ fn unified(old: Version, old_text: &str, new: Version, new_text: &str) -> String
         .to_string()
 }
 
-/// The robots.txt that were in force, oldest first, each with the first fetch that found it.
+/// Returns the robots.txt that were in force, oldest first, each with the first fetch that found it.
 fn versions(fetches: &[Fetch], found: &OriginMemory) -> Vec<Version> {
     let mut versions: Vec<Version> = Vec::new();
     for fetch in fetches.iter().rev() {
@@ -102,7 +102,7 @@ fn versions(fetches: &[Fetch], found: &OriginMemory) -> Vec<Version> {
             versions.push(Version { sha256, since });
         }
     }
-    // The last good copy may be older than all the fetches that are kept.
+    // The last good copy may be older than all stored fetches.
     if let Some(copy) = found.state.copy()
         && !versions.iter().any(|one| one.sha256 == copy.sha256)
     {

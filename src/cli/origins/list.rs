@@ -11,31 +11,31 @@ use crate::clock::Moment;
 use crate::robots::words::{about, ago, next_fetch, to_come};
 use crate::store::{OriginMemory, OriginQuery, Remembered, Store};
 
-/// Origins that are read at once.
+/// Origins to read at once.
 const PAGE: usize = 500;
 
-/// Origins listed where nobody says how many.
+/// Origins to list by default.
 const LIMIT: usize = 100;
 
-/// Which origins, and how.
+/// The origins to list, and the form.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListArgs {
-    /// Those in this state
+    /// Only origins in this state
     #[arg(long, value_name = "STATE")]
     state: Option<StateName>,
-    /// Those whose name holds this
+    /// Only origins with this text in their name
     #[arg(long, value_name = "TEXT")]
     containing: Option<String>,
-    /// Those after this one, in the order of their names and identities
+    /// Only origins after this one, in the order of their names and identities
     #[arg(long, value_name = "ORIGIN")]
     after: Option<String>,
-    /// So many
+    /// At most this many
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = LIMIT)]
     limit: usize,
-    /// All there are, page by page
+    /// List all origins, page by page
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// One JSON object per line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -92,7 +92,7 @@ pub(super) async fn list(args: &ListArgs, store: &dyn Store, now: Moment) -> Res
             return Ok(0);
         }
     }
-    // Only people want to be told; scripts have said how many they want.
+    // A hint for people only; scripts have set their limit.
     if let Some(after) = after.filter(|_| std::io::stdout().is_terminal()) {
         screen::say(format!("… there may be more: --after '{after}', or --all\n").as_bytes())?;
     }

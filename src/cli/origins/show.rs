@@ -1,4 +1,4 @@
-//! One origin: its state, what requests meet, its robots.txt, how the last fetches went.
+//! Shows one origin: its state, its pace, its robots.txt, the last fetches.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -26,32 +26,32 @@ use crate::robots::wish::Wish;
 use crate::robots::words::{about, ago, cause, lives, other_answer, stance, to_come};
 use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, Remembered, Store};
 
-/// Which origin, and what of it.
+/// The origin, and the parts to show.
 #[derive(Args, Clone, Debug)]
 pub(super) struct ShowArgs {
     /// The origin, such as https://example.com
     #[arg(value_parser = origin)]
     origin: Origin,
-    /// As what this identity was answered: a product token, or * [default: the first that something is known for]
+    /// The identity: a product token, or * [default: the first one with a state]
     #[arg(long = "as", value_name = "IDENTITY", value_parser = identity)]
     identity: Option<Identity>,
-    /// Print the robots.txt that is held, and nothing else
+    /// Print the current robots.txt, and nothing else
     #[arg(long, conflicts_with_all = ["diff", "json"])]
     robots: bool,
-    /// Print what has changed from one robots.txt to another: digests or the first digits of them, or times
+    /// Print the changes from one robots.txt to another: digests or the first digits of them, or times
     ///
     /// Without A and B: the latest change. With A alone: from then to now.
     #[arg(long, num_args = 0..=2, value_names = ["A", "B"], conflicts_with = "json")]
     diff: Option<Vec<Point>>,
-    /// All of it as one JSON object
+    /// Print all of it as one JSON object
     #[arg(long)]
     json: bool,
-    /// Fetches shown
+    /// Number of fetches to show
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     history: usize,
 }
 
-/// Shows it.
+/// Shows the origin.
 pub(super) async fn show(
     args: &ShowArgs,
     store: &dyn Store,
@@ -127,7 +127,7 @@ fn robots(found: &OriginMemory, text: Option<Vec<u8>>) -> Result<u8, String> {
     }
 }
 
-/// A text by others, octet for octet; on a terminal, what would drive it is spelt out.
+/// Returns a foreign text octet for octet; on a terminal, its control characters are spelt out.
 pub(super) fn as_seen(text: &[u8]) -> Vec<u8> {
     if !std::io::stdout().is_terminal() {
         return text.to_vec();
@@ -140,7 +140,7 @@ pub(super) fn as_seen(text: &[u8]) -> Vec<u8> {
     lines.collect::<String>().into_bytes()
 }
 
-/// What stands in a robots.txt beside its rules.
+/// The contents of a robots.txt besides its rules.
 #[derive(Debug, Default, Serialize)]
 struct File {
     groups: Vec<GroupEntry>,
@@ -197,7 +197,7 @@ impl File {
 struct Report {
     #[serde(flatten)]
     entry: OriginEntry,
-    /// What is known for each identity.
+    /// The state for each identity.
     states: Vec<OriginEntry>,
     stance: &'static str,
     pace: Option<PaceEntry>,
@@ -206,7 +206,7 @@ struct Report {
     history: Vec<FetchEntry>,
 }
 
-/// The pace that the origin is asked in, while it is in no trouble.
+/// The pace of an origin without a backoff.
 #[derive(Debug, Serialize)]
 struct PaceEntry {
     interval_ms: u64,
@@ -224,12 +224,12 @@ impl PaceEntry {
     }
 }
 
-/// What the robots.txt asks of the crawler that is configured; without one, of any.
+/// Returns the crawl delay for the configured crawler; without one, for any.
 fn wish(state: &State, config: &Config) -> Option<Arc<Wish>> {
     state.snapshot()?.wish(&config.agent.product_tokens)
 }
 
-/// The interval of an origin in trouble, which only a running process knows.
+/// Returns the interval of an origin in backoff, which only a running process knows.
 async fn trouble(origin: &Origin, config: &Config) -> Option<Duration> {
     let socket = config.admin.socket.as_ref()?;
     let asked = admin::Request::Pace {
@@ -240,12 +240,12 @@ async fn trouble(origin: &Origin, config: &Config) -> Option<Duration> {
             interval_ms: Some(millis),
             source: Some(source),
         }) if source == Source::Backoff.as_str() => Some(Duration::from_millis(millis)),
-        // None, or nobody to ask.
+        // No backoff, or no running process.
         _ => None,
     }
 }
 
-/// The pace in words: what is in force, and what the robots.txt asks for beside it.
+/// Describes the pace in words: the one in force, and the robots.txt's crawl delay.
 fn pace(state: &State, config: &Config) -> String {
     let wish = wish(state, config);
     let in_force = Pace::planned(&config.pace, wish.as_deref());
@@ -278,13 +278,13 @@ fn pace(state: &State, config: &Config) -> String {
     text
 }
 
-/// How long a running process may take to tell.
+/// Time for a running process to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Names in a list; more than these are counted.
+/// Names to list; the others are counted.
 const NAMED: usize = 20;
 
-/// The whole of it, for people.
+/// Returns the whole page, for people.
 fn sheet(
     found: &OriginMemory,
     state: &State,
@@ -343,7 +343,7 @@ fn sheet(
     sheet
 }
 
-/// Lines with a label each; what others have written drives no terminal.
+/// Lines with a label each; control characters in foreign text are spelt out.
 struct Sheet(String);
 
 impl Sheet {
@@ -381,7 +381,7 @@ impl Sheet {
         }
     }
 
-    /// What is known for other identities.
+    /// Writes the states of other identities.
     fn others(&mut self, all: &[OriginMemory], shown: &OriginMemory) {
         let others: Vec<_> = all
             .iter()

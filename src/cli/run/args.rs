@@ -1,4 +1,4 @@
-//! What `crawlgate run` is told.
+//! The arguments of `crawlgate run`.
 
 use std::ffi::OsString;
 
@@ -14,11 +14,11 @@ pub struct RunArgs {
     pub(super) quiet: bool,
     #[command(flatten)]
     pub(super) reach: Reach,
-    /// Deny nothing: record and sum up what would have been denied
+    /// Deny nothing: record and sum up the denials that would have happened
     #[arg(long)]
     pub(super) report: bool,
-    /// Crawl as this [[client]] of the configuration, whatever it is recognised by: its product tokens, mode, profile,
-    /// pace and quota. Without, as nobody of them
+    /// Crawl as this [[client]] of the configuration, without its conditions: with its product tokens, mode, profile,
+    /// pace and quota. Default: as no configured client
     #[arg(long, value_name = "NAME")]
     pub(super) client: Option<String>,
     /// Let the command connect to the proxy and nowhere else; =net gives it a network of its own (browsers)
@@ -45,7 +45,7 @@ pub struct RunArgs {
     pub(super) command: Vec<OsString>,
 }
 
-/// How the kernel keeps the command from going past the proxy.
+/// The means by which the kernel keeps the command from bypassing the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Confine {
     /// TCP connections lead to the proxy's port alone (Landlock)
@@ -55,25 +55,25 @@ pub(super) enum Confine {
 }
 
 const CONFINE_HELP: &str = "\
-Let the command, and all that it starts, connect to the proxy and nowhere else. The kernel sees to it, without \
-privileges; where it refuses, nothing is started.
+Let the command, and all that it starts, connect to the proxy and nowhere else. The kernel enforces it, without \
+privileges; if it refuses, the command is not started.
 
 --confine (=tcp) allows TCP connections to the proxy's port alone: Linux 6.7 or newer with Landlock. UDP, and with it \
 DNS and QUIC, stays open. Local servers of the command's own cannot be connected to either.
 
 --confine=net gives the command a network of its own, with the proxy inside and nothing else: UDP is closed, too, and \
-local servers that the command starts work, as browsers and their drivers need it. It takes user namespaces.";
+local servers that the command starts work, as browsers and their drivers require. It needs user namespaces.";
 
 const COMMAND_HELP: &str = "\
 The command and its arguments; `{proxy}`, `{ca}` and `{spki}` in them are replaced
 
-The variables that make common clients use the proxy and trust its CA are set for it. Programs that read none \
-take placeholders: {proxy} is the proxy's URL, {ca} the file of the CA's certificate, {spki} the hash of its \
+crawlgate sets the variables that make common clients use the proxy and trust its CA. Programs without such \
+variables take placeholders: {proxy} is the proxy's URL, {ca} the file of the CA's certificate, {spki} the hash of its \
 key. For example:
 
   crawlgate run -- chromium --headless --user-data-dir=/tmp/crawl
     --proxy-server={proxy}
     --ignore-certificate-errors-spki-list={spki} --dump-dom URL
 
-Denials are kept in the store, which a proxy that stays may share, and in the decision log if there is one; \
-beside another process that holds that, in one of their own. Where is said at the end.";
+The store keeps denials, also beside a running proxy, and so does the decision log if there is one; \
+if another process holds that log, the run writes one of its own. The summary names the place.";

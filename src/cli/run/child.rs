@@ -1,6 +1,6 @@
-//! The command itself: started, sent the signals that we are sent, waited for.
+//! The command itself: starts it, passes signals on, waits for its end.
 //!
-//! Tested in `tests/child.rs`, a process of its own: signals go to the whole process, and once caught stay caught.
+//! `tests/child.rs` tests it in a process of its own: signals go to the whole process, and once caught stay caught.
 
 use std::{
     error::Error,
@@ -21,17 +21,17 @@ use tokio::{
 use super::confine::{self, Refusal};
 use crate::cli::FAILED;
 
-/// How the command ended.
+/// The end of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It returned this code.
+    /// The command returned this code.
     Exited(u8),
-    /// This signal killed it.
+    /// This signal killed the command.
     Killed(u8),
 }
 
 impl Ended {
-    /// The code to exit with in the command's place: its own, or 128 and the signal's number, as shells do.
+    /// Returns the exit code to use for the command: its own, or 128 and the signal's number, as shells do.
     #[must_use]
     pub const fn exit_code(self) -> u8 {
         match self {
@@ -43,7 +43,7 @@ impl Ended {
 
 impl From<ExitStatus> for Ended {
     fn from(status: ExitStatus) -> Self {
-        // A code is an octet and a signal's number is smaller still; 255 stands for what cannot happen.
+        // A code is an octet and a signal's number is smaller still; 255 stands for an impossible value.
         let octet = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
         match (status.code(), status.signal()) {
             (Some(code), _) => Self::Exited(octet(code)),
@@ -52,7 +52,7 @@ impl From<ExitStatus> for Ended {
     }
 }
 
-/// Where the command may open TCP connections.
+/// The destinations of the command's TCP connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reachable {
     /// Anywhere, as far as the command's own user may.
@@ -72,7 +72,7 @@ pub struct SpawnError {
 enum Cause {
     /// The system does not run the program.
     Program(io::Error),
-    /// The kernel does not confine it.
+    /// The kernel does not confine the command.
     Confinement(Refusal),
 }
 
@@ -85,8 +85,8 @@ impl SpawnError {
         }
     }
 
-    /// The code to exit with, as shells do: 127 if there is no such program, 126 if it cannot be run; our own where the
-    /// kernel refuses to confine it.
+    /// Returns the exit code, as shells do: 127 if there is no such program, 126 if it cannot be run; crawlgate's own
+    /// code if the kernel refuses to confine it.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match &self.cause {
@@ -120,7 +120,7 @@ impl Error for SpawnError {
     }
 }
 
-/// The signals that are passed on.
+/// The signals to pass on.
 const SIGNALS: [Signal; 6] = [
     Signal::HUP,
     Signal::INT,
@@ -130,7 +130,7 @@ const SIGNALS: [Signal; 6] = [
     Signal::USR2,
 ];
 
-/// A command that was started. It is killed when this is dropped.
+/// A started command, killed on drop.
 #[derive(Debug)]
 pub struct Running {
     program: OsString,
@@ -138,8 +138,8 @@ pub struct Running {
     signals: Signals,
 }
 
-/// Starts `program` with `arguments` and, beside what it inherits, the variables `environment`. It has our standard
-/// input, output and error, and so have the programs that it starts; they all reach what is `reachable`.
+/// Starts `program` with `arguments`, its inherited variables and those of `environment`. The command and its children
+/// share our standard input, output and error, and can connect to `reachable` only.
 ///
 /// # Errors
 ///
@@ -151,7 +151,7 @@ pub fn start(
     reachable: Reachable,
 ) -> Result<Running, SpawnError> {
     let failed = |source| SpawnError::of_program(program, source);
-    // Before the start: a signal that comes right after it must be caught already.
+    // Before the start: a signal right after it must be caught already.
     let signals = Signals::listen().map_err(failed)?;
     let mut command = Command::new(program);
     command
@@ -175,14 +175,14 @@ pub fn start(
 }
 
 impl Running {
-    /// Waits for the end of the command. Meanwhile, signals that would end us go to it instead; it decides. May be
-    /// dropped and called again.
+    /// Waits for the end of the command. Meanwhile, signals that would end crawlgate go to the command, which decides.
+    /// The future may be dropped and called again.
     ///
     /// # Errors
     ///
-    /// If the system does not tell how it ended.
+    /// If the system does not report the command's end.
     pub async fn end(&mut self) -> Result<Ended, SpawnError> {
-        // Gone only once it has been waited for.
+        // The process exists until it has been waited for.
         let pid = self
             .child
             .id()
@@ -196,7 +196,7 @@ impl Running {
                 }
                 signal = self.signals.next() => {
                     if let Some(pid) = pid && !terminal_sends_it_too(signal) {
-                        // It may have ended this very moment, which `wait` will tell.
+                        // The command may have ended this very moment; `wait` reports that.
                         let _ = rustix::process::kill_process(pid, signal);
                     }
                 }
@@ -205,8 +205,9 @@ impl Running {
     }
 }
 
-/// Whether the command gets `signal` without us. A key such as Ctrl-C signals the terminal's whole foreground process
-/// group, us and the command alike; passed on, it would arrive twice, and many programs take the second for "at once".
+/// Tells whether the terminal sends `signal` to the command, too. A key such as Ctrl-C signals the terminal's whole
+/// foreground process group, crawlgate and the command alike; passed on, the signal would arrive twice, and many
+/// programs take the second for "at once".
 fn terminal_sends_it_too(signal: Signal) -> bool {
     matches!(signal, Signal::INT | Signal::QUIT)
         && File::open("/dev/tty")
@@ -226,7 +227,7 @@ impl Signals {
         Ok(Self([hup?, int?, quit?, term?, usr1?, usr2?]))
     }
 
-    /// The next one that comes.
+    /// Waits for the next signal.
     async fn next(&mut self) -> Signal {
         std::future::poll_fn(|context| {
             for (listener, signal) in self.0.iter_mut().zip(SIGNALS) {

@@ -1,12 +1,11 @@
-//! `run --confine`: the command, and all that it starts, opens TCP connections to the proxy and nowhere else.
+//! `run --confine`: the command and its children open TCP connections to the proxy and nowhere else.
 //!
-//! Landlock needs no privilege and binds a thread and what descends from it, for good. So a thread of its own is
-//! restricted, and the command is started from there: no code runs between fork and exec, and nothing else of this
-//! process is restricted.
+//! Landlock needs no privilege and restricts a thread and its children, for good. So a thread of its own is restricted,
+//! and starts the command: no code runs between fork and exec, and the rest of this process stays unrestricted.
 //!
-//! What this leaves open, and `--confine=net` closes: a rule of Landlock names a port, not an address, so a server
-//! elsewhere that listens on the proxy's port (the kernel picks it for each run) could be connected to; and connect(2)
-//! on TCP is all that is judged, so UDP (DNS, QUIC), Multipath TCP and the Fast Open of sendto(2) are not.
+//! Two gaps remain, which `--confine=net` closes. A rule of Landlock names a port, not an address, so the command could
+//! connect to a server elsewhere on the proxy's port (the kernel picks it for each run). And Landlock judges only
+//! connect(2) on TCP, not UDP (DNS, QUIC), Multipath TCP and the Fast Open of sendto(2).
 
 use std::{error::Error, fmt, io, thread};
 
@@ -17,14 +16,14 @@ use landlock::{
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
-/// Why the kernel does not confine a command.
+/// The reason why the kernel does not confine a command.
 #[derive(Debug)]
 pub struct Refusal {
-    /// What was asked of the kernel.
+    /// The request to the kernel.
     what: &'static str,
-    /// What it said.
+    /// The kernel's error.
     why: Box<dyn Error + Send + Sync>,
-    /// What to do about it.
+    /// The way out.
     hint: &'static str,
 }
 
@@ -55,9 +54,9 @@ impl Refusal {
 ///
 /// # Errors
 ///
-/// The outer one where the kernel does not confine it, the inner one where it cannot be started. Nothing runs then.
+/// The outer one if the kernel does not confine the command, the inner one if it cannot be started. Nothing runs then.
 pub(super) fn spawn(command: &mut Command, port: u16) -> Result<io::Result<Child>, Refusal> {
-    // The child is watched by the runtime, which a thread of our own does not know of.
+    // The runtime watches the child, and the new thread has no runtime of its own.
     let runtime = Handle::current();
     thread::scope(|scope| {
         let restricted = scope.spawn(|| {
@@ -66,7 +65,7 @@ pub(super) fn spawn(command: &mut Command, port: u16) -> Result<io::Result<Child
             Ok(command.spawn())
         });
         restricted.join().unwrap_or_else(|_| {
-            Err(refused("its thread panicked")) // it has said why
+            Err(refused("its thread panicked")) // the panic message is printed
         })
     })
 }
@@ -75,7 +74,7 @@ pub(super) fn spawn(command: &mut Command, port: u16) -> Result<io::Result<Child
 fn restrict(port: u16) -> Result<(), Refusal> {
     let restricted = || -> Result<_, RulesetError> {
         Ruleset::default()
-            // All or nothing: a kernel that cannot do it is an error.
+            // All or nothing: a kernel without support is an error.
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessNet::ConnectTcp)?
             .create()?
@@ -115,7 +114,7 @@ mod tests {
             let layered = scope.spawn(|| {
                 let _runtime = runtime.enter();
                 for _ in 0..LAYERS {
-                    // A kernel without Landlock refuses the first one, and all the more what comes.
+                    // A kernel without Landlock refuses the first one, and all later ones.
                     let _ = restrict(1);
                 }
                 let mut command = Command::new("touch");

@@ -1,8 +1,8 @@
-//! What makes a client use the proxy and trust its authority.
+//! The variables and files that make a client use the proxy and trust its authority.
 //!
-//! There is no one variable that all clients read, so all are set that are known to be read, each to what its reader
-//! understands: most take a bundle that *replaces* what they trusted before, some a certificate that they add, the JVM
-//! options and a truststore, GNU Wget a start-up file.
+//! No single variable works for all clients, so all known ones are set, each in the form of its reader: most take a
+//! bundle that *replaces* the trusted roots, some a certificate that they add, the JVM options and a truststore, GNU
+//! Wget a start-up file.
 
 use std::{
     env,
@@ -21,25 +21,25 @@ use crate::{
     trust::{self, TRUSTSTORE_PASSWORD, TRUSTSTORE_TYPE},
 };
 
-/// Where the files are that clients read.
+/// The files that clients read.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The authority's certificate, PEM: for clients that add it to what they trust.
+    /// The authority's certificate, PEM: for clients that add it to their trusted roots.
     pub ca: PathBuf,
     /// Public roots, the operator's extra roots and the authority, PEM: for clients that trust one file.
     pub bundle: PathBuf,
-    /// The same as a Java truststore.
+    /// The bundle as a Java truststore.
     pub truststore: PathBuf,
-    /// A start-up file for GNU Wget, which where it is built with GnuTLS learns of a bundle in no other way.
+    /// A start-up file for GNU Wget: its GnuTLS build reads a bundle from nowhere else.
     pub wgetrc: PathBuf,
-    /// A module that leads every TCP connection of a Node.js through the proxy.
+    /// A module that sends every TCP connection of a Node.js through the proxy.
     pub node: PathBuf,
 }
 
-/// The module for Node.js, in which the proxy's URL is to be filled in.
+/// The module for Node.js, with a placeholder for the proxy's URL.
 const NODE: &str = include_str!("node.cjs");
 
-/// [`Files`] in a directory that only this user may enter, removed when this is dropped.
+/// [`Files`] in a directory that only this user may enter, removed on drop.
 #[derive(Debug)]
 pub struct PrivateFiles {
     directory: TempDir,
@@ -84,19 +84,19 @@ impl PrivateFiles {
         Ok(Self { directory, files })
     }
 
-    /// Where the files are.
+    /// Returns the paths of the files.
     #[must_use]
     pub const fn files(&self) -> &Files {
         &self.files
     }
 
-    /// The directory, which no other user may enter.
+    /// Returns the directory, which no other user may enter.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Removes the files; dropping does the same and keeps the error to itself.
+    /// Removes the files; a drop does the same and ignores errors.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl PrivateFiles {
     }
 }
 
-/// The user's own start-up file of GNU Wget, which ours takes the place of.
+/// Returns the user's own start-up file of GNU Wget, which ours replaces.
 fn users_wgetrc() -> Vec<u8> {
     env::var_os("WGETRC")
         .map(PathBuf::from)
@@ -115,17 +115,16 @@ fn users_wgetrc() -> Vec<u8> {
         .unwrap_or_default()
 }
 
-/// A start-up file that says what `users` says, but trusts `bundle`.
+/// Returns a start-up file with the content of `users` that trusts `bundle`.
 fn wgetrc(mut users: Vec<u8>, bundle: &Path) -> Vec<u8> {
-    // The last line on a subject holds, and the user's last line may lack its end.
+    // The last line on a subject wins, and the user's last line may lack its end.
     users.extend(format!("\nca_certificate = {}\n", bundle.display()).into_bytes());
     users
 }
 
-/// The variables to set for a command so that it uses `proxy` (`http://host:port`) and trusts what `files` hold.
+/// Returns the variables that make a command use `proxy` (`http://host:port`) and trust `files`.
 ///
-/// `inherited` looks a variable up in the environment that the command would get otherwise; options that stand there
-/// are kept.
+/// `inherited` looks a variable up in the environment that the command would get otherwise; existing options are kept.
 #[must_use]
 pub fn child_environment(
     proxy: &str,
@@ -142,7 +141,7 @@ pub fn child_environment(
         );
     };
 
-    // Where to send requests. Lower case too: curl reads `http_proxy` in no other spelling.
+    // The proxy's URL. Lower case too: curl reads `http_proxy` in no other spelling.
     set(
         &[
             "http_proxy",
@@ -161,13 +160,13 @@ pub fn child_environment(
         ],
         proxy,
     );
-    // A host that is excepted is a host that is not held to its robots.txt.
+    // An excepted host would not be held to its robots.txt.
     set(&["no_proxy", "NO_PROXY"], "");
-    // `node.cjs` leads all of Node's connections through the proxy. What Node does itself where this is 1 covers less, and
-    // breaks clients that know of the proxy already (axios and Crawlee on Node 24).
+    // `node.cjs` sends all of Node's connections through the proxy. Node's own support, enabled by 1, covers less, and
+    // breaks clients with proxy support of their own (axios and Crawlee on Node 24).
     set(&["NODE_USE_ENV_PROXY"], "0");
 
-    // Replaces what is trusted.
+    // Replaces the trusted roots.
     set(
         &[
             "SSL_CERT_FILE", // OpenSSL, and so Python's ssl, httpx, aiohttp, Ruby; Go, .NET, rustls
@@ -188,10 +187,10 @@ pub fn child_environment(
         &path(&files.bundle),
     );
     set(&["WGETRC"], &path(&files.wgetrc));
-    // Adds to what is trusted.
+    // Adds to the trusted roots.
     set(&["NODE_EXTRA_CA_CERTS"], &path(&files.ca));
 
-    // Options, which are added to those that stand there.
+    // Options, added to the existing ones.
     for (name, options) in [
         ("JAVA_TOOL_OPTIONS", java_options(proxy, &files.truststore)),
         // Quoted, for the options are split at spaces.
@@ -210,7 +209,7 @@ pub fn child_environment(
     variables
 }
 
-/// The JVM reads no variables of its own accord, only properties.
+/// Returns JVM options: the JVM reads no variables of its own accord, only properties.
 fn java_options(proxy: &str, truststore: &Path) -> String {
     let authority = proxy
         .strip_prefix("http://")
@@ -235,8 +234,8 @@ fn java_options(proxy: &str, truststore: &Path) -> String {
 }
 
 /// Replaces `{proxy}`, `{ca}` and `{spki}` in `arguments` by the proxy's URL, the path of the authority's certificate
-/// and the digest of its key: for programs that read options where others read variables. An argument that is not
-/// UTF-8 is left alone.
+/// and the digest of its key: for programs that read options instead of variables. An argument that is not UTF-8 is
+/// left alone.
 pub fn fill_placeholders(arguments: &mut [OsString], proxy: &str, ca: &Path, spki: &str) {
     for argument in arguments {
         if let Some(text) = argument.to_str()

@@ -1,15 +1,15 @@
-//! The proxies that the environment names already.
+//! Upstream proxies from the inherited environment.
 //!
-//! The command's variables will name ours, so what stood there is not lost: requests leave as the command's would have.
-//! As with curl, `https_proxy` is for https URLs, `http_proxy` for http, and `all_proxy` for what neither of them names;
-//! unlike there, this machine itself is never reached by such a proxy. The configuration comes first, and either way it
-//! is said.
+//! The command's variables will name crawlgate, so crawlgate uses the earlier values itself: requests leave as the
+//! command's would have. As with curl, `https_proxy` is for https URLs, `http_proxy` for http, and `all_proxy` for URLs
+//! that neither covers; unlike curl, crawlgate never uses such a proxy for this machine itself. The configuration takes
+//! precedence, and crawlgate reports either choice.
 
 use crate::config::{HostPattern, ProxyProtocol, Route, UpstreamProxy, Via};
 use crate::rep::Scheme;
 
-/// Adds the proxies that `variable` (the environment) names to `routes`. Returns what is to be said of them, nothing
-/// where the environment names none.
+/// Adds the proxies that `variable` (the environment) names to `routes`. Returns the messages about them, none if the
+/// environment names none.
 ///
 /// # Errors
 /// When the environment names a proxy that cannot be used.
@@ -111,7 +111,7 @@ impl Named {
         let url = match value.split_once("://") {
             // As curl reads it: an HTTP proxy.
             None => format!("http://{value}"),
-            // The "h" asks for what ours does in any case: the proxy resolves the names.
+            // The "h" changes nothing: the proxy always resolves the names.
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("socks5h") => {
                 format!("{}://{rest}", ProxyProtocol::Socks5.as_str())
             }
@@ -127,7 +127,7 @@ impl Named {
     }
 }
 
-/// What no_proxy says.
+/// The content of no_proxy.
 #[derive(Default)]
 struct Exceptions {
     every_host: bool,
@@ -148,7 +148,7 @@ impl Exceptions {
                 exceptions.every_host = true;
                 continue;
             }
-            // A name stands for itself and all below it, with and without a dot in front; an address for itself.
+            // A name stands for itself and all names below it, with and without a dot in front; an address for itself.
             let name = entry.trim_start_matches("*.").trim_start_matches('.');
             let host = HostPattern::new(name).or_else(|_| HostPattern::new(&format!("[{name}]")));
             match host {
@@ -169,7 +169,7 @@ impl Exceptions {
 mod tests {
     use super::*;
 
-    /// The routes that come of an environment, written as text, and what is said or wrong.
+    /// Returns the routes from an environment, written as text, and the messages or errors.
     fn adopted(environment: &[(&str, &str)]) -> (Vec<String>, String) {
         let mut routes = Vec::new();
         let said = adopt(&mut routes, |name| {
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_proxies_of_the_environment_become_routes_and_are_told() {
-        /// An environment, the routes that come of it, and what is said.
+        /// An environment, the routes from it, and the messages.
         type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str], &'a str);
         #[rustfmt::skip] // one row, one case
         let cases: [Case<'_>; 17] = [

@@ -1,11 +1,11 @@
-//! `run --confine=net`: the command sees a network of its own, in which there is the proxy and nothing else.
+//! `run --confine=net`: the command gets a network of its own with only the proxy in it.
 //!
-//! A socket stays in the network namespace that it was made in. So the namespace and the socket that the proxy listens
-//! on are made by a process of their own, which hands the socket over to the proxy and then becomes the command; the
-//! proxy accepts inside and dials outside. A user namespace lets an ordinary user do so, and takes the command all
-//! privileges over what is outside. It takes a process with one thread, which is why the program starts itself.
+//! A socket stays in the network namespace of its creation. So a process of its own makes the namespace and the proxy's
+//! socket, hands the socket over to the proxy and then becomes the command; the proxy accepts inside and dials outside.
+//! A user namespace lets an ordinary user do so, and takes all privileges outside from the command. It requires a
+//! process with one thread, so the program starts itself.
 //!
-//! What is left: Unix sockets in the file system, by which other programs of the same user may be asked.
+//! One gap remains: Unix sockets in the file system, by which the command may reach other programs of the same user.
 
 use std::{
     ffi::OsString,
@@ -34,28 +34,28 @@ use super::child::SpawnError;
 use super::confine::Refusal;
 use crate::cli::fail;
 
-/// Where the proxy listens inside: nothing else is there, so any port is free. What listens at this port outside counts as
-/// the proxy itself and is not dialled, so it is none that is in use.
+/// The proxy's address inside: no other socket is there, so any port is free. The same port outside counts as the proxy
+/// itself and is not dialled, so this port is one without a common service.
 pub(super) const INSIDE: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9309);
 
 /// The file in the private directory of a run at which the socket is handed over.
 const HANDOVER: &str = "handover.sock";
 
-/// The name of the subcommand that makes the namespace. It is for this program alone.
+/// The name of the hidden subcommand that makes the namespace.
 const SUBCOMMAND: &str = "confined";
 
 /// Arguments of the process that makes the namespace.
 #[derive(Args, Clone, Debug)]
 pub struct ConfinedArgs {
-    /// Where the proxy waits for its socket
+    /// The path where the proxy waits for its socket
     handover: PathBuf,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
 
-/// The proxy's side: waits for the socket.
+/// The proxy's side of the hand-over: waits for the socket.
 #[derive(Debug)]
 pub(super) struct Handover {
     listener: UnixListener,
@@ -70,10 +70,10 @@ impl Handover {
         Ok(Self { listener, path })
     }
 
-    /// The program and its arguments that make the namespace and then become `command`.
+    /// Returns the program and its arguments that make the namespace and then become `command`.
     pub(super) fn wrap(&self, command: Vec<OsString>) -> Vec<OsString> {
         let own = [
-            // The running program, also where its file was replaced meanwhile.
+            // The running program, even if its file was replaced meanwhile.
             "/proc/self/exe".into(),
             SUBCOMMAND.into(),
             self.path.clone().into(),
@@ -82,7 +82,7 @@ impl Handover {
         own.into_iter().chain(command).collect()
     }
 
-    /// Waits for the socket. One process is heard, and the file is gone then.
+    /// Waits for the socket. Accepts one process, then removes the file.
     pub(super) async fn receive(self) -> io::Result<TcpListener> {
         let (stream, _) = self.listener.accept().await?;
         drop(self.listener);
@@ -105,7 +105,7 @@ impl Handover {
     }
 }
 
-/// Makes the namespaces, hands the socket over and becomes the command. Returns only where one of these fails.
+/// Makes the namespaces, hands the socket over and becomes the command. Returns only on failure.
 #[must_use]
 pub fn run(args: &ConfinedArgs) -> ExitCode {
     let Some((program, arguments)) = args.command.split_first() else {
@@ -121,7 +121,7 @@ pub fn run(args: &ConfinedArgs) -> ExitCode {
         ));
     }
     let error = SpawnError::of_program(program, Command::new(program).args(arguments).exec());
-    let _ = writeln!(io::stderr(), "crawlgate: {error}"); // nothing is left to do where stderr is closed
+    let _ = writeln!(io::stderr(), "crawlgate: {error}"); // stderr may be closed
     ExitCode::from(error.exit_code())
 }
 
@@ -129,7 +129,7 @@ pub fn run(args: &ConfinedArgs) -> ExitCode {
 fn enter() -> Result<(), Refusal> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(refused)?;
-    // Files keep their owners: the one user and group that there are map to themselves (user_namespaces(7)).
+    // Files keep their owners: this user and group map to themselves (user_namespaces(7)).
     let maps = [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("{0} {0} 1", user.as_raw())),
@@ -150,8 +150,8 @@ fn refused(error: impl Into<io::Error>) -> Refusal {
     )
 }
 
-/// Raises the loopback interface, the one that a new network namespace has, by one message to the kernel
-/// (rtnetlink(7)): the ioctl for it cannot be called safely, and a library for it brings an executor along.
+/// Raises the loopback interface, the only one of a new network namespace, by one message to the kernel (rtnetlink(7)):
+/// the ioctl for it cannot be called safely, and a library for it depends on an executor.
 fn raise_loopback() -> io::Result<()> {
     const RTM_NEWLINK: u16 = 16;
     const REQUEST_AND_ACKNOWLEDGE: u16 = 1 | 4;

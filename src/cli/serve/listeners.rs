@@ -1,4 +1,4 @@
-//! The sockets to listen on: those that systemd has passed, and those that are made here.
+//! The sockets to listen on: those that systemd has passed, and new ones.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -12,10 +12,10 @@ use crate::proxy::listener::{Bound, Listener};
 /// Connections that wait to be accepted, per listener.
 const BACKLOG: u32 = 1024;
 
-/// All listeners, bound. A socket that systemd passes under the name of a `[[listener]]` (FileDescriptorName=) is that
-/// one's; the others that it passes take the place of `[listen] address`.
+/// Returns all listeners, bound. A socket that systemd passes under the name of a `[[listener]]` (FileDescriptorName=)
+/// becomes that one's; other passed sockets replace `[listen] address`.
 pub(super) async fn listeners(config: &Config) -> Result<Vec<Listener>, String> {
-    // Read first: what reads the sockets takes the variables away.
+    // Read first: reading the sockets removes the variables.
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut sockets = ListenFd::from_env();
     let mut names = names.split(':');
@@ -53,7 +53,7 @@ fn take(sockets: &mut ListenFd, index: usize) -> Result<Bound, String> {
     let failed = |error| format!("socket {index} passed by the service manager: {error}");
     let taken = match sockets.take_tcp_listener(index) {
         Ok(taken) => taken.map(Bound::Tcp),
-        // It is told what it is not; what is no Unix socket either is told as that.
+        // The error names the expected type; a socket that is not a Unix socket either gives the second error.
         Err(_) => sockets
             .take_unix_listener(index)
             .map_err(failed)?
@@ -62,7 +62,7 @@ fn take(sockets: &mut ListenFd, index: usize) -> Result<Bound, String> {
     taken.ok_or_else(|| format!("socket {index} passed by the service manager is gone"))
 }
 
-/// A passed socket of `[listen]`, if it is said who may connect.
+/// Returns a passed socket of `[listen]`, if the settings limit who may connect.
 fn guarded(socket: Bound, config: &Config) -> Result<Bound, String> {
     match address(&socket)? {
         Some(address) if !config.listen.may_listen_on(&address) => Err(format!(
@@ -73,7 +73,7 @@ fn guarded(socket: Bound, config: &Config) -> Result<Bound, String> {
     }
 }
 
-/// The same for one of a `[[listener]]`.
+/// Returns a passed socket of a `[[listener]]`, under the same condition.
 fn guarded_as(socket: Bound, configured: &Configured) -> Result<Bound, String> {
     let Some(address) = address(&socket)? else {
         return Ok(socket);

@@ -1,62 +1,62 @@
 //! Squid's lines: `[channel] URL User-Agent …`, and the answers to them.
 //!
-//! The words are in Squid's shell form (`%/`), which alone tells each octet: what Squid writes by default percent-encodes
-//! some octets and leaves the `%` that were there before as they are, so that `/a[` and `/a%5B` look alike.
+//! The words are in Squid's shell form (`%/`), the only one that keeps each octet: by default Squid percent-encodes
+//! some octets and keeps every existing `%`, so that `/a[` and `/a%5B` look alike.
 
 use std::fmt::Write as _;
 
-/// Digits of a channel's number that are read.
+/// Longest channel number, in digits.
 pub(super) const CHANNEL_DIGITS: usize = 20;
 
 /// Octets of a message; Squid puts it into its error page and its log.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// Whether lines begin with the number of a channel (`concurrency=`).
+/// Tells whether lines begin with the number of a channel (`concurrency=`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channels {
-    /// One question at a time.
+    /// One request at a time.
     None,
-    /// Each with its channel's number.
+    /// Each request with its channel's number.
     Numbered,
 }
 
 /// One line of Squid's.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Its channel, to be said back as it came.
+    /// The channel, repeated in the answer.
     pub(super) channel: Option<Box<str>>,
-    /// What it asks, or what is to be said of it.
+    /// The request, or the answer if the line is not valid.
     pub(super) question: Result<Question, Outcome>,
 }
 
-/// What Squid wants to know.
+/// The request that Squid asks about.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Question {
     /// The URL; of a CONNECT, `host:port`.
     pub(super) url: Vec<u8>,
-    /// The crawler's User-Agent, where it sent one.
+    /// The crawler's User-Agent, if it sent one.
     pub(super) agent: Option<Vec<u8>>,
 }
 
-/// What is said to Squid.
+/// The answer to Squid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It may go out.
+    /// The request may go out.
     Allowed(Told),
-    /// It may not, or not now.
+    /// The request may not go out, or not now.
     Refused(Told),
-    /// Nothing was decided, and why.
+    /// There is no decision, for this reason.
     Unsaid(String),
 }
 
-/// What is told of a decision.
+/// The facts of a decision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Told {
     /// The reason's code.
     pub(super) reason: String,
     /// The decision's identifier.
     pub(super) id: String,
-    /// What to tell the crawler.
+    /// The message for the crawler.
     pub(super) message: String,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Told {
 pub(super) struct Answer {
     /// The line's channel.
     pub(super) channel: Option<Box<str>>,
-    /// What is said.
+    /// The outcome.
     pub(super) outcome: Outcome,
 }
 
@@ -96,7 +96,7 @@ impl Line {
                 url,
                 agent: Some(agent).filter(is_said),
             }),
-            // A line that was cut short has no agent, and its URL may be half of one.
+            // A truncated line has no agent, and its URL may be cut.
             _ => Err(Outcome::Unsaid(
                 "the line does not hold a URL and a User-Agent: external_acl_type needs %/>ru %/{User-Agent}>h".to_owned(),
             )),
@@ -106,14 +106,14 @@ impl Line {
 }
 
 impl Question {
-    /// Whether it is about a tunnel: Squid names a CONNECT by its authority.
+    /// Tells whether the request is for a tunnel: Squid names a CONNECT by its authority.
     pub(super) fn is_tunnel(&self) -> bool {
         memchr::memmem::find(&self.url, b"://").is_none()
     }
 }
 
 impl Answer {
-    /// Appends its line.
+    /// Appends the answer's line.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let mut line = String::new();
         if let Some(channel) = &self.channel {
@@ -142,7 +142,7 @@ impl Answer {
     }
 }
 
-/// A value as Squid reads it: in quotes, with `\` before quotes and backslashes, on one line.
+/// Writes a value as Squid reads it: in quotes, with `\` before quotes and backslashes, on one line.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -171,12 +171,13 @@ fn number(word: &[u8]) -> Option<Box<str>> {
     is_number.then(|| digits.into())
 }
 
-/// Whether a text stands as Squid writes it without `%/`: its spaces are encoded. Without any space, nobody can tell.
+/// Tells whether Squid wrote a text without `%/`, which encodes spaces. A text without any space looks the same in both
+/// forms.
 fn is_percent_encoded(agent: &[u8]) -> bool {
     !agent.contains(&b' ') && memchr::memmem::find(agent, b"%20").is_some()
 }
 
-/// The words of a line: what holds a space is in quotes, and `\` stands before quotes and itself.
+/// The words of a line: a word with a space is in quotes, and `\` stands before quotes and itself.
 struct Words<'l>(&'l [u8]);
 
 impl Iterator for Words<'_> {
@@ -223,7 +224,7 @@ mod tests {
                 "{channel}: {}{} as {}",
                 if question.is_tunnel() { "through " } else { "" },
                 question.url.escape_ascii(),
-                question.agent.map_or("nobody".to_owned(), |agent| agent
+                question.agent.map_or("no agent".to_owned(), |agent| agent
                     .escape_ascii()
                     .to_string()),
             ),
@@ -257,10 +258,10 @@ mod tests {
                 "12: http://a.test/%70 as A%70",
             ),
             (
-                "nobody in particular",
+                "without a User-Agent",
                 "3 http://a.test/ - -\n",
                 Numbered,
-                "3: http://a.test/ as nobody",
+                "3: http://a.test/ as no agent",
             ),
             (
                 "a tunnel",
@@ -329,7 +330,7 @@ mod tests {
                 "1: the line does not hold a URL and a User-Agent",
             ),
             (
-                "encoded, so that nobody knows what was",
+                "encoded, so that the octets are not known",
                 "1 http://a.test/ A%20b -\n",
                 Numbered,
                 "1: the line does not hold a URL and a User-Agent",

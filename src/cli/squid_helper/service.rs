@@ -1,4 +1,4 @@
-//! The helper's end of the decision service.
+//! The helper's client of the decision service.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::line::{Outcome, Question, Told};
 
-/// Octets of an answer that are read.
+/// Octets of an answer to read.
 const LONGEST_ANSWER: usize = 64 * 1024;
 
 /// Idle connections are closed before the instance does.
@@ -30,18 +30,19 @@ pub(super) struct Service {
     client: Client<HttpConnector, String>,
     authority: Authority,
     authorization: Option<HeaderValue>,
-    /// What each question ends with.
+    /// The end of each request's query.
     suffix: String,
     patience: Duration,
-    /// It did not answer the last time: Squid's log is told once.
+    /// True if the instance did not answer the last time: the helper logs that once.
     is_away: AtomicBool,
 }
 
 impl Service {
-    /// The instance at `url`, asked with the token of `token_file` for `client`, which has `patience` to answer.
+    /// Creates the client of the instance at `url`, with the token of `token_file`, for `client`, and with `patience`
+    /// for an answer.
     ///
     /// # Errors
-    /// When the URL is none, or the token cannot be read.
+    /// When the URL is not valid, or the token cannot be read.
     pub(super) fn new(
         url: &str,
         token_file: Option<&Path>,
@@ -87,7 +88,7 @@ impl Service {
         })
     }
 
-    /// What it decides.
+    /// Requests a decision.
     pub(super) async fn ask(&self, question: &Question) -> Outcome {
         let asked = timeout(self.patience, self.answer(question)).await;
         let outcome = asked.unwrap_or_else(|_| Err("no answer came in time".to_owned()));
@@ -120,7 +121,7 @@ impl Service {
                         .to_owned()
                 }
                 StatusCode::BAD_REQUEST => {
-                    // It is about this question alone.
+                    // The error concerns this request alone.
                     let message = detail(body).await;
                     return Ok(Outcome::Unsaid(message));
                 }
@@ -133,7 +134,7 @@ impl Service {
             message: String::new(),
         };
         if head.status == StatusCode::OK {
-            // Read to its end, or the connection could not be used again.
+            // Read the body to its end, or the connection could not be used again.
             collect(body).await;
             return Ok(Outcome::Allowed(told));
         }
@@ -174,7 +175,7 @@ impl Service {
     }
 }
 
-/// The authority of `http://host:port`; none of anything else.
+/// Returns the authority of `http://host:port`; none of any other URL.
 fn authority_of(url: &str) -> Option<Authority> {
     let uri: Uri = url.parse().ok()?;
     let is_bare = uri.scheme() == Some(&Scheme::HTTP)
@@ -190,7 +191,7 @@ fn field(headers: &HeaderMap, name: &str) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
-/// Percent-encodes all but what no reader could mistake.
+/// Percent-encodes all octets but those that no reader could mistake.
 fn encode(octets: &[u8], out: &mut String) {
     for octet in octets {
         match octet {
@@ -207,7 +208,7 @@ fn encode(octets: &[u8], out: &mut String) {
     }
 }
 
-/// The sentence of a problem document; empty where there is none.
+/// Returns the detail of a problem document; empty without one.
 async fn detail(body: Incoming) -> String {
     let body = collect(body).await;
     let problem: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -215,7 +216,7 @@ async fn detail(body: Incoming) -> String {
     detail.unwrap_or_default().to_owned()
 }
 
-/// A body, as far as it may be read.
+/// Reads a body, up to the limit.
 async fn collect(mut body: Incoming) -> Vec<u8> {
     let mut octets = Vec::new();
     while octets.len() < LONGEST_ANSWER {
@@ -231,7 +232,7 @@ async fn collect(mut body: Incoming) -> Vec<u8> {
     octets
 }
 
-/// What went wrong, with what caused it.
+/// Describes an error with its causes.
 fn told(error: hyper_util::client::legacy::Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(&error);
@@ -243,10 +244,10 @@ fn told(error: hyper_util::client::legacy::Error) -> String {
     text
 }
 
-/// Tells Squid's log.
+/// Writes to Squid's log.
 fn say(what: &str) {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "crawlgate squid-helper: {what}"); // nobody is left to tell
+    let _ = writeln!(std::io::stderr(), "crawlgate squid-helper: {what}"); // stderr may be closed
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Lines of bounded length from an input that nobody vouches for, as many at a time as can be had without waiting.
+//! Lines of bounded length from an untrusted input, as many at a time as arrive without waiting.
 
 use std::io::{self, BufRead as _, BufReader, Read};
 
@@ -7,14 +7,14 @@ use memchr::memchr;
 /// The longest line, in octets, its end not counted.
 pub(super) const LONGEST: usize = 8 << 20;
 
-/// A batch ends once it holds as many octets.
+/// Octets at which a batch ends.
 const BATCH: usize = 256 << 10;
 
 /// A line of the input, without its LF.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Whole(Vec<u8>),
-    /// One of more than [`LONGEST`] octets. It was read to its end, and none of it kept.
+    /// A line of more than [`LONGEST`] octets, read to its end and dropped.
     TooLong,
 }
 
@@ -29,7 +29,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The next line, and those behind it that have arrived whole; `None` at the end.
+    /// Returns the next line, and those behind it that have arrived whole; `None` at the end.
     pub(super) fn batch(&mut self) -> io::Result<Option<Vec<Line>>> {
         let mut batch = Vec::new();
         let mut octets = 0;
@@ -38,7 +38,7 @@ impl<R: Read> Lines<R> {
                 octets += line.len();
             }
             batch.push(line);
-            // Whatever is not whole may take its time.
+            // An incomplete line may take its time.
             if octets >= BATCH || memchr(b'\n', self.input.buffer()).is_none() {
                 break;
             }

@@ -1,4 +1,4 @@
-//! One question, its answer.
+//! One line of input and its answer.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::rep::{
 use crate::robots::registry::View;
 use crate::robots::state::Stance;
 
-/// Compiled rules that are kept of the file that the last line brought.
+/// Compiled rules to keep of the last line's file.
 const COMPILED: usize = 8;
 
 /// A line of standard input.
@@ -34,7 +34,7 @@ struct Question<'a> {
     robots: Option<String>,
     robots_base64: Option<String>,
     notes: Option<bool>,
-    // To be judged as somebody else is worse than not to be judged.
+    // A misspelt `agents` would judge for another crawler: refuse it.
     agent: Option<IgnoredAny>,
     user_agent: Option<IgnoredAny>,
 }
@@ -52,7 +52,7 @@ struct Answer<'a> {
     notes: Option<Vec<NoteOf<'a>>>,
 }
 
-/// What the path guard denies by; all `null` where the path has more readings than are asked about.
+/// The path guard's reason to deny; all `null` if the path has more readings than are judged.
 #[derive(Default, Serialize)]
 struct Guard<'a> {
     reading: Option<Cow<'a, str>>,
@@ -67,15 +67,15 @@ struct Refusal<'a> {
     line: u64,
 }
 
-/// What became of a line.
+/// The result of a line.
 pub(super) enum Asked {
-    /// Its answer is written.
+    /// The answer is written.
     Answered,
-    /// It takes a robots.txt.
+    /// The line needs a robots.txt.
     ToFetch(Box<Fetch>),
 }
 
-/// A question that waits for a robots.txt.
+/// A line that waits for a robots.txt.
 pub(super) struct Fetch {
     pub(super) origin: Origin,
     pub(super) agent: Arc<Agent>,
@@ -84,7 +84,7 @@ pub(super) struct Fetch {
     number: u64,
 }
 
-/// Answers questions. Keeps the file that the last one brought: many ask about one in a row.
+/// Answers lines. Keeps the last line's file: many lines in a row share one.
 pub(super) struct Desk {
     options: ParseOptions,
     path_guard: bool,
@@ -101,7 +101,7 @@ struct Parsed {
 
 impl Desk {
     pub(super) fn new(named: &[String], config: &Config) -> Result<Desk, String> {
-        // Whoever leaves the padding out means the same.
+        // Base64 without padding has the same meaning.
         let padding = base64::engine::DecodePaddingMode::Indifferent;
         let decoding = NO_PAD.with_decode_padding_mode(padding);
         Ok(Desk {
@@ -114,7 +114,7 @@ impl Desk {
         })
     }
 
-    /// Reads a line and appends its answer, unless that takes a robots.txt.
+    /// Reads a line and appends its answer, unless it needs a robots.txt.
     pub(super) fn take(&mut self, line: &Line, out: &mut Vec<u8>) -> Asked {
         self.asked += 1;
         match self.answer(line, out) {
@@ -178,7 +178,7 @@ impl Desk {
         Ok(Asked::Answered)
     }
 
-    /// Appends the answer to a question whose robots.txt was asked for; `None`: that ended in a panic.
+    /// Appends the answer to a line after its fetch; `None`: the fetch ended in a panic.
     pub(super) fn end(&self, fetch: &Fetch, view: Option<&View>, out: &mut Vec<u8>) {
         let path = fetch.path.as_bytes();
         let reason = match view.map(|view| &view.stance) {
@@ -200,7 +200,7 @@ impl Desk {
         write(&answer, out);
     }
 
-    /// A file and what of it holds for the agent; read anew only if it is not the last one again.
+    /// Returns a file and its rules for the agent; parses only if the file differs from the last one.
     fn law(&mut self, text: &[u8], agent: &Agent) -> (&Robots, Arc<Rules>) {
         let is_last = |last: &Parsed| !last.robots.is_truncated() && last.robots.text() == text;
         let last = self.last.take().filter(is_last).unwrap_or_else(|| Parsed {
@@ -223,7 +223,7 @@ impl Desk {
     }
 }
 
-/// Appends the protocol's answer, and what the path guard would make of it.
+/// Appends the protocol's answer, and that of the path guard.
 fn tell(path: &[u8], rules: &Rules, path_guard: bool, noted: Option<&Robots>, out: &mut Vec<u8>) {
     let form = ComparisonPath::new(path);
     let verdict = rules.verdict(&form);
@@ -262,7 +262,7 @@ fn tell(path: &[u8], rules: &Rules, path_guard: bool, noted: Option<&Robots>, ou
 }
 
 impl Answer<'_> {
-    /// One that rests on nothing but its reason.
+    /// Returns an answer with a reason and no rule.
     fn of(reason: Reason) -> Self {
         Answer {
             verdict: reason.verdict().as_str(),
@@ -280,7 +280,7 @@ fn refuse(error: &str, line: u64, out: &mut Vec<u8>) {
     write(&Refusal { error, line }, out);
 }
 
-/// What is wrong with a line that is not a question. The parser counts lines of its own: there is but one.
+/// Describes the error of a line. The parser's line number is left out: there is but one line.
 fn wrong(error: &serde_json::Error) -> String {
     let told = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

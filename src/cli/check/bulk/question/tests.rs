@@ -74,7 +74,7 @@ fn a_question_has_its_answer() {
             none("no_rules", json!(null)),
         ),
         (
-            "nobody's file",
+            "a file without a group for the agent",
             "/p",
             json!({"robots": "User-agent: a\nDisallow: /"}),
             none("no_rules", json!(null)),
@@ -177,7 +177,7 @@ fn a_bad_line_says_what_is_wrong_with_it() {
             "neither a product token nor a User-Agent",
         ),
         (
-            "a fetch that nobody makes",
+            "a scheme that is never fetched",
             "{\"url\": \"ftp://a/\"}",
             "over http and https only",
         ),
@@ -206,7 +206,7 @@ fn octets_that_are_no_text_are_a_bad_line() {
 }
 
 proptest! {
-    /// The protocol's answer is what `rep` says, also where the file is the last one again.
+    /// The protocol's answer is that of `rep`, also if the file is the last one again.
     #[test]
     fn answers_are_those_of_the_protocol(
         files in prop::collection::vec("((user-agent: [ab*]|(dis)?allow: /[ab*$/]{0,4})\n){0,8}", 1..3),

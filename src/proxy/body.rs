@@ -1,4 +1,4 @@
-//! Bodies in transit: nothing is held beyond the frame at hand, every octet is counted.
+//! Bodies in transit: at most one frame is held at a time, and every octet is counted.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use super::upstream::{Invitation, Timer};
 use super::waiting::{Grant, Waiting};
 use crate::egress::{BodyError, Failure, Inbound};
 
-/// The body of an answer to a crawler. Holds the exchange's ledger, so that the record is written when the
-/// last octet has gone, or the crawler.
+/// The body of an answer to a crawler. Holds the exchange recorder, so that the record is written when the last octet
+/// has been sent or the crawler has disconnected.
 #[derive(Debug)]
 pub struct Answer {
     content: Content,
-    /// None where the ledger goes on elsewhere: with a tunnel or a WebSocket.
+    /// `None` if the recorder goes on elsewhere: with a tunnel or a WebSocket.
     ledger: Option<Box<Ledger>>,
     /// Fires when the origin may have been silent for too long.
     silence: Option<Silence>,
-    /// Only the end of the connection tells the crawler where the body ends.
+    /// True if only the end of the connection tells the crawler where the body ends.
     is_open_ended: bool,
-    /// Keeps a request's body that was not asked for waiting until the answer is over.
+    /// Keeps an upload that was not asked for waiting until the answer is over.
     invitation: Option<Arc<Invitation>>,
 }
 
@@ -38,25 +38,25 @@ enum Content {
     Own(Option<Bytes>),
     /// From the origin, as it comes.
     Origins(Inbound),
-    /// It broke off.
+    /// Broken off.
     Broken(Option<BodyError>),
 }
 
-/// What is known of a response of an origin that is passed on.
+/// Facts about a response that is passed on.
 #[derive(Debug)]
 pub struct Passing {
-    /// Kept for as long as the body is read: without it the request's body breaks off.
+    /// Kept while the body is read: without it the request's body breaks off.
     pub invitation: Option<Arc<Invitation>>,
     /// Fires when the origin may have been silent for too long.
     pub timer: Timer,
-    /// How long it may be silent.
+    /// Longest silence of the origin.
     pub patience: Duration,
-    /// Only the end of the connection tells the crawler where the body ends, as in HTTP/1.0 without a length.
+    /// True if only the end of the connection tells the crawler where the body ends, as in HTTP/1.0 without a length.
     pub is_open_ended: bool,
 }
 
 impl Answer {
-    /// A body that crawlgate wrote.
+    /// Creates a body that crawlgate wrote.
     pub fn own(bytes: Bytes, ledger: Box<Ledger>) -> Answer {
         let content = Content::Own((!bytes.is_empty()).then_some(bytes));
         Answer {
@@ -68,7 +68,7 @@ impl Answer {
         }
     }
 
-    /// No body: what follows is not HTTP.
+    /// Creates an empty body before another protocol.
     pub fn empty() -> Answer {
         Answer {
             content: Content::Own(None),
@@ -79,7 +79,7 @@ impl Answer {
         }
     }
 
-    /// The origin's body.
+    /// Creates a body from the origin's.
     pub fn forwarded(incoming: Inbound, ledger: Box<Ledger>, passing: Passing) -> Answer {
         let Passing {
             invitation,
@@ -100,7 +100,7 @@ impl Answer {
         }
     }
 
-    /// Counts what passes, and lets go of what an end leaves behind.
+    /// Counts a frame, and releases the origin's body after its last one.
     fn passes(
         &mut self,
         frame: Option<Frame<Bytes>>,
@@ -164,7 +164,8 @@ impl Body for Answer {
                 };
                 let (why, error) = broken;
                 this.break_off(why, error);
-                // hyper drops what it has not flushed when a body fails: the head first of all.
+                // Pending once more, so that hyper flushes: when a body fails, it drops unflushed octets, even the
+                // head.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -195,7 +196,7 @@ impl Body for Answer {
     }
 }
 
-/// Takes out of a frame of trailers what must not stand in one.
+/// Removes fields that must not stand in trailers.
 fn mend_trailers<E>(frame: &mut Option<Result<Frame<Bytes>, E>>) {
     if let Some(Ok(frame)) = frame
         && let Some(trailers) = frame.trailers_mut()
@@ -214,14 +215,14 @@ impl Drop for Answer {
     }
 }
 
-/// An origin's silence in the middle of a body. A crawler that hangs up meanwhile is not always noticed before, since a
+/// An origin's silence in the middle of a body. A crawler that hangs up meanwhile is not always noticed earlier: a
 /// request behind the one under way keeps hyper from reading.
 #[derive(Debug)]
 struct Silence {
     timer: Timer,
-    /// How long it may last; it is noticed after twice that at the latest, so that no frame costs a look at a clock.
+    /// Longest silence; noticed after twice that time at the latest, so that no frame costs a look at a clock.
     patience: Duration,
-    /// Something came since the timer was set.
+    /// True if octets came since the timer was set.
     is_broken: bool,
 }
 
@@ -237,7 +238,7 @@ impl Silence {
     }
 }
 
-/// What the exchange knows of a request's body that is on its way.
+/// Progress of a request's body on its way.
 #[derive(Debug, Default)]
 pub struct Intake {
     /// Octets so far.
@@ -246,20 +247,20 @@ pub struct Intake {
     flow: AtomicU8,
 }
 
-/// What a request's body is doing.
+/// State of a request's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Flow {
-    /// It has ended, or the origin does not take it.
+    /// Ended, or not taken by the origin.
     Still = 0,
-    /// The crawler is waited for.
+    /// Waiting for the crawler.
     Awaited = 1,
-    /// The crawler was waited for too long.
+    /// The crawler took too long.
     Stalled = 2,
 }
 
 impl Intake {
-    /// Counts in `octets`.
+    /// Starts a progress that counts in `octets`.
     pub fn new(octets: Arc<AtomicU64>) -> Intake {
         Intake {
             octets,
@@ -267,7 +268,7 @@ impl Intake {
         }
     }
 
-    /// What the body is doing.
+    /// Returns the state of the body.
     pub fn flow(&self) -> Flow {
         match self.flow.load(Ordering::Relaxed) {
             1 => Flow::Awaited,
@@ -287,14 +288,14 @@ pub struct Upload {
     incoming: Incoming,
     intake: Arc<Intake>,
     waiting: Waiting,
-    /// Set while the crawler waits for `100 Continue`: nothing is read, and so nothing asked for,
-    /// until the origin wants it (RFC 9110 10.1.1).
+    /// Set while the crawler waits for `100 Continue`: the body is not read, and so not asked for, until the origin
+    /// wants it (RFC 9110 10.1.1).
     invited: Option<oneshot::Receiver<()>>,
 }
 
 impl Upload {
-    /// Tells what passes by `intake`, and waits for the crawler as `grant` has it. With `invited`, waits for that before
-    /// the first octet; when its sender goes away without a word, the origin has answered and the body is not wanted.
+    /// Creates an upload that reports to `intake` and waits for the crawler within `grant`. With `invited`, the first
+    /// octet waits for that signal; if its sender is dropped, the origin has answered and does not want the body.
     pub fn new(
         incoming: Incoming,
         intake: Arc<Intake>,

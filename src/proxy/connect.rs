@@ -1,10 +1,11 @@
-//! CONNECT: what comes through a tunnel is looked into, or the tunnel does not open.
+//! CONNECT: crawlgate intercepts a tunnel or, under conditions, opens it opaquely.
 //!
-//! By default crawlgate answers 200, ends the TLS session itself with a certificate minted for the host,
-//! and judges each request inside; plain HTTP inside is judged as `http`. Hosts that the operator exempts,
-//! and those outside the name constraints of the local CA, get an opaque tunnel, but only where their robots.txt
-//! disallows nothing to this crawler, and only for a TLS session whose ClientHello names the host. When the settings or the overrides change, what is open is judged again, and ended
-//! where it would be denied now; a robots.txt that changes ends no tunnel. The same holds for WebSockets.
+//! By default crawlgate answers 200, ends the TLS session itself with a certificate minted for the host, and judges
+//! each request inside; plain HTTP inside is judged as `http`. Hosts that the operator exempts, and those outside the
+//! name constraints of the local CA, get an opaque tunnel, but only if their robots.txt disallows nothing to this
+//! crawler, and only for a TLS session with a ClientHello that names the host. When the settings or the overrides
+//! change, open tunnels are judged again, and end if they would be denied now; a changed robots.txt ends no tunnel. The
+//! same holds for WebSockets.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -58,7 +59,7 @@ pub async fn connect(
 ) -> Result<Response<Answer>, Refused> {
     let origin = match (&connection.scope, target::read_connect(request.uri())) {
         (Scope::Plain, Ok(origin)) => origin,
-        // A tunnel in a tunnel would hide what is inside.
+        // A tunnel in a tunnel would hide its contents.
         (Scope::Inside { .. }, Ok(_)) => return Err(unread(Unreadable::Malformed, ledger)),
         (_, Err(unreadable)) => return Err(unread(unreadable, ledger)),
     };
@@ -82,13 +83,13 @@ pub async fn connect(
         }
         return open(connection, origin, upgrade, ledger).await;
     }
-    // What is asked inside is refused inside, also for a port that no CONNECT may ask for: clients show the reason there, and
-    // of a refused CONNECT the status at most.
+    // Requests inside are refused inside, even for a port that no CONNECT may ask for: clients show the reason there,
+    // but of a refused CONNECT the status at most.
     let patience = settings.limits.header_timeout;
     let mut inside = connection.clone();
-    // What is inside is of whoever opened it.
+    // Requests inside belong to the client that opened the tunnel.
     inside.visitor.client = Arc::clone(&ledger.client);
-    // What is asked for inside is judged and recorded there; the CONNECT itself asks for nothing.
+    // Requests inside are judged and recorded there; the CONNECT itself asks for nothing.
     ledger.asks_nothing();
     ledger.status = Some(StatusCode::OK.as_u16());
     connection.visitor.proxy.spawn(async move {
@@ -104,8 +105,8 @@ fn established() -> Response<Answer> {
     Response::new(Answer::empty())
 }
 
-/// Ends the TLS session, or reads the plain HTTP, that comes through a tunnel. The ledger of the CONNECT only
-/// tells of what is neither.
+/// Ends the TLS session of a tunnel, or reads the plain HTTP in it. The CONNECT's recorder serves only tunnels with
+/// neither.
 async fn intercept(
     connection: Connection,
     origin: Origin,
@@ -123,7 +124,7 @@ async fn intercept(
     let [first] = tokio::select! {
         read = timeout(silence, io.read(&mut first)) => match read {
             Ok(Ok(1)) => first,
-            // Hung up, or silent.
+            // Closed or silent.
             _ => return refuse_unheard(&connection, &origin, ledger),
         },
         () = server::late(&connection.visitor.proxy.stop, CHANCE) => {
@@ -137,7 +138,7 @@ async fn intercept(
     match first {
         TLS_HANDSHAKE => {
             drop(ledger);
-            // Boxed: what a handshake needs should not stay for as long as the session.
+            // Boxed: the state of a handshake should not stay for as long as the session.
             let hands = Box::pin(handshake(&connection.visitor, &origin, io, patience));
             let shaken = tokio::select! {
                 shaken = hands => shaken,
@@ -175,7 +176,7 @@ async fn intercept(
     }
 }
 
-/// Records a tunnel that may not be opened, and in which nothing was said that could have been refused there.
+/// Records a prohibited tunnel in which no request came that could have been refused.
 fn refuse_unheard(connection: &Connection, origin: &Origin, mut ledger: Box<Ledger>) {
     let proxy = &connection.visitor.proxy;
     if let Err(wall) = proxy.egress.judge_connect(origin) {
@@ -184,7 +185,7 @@ fn refuse_unheard(connection: &Connection, origin: &Origin, mut ledger: Box<Ledg
     }
 }
 
-/// Records that neither TLS nor HTTP is spoken in a tunnel, and where that is only to be reported, lets it through.
+/// Records a tunnel that carries neither TLS nor HTTP, and lets it through in report mode.
 async fn pass_opaque(
     connection: &Connection,
     origin: Origin,
@@ -228,8 +229,8 @@ async fn pass_opaque(
     relay.run(io, upstream, ledger, denied).await;
 }
 
-/// Connects a tunnel in which neither TLS nor HTTP is spoken, if it may be opened. What changes while it is connected is
-/// judged again.
+/// Connects a tunnel that carries neither TLS nor HTTP, if it may be opened. Judges again after a change while
+/// connecting.
 async fn dial_opaque(
     connection: &Connection,
     origin: &Origin,
@@ -241,7 +242,7 @@ async fn dial_opaque(
         .judge_connect(origin)
         .map_err(Failure::Prohibited)?;
     for _ in 0..MOST_JUDGEMENTS {
-        // It may have been silent for long.
+        // The tunnel may have been silent for long.
         if let Err(stranger) = connection.keep_identified(ledger) {
             ledger.decision = turned_away(stranger, proxy.clock.now());
             return Err(Unanswered::Denied);
@@ -279,7 +280,7 @@ async fn dial_opaque(
     Err(Unanswered::Denied)
 }
 
-/// All that a tunnel to `origin` may carry.
+/// Returns the target that stands for all requests of a tunnel to `origin`.
 fn whole(origin: Origin) -> Target {
     Target {
         origin,
@@ -287,10 +288,10 @@ fn whole(origin: Origin) -> Target {
     }
 }
 
-/// The stream inside a tunnel, once its TLS ends here.
+/// The stream inside an intercepted tunnel.
 type Tls = TlsStream<Replayed<TokioIo<Upgraded>>>;
 
-/// Ends TLS, and tells the server name that the client asked for where it is not the tunnel's.
+/// Ends TLS, and returns the server name that the client asked for if it is not the tunnel's.
 async fn handshake(
     visitor: &Visitor,
     origin: &Origin,
@@ -312,8 +313,8 @@ async fn handshake(
             "the crawler offers HTTP/2 only, which the gate does not speak: have it offer HTTP/1.1, too (ALPN http/1.1)"
         );
     }
-    // A client verifies the certificate against the name it asked for; to tell it that the name is not what
-    // the tunnel is for takes a certificate that it accepts.
+    // A client verifies the certificate against the name it asked for. It reads the refusal of a wrong name only behind
+    // a certificate that it accepts.
     let stray_name = name.filter(|name| !names(origin, name));
     let config = {
         let authority = visitor.proxy.authority.load();
@@ -336,14 +337,14 @@ async fn handshake(
     }
 }
 
-/// Whether a server name names the origin's host.
+/// Tells whether a server name names the origin's host.
 fn names(origin: &Origin, name: &str) -> bool {
     name.eq_ignore_ascii_case(origin.host())
         || Origin::new(origin.scheme(), name, Some(origin.port()))
             .is_ok_and(|named| named == *origin)
 }
 
-/// Whether a handshake failed because the client does not know our CA.
+/// Tells whether a handshake failed because the client does not know our CA.
 fn is_distrust(error: &io::Error) -> bool {
     use rustls::AlertDescription::{BadCertificate, CertificateUnknown, UnknownCA};
     let tls = error
@@ -365,7 +366,7 @@ async fn open(
     mut ledger: Box<Ledger>,
 ) -> Result<Response<Answer>, Refused> {
     ledger.opaque = true;
-    // From before it is judged: no change is missed.
+    // Subscribed before the tunnel is judged, so that no change is missed.
     let changes = connection.visitor.proxy.gate.changes();
     let upstream = match dial(connection, &origin, &mut ledger).await {
         Ok(upstream) => upstream,
@@ -389,7 +390,7 @@ async fn open(
     Ok(established())
 }
 
-/// Passes an opaque tunnel on, once its ClientHello names the host that the tunnel is for.
+/// Relays an opaque tunnel once its ClientHello names the tunnel's host.
 async fn pass(
     connection: &Connection,
     origin: Origin,
@@ -429,7 +430,7 @@ async fn pass(
             let _ = downstream.write_all(&UNRECOGNIZED_NAME).await; // the client may be gone
             false
         }
-        // What is not TLS may be anything; report mode lets it pass.
+        // Octets other than TLS may be anything; report mode lets them pass.
         Hello::Unreadable => is_let_pass(connection, &origin, &mut ledger).await,
     };
     if !may_pass {
@@ -442,7 +443,7 @@ async fn pass(
     relay.run(downstream, upstream, ledger, denied).await;
 }
 
-/// Judges a tunnel to which no TLS session is spoken.
+/// Judges a tunnel that carries something other than TLS.
 async fn is_let_pass(connection: &Connection, origin: &Origin, ledger: &mut Ledger) -> bool {
     let proxy = &connection.visitor.proxy;
     let asker = Asker {
@@ -474,7 +475,7 @@ fn is_address(host: &str) -> bool {
     host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok()
 }
 
-/// Connects a tunnel to its origin, if it may be opened. What changes while it is connected is judged again.
+/// Connects a tunnel to its origin, if it may be opened. Judges again after a change while connecting.
 async fn dial(
     connection: &Connection,
     origin: &Origin,
@@ -501,7 +502,7 @@ async fn dial(
     Err(Unanswered::Denied)
 }
 
-/// Ends when what was opened to `target` would be denied, because settings or overrides have changed, or is nobody's.
+/// Resolves when a change of settings or overrides would deny the exchange with `target`, or has removed its client.
 async fn denied(
     visitor: &Visitor,
     kind: Kind,
@@ -529,27 +530,27 @@ async fn denied(
     std::future::pending::<()>().await;
 }
 
-/// Whose a tunnel is by now; nobody's where its client is no more, or is recognised by other things.
+/// Returns the tunnel's client under the current configuration; `None` if it was removed or its conditions changed.
 fn still(proxy: &Proxy, client: &Arc<Client>, peer: &Peer) -> Option<Arc<Client>> {
     let clients = proxy.gate.clients();
     clients.again(client, peer, &Memo::default()).ok()
 }
 
-/// A protocol that a connection is about to switch to: what is needed to judge it again for as long as it is spoken.
+/// A protocol switch under way, with the inputs to judge it again while the other protocol is spoken.
 pub struct Switching {
     target: Target,
     changes: watch::Receiver<()>,
 }
 
 impl Switching {
-    /// Taken before `target` is judged: no change is missed.
+    /// Keeps `target` and a subscription from before it was judged, so that no change is missed.
     pub fn to(target: &Target, changes: watch::Receiver<()>) -> Switching {
         let target = target.clone();
         Switching { target, changes }
     }
 
-    /// Passes octets both ways until one side has finished, and then lets the ledger go. Breaks off when the request
-    /// that began it would be denied.
+    /// Relays octets both ways until one side has finished, then drops the recorder. Breaks off when the request that
+    /// began it would be denied.
     pub async fn relay(
         self,
         visitor: &Visitor,

@@ -1,11 +1,11 @@
-//! Where crawlers connect: TCP or a Unix socket, plain or TLS, each place with rules of its own.
+//! Listeners for crawlers: TCP or a Unix socket, plain or TLS, each with rules of its own.
 //!
-//! A [`Listener`] is bound and not yet accepting; [`Proxy::serve_on`](super::Proxy::serve_on) makes it accept. What a
-//! connection tells of whoever made it, before any request, is put together here: its address, which a load balancer
-//! may [`announce`], and the certificate that it has shown.
+//! A [`Listener`] is bound and not yet accepting; [`Proxy::serve_on`](super::Proxy::serve_on) makes it accept. This
+//! module collects the facts about a peer that come before any request: its address, which a load balancer may
+//! [`announce`], and its certificate.
 //!
-//! Whoever comes to a Unix socket has no address. In limits, rules and records it is [`UNIX_PEER`]: a process of this
-//! machine, as one on loopback is, and port 0 tells the two apart.
+//! A client of a Unix socket has no address. In limits, rules and records it is [`UNIX_PEER`]: a process of this
+//! machine, like one on loopback, but with port 0.
 
 pub mod announce;
 mod stream;
@@ -28,26 +28,26 @@ use crate::admin::SocketFile;
 use crate::ca::Authority;
 use crate::config::{Listen, Listener as Configured, ListenerTls};
 
-/// Stands for the address of whoever comes to a Unix socket.
+/// Stands for the address of a Unix socket's client.
 pub const UNIX_PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// A place where crawlers connect, bound.
+/// A bound listener for crawlers.
 #[derive(Debug)]
 pub struct Listener {
     socket: Bound,
     rules: Rules,
 }
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub enum Bound {
     /// A TCP port.
     Tcp(std::net::TcpListener),
-    /// A Unix socket, and its file where that is ours to take away.
+    /// A Unix socket, with its file if crawlgate is to remove it.
     Unix(std::os::unix::net::UnixListener, Option<SocketFile>),
 }
 
-/// Who may connect, and how.
+/// Admission rules of a listener.
 #[derive(Debug, Default)]
 struct Rules {
     name: Option<Arc<str>>,
@@ -58,7 +58,7 @@ struct Rules {
 }
 
 impl Listener {
-    /// One of `[listen] address`.
+    /// Creates a listener of `[listen] address`.
     #[must_use]
     pub fn simple(socket: Bound, listen: &Listen) -> Listener {
         Listener {
@@ -71,7 +71,7 @@ impl Listener {
         }
     }
 
-    /// One of `[[listener]]`.
+    /// Creates a listener of `[[listener]]`.
     #[must_use]
     pub fn named(socket: Bound, config: &Configured) -> Listener {
         let Configured {
@@ -94,10 +94,10 @@ impl Listener {
         }
     }
 
-    /// Makes it ready to accept. Its certificate is read, or minted by `authority`.
+    /// Makes the listener ready to accept. Its certificate is read, or minted by `authority`.
     ///
     /// # Errors
-    /// When the socket cannot be watched, or the certificate not be had.
+    /// When the socket cannot be watched, or there is no usable certificate.
     pub(super) fn open(self, authority: &Arc<Authority>) -> Result<Open, ListenError> {
         let Listener { socket, rules } = self;
         let failed = |error| ListenError::Socket(error);
@@ -124,7 +124,7 @@ impl Listener {
     }
 }
 
-/// What is wrong with the files that listeners name: everything, where a start stops at the first fault.
+/// Returns all faults of the files that listeners name, while a start stops at the first one.
 #[must_use]
 pub fn faults(listeners: &[Configured]) -> Vec<ListenError> {
     let faults = |listener: &Configured| {
@@ -138,7 +138,7 @@ pub fn faults(listeners: &[Configured]) -> Vec<ListenError> {
     listeners.iter().flat_map(faults).collect()
 }
 
-/// A place where crawlers connect, ready to accept.
+/// A listener for crawlers, ready to accept.
 #[derive(Debug)]
 pub(super) struct Open {
     socket: Socket,
@@ -157,7 +157,7 @@ enum Socket {
 }
 
 impl Open {
-    /// The next connection, and from where.
+    /// Accepts the next connection and returns it with the peer's address.
     pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
         match &self.socket {
             Socket::Tcp(listener) => {
@@ -171,12 +171,12 @@ impl Open {
         }
     }
 
-    /// Its name.
+    /// Returns the listener's name.
     pub fn name(&self) -> Option<&Arc<str>> {
         self.rules.name.as_ref()
     }
 
-    /// Where it listens.
+    /// Returns the listener's address.
     pub fn place(&self) -> io::Result<Place> {
         match &self.socket {
             Socket::Tcp(listener) => listener.local_addr().map(Place::Address),
@@ -188,29 +188,29 @@ impl Open {
         }
     }
 
-    /// Whether a client of this address may connect.
+    /// Tells whether a client of this address may connect.
     pub fn is_welcome(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let Rules { allow, open, .. } = &self.rules;
         *open || address.is_loopback() || allow.iter().any(|one| one.contains(&address))
     }
 
-    /// Whether whoever connects from this address says for whom it does.
+    /// Tells whether a peer at this address is a load balancer that announces its clients.
     pub fn is_balancer(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let mut balancers = self.rules.balancers.iter();
         balancers.any(|network| network.contains(&address))
     }
 
-    /// What its TLS sessions are made of, if it wants any.
+    /// Returns the TLS settings, if the listener wants TLS.
     pub fn tls(&self) -> Option<Arc<ServerConfig>> {
         self.tls.as_ref().map(ArcSwap::load_full)
     }
 
-    /// Reads its certificates again, for sessions from now on.
+    /// Reloads the certificates, for sessions from now on.
     ///
     /// # Errors
-    /// When they cannot be had. The old ones stay in force.
+    /// When they cannot be loaded. The old ones stay in force.
     pub fn renew(&self, authority: &Arc<Authority>) -> Result<(), ListenError> {
         if let (Some(config), Some(tls)) = (&self.rules.tls, &self.tls) {
             let renewed = tls::config(config, authority).map_err(|error| ListenError::Tls {
@@ -223,7 +223,7 @@ impl Open {
     }
 }
 
-/// Where a listener listens, as it is told.
+/// Address of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// A TCP port.
@@ -241,16 +241,16 @@ impl fmt::Display for Place {
     }
 }
 
-/// Nobody can connect at a listener.
+/// Reason that a listener cannot accept.
 #[derive(Debug)]
 pub enum ListenError {
-    /// Its socket cannot be watched.
+    /// The socket cannot be watched.
     Socket(io::Error),
-    /// It has no certificate to show.
+    /// The listener has no usable certificate.
     Tls {
-        /// Its name.
+        /// The listener's name.
         listener: Arc<str>,
-        /// Why.
+        /// The cause.
         error: TlsError,
     },
 }

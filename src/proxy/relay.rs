@@ -1,7 +1,7 @@
 //! Octets both ways: an opaque tunnel, or a WebSocket.
 //!
-//! Nothing of what passes is read. A relay ends when both sides have finished, when it would be denied by now, when
-//! nothing has passed for too long, or when it is silent and others need its room.
+//! Relayed octets are not read. A relay ends when both sides have finished, when it would be denied by now, after too
+//! long a silence, or when it is silent and its slot is needed.
 
 use std::io;
 use std::pin::Pin;
@@ -18,24 +18,24 @@ use super::ledger::Ledger;
 use super::limits::Seat;
 use super::server::Visitor;
 
-/// How long one side of a WebSocket may take to close, too, when the other one has: neither speaks half of it (RFC 6455
-/// 7.1.1), and it should not keep its place and its turn for a side that has gone.
+/// Time that one side of a WebSocket has to close after the other: no side half-closes (RFC 6455 7.1.1), and a side
+/// that has gone should not hold its slot and its turn.
 pub const GOODBYE: Duration = Duration::from_secs(2);
 
-/// After so long without an octet a relay is silent, and makes room where that is wanted.
+/// Silence after which a relay may be evicted to make room.
 const SILENT: Duration = Duration::from_secs(10);
 
-/// What bounds a relay.
+/// Limits of a relay.
 #[derive(Debug)]
 pub struct Relay {
     seat: Arc<Seat>,
-    /// How long nothing may pass.
+    /// Longest time without an octet.
     idle: Duration,
-    /// How long one side may take to finish, when the other one has; none: as long as it likes.
+    /// Time for one side to finish after the other; `None` for no limit.
     goodbye: Option<Duration>,
 }
 
-/// Why a relay is over.
+/// Reason that a relay ended.
 enum End {
     /// Both sides have finished.
     Finished,
@@ -45,13 +45,13 @@ enum End {
     Denied,
     /// Nothing has passed for too long.
     Silent,
-    /// Its room was wanted.
+    /// Its slot was needed.
     Evicted,
     /// This side has finished, and the other one did not follow.
     Of(Side),
 }
 
-/// Who has finished.
+/// The side that has finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Crawler,
@@ -59,7 +59,7 @@ enum Side {
 }
 
 impl Relay {
-    /// A relay on a connection of `visitor`.
+    /// Creates a relay on a downstream connection.
     pub fn of(visitor: &Visitor, goodbye: Option<Duration>) -> Relay {
         let settings = visitor.proxy.settings.load();
         Relay {
@@ -69,7 +69,7 @@ impl Relay {
         }
     }
 
-    /// Passes octets both ways until the relay is over, and then lets the ledger go. `denied` ends when it would be
+    /// Relays octets both ways until the end, then drops the recorder. `denied` resolves when the relay would be
     /// denied.
     pub async fn run(
         self,
@@ -102,7 +102,7 @@ impl Relay {
             sleep(goodbye).await;
             side
         };
-        // Until both sides have finished, whatever drops this breaks off.
+        // Until both sides have finished, a dropped relay is recorded as broken off.
         counted.ledger.hung_up();
         let end = tokio::select! {
             copied = copy_bidirectional(&mut counted, &mut upstream) => match copied {
@@ -116,7 +116,7 @@ impl Relay {
         };
         match end {
             End::Finished | End::Of(Side::Origin) => ledger.finished(),
-            // As if it had hung up, which it most likely has.
+            // Recorded as a hang-up, which it most likely is.
             End::Of(Side::Crawler) => {}
             End::Broken => ledger.failed("connection_terminated"),
             End::Denied => ledger.failed("http_request_denied"),
@@ -127,7 +127,7 @@ impl Relay {
     }
 }
 
-/// Whether anything passes.
+/// Traffic of a relay.
 struct Activity<'a> {
     seat: &'a Seat,
     passed: AtomicU64,
@@ -143,7 +143,7 @@ impl Activity<'_> {
         }
     }
 
-    /// So many octets pass.
+    /// Counts octets that pass.
     fn passes(&self, octets: u64) {
         if octets == 0 {
             return;
@@ -154,7 +154,7 @@ impl Activity<'_> {
         }
     }
 
-    /// Waits until nothing has passed for `idle`. Tells before that when it is silent, for those who need room.
+    /// Waits until nothing has passed for `idle`. Before that, marks the slot as silent, so that it can make room.
     async fn ceases(&self, idle: Duration) {
         let tick = SILENT.min(idle / 4);
         let mut seen = 0;
@@ -173,7 +173,7 @@ impl Activity<'_> {
     }
 }
 
-/// The crawler's side of a relay, counting. Tells who finishes first.
+/// The crawler's side of a relay, counting octets. Reports the side that finishes first.
 struct Counted<'a, S> {
     inner: &'a mut S,
     bytes_in: &'a AtomicU64,
@@ -185,7 +185,7 @@ struct Counted<'a, S> {
 impl<S> Counted<'_, S> {
     fn has_finished(&mut self, side: Side) {
         if let Some(first) = self.first.take() {
-            let _ = first.send(side); // nobody may care
+            let _ = first.send(side); // the receiver may be gone
         }
     }
 }
@@ -228,7 +228,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The origin has finished, and all that it said has been passed on.
+        // The origin has finished, and all its octets have been passed on.
         self.has_finished(Side::Origin);
         Pin::new(&mut *self.inner).poll_shutdown(cx)
     }
@@ -241,7 +241,7 @@ mod tests {
     use super::super::limits::Occupancy;
     use super::*;
 
-    /// Waits for so many ticks at most; tells whether it ceased meanwhile.
+    /// Waits for at most this many ticks; tells whether it ceased meanwhile.
     async fn within(mut ceases: Pin<&mut impl Future<Output = ()>>, ticks: u32) -> bool {
         for _ in 0..ticks {
             let a_tick = SILENT + Duration::from_millis(1);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_silent_makes_room_and_ends_after_its_time() {
+    async fn a_silent_relay_makes_room_and_ends_after_its_time() {
         let occupancy = Arc::<Occupancy>::default();
         let seat = Arc::new(occupancy.seat(1).expect("room"));
         seat.begin();
@@ -261,14 +261,14 @@ mod tests {
         let idle = Duration::from_secs(100);
         let mut ceases = std::pin::pin!(activity.ceases(idle));
         let began = Instant::now();
-        // Something passes all the time: nothing takes its room.
+        // Octets pass all the time: the relay keeps its slot.
         for _ in 0..20 {
             activity.passes(1);
             assert!(!within(ceases.as_mut(), 1).await);
         }
         assert!(!occupancy.make_room(), "it is in use");
         assert!(began.elapsed() > idle);
-        // Nothing passes, and after ten to twenty seconds its room may be taken; what passes then keeps it.
+        // After ten to twenty seconds without an octet its slot may be taken; the next octet keeps it.
         assert!(!within(ceases.as_mut(), 3).await);
         activity.passes(1);
         assert!(!occupancy.make_room(), "it is in use again");

@@ -1,8 +1,8 @@
-//! The PROXY protocol, versions 1 and 2: for whom a load balancer connects.
+//! The PROXY protocol, versions 1 and 2: a load balancer names the client that it connects for.
 //!
-//! Read only from peers that the operator names, and then required of them. Exactly the header is taken from the
-//! connection, not an octet of what follows, so nothing needs to be put back; it is bounded in size here and in time by
-//! the caller. Whoever else sends one has sent a malformed request.
+//! The header is read only from peers that the operator names, and then required of them. Exactly the header is taken
+//! from the connection, not an octet more, so nothing needs to be put back; it is bounded in size here and in time by
+//! the caller. From any other peer it is a malformed request.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,20 +10,20 @@ use std::net::SocketAddr;
 use ppp::{v1, v2};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// Octets that tell the versions apart: as many as the signature of version 2 has, fewer than any version 1 has.
+/// Octets that tell the versions apart: the length of version 2's signature, shorter than any header of version 1.
 const START: usize = 12;
 
-/// Octets of a header of version 1, its line end included, as its specification bounds it.
+/// Octets of a header of version 1 with its line end, as its specification bounds it.
 const LONGEST_V1: usize = 107;
 
-/// Octets of a header of version 2 with all that a balancer adds to the addresses.
+/// Octets of a header of version 2 with everything that a balancer adds to the addresses.
 const LONGEST_V2: usize = 4096;
 
-/// Reads the header: for whom the peer connects, or nobody else where it connects for itself (LOCAL), or says that it
-/// does not know (UNKNOWN) or not in terms of addresses.
+/// Reads the header and returns the client's address. `None` if the peer connects for itself (LOCAL), does not know its
+/// client (UNKNOWN) or does not name it by an IP address.
 ///
 /// # Errors
-/// When what comes is no such header, or the connection ends.
+/// When the octets are no such header, or the connection ends.
 pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<SocketAddr>> {
     let mut header = vec![0; START];
     stream.read_exact(&mut header).await?;
@@ -40,7 +40,7 @@ async fn read_v1(
     stream: &mut (impl AsyncRead + Unpin),
     mut line: Vec<u8>,
 ) -> io::Result<Option<SocketAddr>> {
-    // Octet by octet: what follows the line is not ours. It is read once per connection, and is short.
+    // Octet by octet: the octets after the line are not ours. The line is read once per connection, and is short.
     while !line.ends_with(b"\r\n") {
         if line.len() >= LONGEST_V1 {
             return Err(malformed("a PROXY protocol header that is too long"));
@@ -94,7 +94,7 @@ fn malformed(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Er
 mod tests {
     use super::*;
 
-    /// What is announced by octets that `GET` follows, where the header is well-formed.
+    /// Returns the address that a well-formed header announces; `GET` must follow it untouched.
     async fn announced(octets: &[u8]) -> Result<Option<String>, io::ErrorKind> {
         let whole = [octets, b"GET"].concat();
         let mut stream = whole.as_slice();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_announced_and_not_an_octet_more_is_read() {
+    async fn the_client_is_announced_and_not_an_octet_more_is_read() {
         let four = [192, 0, 2, 7, 127, 0, 0, 1, 0x9c, 0x40, 0, 80];
         let mut six = [0; 36];
         six[..4].copy_from_slice(&[0x20, 0x01, 0x0d, 0xb8]);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_header_is_refused() {
+    async fn octets_that_are_no_header_are_refused() {
         let four = [192, 0, 2, 7, 127, 0, 0, 1, 0x9c, 0x40, 0, 80];
         let large = [&four[..], &[4, 0x10, 0], &[0; 0x1000]].concat();
         let long = format!("PROXY UNKNOWN {}\r\n", "x".repeat(100));

@@ -1,4 +1,4 @@
-//! A connection as it was accepted.
+//! An accepted connection.
 
 use std::io;
 use std::pin::Pin;
@@ -10,24 +10,24 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::proxy::limits::Seat;
 
-/// A connection as it was accepted: one type, so that what serves it is compiled once.
+/// An accepted connection of any kind: one type, so that the code that serves it is compiled once.
 #[derive(Debug)]
 pub enum Stream {
-    /// Over TCP, with the seat that may have it end with a reset.
+    /// A connection over TCP, with the slot that may have it end with a reset.
     Tcp(TcpStream, Option<Arc<Seat>>),
-    /// Over a Unix socket.
+    /// A connection over a Unix socket.
     Unix(UnixStream),
 }
 
 impl Stream {
-    /// Sets what a crawler's connection should have.
+    /// Sets the socket options of a crawler's connection.
     ///
     /// # Errors
-    /// What the system says; the connection works without.
+    /// The system's error; the connection works without the options.
     pub fn tune(&self) -> io::Result<()> {
         if let Stream::Tcp(stream, _) = self {
             stream.set_nodelay(true)?;
-            // A crawler that vanished from a tunnel or a WebSocket is noticed by nothing else.
+            // Only keep-alive notices a crawler that vanished from a tunnel or a WebSocket.
             rustix::net::sockopt::set_socket_keepalive(stream, true)?;
         }
         Ok(())
@@ -35,7 +35,7 @@ impl Stream {
 }
 
 impl Stream {
-    /// Has it end with a reset where its `seat` says so when it is dropped.
+    /// Ends the connection with a reset if its `seat` says so when it is dropped.
     pub fn obey(&mut self, seat: &Arc<Seat>) {
         if let Stream::Tcp(_, resets) = self {
             *resets = Some(Arc::clone(seat));
@@ -48,13 +48,13 @@ impl Drop for Stream {
         if let Stream::Tcp(stream, Some(seat)) = self
             && seat.resets()
         {
-            // What the system says to that changes nothing: the connection ends.
+            // A failure changes nothing: the connection ends.
             let _ = stream.set_zero_linger();
         }
     }
 }
 
-/// Does the same with either.
+/// Makes the same call on either kind.
 macro_rules! either {
     ($stream:expr, $inner:ident => $call:expr) => {
         match $stream.get_mut() {

@@ -1,4 +1,4 @@
-//! TLS between crawlers and a listener: what it shows, and whom it wants to be shown.
+//! TLS between crawlers and a listener: the listener's certificate, and the client certificates that it wants.
 
 use std::error::Error;
 use std::fmt;
@@ -23,13 +23,13 @@ use crate::ca::Authority;
 use crate::client::PeerCertificate;
 use crate::config::{ClientAuthority, ClientCert, ListenerCertificate, ListenerTls};
 
-/// No certificate or key comes near this many octets; whatever is larger is something else.
+/// Octets of a certificate or key file; a larger file is something else.
 const LARGEST: u64 = 1 << 20;
 
 /// Names of a client certificate that count; more are left out.
 const MOST_NAMES: usize = 64;
 
-/// What the sessions of a listener are made of.
+/// Builds the TLS settings of a listener.
 pub(super) fn config(
     tls: &ListenerTls,
     authority: &Arc<Authority>,
@@ -75,7 +75,7 @@ pub(super) fn config(
     Ok(Arc::new(config))
 }
 
-/// All that is wrong with the files that are named.
+/// Returns all faults of the named files.
 pub(super) fn faults(tls: &ListenerTls) -> Vec<TlsError> {
     let mut faults = Vec::new();
     if let ListenerCertificate::Files { cert, key } = &tls.certificate {
@@ -90,12 +90,12 @@ pub(super) fn faults(tls: &ListenerTls) -> Vec<TlsError> {
     faults
 }
 
-/// What a crawler has shown in its handshake, verified; nothing where it has shown nothing.
+/// Returns the verified certificate that a crawler showed in its handshake, if any.
 pub fn certificate(session: &ServerConnection) -> Option<PeerCertificate> {
     let der = session.peer_certificates()?.first()?;
     let hash = digest(&SHA256, der);
     let sha256 = <[u8; 32]>::try_from(hash.as_ref()).ok()?;
-    // One that cannot be read by this reader has passed the verifier's; it is known by its fingerprint alone.
+    // The verifier has accepted a certificate that this reader cannot parse; its fingerprint alone identifies it.
     let names = match X509Certificate::from_der(der) {
         Ok((_, certificate)) => names(&certificate),
         Err(_) => Vec::new(),
@@ -131,8 +131,8 @@ struct Minted {
 }
 
 impl Minted {
-    /// The name to show: the one that is asked for. Nobody asks for an address (RFC 6066 section 3), so whoever asks for
-    /// none gets the first address, if there is one.
+    /// Returns the name to show: the one that is asked for. No client asks for an address (RFC 6066 section 3), so a
+    /// client that asks for no name gets the first address, if there is one.
     fn name(&self, asked: Option<&str>) -> Option<&String> {
         let found = match asked {
             Some(asked) => self
@@ -210,7 +210,7 @@ fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'st
     }
 }
 
-/// Reads a file; a private key only where nobody else can.
+/// Reads a file; refuses a private key that other users can read.
 fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     let failed = |error: io::Error| TlsError::File {
         key,
@@ -218,7 +218,7 @@ fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
         why: error.to_string(),
     };
     let file = File::open(path).map_err(failed)?;
-    // Of the open file, not of the path: what is checked is what is read.
+    // Checked on the open file, not on the path: the checked file is the one that is read.
     let mode = file.metadata().map_err(failed)?.mode() & 0o777;
     if key == "key" && mode & 0o077 != 0 {
         return Err(TlsError::Exposed {
@@ -233,23 +233,23 @@ fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     Ok(octets)
 }
 
-/// A listener has no TLS to offer.
+/// Reason that a listener has no TLS.
 #[derive(Debug)]
 pub enum TlsError {
     /// A file cannot be read, or is not what it should be.
     File {
-        /// The key that names it.
+        /// The configuration key of the file.
         key: &'static str,
-        /// Where it is.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// The key's file is open to other users.
     Exposed {
-        /// Where it is.
+        /// The path of the file.
         path: PathBuf,
-        /// Its permission bits.
+        /// The file's permission bits.
         mode: u32,
     },
     /// The certificate or the settings cannot be used.
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_asks_gets_the_name_and_whoever_does_not_the_address() {
+    fn a_client_that_asks_gets_the_name_and_others_the_address() {
         let places = tempfile::tempdir().expect("a directory");
         let config = crate::config::TlsConfig {
             ca_cert: places.path().join("ca.crt"),

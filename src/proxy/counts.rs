@@ -1,4 +1,4 @@
-//! What the proxy counts of its exchanges, and how long it keeps them.
+//! Counts of the proxy's exchanges, and of the time they are held.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -10,18 +10,18 @@ use crate::config::Mode;
 use crate::metrics::{Level, Raised, Registry, Tally, Times, Unit};
 use crate::policy::{Decision, Reason};
 
-/// How a TLS handshake ended.
+/// Result of a TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Handshake {
-    /// In a session.
+    /// A TLS session.
     Done,
     /// The crawler does not trust the local CA.
     Distrusted,
-    /// Otherwise.
+    /// Any other failure.
     Failed,
 }
 
-/// What the proxy counts.
+/// The proxy's metrics.
 #[derive(Debug, Clone)]
 pub struct Counts {
     /// By mode, then by reason.
@@ -60,7 +60,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// An exchange has ended.
+    /// Counts an exchange that has ended.
     pub fn exchanged(&self, decision: &Decision, octets_in: Option<&AtomicU64>, octets_out: u64) {
         let mode = match decision.mode {
             Mode::Enforce => 0,
@@ -73,23 +73,23 @@ impl Counts {
         self.bytes.add(1, octets_out);
     }
 
-    /// A handshake with a crawler has ended.
+    /// Counts a handshake with a crawler that has ended.
     pub fn shook(&self, handshake: Handshake) {
         self.handshakes.add(handshake as usize, 1);
     }
 
-    /// A tunnel or a WebSocket is open for as long as this is held.
+    /// Counts an open tunnel or WebSocket until the guard is dropped.
     pub fn tunnelling(&self) -> Raised {
         self.tunnels.raise()
     }
 
-    /// A request leaves for its origin, so long after its head had come, waits left out.
+    /// Observes the time from a request's head to its departure for the origin, without waits.
     pub fn added(&self, time: Duration) {
         self.added.observe(time);
     }
 
-    /// Runs what may have to wait for something, and tells for how long it did. What need not wait reads no clock and is
-    /// counted nowhere. Pinned by whoever has it: given away, a large future would be kept and moved twice.
+    /// Runs a future that may have to wait, and returns how long it did. A future that never waits reads no clock and
+    /// is not counted. The caller pins the future: passed by value, a large one would be kept and moved twice.
     pub async fn holding<F: Future>(
         &self,
         mut future: Pin<&mut F>,
@@ -116,7 +116,7 @@ impl Counts {
         (output, waited)
     }
 
-    /// Shows all of it.
+    /// Registers all of them.
     pub fn register(&self, registry: &mut Registry) {
         let Counts {
             decisions,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_hangs_up_while_it_is_held_is_not_held_any_more() {
+    async fn a_request_that_hangs_up_is_not_held_any_more() {
         let clock = Clock::manual(Moment::from_millis(1_000));
         let counts = Counts::default();
         let waits = pin!(std::future::pending::<()>());

@@ -1,4 +1,4 @@
-//! What a proxy changes in header and trailer fields: only those that end here, or that name it (RFC 9110 7.6).
+//! Changes that a proxy makes to header and trailer fields: only fields that end here, or that name it (RFC 9110 7.6).
 //!
 //! Names keep their case, which hyper carries from message to message (`preserve_header_case`), and different names keep
 //! their order; lines of one name stand together, where the first of them stood.
@@ -13,7 +13,7 @@ use super::respond;
 use crate::egress::Way;
 use crate::rep::Origin;
 
-/// Our name in `Via`, and whether messages carry it.
+/// Our name in `Via`, and the setting to send it.
 #[derive(Debug, Clone)]
 pub struct Pseudonym {
     name: Box<str>,
@@ -23,7 +23,8 @@ pub struct Pseudonym {
 }
 
 impl Pseudonym {
-    /// From a suffix that no other proxy on the way has, so that a loop is told from a chain; `signs` is `[upstream] via`.
+    /// Builds the name from a suffix that no other proxy on the way has, so that a loop differs from a chain; `signs`
+    /// is `[upstream] via`.
     pub fn new(suffix: &str, signs: bool) -> Pseudonym {
         let suffix: String = suffix.chars().filter(char::is_ascii_alphanumeric).collect();
         let name = format!("crawlgate-{suffix}");
@@ -38,12 +39,12 @@ impl Pseudonym {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Adds us to the message's way (RFC 9110 7.6.3), which it came by `version`, if messages carry our name.
+    /// Adds us to the `Via` of a message that came by `version` (RFC 9110 7.6.3), if messages carry our name.
     pub fn sign(&self, headers: &mut HeaderMap, version: Version) {
         if !self.signs {
             return;
@@ -57,7 +58,7 @@ impl Pseudonym {
         headers.append(VIA, ours.clone());
     }
 
-    /// Whether the message has passed here before.
+    /// Tells whether the message has passed here before.
     pub fn has_signed(&self, headers: &HeaderMap) -> bool {
         headers.contains_key(VIA)
             && headers.get_all(VIA).iter().any(|line| {
@@ -68,10 +69,10 @@ impl Pseudonym {
     }
 }
 
-/// Octets of a way that are carried on: a circle is seen at its first turn.
+/// Octets of `Via` that are carried on: a circle is seen at its first turn.
 const MOST_WAY: usize = 1024;
 
-/// The proxies that a message names as having passed it on, if any.
+/// Returns the proxies that a message names as having passed it on, if any.
 pub fn way(headers: &HeaderMap) -> Option<Way> {
     let lines = headers.get_all(VIA).iter();
     let lines: Vec<_> = lines.filter_map(|line| line.to_str().ok()).collect();
@@ -79,7 +80,7 @@ pub fn way(headers: &HeaderMap) -> Option<Way> {
     (1..=MOST_WAY).contains(&way.len()).then(|| Way::from(way))
 }
 
-/// A field that is looked at on the way.
+/// A field that gets special treatment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     Connection,
@@ -92,13 +93,13 @@ enum Known {
     Upgrade,
     ContentLength,
     ProxyStatus,
-    /// By these, frameworks (Symfony, Laminas, those behind IIS) let a request speak of another target than its request
-    /// line does. The request line was judged.
+    /// By these fields, frameworks (Symfony, Laminas, those behind IIS) let a request name another target than its
+    /// request line does. The request line was judged.
     XOriginalUrl,
     XRewriteUrl,
 }
 
-/// How many there are.
+/// Number of such fields.
 const KNOWN: usize = 12;
 
 impl Known {
@@ -159,7 +160,7 @@ impl Known {
 }
 
 /// Turns a crawler's fields into those for the origin. Returns whether the crawler asks, and may ask, to switch to
-/// WebSocket; no other protocol is passed on, since nothing could be judged in it.
+/// WebSocket; no other protocol is passed on, since requests in it could not be judged.
 pub fn to_origin(headers: &mut HeaderMap, origin: &Origin, may_switch: bool) -> bool {
     let takes_trailers = lists(headers, &TE, b"trailers");
     let wants_websocket = may_switch
@@ -171,7 +172,7 @@ pub fn to_origin(headers: &mut HeaderMap, origin: &Origin, may_switch: bool) -> 
         Known::Connection => wants_websocket || takes_trailers,
         Known::Te => takes_trailers && !wants_websocket,
         Known::Upgrade => wants_websocket,
-        // Framing has seen to it that it says `chunked`. The others are the origin's.
+        // Framing has checked that it says `chunked`. The others are the origin's.
         Known::TransferEncoding
         | Known::ContentLength
         | Known::ProxyAuthenticate
@@ -228,8 +229,8 @@ pub fn to_crawler_without_body(headers: &mut HeaderMap) {
     to_crawler(headers);
 }
 
-/// Whether the framing of a response is one that can be passed on: no transfer coding but `chunked`, since any other
-/// would be taken off the fields and left on the body, and one length, if any.
+/// Tells whether a response's framing can be passed on: no transfer coding but `chunked`, since any other would be
+/// taken off the fields and left on the body, and one length, if any.
 pub fn is_framed_plainly(headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(TRANSFER_ENCODING).iter();
     match (values.next(), values.next()) {
@@ -239,15 +240,15 @@ pub fn is_framed_plainly(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Removes a User-Agent that `Connection` makes one for this connection only (RFC 9110 7.6.1): the origin never sees it, so
-/// it identifies nobody.
+/// Removes a User-Agent that `Connection` limits to this connection (RFC 9110 7.6.1): the origin never sees it, so it
+/// identifies no crawler.
 pub fn drop_nominated_agent(headers: &mut HeaderMap) {
     if lists(headers, &CONNECTION, b"user-agent") {
         headers.remove(USER_AGENT);
     }
 }
 
-/// What is no length: nothing that is digits only, or several that differ (RFC 9110 8.6).
+/// A Content-Length that is no number of digits, or several that differ (RFC 9110 8.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NoLength;
 
@@ -282,10 +283,10 @@ fn write_length_anew(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes the members of `Proxy-Status` that name us: what we say of a response is ours to say (RFC 9209 2).
+/// Removes the members of `Proxy-Status` that name us: only we may speak for ourselves (RFC 9209 2).
 ///
-/// Written by hand: what another proxy says passes octet for octet, and a parser of structured fields (RFC 9651) would
-/// write it anew.
+/// Written by hand: members of other proxies pass octet for octet, but a parser of structured fields (RFC 9651) would
+/// write them anew.
 fn speak_for_ourselves(headers: &mut HeaderMap) {
     let names_us = |member: &[u8]| {
         let item = member.split(|byte| *byte == b';').next();
@@ -297,7 +298,7 @@ fn speak_for_ourselves(headers: &mut HeaderMap) {
     let lines = headers.get_all(respond::PROXY_STATUS);
     let is_ours = |line: &HeaderValue| match members(line.as_bytes()) {
         Some(members) => members.into_iter().any(names_us),
-        // No list: a reader may make of it what it likes.
+        // Not a list: a reader may interpret it in any way.
         None => true,
     };
     if !lines.iter().any(is_ours) {
@@ -318,7 +319,7 @@ fn speak_for_ourselves(headers: &mut HeaderMap) {
     }
 }
 
-/// The members of a list, at the commas that stand in no string and no inner list. None where one of these does not end.
+/// Splits a list at the commas outside strings and inner lists. `None` if one of these does not end.
 fn members(line: &[u8]) -> Option<Vec<&[u8]>> {
     let (mut in_string, mut is_escaped, mut depth) = (false, false, 0_usize);
     let mut commas = vec![];
@@ -349,8 +350,8 @@ fn members(line: &[u8]) -> Option<Vec<&[u8]>> {
     Some(members)
 }
 
-/// Removes from a trailer section what must not stand there: fields of framing, routing, authentication, control and
-/// content format (RFC 9110 6.5.1), and what only a proxy may say of itself.
+/// Removes fields that must not stand in a trailer section: those of framing, routing, authentication, control and
+/// content format (RFC 9110 6.5.1), and those that only a proxy may set about itself.
 pub fn to_trailers(trailers: &mut HeaderMap) {
     let is_forbidden = |name: &HeaderName| {
         FORBIDDEN_TRAILERS.binary_search(&name.as_str()).is_ok()
@@ -367,7 +368,7 @@ pub fn to_trailers(trailers: &mut HeaderMap) {
     }
 }
 
-/// In order: it is searched by halves.
+/// Sorted, for a binary search.
 const FORBIDDEN_TRAILERS: [&str; 38] = [
     "age",
     "authorization",
@@ -409,7 +410,7 @@ const FORBIDDEN_TRAILERS: [&str; 38] = [
     "www-authenticate",
 ];
 
-/// The target names the host; what the crawler's own Host says does not matter (RFC 9112 3.2.2).
+/// Sets Host from the target; the crawler's own Host does not matter (RFC 9112 3.2.2).
 fn set_host(headers: &mut HeaderMap, authority: &str) {
     let same = |value: &HeaderValue| value.as_bytes() == authority.as_bytes();
     match headers.entry(HOST) {
@@ -426,7 +427,7 @@ fn set_host(headers: &mut HeaderMap, authority: &str) {
     }
 }
 
-/// What was found in a message, before it was stripped.
+/// Known fields of a message, before it was stripped.
 #[derive(Debug, Clone, Copy, Default)]
 struct Found([bool; KNOWN]);
 
@@ -442,10 +443,10 @@ impl Found {
     }
 }
 
-/// Removes the fields that are for this connection only, those that `Connection` lists on all of its lines and the known
-/// ones that are not kept, and leaves the others in their order.
+/// Removes the fields that are for this connection only: those that `Connection` lists on any of its lines, and the
+/// known ones that are not kept. The others stay in their order.
 fn strip(headers: &mut HeaderMap, is_kept: impl Fn(Known) -> bool) -> Found {
-    // One look at each name is cheaper than a search for each field that is seldom there.
+    // One look at each name is cheaper than a search for each rare field.
     let mut found = Found::default();
     let (mut dropped, mut first) = (0, None);
     for (place, name) in headers.keys().enumerate() {
@@ -466,7 +467,7 @@ fn strip(headers: &mut HeaderMap, is_kept: impl Fn(Known) -> bool) -> Found {
     };
     let has_one_spelling = !found.has(Known::XOriginalUrl) && !found.has(Known::XRewriteUrl);
     if listed.is_empty() && has_one_spelling && first + dropped == headers.keys_len() {
-        // Nothing follows them that a removal could move.
+        // No other field follows that a removal could move.
         for known in Known::ALL {
             if found.has(known) && !is_kept(known) {
                 headers.remove(known.name());
@@ -496,7 +497,7 @@ fn keep(headers: &mut HeaderMap, is_kept: impl Fn(&HeaderName) -> bool) {
     }
 }
 
-/// What `Connection` lists, but for what it usually says.
+/// Returns the names that `Connection` lists, except for its usual values.
 fn listed(headers: &HeaderMap) -> Vec<HeaderName> {
     headers
         .get_all(CONNECTION)
@@ -553,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_here_is_not_passed_on() {
+    fn fields_that_end_here_are_not_passed_on() {
         let (origin, _) = Origin::parse("http://a.test:81/").unwrap();
         for (lines, expected, websocket) in [
             (
@@ -666,7 +667,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_keeps_its_order() {
+    fn fields_that_stay_keep_their_order() {
         let (origin, _) = Origin::parse("http://a.test:81/").unwrap();
         for (lines, expected) in [
             (
@@ -766,7 +767,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_speaks_for_us() {
+    fn other_proxies_do_not_speak_for_us() {
         for (lines, expected) in [
             (&["crawlgate; error=http_request_denied"][..], &[][..]),
             (&["\"crawlgate\";a, b"], &["b"]),

@@ -1,7 +1,7 @@
-//! Reads the ClientHello of a tunnel that is not looked into, and answers nothing.
+//! Reads the ClientHello of an opaque tunnel, and answers nothing.
 //!
-//! rustls parses it, as it does for an interception: over several records and segments, and with its own bounds. The octets
-//! are kept and replayed to the origin.
+//! rustls parses it, as for an interception: over several records and segments, and with its own bounds. The octets are
+//! kept and replayed to the origin.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// Octets that a ClientHello may take with its records. Those of browsers take two thousand.
+/// Octets that a ClientHello may take, records included. Those of browsers take two thousand.
 const MOST: usize = 65_536;
 
 /// Octets read at once.
@@ -20,18 +20,18 @@ const CHUNK: usize = 4096;
 /// The content type of a TLS record that carries a handshake message.
 pub const TLS_HANDSHAKE: u8 = 0x16;
 
-/// What comes first in a tunnel.
+/// The first message in a tunnel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hello {
     /// A TLS session begins, for this server name.
     Tls(Option<Box<str>>),
-    /// It is no ClientHello that could be read.
+    /// No ClientHello that could be read.
     Unreadable,
     /// The client closed without one.
     Closed,
 }
 
-/// Reads until it is known what comes first; `octets` takes all that was read.
+/// Reads until the first message is known; `octets` takes everything that was read.
 ///
 /// # Errors
 /// When the connection breaks.
@@ -63,14 +63,14 @@ pub async fn read(io: &mut (impl AsyncRead + Unpin), octets: &mut BytesMut) -> i
     }
 }
 
-/// A stream whose first octets were read already.
+/// A stream that replays octets read earlier.
 pub struct Replayed<S> {
     first: Bytes,
     inner: S,
 }
 
 impl<S> Replayed<S> {
-    /// The stream with these octets before what comes on it.
+    /// Puts these octets before those of the stream.
     pub fn new(first: Bytes, inner: S) -> Replayed<S> {
         Replayed { first, inner }
     }
@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// Octets as they come, segment by segment.
+    /// Octets that arrive segment by segment.
     struct Segments(VecDeque<Vec<u8>>);
 
     impl AsyncRead for Segments {
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// A ClientHello in one record, as rustls sends it.
+    /// Returns a ClientHello in one record, as rustls sends it.
     fn hello(name: &str) -> Vec<u8> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
@@ -169,7 +169,7 @@ mod tests {
         octets
     }
 
-    /// The same handshake message in records of `size` octets.
+    /// Returns the same handshake message in records of `size` octets.
     fn in_records(octets: &[u8], size: usize) -> Vec<u8> {
         let message = &octets[5..];
         let record = |part: &[u8]| {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_hello_is_told_apart() {
+    async fn octets_that_are_no_hello_are_told_apart() {
         let whole = hello("site.example");
         let mut broken = whole.clone();
         broken[5] = 2;
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_read_comes_first_again() {
+    async fn octets_read_earlier_come_first_again() {
         let inner = io::Cursor::new(b" world".to_vec());
         let mut io = Replayed::new(Bytes::from_static(b"hello"), inner);
         let mut start = [0; 3];

@@ -1,10 +1,10 @@
-//! The lingering close: what a client still sends after its answer is read and dropped (RFC 9112 9.6).
+//! The lingering close: octets that a client still sends after its answer are read and dropped (RFC 9112 9.6).
 //!
 //! Many HTTP clients send the whole request before they read the answer. A connection that is closed while octets still
 //! arrive on it is reset, the reset overtakes the answer, and the client reports a broken connection instead of our
-//! reason. So the connection stays open until the request has ended, within a time, a silence and a number of octets.
-//! Until the request has ended nothing is shut down either: some clients give up their upload, and the answer with it,
-//! at a close_notify or a FIN.
+//! reason. So the connection stays open until the request has ended, within limits of time, silence and octets. Until
+//! then nothing is shut down either: some clients give up their upload, and the answer with it, at a close_notify or a
+//! FIN.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -25,7 +25,7 @@ pub const LAST_SILENCE: Duration = Duration::from_secs(1);
 /// The most octets that are dropped.
 const MOST_OCTETS: u64 = 256 << 20;
 
-/// A read-and-drop under way.
+/// Reading and dropping under way.
 #[derive(Debug)]
 pub struct Linger {
     until: Instant,
@@ -36,7 +36,7 @@ pub struct Linger {
 }
 
 impl Linger {
-    /// Starts the clock: `total` in all, `silence` at once.
+    /// Starts the clocks: `total` in all, `silence` between octets.
     pub fn new(total: Duration, silence: Duration) -> Linger {
         let silence = silence.min(total);
         Linger {
@@ -48,20 +48,19 @@ impl Linger {
         }
     }
 
-    /// Allows another silence from now on.
+    /// Sets another limit on silence from now on.
     pub fn allow_silence(&mut self, silence: Duration) {
         self.silence = silence;
         self.has_moved = true;
     }
 
-    /// Ends within `rest`, if it would not end before.
+    /// Ends within `rest`, or earlier.
     pub fn end_within(&mut self, rest: Duration) {
         self.until = self.until.min(Instant::now() + rest);
         self.has_moved = true;
     }
 
-    /// Reads and drops until `is_last` says that these were the last octets, the other side closes, or a bound is
-    /// reached.
+    /// Reads and drops until `is_last` recognises the last octets, the other side closes, or a limit is reached.
     pub fn poll_drop(
         &mut self,
         cx: &mut Context<'_>,
@@ -108,7 +107,7 @@ mod tests {
 
     const ANSWER: &[u8] = b"answer";
 
-    /// A connection on which `request` was read and answered, and its client.
+    /// Returns a connection on which `request` was read and answered, and its client.
     async fn answered(
         request: &str,
         linger: Duration,
@@ -142,7 +141,7 @@ mod tests {
         format!("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\nabc")
     }
 
-    /// How long the connection outlives its answer.
+    /// Returns the time that the connection outlives its answer.
     async fn lingers(mut wire: Wire<DuplexStream>) -> Duration {
         let start = Instant::now();
         wire.shutdown().await.unwrap();

@@ -1,7 +1,7 @@
 //! Every answer that crawlgate makes itself, from a typed refusal (RFC 9110 15, 9209, 9457).
 //!
-//! Each carries `Proxy-Status` and says in one sentence what to do, as a problem document or, where the
-//! client asks for it, as text. So a crawler can tell our 403 from the origin's.
+//! Each carries `Proxy-Status` and says in one sentence what to do, as a problem document or, if the client asks for
+//! it, as text. So a crawler can tell our 403 from the origin's.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -27,15 +27,15 @@ use crate::robots::state::State;
 /// Octets of one text in an answer.
 const MOST: usize = 16_384;
 
-/// What a 407 asks for (RFC 7617).
+/// Challenge of a 407 (RFC 7617).
 const CHALLENGE: &str = "Basic realm=\"crawlgate\", charset=\"UTF-8\"";
 
-/// Who we are in `Proxy-Status`.
+/// Our name in `Proxy-Status`.
 pub(super) const NAME: &str = "crawlgate";
 
 pub(super) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
-/// Why crawlgate answers itself.
+/// Reason that crawlgate answers itself.
 #[derive(Debug, Clone)]
 pub enum Refusal {
     /// The decision was not to forward.
@@ -46,43 +46,43 @@ pub enum Refusal {
     Target(Unreadable),
     /// The request has two User-Agent fields where one must fit.
     Agents,
-    /// TRACE would show the crawler what we add.
+    /// TRACE would show the crawler the fields that we add.
     Trace,
-    /// The request has passed here before.
+    /// The request has already passed this proxy.
     Loop,
-    /// It was forwarded and no answer came.
+    /// The request was forwarded and no answer came.
     Upstream(Failure),
-    /// The origin would not switch protocols as we had asked it to.
+    /// The origin switched protocols otherwise than we had asked.
     Upgrade,
 }
 
-/// What is at hand when an answer is made.
+/// Facts about a request that shape its answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// The request's method was HEAD: the answer has no body.
+    /// True if the request's method was HEAD: the answer has no body.
     pub is_head: bool,
-    /// Nothing more can be read on the connection: it was a CONNECT, or has a body that was not read.
+    /// True if nothing more can be read on the connection: after a CONNECT or an unread body.
     pub ends_connection: bool,
-    /// The client prefers text.
+    /// True if the client prefers text.
     pub wants_text: bool,
     /// The status while a robots.txt is unreachable.
     pub unreachable_status: u16,
-    /// Whom it is for.
+    /// The reader of the answer.
     pub audience: Audience,
 }
 
-/// Who reads an answer.
+/// Reader of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     /// The crawler that sent the request.
     Crawler,
-    /// Another proxy that asked for a decision: it is told all that the decision rests on.
+    /// Another proxy that asked for a decision: it gets all that the decision rests on.
     Asker,
     /// Another proxy that knows no refusal but 403 (nginx's auth_request).
     Subrequest,
 }
 
-/// What an answer says of its decision, in members that never change their names.
+/// Facts of a decision in an answer, in members that never change their names.
 pub struct Facts<'a> {
     decision: &'a Decision,
     id: String,
@@ -92,7 +92,7 @@ pub struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// Those of this decision; `decided` where it was made, and not about the request's form or its way.
+    /// Collects the facts of this decision; `decided` unless the answer is about the request's form or its way.
     pub fn of(ledger: &'a Ledger, decided: bool) -> Facts<'a> {
         let decision = &ledger.decision;
         let asked_robots = !matches!(
@@ -115,7 +115,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// As members of a JSON object.
+    /// Writes the facts as members of a JSON object.
     pub fn write(&self, object: &mut Object<'_>, audience: Audience) {
         let decision = self.decision;
         if audience != Audience::Crawler {
@@ -150,7 +150,7 @@ impl<'a> Facts<'a> {
         object.plain("id", self.id.as_bytes());
     }
 
-    /// As lines.
+    /// Writes the facts as lines.
     fn write_lines(&self, text: &mut String) {
         let _ = writeln!(text, "reason: {}", self.decision.reason.as_str());
         if let Some(rule) = self.rule {
@@ -173,7 +173,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Whether a client asks for text: it names a text type, and JSON not at all.
+/// Tells whether a client asks for text: it names a text type and no JSON.
 pub fn wants_text(accept: &[HeaderValue]) -> bool {
     let mut text = false;
     for value in accept {
@@ -186,7 +186,7 @@ pub fn wants_text(accept: &[HeaderValue]) -> bool {
     text
 }
 
-/// Builds the answer, and enters it in the ledger.
+/// Builds the answer, and enters it in the recorder.
 pub fn refuse(
     refusal: &Refusal,
     ledger: &mut Ledger,
@@ -248,7 +248,7 @@ pub fn refuse(
         headers.insert(PROXY_STATUS, value);
     }
     if let Some(after) = retry_after {
-        // Rounded up: whoever comes back after it is not early.
+        // Rounded up, so that a crawler that waits so long is not early.
         let seconds = after.as_millis().div_ceil(1000).max(1) as u64;
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -267,7 +267,7 @@ pub fn refuse(
     response
 }
 
-/// The member of an answer's Proxy-Status (RFC 9209 2).
+/// Returns the member of an answer's Proxy-Status (RFC 9209 2).
 fn proxy_status(error: &str, reason: &str) -> String {
     format!("{NAME}; error={error}; details=\"{reason}\"")
 }
@@ -430,7 +430,7 @@ fn decided(
             "http_request_denied",
             "Denied by the operator of this proxy",
             match &decision.asserted {
-                // Who asserted it is between the operator and the log.
+                // The name of the person behind the override is for the log only.
                 Some(asserted) => format!(
                     "Override {} denies this URL to crawlers that use this proxy ({}); do not request it.",
                     asserted.id, asserted.reason
@@ -472,7 +472,7 @@ fn decided(
             StatusCode::FORBIDDEN,
             "http_request_denied",
             "This proxy does not serve you here",
-            "No client of this listener comes from where you come; its operator names them in [[client]].".to_owned(),
+            "Your address belongs to no client of this listener; the operator can add it under [[client]].".to_owned(),
         ),
         Reason::AgentRequired => (
             StatusCode::FORBIDDEN,
@@ -490,21 +490,21 @@ fn decided(
             StatusCode::TOO_MANY_REQUESTS,
             "http_request_denied",
             "The quota is spent",
-            "This client has had what it may have for now; send the request again later.".to_owned(),
+            "This client has used up its quota for now; send the request again later.".to_owned(),
         ),
         Reason::ClientLimit => (
             StatusCode::TOO_MANY_REQUESTS,
             "http_request_denied",
             "Too much at once",
-            "This client has as much under way as it may have; let some of it end first.".to_owned(),
+            "This client has its maximum of connections or requests under way; let some of them end first.".to_owned(),
         ),
         Reason::Overloaded => (
             StatusCode::SERVICE_UNAVAILABLE,
             "connection_limit_reached",
             "The proxy is at its limit",
-            "As much is under way as this proxy takes; send the request again later.".to_owned(),
+            "This proxy cannot take more at the moment; send the request again later.".to_owned(),
         ),
-        // The others are answered from their own refusals, or forwarded.
+        // Other refusals are answered above, and allowed requests are forwarded.
         Reason::RobotsDisallow
         | Reason::RobotsAllow
         | Reason::NoRules
@@ -529,7 +529,7 @@ fn decided(
     }
 }
 
-/// What made a request wait for too long, as the beginning of a sentence.
+/// Returns the limit that made a request wait for too long, as the beginning of a sentence.
 fn paced(origin: &str, source: Option<Source>) -> String {
     match source {
         Some(Source::Own) | None => {
@@ -542,7 +542,7 @@ fn paced(origin: &str, source: Option<Source>) -> String {
             format!("{origin} wants to be asked less often, is slow or cannot be reached")
         }
         Some(Source::Concurrency) => {
-            format!("As many requests are under way to {origin} as may be ([pace] concurrency)")
+            format!("{origin} has its maximum of requests under way ([pace] concurrency)")
         }
         Some(Source::Address) => {
             format!(

@@ -1,7 +1,7 @@
-//! Accepts crawlers and serves HTTP to them, on the wire or inside a tunnel.
+//! Accepts crawlers and serves HTTP to them, directly or inside a tunnel.
 //!
-//! The accept loop waits for nothing but connections: who may come, whether there is room and what a connection tells of
-//! its crawler before the first request is seen to without waiting, or in the connection's own task.
+//! The accept loop waits for nothing but connections. Admission and room are checked without waiting; the octets that a
+//! connection sends before its first request are read in its own task.
 
 use std::future::Future;
 use std::io;
@@ -39,19 +39,19 @@ use crate::config::Limits;
 use crate::egress::Way;
 use crate::policy::Reason;
 
-/// Pause after the system refused to hand out a connection, such as for want of descriptors.
+/// Pause after the system refused to hand out a connection, for example for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Between two warnings that no connection could be accepted, at one listener.
+/// Time between two warnings of a listener that no connection could be accepted.
 const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
 
-/// How long whoever is turned away may take to ask, and so to be told.
+/// Time for a client that is turned away to send a request and be answered.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How long a handshake that has begun may take when the proxy stops.
+/// Time for a handshake that has begun when the proxy stops.
 pub const HANDSHAKE: Duration = Duration::from_secs(5);
 
-/// Waits until the proxy stops, and for as long as this.
+/// Waits until the proxy stops, and then for `patience`.
 pub async fn late(stop: &CancellationToken, patience: Duration) {
     stop.cancelled().await;
     tokio::time::sleep(patience).await;
@@ -63,7 +63,8 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
     loop {
         let accepted = tokio::select! {
             biased;
-            // First: what is not accepted waits for the next process, where the service manager holds the socket.
+            // First: a connection that is not accepted waits for the next process, if the service manager holds the
+            // socket.
             () = proxy.stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
@@ -75,7 +76,7 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
                     continue;
                 }
                 let Some((seat, turned_away)) = proxy.seat() else {
-                    debug!(client = %address, "no room, not even to say so");
+                    debug!(client = %address, "no room, not even for an answer");
                     continue;
                 };
                 let visitor = Visitor {
@@ -94,7 +95,7 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
                 let tls = listener.tls();
                 if is_balancer || tls.is_some() {
                     let listener = Arc::clone(&listener);
-                    // Boxed: most connections need none of it.
+                    // Boxed: most connections need no prologue.
                     let prologue = Box::pin(prologue(visitor, stream, listener, is_balancer, tls));
                     proxy.spawn(prologue);
                 } else {
@@ -108,7 +109,7 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
                     told = Some(now);
                     warn!(%error, "no connection could be accepted");
                 }
-                // Where descriptors have run out, those of idle connections are of more use to another.
+                // If descriptors have run out, those of idle connections are of more use to another one.
                 if !proxy.egress.close_idle() {
                     proxy.occupancy.make_room();
                 }
@@ -128,8 +129,8 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 }
 
 impl Proxy {
-    /// A seat for a new connection, with the reason to turn it away where it is only to be told of one; nothing where
-    /// even that is too much.
+    /// Takes a slot for a new connection, with the reason to turn it away if it is a spare slot; `None` if even those
+    /// are taken.
     fn seat(&self) -> Option<(Seat, Option<Reason>)> {
         let most = self.settings.load().limits.connections;
         match self.occupancy.seat(most) {
@@ -138,8 +139,8 @@ impl Proxy {
                 if self.occupancy.is_to_be_told(self.clock.now()) {
                     warn!(
                         most,
-                        "as many connections as [limits] connections allows have something under way: whoever comes \
-                         is turned away"
+                        "as many connections as [limits] connections allows have something under way: new connections \
+                         are turned away"
                     );
                 }
                 Some((self.occupancy.spare_seat()?, Some(Reason::Overloaded)))
@@ -148,25 +149,25 @@ impl Proxy {
     }
 }
 
-/// Who is connected. Clones go with whatever the connection becomes.
+/// A downstream connection. Clones go along with anything that the connection becomes.
 #[derive(Debug, Clone)]
 pub struct Visitor {
     /// The proxy.
     pub proxy: Arc<Proxy>,
-    /// Who it is, as far as the connection tells.
+    /// The peer, as far as the connection identifies it.
     pub peer: Arc<Peer>,
-    /// Whose connection it is, as far as that is known without what a request says.
+    /// The client, as far as it is known without a request.
     pub client: Arc<Client>,
-    /// Why it is not served, if it is not: it is told so, once.
+    /// Reason that the connection is not served; it is answered once.
     pub turned_away: Option<Reason>,
-    /// The proxies that the CONNECT around it has passed, where it named some.
+    /// The proxies that the CONNECT around it has passed, if it named some.
     pub way: Option<Way>,
-    /// Its place under `[limits] connections`, free again when the last clone has gone: a tunnel outlives
-    /// the HTTP connection that it was opened on.
+    /// The slot under `[limits] connections`, free again when the last clone has gone: a tunnel outlives the HTTP
+    /// connection that it was opened on.
     pub seat: Arc<Seat>,
 }
 
-/// What comes before HTTP: for whom a load balancer connects, and the TLS handshake.
+/// Runs the steps before HTTP: a load balancer's announcement, and the TLS handshake.
 async fn prologue(
     visitor: Visitor,
     stream: Stream,
@@ -209,12 +210,12 @@ async fn tell_of(
         let announced = match announce::read(&mut stream).await {
             Ok(announced) => announced,
             Err(error) => {
-                debug!(client = %peer.address, %error, "a load balancer did not say for whom it connects");
+                debug!(client = %peer.address, %error, "a load balancer did not name the client that it connects for");
                 return None;
             }
         };
         peer.address = announced.unwrap_or(peer.address);
-        // Both hops have to be on this machine.
+        // Both hops must be on this machine.
         peer.is_private &= peer.address.ip().to_canonical().is_loopback();
         if !listener.is_welcome(peer.address.ip()) {
             debug!(client = %peer.address, "not in allow");
@@ -239,7 +240,7 @@ async fn tell_of(
     Some((visitor, Told::Tls(Box::new(stream))))
 }
 
-/// Serves a connection of which it is known where it comes from.
+/// Serves a connection when its peer's address is known.
 async fn attend<S>(mut visitor: Visitor, mut stream: S)
 where
     S: Tune + AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -250,7 +251,7 @@ where
     if visitor.turned_away.is_none() {
         let settings = visitor.proxy.settings.load_full();
         let address = visitor.peer.address.ip();
-        // Its own bounds hold from here on, and not only from its first request.
+        // The client's own limits hold from here on, and not only from its first request.
         let known = visitor.proxy.gate.clients().known(&visitor.peer);
         let client = known.as_ref().unwrap_or(&visitor.client);
         let seated = visitor.seat.belongs_to(client, address, &settings.limits);
@@ -267,11 +268,11 @@ where
     serve(stream, visitor, Scope::Plain).await;
 }
 
-/// What a crawler's connection should have of the system.
+/// A stream that takes the socket options of a crawler's connection.
 trait Tune {
     fn tune(&self) -> io::Result<()>;
 
-    /// Has it end with a reset where its `seat` says so.
+    /// Ends the connection with a reset if its `seat` says so.
     fn obey(&mut self, seat: &Arc<Seat>);
 }
 
@@ -309,7 +310,7 @@ where
         let patience = patience(limits, visitor.turned_away);
         let bounds = patience.bounds;
         let wire = Wire::new(io, patience, proxy.mark.clone(), Arc::clone(&link));
-        // Only its numbers are needed, and a reload should not have to wait for a connection to end.
+        // Only its numbers are needed; a connection should not keep replaced settings in memory.
         drop(settings);
         let service = Exchanges(Arc::new(Connection {
             visitor,
@@ -330,12 +331,12 @@ where
         let result = tokio::select! {
             biased;
             result = &mut connection => result,
-            // Not hyper's way: it would close connections whose request has arrived and was not read yet.
+            // hyper's own shutdown would close connections with a request that has arrived and was not read yet.
             () = stop.cancelled() => {
                 link.drain();
                 connection.await
             }
-            // What has begun in this very moment is still answered.
+            // An exchange that has begun in this very moment is still answered.
             () = seat.has_to_leave() => {
                 link.leave();
                 connection.as_mut().graceful_shutdown();
@@ -348,7 +349,7 @@ where
     })
 }
 
-/// What bounds a connection; one that is only told of something has less time.
+/// Returns the limits of a connection; one that is turned away has less time.
 fn patience(limits: &Limits, turned_away: Option<Reason>) -> Patience {
     let most = match turned_away {
         Some(_) => FAREWELL,
@@ -386,7 +387,7 @@ impl Service<Request<Incoming>> for Exchanges {
         Box::pin(async move {
             let is_connect = *request.method() == Method::CONNECT;
             let response = connection.exchange(request).await;
-            // What follows a CONNECT or another protocol has its own end.
+            // A tunnel or another protocol has its own end.
             let goes_on = is_connect && response.status().is_success()
                 || response.status() == StatusCode::SWITCHING_PROTOCOLS;
             Ok(match connection.link.is_draining() && !goes_on {

@@ -1,8 +1,8 @@
-//! How long a crawler may keep a body waiting, its own or the one that it is sent.
+//! Time that a crawler may keep a body waiting, its own or the one sent to it.
 //!
-//! It has a span of waiting, and each octet that passes buys it more, up to the same span. So one that has stopped is
-//! cut after that span, and one that sends or takes an octet now and then is cut a little later, but one that keeps to
-//! the rate never is. Only waiting for the crawler counts: an origin that is slow costs it nothing.
+//! A crawler has a span of waiting, and each octet that passes buys it more, up to the same span. So a crawler that has
+//! stopped is cut after that span, one that moves an octet now and then is cut a little later, and one that keeps to
+//! the rate never is. Only waiting for the crawler counts: a slow origin costs it nothing.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,17 +12,17 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::config::Limits;
 
-/// What a crawler is granted.
+/// Limit on a crawler's waiting.
 #[derive(Debug, Clone, Copy)]
 pub struct Grant {
-    /// Waiting in a row, without an octet.
+    /// Longest wait without an octet.
     pub span: Duration,
     /// Octets that buy a second more; 0: any octet buys the whole span.
     pub rate: u32,
 }
 
 impl Grant {
-    /// As configured.
+    /// Returns the configured limit.
     pub fn of(limits: &Limits) -> Grant {
         Grant {
             span: limits.body_timeout,
@@ -39,19 +39,19 @@ impl Grant {
     }
 }
 
-/// The waiting of one direction of one connection.
+/// Stall timer of one direction of one connection.
 #[derive(Debug)]
 pub struct Waiting {
     grant: Grant,
-    /// What it may still wait.
+    /// Waiting time left.
     left: Duration,
-    /// Since when it waits, if it does.
+    /// Start of the current wait, if any.
     since: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Waiting {
-    /// Nobody has waited yet.
+    /// Starts a timer that has not waited yet.
     pub fn new(grant: Grant) -> Waiting {
         Waiting {
             grant,
@@ -61,7 +61,7 @@ impl Waiting {
         }
     }
 
-    /// So many octets have passed: for now the waiting is over.
+    /// Ends the current wait: `octets` have passed.
     pub fn moved(&mut self, octets: u64) {
         if let Some(since) = self.since.take() {
             self.left = self.left.saturating_sub(since.elapsed());
@@ -70,7 +70,7 @@ impl Waiting {
         self.left = left.min(self.grant.span);
     }
 
-    /// It waits; whether that was too long.
+    /// Waits for the crawler; ready when that took too long.
     pub fn poll_too_long(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let end = *self.since.get_or_insert_with(Instant::now) + self.left;
         // The end never comes nearer: a timer that was set before fires early, and is set again.
@@ -95,7 +95,7 @@ mod tests {
 
     const SPAN: Duration = Duration::from_secs(10);
 
-    /// How long a crawler lasts that, again and again, keeps waiting for `pause` and then lets `octets` pass.
+    /// Returns how long a crawler lasts that, again and again, waits for `pause` and then lets `octets` pass.
     async fn lasts(rate: u32, pause: Duration, octets: u64) -> Option<Duration> {
         let mut waiting = Waiting::new(Grant { span: SPAN, rate });
         let start = Instant::now();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_keeps_to_the_rate_lasts_and_who_does_not_is_cut() {
+    async fn a_crawler_that_keeps_to_the_rate_lasts_and_others_are_cut() {
         let s = Duration::from_secs;
         for (name, rate, pause, octets, from, to) in [
             ("nothing at all", 100, s(3600), 0, s(10), s(11)),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_that_nobody_waited_for_the_crawler_costs_it_nothing() {
+    async fn time_spent_on_the_origin_costs_the_crawler_nothing() {
         let mut waiting = Waiting::new(Grant {
             span: SPAN,
             rate: 100,

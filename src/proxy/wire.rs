@@ -1,9 +1,9 @@
-//! The downstream connection as hyper sees it: every octet read has passed the [`framing`](super::framing)
-//! check, interim responses can be written between hyper's own, silence has an end.
+//! The downstream connection as hyper sees it: every octet read has passed the [`framing`](super::framing) check,
+//! interim responses are written between hyper's own, and silence is limited.
 //!
-//! A request that is refused for its form never reaches hyper. In its place, and in its turn, hyper
-//! reads a well-formed request for a *mark*: a path that only this process knows. The exchange recognises
-//! it and answers through the same exit as everything else, after the answers to earlier requests.
+//! A request that is refused for its form never reaches hyper. In its place, and in its turn, hyper reads a well-formed
+//! request for a *mark*: a path that only this process knows. The exchange recognises the mark and answers through the
+//! same exit as everything else, after the answers to earlier requests.
 
 use std::io;
 use std::pin::Pin;
@@ -25,25 +25,25 @@ const MAX_EARLY: usize = 65_536;
 /// Quiet periods that make a connection idle.
 const QUIET_PERIODS: u8 = 4;
 
-/// How long a connection that has brought nothing yet has for the first octet of its request when the proxy stops: it was
-/// accepted, so its client takes it for open.
+/// Time that a connection without any octet so far has for its first request when the proxy stops: it was accepted, so
+/// its client takes it for open.
 pub const CHANCE: Duration = Duration::from_secs(2);
 
 /// Octets of a refused request that are kept for its record.
 const EXCERPT: usize = 512;
 
-/// What bounds a connection.
+/// Limits of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// Octets of heads.
+    /// Size limits of a head.
     pub bounds: Bounds,
-    /// From the first octet of a head to its last.
+    /// Time from the first octet of a head to its last.
     pub header: Duration,
-    /// Between requests; kept to within a quarter.
+    /// Time between requests; kept to within a quarter.
     pub idle: Duration,
-    /// For octets to be taken.
+    /// Limit on waiting for the crawler to take octets.
     pub taking: Grant,
-    /// For the rest of a request that has its answer.
+    /// Time for the rest of a request that already has its answer.
     pub linger: Duration,
 }
 
@@ -52,7 +52,7 @@ pub struct Patience {
 pub struct Mark(Arc<str>);
 
 impl Mark {
-    /// A new one.
+    /// Generates a new mark.
     ///
     /// # Errors
     /// When the system has no randomness.
@@ -63,7 +63,7 @@ impl Mark {
         Ok(Mark(format!("/{:032x}", u128::from_ne_bytes(bytes)).into()))
     }
 
-    /// Whether a request's path is the mark.
+    /// Tells whether a request's path is the mark.
     pub fn is(&self, path: &str) -> bool {
         path == &*self.0
     }
@@ -77,31 +77,31 @@ impl Mark {
     }
 }
 
-/// A downstream connection.
+/// A checked downstream connection.
 pub struct Wire<S> {
     inner: S,
     framer: Framer,
     patience: Patience,
     mark: Mark,
     link: Arc<Link>,
-    /// Read, but not yet fit to pass.
+    /// Octets read, but not yet fit to pass.
     held: Vec<u8>,
-    /// Fit to pass, but not yet read by hyper.
+    /// Octets fit to pass, but not yet read by hyper.
     passing: Vec<u8>,
     interim: Vec<u8>,
-    /// Something was read.
+    /// True if something was read.
     has_read: bool,
-    /// Everything written so far has left, so an interim response may follow.
+    /// True if everything written so far has left, so that an interim response may follow.
     is_flushed: bool,
     phase: Phase,
     timer: Option<Pin<Box<Sleep>>>,
     timed: Timed,
     quiet: u8,
-    /// How long the crawler has kept what it is sent waiting; none while it never has.
+    /// Timer for answers that the crawler is slow to take; `None` while it never was.
     waiting: Option<Box<Waiting>>,
-    /// The lingering close; none before the last answer was written.
+    /// The lingering close; `None` before the last answer was written.
     linger: Option<Box<Linger>>,
-    /// What the link was told last of the request's body.
+    /// The value last reported to the connection state.
     is_in_body: bool,
 }
 
@@ -110,11 +110,11 @@ enum Phase {
     Open,
     /// A request was refused: nothing more is read.
     Refused,
-    /// The framing of a body broke.
+    /// The framing of a body is broken.
     Broken,
     /// The last answer was written; the rest of its request is read and dropped.
     Draining,
-    /// That rest has ended, or was given up.
+    /// The rest has ended or was given up.
     Drained,
     /// Shut down by us; still read to keep the last answer from being reset.
     Lingering,
@@ -129,7 +129,7 @@ enum Timed {
 }
 
 impl<S> Wire<S> {
-    /// Wraps a connection of which nothing was read yet.
+    /// Wraps a connection from which nothing was read yet.
     pub fn new(inner: S, patience: Patience, mark: Mark, link: Arc<Link>) -> Wire<S> {
         Wire {
             inner,
@@ -152,7 +152,7 @@ impl<S> Wire<S> {
         }
     }
 
-    /// What became of an attempt to send, of which `octets` have gone. One that waits for too long fails.
+    /// Accounts for an attempt to send; `octets` returns the number sent. An attempt that waits for too long fails.
     fn sent<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -167,7 +167,7 @@ impl<S> Wire<S> {
                 Poll::Ready(Ok(done))
             }
             Poll::Ready(Err(error)) => {
-                // The wire below this one waited for the same crawler.
+                // The checked stream below this one waited for the same crawler.
                 if error.kind() == io::ErrorKind::TimedOut {
                     self.link.stall();
                 }
@@ -193,7 +193,7 @@ impl<S> Wire<S> {
         self.held = Vec::new();
     }
 
-    /// Scans what is held and moves what may pass.
+    /// Scans the held octets and moves those that may pass.
     fn rescan(&mut self) {
         let held = std::mem::take(&mut self.held);
         let passed = match self.framer.scan(&held) {
@@ -217,7 +217,7 @@ impl<S> Wire<S> {
         }
     }
 
-    /// Scans what was just read into `buf` behind `before`, and takes back what may not pass yet.
+    /// Scans the octets just read into `buf` behind `before`, and takes back those that may not pass yet.
     fn admit(&mut self, buf: &mut ReadBuf<'_>, before: usize) {
         let fresh = buf.filled().get(before..).unwrap_or_default();
         let passed = match self.framer.scan(fresh) {
@@ -245,7 +245,7 @@ impl<S> Wire<S> {
         self.timer = Some(Box::pin(sleep(after)));
     }
 
-    /// Whether the connection has been silent for too long. Polled only where a read is pending.
+    /// Waits until the connection has been silent for too long. Polled only while a read is pending.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Timed> {
         let in_head = self.framer.is_between_requests() && !self.held.is_empty();
         match (&self.timer, self.timed) {
@@ -282,7 +282,7 @@ impl<S> Wire<S> {
 }
 
 impl<S> Wire<S> {
-    /// Tells whether nothing is under way, of which an octet was read or is still to be written.
+    /// Tells whether nothing is under way: no part of a request was read, none of an answer is still to be written.
     fn is_resting(&self) -> bool {
         self.framer.is_between_requests()
             && self.held.is_empty()
@@ -323,7 +323,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
 }
 
 impl<S: AsyncRead + Unpin> Wire<S> {
-    /// Reads what has passed the check.
+    /// Reads octets that have passed the check.
     fn poll_checked(
         &mut self,
         cx: &mut Context<'_>,
@@ -342,7 +342,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
             }
             match this.phase {
                 Phase::Open => {}
-                // No end of file: hyper would take it for a crawler that hung up and drop the answer.
+                // Pending, not an end of file: hyper would take that for a crawler that hung up, and drop the answer.
                 Phase::Refused => return Poll::Pending,
                 Phase::Broken => {
                     return Poll::Ready(Err(io::Error::new(
@@ -369,7 +369,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending if this.framer.is_opaque() => return Poll::Pending,
-                // For hyper, the client has closed.
+                // An end of file: hyper sees a closed client.
                 Poll::Pending if this.link.is_draining() && this.is_resting() => {
                     return this.poll_chance(cx).map(Ok);
                 }
@@ -406,7 +406,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.interim.is_empty() {
             let interim = self.link.take_interim();
-            // While an earlier answer is still being written, it would land in its middle.
+            // While an earlier answer is being written, an interim response would land in its middle.
             if self.is_flushed {
                 self.interim = interim;
             }
@@ -422,7 +422,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Drops the rest of the request that was answered, up to its end.
+    /// Drops the rest of the answered request, up to its end.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let total = self.patience.linger;
         let linger = self
@@ -438,7 +438,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         })
     }
 
-    /// Prepares to drop what still comes after the connection was shut down: little, where the request had ended.
+    /// Prepares to drop octets that come after the shutdown: few, if the request had ended.
     fn begin_last_silence(&mut self, has_ended: bool) {
         let total = match has_ended {
             true => linger::LAST_SILENCE.min(self.patience.linger),
@@ -488,7 +488,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         ready!(this.sent(cx, attempt, |()| 0))?;
         this.is_flushed = true;
         if this.link.is_draining() {
-            // Now it may rest, and a read finds that out.
+            // The connection may be idle now, and a read finds out.
             cx.waker().wake_by_ref();
         }
         Poll::Ready(Ok(()))

@@ -1,9 +1,8 @@
-//! Descriptors: how many the process may have open, how they are shared out, and what it means when none is left.
+//! File descriptors: the process's limit, its distribution, and the meaning of exhaustion.
 //!
-//! Each exchange takes two, one for the crawler and one for the origin. Where the limit is too low for
-//! `[limits] connections`, fewer connections are taken, so that those that are taken can be served; unused connections
-//! to origins get what is left. A descriptor that cannot be had says something about this process and nothing about an
-//! origin.
+//! Each exchange takes two, one for the crawler and one for the origin. If the limit is too low for `[limits]
+//! connections`, fewer connections are accepted, so that all of those can be served; unused connections to origins get
+//! the rest. A lack of descriptors says something about this process and nothing about an origin.
 
 use std::io;
 
@@ -11,13 +10,13 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Unused connections to origins, whatever the limit.
+/// Limit on unused connections to origins, for any limit on descriptors.
 const MOST_IDLE: usize = 8192;
 
 /// Descriptors for the store, logs, listeners, the admin side, look-ups of names and fetches of robots.txt.
 const OTHERS: usize = 512;
 
-/// What may be open at once.
+/// Limits on open connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Connections from crawlers.
@@ -27,8 +26,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Shares out the descriptors that this process may have open now, where `wanted` connections from crawlers are
-    /// asked for.
+    /// Shares out the descriptors that this process may have open now; `wanted` is the number of connections from
+    /// crawlers asked for.
     #[must_use]
     pub fn now(wanted: usize) -> Budget {
         Budget::of(limit(), wanted)
@@ -52,34 +51,34 @@ impl Budget {
     }
 }
 
-/// The limit on open descriptors; none where there is none.
+/// Returns the limit on open descriptors, if there is one.
 pub fn limit() -> Option<usize> {
     let limit = getrlimit(Resource::Nofile).current?;
     usize::try_from(limit).ok()
 }
 
-/// Raises the limit on open descriptors as far as it may be: the usual one of 1,024 is there for programs that use
-/// select(2).
+/// Raises the limit on open descriptors to the maximum permitted: the usual limit of 1,024 is there for programs that
+/// use select(2).
 ///
 /// # Errors
-/// When the system does not let it be raised.
+/// When the system does not let the process raise it.
 pub fn raise_limit() -> io::Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     Ok(setrlimit(Resource::Nofile, limit)?)
 }
 
-/// Tells whether an error says that this machine has run out of something: descriptors, buffers, memory.
+/// Tells whether an error means that this machine has run out of descriptors, buffers or memory.
 #[must_use]
 pub fn is_exhaustion(error: &io::Error) -> bool {
     let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     Errno::from_io_error(error).is_some_and(|errno| exhausted.contains(&errno))
 }
 
-/// Tells whether no descriptor is to be had at this moment.
+/// Tells whether no descriptor is available at this moment.
 #[must_use]
 pub fn are_exhausted() -> bool {
-    // One that asks nothing of a network.
+    // A socket that touches no network.
     match socket(AddressFamily::UNIX, SocketType::DGRAM, None) {
         Ok(_) => false,
         Err(errno) => is_exhaustion(&errno.into()),

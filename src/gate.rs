@@ -218,7 +218,7 @@ pub enum Pacing {
 /// Kind of traffic to judge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A request whose path is known.
+    /// A request with a known path.
     Request,
     /// An opaque tunnel: it will not be intercepted.
     Tunnel,

@@ -1,14 +1,14 @@
-//! The same question without a request: another proxy asks what may go out, and sends it itself.
+//! External authorization: another proxy asks whether a request may go out, and sends it itself.
 //!
-//! It takes the way that a request takes, through the same gate, and leaves through the same exit: a denial that another
-//! proxy acts on is a denial, and is kept as one (`via` is `decide`). Nothing is said before it is recorded as surely as
-//! the settings want it. What cannot be read or judged is never advised.
+//! A question takes the way of a request, through the same gate and the same exit: a denial that another proxy acts on
+//! is recorded like any other (`via` is `decide`). No answer is given before it is recorded as surely as the settings
+//! demand. A request that cannot be read or judged is never approved.
 //!
-//! A question under way is waited for like an exchange when the proxy stops, and one that comes later is not taken: an
-//! answer that nobody could record any more is not given.
+//! When the proxy stops, a question under way is waited for like an exchange, and a later one is refused: its answer
+//! could not be recorded any more.
 //!
-//! What crawlgate cannot see, it does not vouch for: that the other proxy asks about what it sends, octet for octet,
-//! and about all of it; and where it dials.
+//! crawlgate does not vouch for facts that it cannot see: that the other proxy asks about the octets that it sends, and
+//! about all of them; and the address that it dials.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,41 +33,40 @@ const VERDICT: HeaderName = HeaderName::from_static("x-crawlgate-verdict");
 const REASON: HeaderName = HeaderName::from_static("x-crawlgate-reason");
 const DECISION: HeaderName = HeaderName::from_static("x-crawlgate-decision");
 
-/// What another proxy wants to know.
+/// A question of another proxy.
 #[derive(Debug)]
 pub struct Question<'a> {
-    /// Who asks.
+    /// Address that the question came from.
     pub address: SocketAddr,
-    /// For whom.
+    /// The client that the request belongs to.
     pub client: Arc<Client>,
-    /// The method of the request that would go out. It decides nothing, but that CONNECT opens a tunnel, whatever its
-    /// target looks like.
+    /// The method of the request in question. Only CONNECT matters: it opens a tunnel, whatever its target looks like.
     pub method: Method,
-    /// What it would ask for.
+    /// The target in question.
     pub subject: Subject,
-    /// The crawler's identification: its User-Agent fields, as far as they are known. Others are not looked at.
+    /// The crawler's User-Agent fields, as far as they are known. Other fields are ignored.
     pub headers: &'a HeaderMap,
-    /// Whether a turn of the origin's pace is taken.
+    /// Pacing: with a turn at the origin, or without.
     pub pacing: Pacing,
-    /// How it is answered.
+    /// The form of the answer.
     pub manner: Manner,
 }
 
-/// What may go out or not.
+/// The traffic that a question is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// A request for this URL, in absolute-form (RFC 9112 3.2.2), octet for octet as it would be sent.
     Url(Vec<u8>),
-    /// A tunnel that nobody will look into, to `host:port` (RFC 9112 3.2.3) or to the origin of a URL.
+    /// A tunnel that is not intercepted, to `host:port` (RFC 9112 3.2.3) or to the origin of a URL.
     Tunnel(Vec<u8>),
 }
 
-/// How a question is answered.
+/// Form of the answer to a question.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
-    /// Without a body.
+    /// True for an answer without a body.
     pub is_head: bool,
-    /// With no status but 200 and 403.
+    /// True for an answer with no status but 200 and 403.
     pub only_forbids: bool,
 }
 
@@ -76,15 +75,15 @@ pub struct Manner {
 pub struct Stopping;
 
 impl Proxy {
-    /// Answers a question: 200 where it may go out, and else the status that the crawler would have been answered.
+    /// Answers a question: 200 if the request may go out, else the status that the crawler would have been answered.
     ///
     /// # Errors
-    /// The proxy stops: nothing is decided any more, or what was decided is not told.
+    /// The proxy stops: it decides nothing any more, or does not disclose its decision.
     pub async fn advise(
         self: &Arc<Self>,
         question: Question<'_>,
     ) -> Result<Response<Bytes>, Stopping> {
-        // Before looking: `drain` waits for everybody who has not seen it stop.
+        // Taken first: `drain` waits for every question that has not seen the proxy stop.
         let _under_way = self.tasks.token();
         if self.is_stopping() {
             return Err(Stopping);
@@ -119,7 +118,7 @@ impl Proxy {
         };
         let mut ledger = Ledger::open(self, &Arc::default(), opening);
         ledger.enter_question(subject.octets());
-        // What another proxy sends, it counts itself, unless it asks for a turn.
+        // The other proxy counts its requests itself, unless it asks for a turn.
         ledger.account = Charge::Entered;
         ledger.agent = self.gate.identify(&ledger.client, headers);
         ledger.enter_user_agent(headers);
@@ -174,7 +173,7 @@ impl Proxy {
         self.tell(&Refusal::Decided, ledger, asked).await
     }
 
-    /// Records what was decided, and says it.
+    /// Records the decision, and answers.
     async fn tell(
         &self,
         refusal: &Refusal,
@@ -191,7 +190,7 @@ impl Proxy {
         let is_lost = self.log.is_closed()
             || must_be_kept && self.log.flush().await.is_err() && self.denies_unrecorded();
         if is_lost {
-            // What was decided is not known to be kept, so it is not told.
+            // The decision may not be on disk, so it is not disclosed.
             ledger.decision = Decision::bare(Reason::LogFailed, now);
             response = respond::refuse(&Refusal::Decided, &mut ledger, asked, now);
         }
@@ -209,7 +208,7 @@ impl Subject {
 
     fn read(self, longest: usize) -> Result<(Kind, Target), Unreadable> {
         let octets = self.octets();
-        // `Uri` would leave a fragment out, and the other proxy might not: RFC 9112 3.2 knows none.
+        // `Uri` would leave a fragment out, and the other proxy might not: RFC 9112 3.2 allows none.
         if octets.len() > longest || memchr::memchr(b'#', octets).is_some() {
             return Err(Unreadable::Malformed);
         }
@@ -224,7 +223,7 @@ impl Subject {
                     Some(_) => target::read(&uri, &HeaderMap::new(), &Scope::Plain)?.origin,
                     None => target::read_connect(&uri)?,
                 };
-                // What is inside is not seen: it counts as HTTPS, as in a tunnel of our own.
+                // Requests inside are not seen: the tunnel counts as HTTPS, like one of our own.
                 let origin = Origin::new(Scheme::Https, origin.host(), Some(origin.port()))
                     .map_err(|_| Unreadable::Malformed)?;
                 let path = PathAndQuery::from_static("/");
@@ -234,7 +233,7 @@ impl Subject {
     }
 }
 
-/// The answer that lets a request go out.
+/// Builds the answer that lets a request go out.
 fn consent(ledger: &mut Ledger, asked: Asked) -> Response<Bytes> {
     let mut body = Vec::with_capacity(512);
     let mut answer = Object::open(&mut body);
@@ -254,7 +253,7 @@ fn consent(ledger: &mut Ledger, asked: Asked) -> Response<Bytes> {
     response
 }
 
-/// The decision in header fields, for proxies that read no body.
+/// Adds the decision in header fields, for proxies that read no body.
 fn sign(headers: &mut HeaderMap, ledger: &Ledger) {
     let decision = &ledger.decision;
     headers.insert(

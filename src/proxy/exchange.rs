@@ -50,7 +50,7 @@ struct Shape {
     accept: Vec<HeaderValue>,
 }
 
-/// How a request's body is framed.
+/// Framing of a request's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BodyFraming {
     /// No body.
@@ -590,7 +590,7 @@ pub fn unsent(failure: Failure, mut ledger: Box<Ledger>) -> Refused {
     }
 }
 
-/// Refuses a request whose target cannot be judged.
+/// Refuses a request with a target that cannot be judged.
 pub fn unread(unreadable: Unreadable, mut ledger: Box<Ledger>) -> Refused {
     let reason = match &unreadable {
         Unreadable::Misdirected { found, .. } => {

@@ -1,16 +1,16 @@
-//! Where each request of a connection begins and ends, strictly (RFC 9112).
+//! Strict framing: the beginning and the end of each request on a connection (RFC 9112).
 //!
-//! hyper is lenient where RFC 9112 allows a recipient to be, and drops a Content-Length beside a
-//! Transfer-Encoding without a word. A gate cannot be: two readings of where a request ends are two readings
-//! of what was asked. So every head is read here first, with hyper's own parser and stricter rules, and
-//! body framing is followed just far enough to find the next head. Pure: bytes in, [`Scan`] out.
+//! hyper is lenient where RFC 9112 allows a recipient to be, and silently drops a Content-Length beside a
+//! Transfer-Encoding. A gate cannot be lenient: two readings of a request's end are two readings of the request. So
+//! every head is read here first, with hyper's own parser and stricter rules, and body framing is followed just far
+//! enough to find the next head. Pure: bytes in, [`Scan`] out.
 
 use http::Uri;
 use memchr::memchr;
 
 use super::link::Switch;
 
-/// Header fields for which there is room without an allocation; as many as hyper has without being told.
+/// Header fields that fit without an allocation; hyper's own default, too.
 pub const USUAL_FIELDS: usize = 100;
 
 /// Empty lines between requests.
@@ -30,7 +30,7 @@ pub struct Bounds {
     pub fields: usize,
 }
 
-/// Why a request cannot be read, or is refused for its form alone.
+/// Reason that a request cannot be read, or is refused for its form alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
     /// A syntax error in the request line or a field.
@@ -59,7 +59,7 @@ pub enum Violation {
     Slow,
 }
 
-/// What to do with octets read from the connection.
+/// Instruction for octets read from the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scan {
     /// The first so many octets may pass; keep the rest until more is read.
@@ -75,7 +75,7 @@ pub enum Scan {
 pub struct Framer {
     bounds: Bounds,
     state: State,
-    /// Where the last, incomplete line of an incomplete head begins: what is before is not read again.
+    /// Start of the last, incomplete line of an incomplete head: the lines before are not read again.
     line: usize,
     /// Empty lines before the next head.
     blanks: u8,
@@ -118,7 +118,7 @@ enum Chunk {
 }
 
 impl Framer {
-    /// For a connection on which nothing was read yet.
+    /// Creates a framer for a connection from which nothing was read yet.
     pub fn new(bounds: Bounds) -> Framer {
         Framer {
             bounds,
@@ -128,27 +128,27 @@ impl Framer {
         }
     }
 
-    /// Whether the connection waits for a head, so that silence is idleness.
+    /// Tells whether the connection waits for a head, so that silence is idleness.
     pub fn is_between_requests(&self) -> bool {
         self.state == State::Head
     }
 
-    /// Whether a request's body has begun and not ended.
+    /// Tells whether a request's body has begun and not ended.
     pub fn is_in_body(&self) -> bool {
         matches!(self.state, State::Sized(_) | State::Chunked(_))
     }
 
-    /// Whether the next octets belong to another protocol.
+    /// Tells whether the next octets belong to another protocol.
     pub fn is_opaque(&self) -> bool {
         self.state == State::Opaque
     }
 
-    /// Whether nothing may pass until the answer to a request to switch protocols is known.
+    /// Tells whether nothing may pass until the answer to a request to switch protocols is known.
     pub fn is_undecided(&self) -> bool {
         self.state == State::Undecided
     }
 
-    /// The answer to a request to switch protocols.
+    /// Takes the answer to a request to switch protocols.
     pub fn decide(&mut self, switch: Switch) {
         if self.state == State::Undecided {
             self.state = match switch {
@@ -190,9 +190,10 @@ impl Framer {
         Scan::Pass(done)
     }
 
-    /// The length of the head that `bytes` begin with, 0 while it is incomplete.
+    /// Returns the length of the head that `bytes` begin with, 0 while it is incomplete.
     fn head(&mut self, bytes: &[u8]) -> Result<usize, Violation> {
-        // Empty lines before a request line are ignored (RFC 9112 2.2), but they keep nobody's connection.
+        // Empty lines before a request line are ignored (RFC 9112 2.2), but a few only: they must not hold a
+        // connection.
         if bytes.starts_with(b"\r\n") {
             self.blanks += 1;
             return match self.blanks {
@@ -208,7 +209,7 @@ impl Framer {
                 return Err(self.too_long(bytes));
             }
             None => {
-                // Another protocol may end its turn here, and wait for an answer.
+                // A client of another protocol may wait for an answer after its first line.
                 if self.line > 0 && !has_begun {
                     read_request_line(bytes)?;
                 }
@@ -221,7 +222,7 @@ impl Framer {
         Ok(length)
     }
 
-    /// Where the head ends: after its first empty line. Every line must end in CRLF.
+    /// Returns the end of the head: after its first empty line. Every line must end in CRLF.
     fn head_length(&mut self, bytes: &[u8]) -> Result<Option<usize>, Violation> {
         while let Some(rest) = bytes.get(self.line..) {
             let Some(end) = memchr(b'\n', rest) else {
@@ -236,7 +237,7 @@ impl Framer {
         Ok(None)
     }
 
-    /// Of a head that outgrew its bound: is it the request target or the fields?
+    /// Tells whether the request target or the fields made a head outgrow its bound.
     fn too_long(&self, bytes: &[u8]) -> Violation {
         match memchr(b'\n', bytes) {
             Some(end) if end <= self.bounds.target => Violation::HeadTooLarge,
@@ -245,7 +246,7 @@ impl Framer {
     }
 }
 
-/// Reads the first of the lines that `bytes` begin with, which must be a request line.
+/// Checks that the first line of `bytes` is a request line.
 fn read_request_line(bytes: &[u8]) -> Result<(), Violation> {
     let end = memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
     let line = bytes.get(..end).unwrap_or(bytes);
@@ -256,7 +257,7 @@ fn read_request_line(bytes: &[u8]) -> Result<(), Violation> {
     }
 }
 
-/// What follows a head, if the head is one.
+/// Checks a head, and returns the state after it.
 fn read_head(head: &[u8], bounds: Bounds) -> Result<State, Violation> {
     if bounds.fields > USUAL_FIELDS {
         let mut fields = vec![httparse::EMPTY_HEADER; bounds.fields];
@@ -327,7 +328,8 @@ fn read_head_into<'h>(
     }
 }
 
-/// Targets of these octets only, in absolute-form with a plain host or in origin-form, are URIs for sure.
+/// Tells whether a target is certainly a URI: in absolute-form with a plain host or in origin-form, of these octets
+/// only.
 fn is_plain_target(target: &str) -> bool {
     let plain = |rest: &str| {
         rest.bytes().all(|b| {
@@ -381,8 +383,8 @@ impl Chunk {
         line: 0,
     };
 
-    /// Octets taken and the next state, or nothing when the framing is broken. The inner `None` is the
-    /// end of the body.
+    /// Returns the number of octets taken and the next state, or nothing if the framing is broken. The inner `None` is
+    /// the end of the body.
     fn advance(self, bytes: &[u8]) -> Option<(usize, Option<Chunk>)> {
         if let Chunk::Data(left) = self {
             let here = left.min(bytes.len() as u64);
@@ -555,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_line_that_is_no_request_line_is_not_waited_behind() {
+    fn a_first_line_that_is_no_request_line_is_refused_at_once() {
         use Violation::{Syntax, Version};
         for (start, expected) in [
             ("GET / HTTP/1.1\r\n", None),
@@ -568,7 +570,7 @@ mod tests {
         ] {
             let mut framer = Framer::new(BOUNDS);
             let blank = start.len() - start.trim_start().len();
-            // Octet by octet, as a client may send it: only the last one tells.
+            // Octet by octet, as a client may send it: only the last one decides.
             for end in 1..start.len() {
                 let passed = framer.scan(&start.as_bytes()[blank.min(end)..end]);
                 assert!(matches!(passed, Scan::Pass(_)), "{start:?}, {end}");
@@ -580,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_request_is_found_however_it_is_cut() {
+    fn the_next_request_is_found_however_the_octets_are_cut() {
         let requests = [
             "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
             "\r\nPOST http://a/x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",

@@ -1,16 +1,16 @@
-//! What may be under way at once, counted: connections and requests, in all and of each client.
+//! Limits on connections and requests under way, in all and for each client.
 //!
-//! Whatever is counted is a value that is let go of when it ends: a connection has a [`Seat`], a request a [`Place`].
-//! So nothing is counted twice and nothing is forgotten, also where a task is cancelled.
+//! Each counted thing is a value that is dropped when it ends: a connection has a [`Seat`], a request a [`Place`]. So
+//! nothing is counted twice and nothing is forgotten, also where a task is cancelled.
 //!
-//! A connection on which nothing is under way is a convenience, and the first to go: when all seats are taken, whoever
-//! has been idle for longest makes room for whoever comes. "Idle" is all that is not an exchange: silence between two
-//! requests, half a head, half a handshake. So thousands of connections that say nothing, or say it slowly, take each
-//! other's seats and nobody's turn. Only where every seat has an exchange under way is a newcomer turned away, with an
-//! answer; and only so many are answered at once, the others are closed. A tunnel or a WebSocket that is silent is not
-//! idle: it goes when all that are have gone, and where it holds a request's place that is wanted.
+//! An idle connection is the first to go: when all slots are taken, the connection that has been idle for longest makes
+//! room for a new one. Idle is everything that is not an exchange: silence between two requests, half a head, half a
+//! handshake. So thousands of connections that send nothing, or send slowly, take each other's slots and no exchange's.
+//! Only if every slot has an exchange under way is a new connection turned away, with an answer; a limited number is
+//! answered at once, the others are closed. A silent tunnel or WebSocket is not idle: it goes after all idle
+//! connections, and when the request slot that it holds is needed.
 //!
-//! A request costs two additions and one lock that nobody else wants; the shared map is asked once per connection.
+//! A request costs two additions and one uncontended lock; the shared map is asked once per connection.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -26,23 +26,23 @@ use crate::clock::Moment;
 use crate::config::Limits;
 use crate::policy::Reason;
 
-/// Connections that are told at the same time that there is no room for them.
+/// Connections that are answered at the same time that there is no room for them.
 const SPARE_SEATS: usize = 128;
 
-/// Idle connections found in one search; those that come next take the next of them.
+/// Idle connections found in one search; the next newcomers evict the next of them.
 const FOUND_AT_ONCE: usize = 64;
 
 /// Milliseconds between two warnings that there is no room.
 const BETWEEN_WARNINGS: u64 = 60_000;
 
-/// In place of when a connection became idle: it is not.
+/// In place of the start of idleness: the connection is not idle.
 const BUSY: u64 = 0;
 
-/// Beside when a connection became idle: it carries a tunnel or a WebSocket, through which nothing passes. It goes after
-/// all those that carry nothing.
+/// Flag on the start of idleness: the connection carries a silent tunnel or WebSocket. It goes after all that carry
+/// nothing.
 const SILENT: u64 = 1 << 63;
 
-/// All that is under way.
+/// Counts of everything under way.
 #[derive(Debug, Default)]
 pub struct Occupancy {
     seats: Mutex<Seats>,
@@ -54,11 +54,11 @@ pub struct Occupancy {
     evicted: AtomicU64,
     turned_away: AtomicU64,
     closed: AtomicU64,
-    /// When it was last told that there is no room, in milliseconds.
+    /// Time of the last warning that there is no room, in milliseconds.
     told: AtomicU64,
 }
 
-/// How full it is, and what became of those for whom there was no room.
+/// Connections and requests under way, and counts of connections without room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupied {
     /// Open connections.
@@ -77,67 +77,67 @@ pub struct Occupied {
 struct Seats {
     next: u64,
     taken: HashMap<u64, Arc<Shared>, ahash::RandomState>,
-    /// Those that were idle for longest when they were searched for, and since when.
+    /// The connections that were idle for longest at the last search, each with the start of its idleness.
     idle: VecDeque<(u64, u64)>,
 }
 
-/// What a connection and whoever looks for room know of it.
+/// State shared by a connection and the search for room.
 #[derive(Debug)]
 struct Shared {
-    /// Since which end it has been idle, or [`BUSY`].
+    /// Number of the end since which the connection has been idle, or [`BUSY`].
     idle_since: AtomicU64,
-    /// Asks it to leave. One task at a time waits for that.
+    /// Asks the connection to leave. One task at a time waits for that.
     leave: Notify,
     holding: Mutex<Holding>,
 }
 
-/// Whose connection it is, as far as it is known.
+/// The owner of a connection, as far as it is known.
 #[derive(Debug, Default)]
 struct Holding {
-    /// The client that spoke last.
+    /// The client of the last request.
     client: Option<Arc<Client>>,
     tally: Option<Arc<Tally>>,
-    /// Whether the connection counts among the tally's. It does not when it has been asked to leave.
+    /// True if the connection counts in its client's counters, until it is asked to leave.
     is_counted: bool,
 }
 
-/// A connection's right to be there, given back when it is dropped.
+/// The slot of a connection, given back when it is dropped.
 #[derive(Debug)]
 pub struct Seat {
     occupancy: Arc<Occupancy>,
     shared: Arc<Shared>,
     kind: Kind,
-    /// The connection ends with a reset.
+    /// True if the connection ends with a reset.
     resets: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// By this number.
+    /// A counted slot of this number.
     Counted(u64),
-    /// For as long as it takes to say that there is no room.
+    /// A spare slot, for as long as it takes to answer that there is no room.
     Spare,
 }
 
-/// Why there is no place for a request.
+/// The limit that leaves no slot for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TooMuch {
-    /// The connection is one too many of the client that it has turned out to be of.
+    /// The connection is one too many of the client that it turned out to belong to.
     Connections(Reason),
     /// The request is one too many.
     Requests(Reason),
 }
 
-/// A request's right to be under way, given back when it is dropped.
+/// The slot of a request, given back when it is dropped.
 #[derive(Debug)]
 pub struct Place(Arc<Tally>);
 
-/// What one client has under way. It stays in the map for as long as anybody holds it.
+/// One client's connections and requests under way. Stays in the map while it is held.
 #[derive(Debug)]
 struct Tally {
     occupancy: Arc<Occupancy>,
     key: ClientKey,
-    /// None only while it is dropped.
+    /// `None` only while it is dropped.
     counts: Option<Arc<Counts>>,
 }
 
@@ -148,7 +148,7 @@ struct Counts {
 }
 
 impl Occupancy {
-    /// How full it is.
+    /// Returns the connections and requests under way, and the counts of connections without room.
     pub fn occupied(&self) -> Occupied {
         Occupied {
             connections: self.seats.lock().taken.len(),
@@ -159,7 +159,7 @@ impl Occupancy {
         }
     }
 
-    /// A seat for a new connection; where there is none, the longest idle connection gives up its own.
+    /// Takes a slot for a new connection; if there is none, evicts the connection that has been idle for longest.
     pub fn seat(self: &Arc<Self>, most: usize) -> Option<Seat> {
         let shared = Arc::new(Shared {
             idle_since: AtomicU64::new(self.next_end()),
@@ -182,7 +182,7 @@ impl Occupancy {
         })
     }
 
-    /// A seat for a connection that is only told that there is none for it; nothing where too many are being told.
+    /// Takes a spare slot for a connection that is only answered that there is no room; `None` if too many are taken.
     pub fn spare_seat(self: &Arc<Self>) -> Option<Seat> {
         let taken = self
             .spare
@@ -206,12 +206,12 @@ impl Occupancy {
         })
     }
 
-    /// Closes the connection that has been idle for longest, of all. Whether there was one.
+    /// Closes the connection that has been idle for longest, and tells whether there was one.
     pub fn make_room(&self) -> bool {
         self.evict_longest_idle(&mut self.seats.lock())
     }
 
-    /// Whether the operator is to be warned that there is no room: not for each who comes.
+    /// Tells whether to warn the operator that there is no room: not for each connection.
     pub fn is_to_be_told(&self, now: Moment) -> bool {
         let (now, told) = (now.as_millis(), self.told.load(Ordering::Relaxed));
         let is_due = told == 0 || now.saturating_sub(told) >= BETWEEN_WARNINGS;
@@ -228,7 +228,7 @@ impl Occupancy {
     }
 
     fn evict_longest_idle(&self, seats: &mut Seats) -> bool {
-        // One that is silent goes only where a new search finds none that is idle.
+        // A silent connection goes only if a new search finds no idle one.
         if self.evict_found(seats, |since| since & SILENT == 0) {
             return true;
         }
@@ -247,7 +247,7 @@ impl Occupancy {
         self.evict_found(seats, |_| true)
     }
 
-    /// Evicts the first of those found that is still as idle as it was; none from the first on that may not go.
+    /// Evicts the first of those found that is still as idle as it was; stops at the first that may not go.
     fn evict_found(&self, seats: &mut Seats, may_go: impl Fn(u64) -> bool) -> bool {
         while let Some(&(since, number)) = seats.idle.front() {
             if !may_go(since) {
@@ -263,15 +263,15 @@ impl Occupancy {
         false
     }
 
-    /// Evicts the connection of this client that has been idle for longest. Whether there was one.
+    /// Evicts this client's connection that has been idle for longest, and tells whether there was one.
     fn evict_of(&self, tally: &Tally) -> bool {
         self.evict_where(|since, shared| {
             since != BUSY && shared.holding.lock().is_counted_by(tally)
         })
     }
 
-    /// Evicts the tunnel or WebSocket that has been silent for longest, of this client or of all: its request's place is
-    /// wanted. Whether there was one.
+    /// Evicts the tunnel or WebSocket, of this client or of all, that has been silent for longest: its request slot is
+    /// needed. Tells whether there was one.
     fn evict_silent(&self, of: Option<&Tally>) -> bool {
         self.evict_where(|since, shared| {
             since & SILENT != 0 && of.is_none_or(|tally| shared.holding.lock().is_counted_by(tally))
@@ -311,10 +311,10 @@ impl Occupancy {
 }
 
 impl Seat {
-    /// Enters whose connection it is.
+    /// Assigns the connection to a client.
     ///
     /// # Errors
-    /// The reason to turn it away, when the client has as many connections as it may have and none of them is idle.
+    /// The reason to turn the connection away, if the client is at its limit of connections and none of them is idle.
     pub fn belongs_to(
         &self,
         client: &Arc<Client>,
@@ -324,7 +324,7 @@ impl Seat {
         self.enter(client, address, limits).map(drop)
     }
 
-    /// A place for a request of this client.
+    /// Takes a slot for a request of this client.
     ///
     /// # Errors
     /// When there is none.
@@ -338,14 +338,14 @@ impl Seat {
             .enter(client, address, limits)
             .map_err(TooMuch::Connections)?;
         let in_all = &self.occupancy.requests;
-        // From here on, dropping it gives back what was taken.
+        // From here on, dropping the slot gives it back.
         in_all.fetch_add(1, Ordering::Relaxed);
         let place = Place(tally);
         let Some(counts) = place.0.counts.as_ref() else {
             return Err(TooMuch::Requests(Reason::Overloaded));
         };
         let of_client = counts.requests.fetch_add(1, Ordering::Relaxed) + 1;
-        // The place of one that is silent is free as soon as its connection has noticed.
+        // The slot of a silent tunnel is free as soon as its connection has noticed.
         let most = client.max_requests.or(limits.requests_per_client);
         if exceeds(of_client, most) && !self.occupancy.evict_silent(Some(&place.0)) {
             return Err(TooMuch::Requests(Reason::ClientLimit));
@@ -372,7 +372,7 @@ impl Seat {
                 return Ok(Arc::clone(tally));
             }
             let key = client.key(address);
-            // The same client, configured anew.
+            // The same client with another configuration.
             if let Some(tally) = holding.tally.as_ref().filter(|tally| tally.key == key) {
                 let tally = Arc::clone(tally);
                 holding.client = Some(Arc::clone(client));
@@ -397,18 +397,18 @@ impl Seat {
         Ok(tally)
     }
 
-    /// An exchange begins.
+    /// Marks the connection as busy: an exchange begins.
     pub fn begin(&self) {
         self.shared.idle_since.store(BUSY, Ordering::Relaxed);
     }
 
-    /// It has ended, or waits for the crawler before it asks for anything.
+    /// Marks the connection as idle: the exchange has ended, or waits for the crawler before it asks for anything.
     pub fn end(&self) {
         let end = self.occupancy.next_end();
         self.shared.idle_since.store(end, Ordering::Relaxed);
     }
 
-    /// Nothing has passed for some time through the tunnel or the WebSocket that it carries.
+    /// Marks the connection as silent: nothing has passed for some time through its tunnel or WebSocket.
     pub fn fall_silent(&self) {
         let end = self.occupancy.next_end() | SILENT;
         self.shared.idle_since.store(end, Ordering::Relaxed);
@@ -419,12 +419,12 @@ impl Seat {
         self.resets.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has to.
+    /// Tells whether the connection ends with a reset.
     pub fn resets(&self) -> bool {
         self.resets.load(Ordering::Relaxed)
     }
 
-    /// Waits until the connection has to make room. Its seat has been given away by then.
+    /// Waits until the connection must make room. Its slot has been given away by then.
     pub async fn has_to_leave(&self) {
         self.shared.leave.notified().await;
     }
@@ -451,7 +451,7 @@ impl Holding {
         self.is_counted && self.tally.as_ref().is_some_and(is_same)
     }
 
-    /// The connection counts no more.
+    /// Ends the count of the connection.
     fn leave(&mut self) {
         if std::mem::take(&mut self.is_counted)
             && let Some(tally) = &self.tally
@@ -480,7 +480,7 @@ impl Tally {
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        // Ours first: the last of those that let go at the same time sees that only the map is left.
+        // Ours first: of several dropped at the same time, the last one sees that only the map is left.
         self.counts = None;
         self.occupancy
             .tallies

@@ -1,4 +1,4 @@
-//! What a connection's exchanges and its [`Wire`](super::wire::Wire) tell each other.
+//! State that a connection's exchanges and its [`Wire`](super::wire::Wire) share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -12,32 +12,32 @@ use super::limits::Seat;
 /// Octets of interim responses that wait for the crawler to take them.
 const MAX_INTERIM: usize = 65_536;
 
-/// The link between them. One exchange at a time is under way.
+/// State of a connection. One exchange at a time is under way.
 #[derive(Debug, Default)]
 pub struct Link {
     /// A [`Stage`], read on every write and so without the lock.
     stage: AtomicU8,
     has_interim: AtomicBool,
     has_switch: AtomicBool,
-    /// The crawler took its answer too slowly.
+    /// True if the crawler took its answer too slowly.
     is_stalled: AtomicBool,
-    /// The connection has to make room: nobody lingers.
+    /// True if the connection must make room, without lingering.
     is_leaving: AtomicBool,
-    /// The proxy stops: what has begun is answered, and the connection ends.
+    /// True if the proxy stops: exchanges that have begun are answered, and the connection ends.
     is_draining: AtomicBool,
-    /// The body of the request under way has not come to its end yet.
+    /// True if the body of the request under way has not come to its end yet.
     is_in_body: AtomicBool,
-    /// A CONNECT was refused: what follows is nothing.
+    /// True if a CONNECT was refused: octets after it mean nothing.
     is_tunnel_refused: AtomicBool,
     seat: Option<Arc<Seat>>,
     shared: Mutex<Shared>,
 }
 
-/// How far the exchange under way has come.
+/// Progress of the exchange under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage {
-    /// There is none: silence is idleness.
+    /// No exchange: silence is idleness.
     Idle = 0,
     /// The final answer is awaited.
     Waiting = 1,
@@ -56,23 +56,23 @@ struct Shared {
 /// The answer to a request to switch protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch {
-    /// What follows is HTTP.
+    /// The next octets are HTTP.
     Stayed,
-    /// What follows is another protocol.
+    /// The next octets are another protocol.
     Switched,
 }
 
 /// A request refused for its form.
 #[derive(Debug, Clone)]
 pub struct Refused {
-    /// Why.
+    /// The reason.
     pub violation: Violation,
     /// Its first octets.
     pub excerpt: Box<[u8]>,
 }
 
 impl Link {
-    /// The link of a connection that has this seat.
+    /// Creates the state of a connection with this slot.
     pub fn of(seat: &Arc<Seat>) -> Link {
         Link {
             seat: Some(Arc::clone(seat)),
@@ -80,12 +80,12 @@ impl Link {
         }
     }
 
-    /// A request is whole, and its exchange is about to begin.
+    /// Notes that a request is complete, and its exchange is about to begin.
     pub fn expect(&self) {
         self.enter(Stage::Waiting);
     }
 
-    /// An exchange begins.
+    /// Notes that an exchange begins.
     pub fn begin(&self) {
         self.enter(Stage::Waiting);
         if let Some(seat) = &self.seat {
@@ -93,43 +93,43 @@ impl Link {
         }
     }
 
-    /// Nothing is asked for: until an exchange begins or goes on, the connection is idle.
+    /// Marks the connection as idle until an exchange begins or goes on.
     pub fn rest(&self) {
         if let Some(seat) = &self.seat {
             seat.end();
         }
     }
 
-    /// What began before goes on.
+    /// Notes that a suspended exchange goes on.
     pub fn go_on(&self) {
         if let Some(seat) = &self.seat {
             seat.begin();
         }
     }
 
-    /// The connection ends with a reset.
+    /// Has the connection end with a reset.
     pub fn reset(&self) {
         if let Some(seat) = &self.seat {
             seat.reset();
         }
     }
 
-    /// The crawler took its answer too slowly: the connection ends.
+    /// Notes that the crawler took its answer too slowly: the connection ends.
     pub fn stall(&self) {
         self.is_stalled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it did.
+    /// Tells whether the crawler took its answer too slowly.
     pub fn is_stalled(&self) -> bool {
         self.is_stalled.load(Ordering::Relaxed)
     }
 
-    /// The connection has to make room for another.
+    /// Notes that the connection must make room for another.
     pub fn leave(&self) {
         self.is_leaving.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has to.
+    /// Tells whether the connection must make room.
     pub fn is_leaving(&self) -> bool {
         self.is_leaving.load(Ordering::Relaxed)
     }
@@ -144,32 +144,32 @@ impl Link {
         self.is_draining.load(Ordering::Relaxed)
     }
 
-    /// Tells whether the body of a request has begun and not ended.
+    /// Sets whether the body of a request has begun and not ended.
     pub fn set_in_body(&self, is_in_body: bool) {
         self.is_in_body.store(is_in_body, Ordering::Relaxed);
     }
 
-    /// Whether the crawler still has to send a part of its request's body.
+    /// Tells whether the crawler still has to send a part of its request's body.
     pub fn is_in_body(&self) -> bool {
         self.is_in_body.load(Ordering::Relaxed)
     }
 
-    /// Tells that a CONNECT was refused.
+    /// Notes that a CONNECT was refused.
     pub fn refuse_tunnel(&self) {
         self.is_tunnel_refused.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a CONNECT was refused.
+    /// Tells whether a CONNECT was refused.
     pub fn is_tunnel_refused(&self) -> bool {
         self.is_tunnel_refused.load(Ordering::Relaxed)
     }
 
-    /// The head of its final answer is about to be written.
+    /// Notes that the head of the final answer is about to be written.
     pub fn answer(&self) {
         self.enter(Stage::Answering);
     }
 
-    /// It has ended.
+    /// Notes that the exchange has ended.
     pub fn end(&self) {
         self.enter(Stage::Idle);
         self.rest();
@@ -179,7 +179,7 @@ impl Link {
         }
     }
 
-    /// How far it has come.
+    /// Returns the progress of the exchange under way.
     pub fn stage(&self) -> Stage {
         match self.stage.load(Ordering::Acquire) {
             1 => Stage::Waiting,
@@ -192,7 +192,7 @@ impl Link {
         self.stage.store(stage as u8, Ordering::Release);
     }
 
-    /// Tells the answer to a request to switch protocols. To be called once for each request that the wire takes for
+    /// Sets the answer to a request to switch protocols. Called once for each request that the checked stream takes for
     /// one: with an Upgrade field, and without a body.
     pub fn decide(&self, switch: Switch) {
         let mut shared = self.shared.lock();
@@ -201,7 +201,7 @@ impl Link {
         shared.wake();
     }
 
-    /// That answer, once; the connection is woken when there is none yet.
+    /// Takes the answer to a request to switch protocols; the connection is woken later if there is none yet.
     pub fn take_switch(&self, cx: &Context<'_>) -> Option<Switch> {
         let mut shared = self.shared.lock();
         let switch = shared.switch.take();
@@ -212,8 +212,8 @@ impl Link {
         switch
     }
 
-    /// Queues the head of an interim response. Dropped where the final answer came first, and where the crawler takes
-    /// none of those before it.
+    /// Queues the head of an interim response. Drops it if the final answer came first, or if the crawler takes none of
+    /// those before it.
     pub fn push_interim(&self, head: &[u8]) {
         let mut shared = self.shared.lock();
         if self.stage() != Stage::Waiting || shared.interim.len() + head.len() > MAX_INTERIM {
@@ -221,11 +221,11 @@ impl Link {
         }
         shared.interim.extend_from_slice(head);
         self.has_interim.store(true, Ordering::Release);
-        // Nothing else may move the connection before the final answer comes.
+        // Nothing else may wake the connection before the final answer comes.
         shared.wake();
     }
 
-    /// The interim responses that wait, if any.
+    /// Takes the interim responses that wait, if any.
     pub fn take_interim(&self) -> Vec<u8> {
         if self.has_interim.load(Ordering::Acquire) {
             self.has_interim.store(false, Ordering::Release);
@@ -235,19 +235,19 @@ impl Link {
         }
     }
 
-    /// Has the connection woken by the next interim response.
+    /// Has the next interim response wake the connection.
     pub fn await_interim(&self, cx: &Context<'_>) {
         if self.stage() == Stage::Waiting {
             self.shared.lock().wake_by(cx);
         }
     }
 
-    /// Leaves a refused request for the exchange of its mark.
+    /// Keeps a refused request for the exchange of its mark.
     pub fn leave_refused(&self, refused: Refused) {
         self.shared.lock().refused = Some(refused);
     }
 
-    /// The refused request that a mark stands for.
+    /// Takes the refused request that a mark stands for.
     pub fn take_refused(&self) -> Option<Refused> {
         self.shared.lock().refused.take()
     }

@@ -1,8 +1,8 @@
-//! A host that nobody owns, at which the proxy itself answers: who reaches it comes through here, and who reaches it over
-//! TLS trusts our certificate, too.
+//! A host without an owner, at which the proxy itself answers: a client that reaches it comes through here, and one
+//! that reaches it over TLS trusts our certificate, too.
 //!
-//! Its name ends in `.invalid`, which no name server may know (RFC 6761 section 6.4), so nothing real is shadowed. Nothing
-//! goes out and nothing is recorded: it is about the client and not about an origin.
+//! Its name ends in `.invalid`, which no name server may know (RFC 6761 section 6.4), so no real host is shadowed.
+//! Nothing goes out and nothing is recorded: the exchange is about the client and not about an origin.
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -15,12 +15,12 @@ use crate::rep::{Origin, Scheme};
 /// The host.
 pub const SELF_TEST: &str = "self-test.crawlgate.invalid";
 
-/// Whether a request is for it.
+/// Tells whether a request is for this host.
 pub fn is_meant(origin: &Origin) -> bool {
     origin.host() == SELF_TEST
 }
 
-/// What it answers.
+/// Builds the answer.
 pub fn answer(mut ledger: Box<Ledger>, origin: &Origin, method: &Method) -> Response<Answer> {
     let client = match &ledger.client.name {
         Some(name) => format!("client {name}"),
@@ -34,7 +34,7 @@ pub fn answer(mut ledger: Box<Ledger>, origin: &Origin, method: &Method) -> Resp
         Scheme::Https => {
             "You trust its CA: this connection is encrypted with a certificate that it has signed."
         }
-        _ => "Whether you trust its CA, the same over https shows.",
+        _ => "Request the same URL over https to check that you trust its CA.",
     };
     let text = format!("You come through crawlgate, as {client}, {judged}.\n{trust}\n");
     // A HEAD gets no body, and hyper takes none of it.

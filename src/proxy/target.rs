@@ -1,6 +1,6 @@
 //! From the forms of a request target (RFC 9112 3.2) to the one [`Target`] that is judged and sent.
 //!
-//! After this module nobody reads the raw URI again. What disagrees with itself is refused here.
+//! After this module no code reads the raw URI again. A target that disagrees with itself is refused here.
 
 use http::header::HOST;
 use http::uri::PathAndQuery;
@@ -9,22 +9,22 @@ use http::{HeaderMap, Uri};
 use crate::policy::Target;
 use crate::rep::{Origin, Scheme};
 
-/// How requests come on a connection.
+/// The way that requests come on a connection.
 #[derive(Debug, Clone)]
 pub enum Scope {
     /// To the proxy itself, in absolute-form.
     Plain,
-    /// Inside a CONNECT to this origin, whose TLS or plain HTTP crawlgate ends.
+    /// Inside a CONNECT to this origin; crawlgate ends its TLS or plain HTTP.
     Inside {
-        /// What CONNECT named; `http` when plain HTTP was spoken inside.
+        /// The origin that CONNECT named; `http` if plain HTTP was spoken inside.
         origin: Origin,
-        /// The server name of the TLS handshake, where it was another one.
+        /// The server name of the TLS handshake, if it was another one.
         stray_name: Option<Box<str>>,
     },
 }
 
 impl Scope {
-    /// How the request came, in records.
+    /// Returns the name of this way in records.
     pub fn name(&self) -> &'static str {
         match self {
             Scope::Plain => "plain",
@@ -33,7 +33,7 @@ impl Scope {
     }
 }
 
-/// Why a target cannot be judged.
+/// Reason that a target cannot be judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unreadable {
     /// Origin-form, sent to the proxy as to an origin server.
@@ -42,11 +42,11 @@ pub enum Unreadable {
     Malformed,
     /// A scheme that is not forwarded.
     Scheme,
-    /// What the connection, the handshake and the request name is not the same.
+    /// The connection, the handshake and the request name different origins.
     Misdirected {
-        /// What the connection is for.
+        /// The origin of the connection.
         expected: Box<str>,
-        /// What was named instead.
+        /// The origin named instead.
         found: Box<str>,
     },
 }
@@ -94,8 +94,8 @@ pub fn read(uri: &Uri, headers: &HeaderMap, scope: &Scope) -> Result<Target, Unr
     }
 }
 
-/// Returns the target of a WebSocket handshake as the `http` or `https` URL that it is a request for (RFC 6455, section
-/// 4.1): some clients (aiohttp) send a proxy the `ws` or `wss` URL as it stands. None for any other target.
+/// Returns the target of a WebSocket handshake as the `http` or `https` URL that it requests (RFC 6455, section 4.1):
+/// some clients (aiohttp) send a proxy the `ws` or `wss` URL as it stands. `None` for any other target.
 pub fn of_handshake(uri: &Uri) -> Option<Uri> {
     let scheme = uri.scheme_str()?;
     let scheme = match scheme {
@@ -127,7 +127,7 @@ pub fn read_connect(uri: &Uri) -> Result<Origin, Unreadable> {
 
 fn path_of(uri: &Uri) -> Result<PathAndQuery, Unreadable> {
     let Some(path) = uri.path_and_query() else {
-        // `http://host` without a path is the root; so is nothing else.
+        // `http://host` without a path is the root; no other target without a path is.
         return match uri.scheme() {
             Some(_) => Ok(PathAndQuery::from_static("/")),
             None => Err(Unreadable::Malformed),
@@ -157,8 +157,8 @@ fn origin_of(uri: &Uri) -> Result<Origin, Unreadable> {
     named(scheme, authority.get(host_start..).unwrap_or_default())
 }
 
-/// The origin that `host[:port]` names. No port is the scheme's default, and so is an empty one (RFC 3986 3.2.3); one that
-/// is not a number of 16 bits is an error, never the default.
+/// Returns the origin that `host[:port]` names. A missing or empty port is the scheme's default (RFC 3986 3.2.3); a
+/// port that is not a number of 16 bits is an error, never the default.
 fn named(scheme: Scheme, text: &str) -> Result<Origin, Unreadable> {
     let bytes = text.as_bytes();
     // The colons of an IPv6 address are inside its brackets.
@@ -189,7 +189,7 @@ fn agree(origin: &Origin, host: &[u8]) -> Result<(), Unreadable> {
     }
 }
 
-/// What was found is told and recorded, but not whom it says the crawler is.
+/// Builds the error. The answer and the record show the name that was found, but no credentials in it.
 fn misdirected(origin: &Origin, found: &str) -> Unreadable {
     let at = memchr::memrchr(b'@', found.as_bytes()).map_or(0, |at| at + 1);
     let found = found.get(at..).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The exchange with the origin: the permit goes out, its response head comes back.
+//! The exchange with the origin: an allowed request goes out, its response head comes back.
 //!
-//! `send(permit, …)` is the only call in the proxy that makes a request leave; `connect` has one beside it, for
-//! tunnels that cannot be looked into.
+//! `send(permit, …)` is the only call in the proxy that makes a request leave; `connect` has another one, for opaque
+//! tunnels.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -26,48 +26,48 @@ use crate::egress::{self, Failure, Inbound, Outgoing, Reuse, Unsent};
 use crate::gate::{Kind, MOST_JUDGEMENTS};
 use crate::policy::Permit;
 
-/// How long the origin may think about `Expect: 100-continue` before the body is sent regardless
-/// (RFC 9110 10.1.1: a client need not wait for ever).
+/// Time that the origin may take over `Expect: 100-continue` before the body is sent regardless (RFC 9110 10.1.1: a
+/// client need not wait for ever).
 const INVITATION: Duration = Duration::from_secs(1);
 
-/// A request is on its way for the first time,
+/// The first attempt is in flight.
 const ONCE: u8 = 0;
 
-/// waits to be judged again, or for its turn to be sent again,
+/// The request waits to be judged again, or for a turn to be sent again.
 const WAITS: u8 = 1;
 
-/// or is on its way again.
+/// A further attempt is in flight.
 const AGAIN: u8 = 2;
 
-/// A response head, and what goes with its body.
+/// A response head, with the state that its body needs.
 #[derive(Debug)]
 pub struct Received {
     /// The head, with the body to come.
     pub response: Response<Inbound>,
     /// The address that was dialled.
     pub peer: SocketAddr,
-    /// The invitation that the request's body waits for, to be kept for as long as the response's body is read: without
-    /// it the upload breaks off, and the connection with it.
+    /// The continue signal of the request's body, kept while the response's body is read: without it the upload breaks
+    /// off, and the connection with it.
     pub invitation: Option<Arc<Invitation>>,
-    /// Still runs; the body goes on with it.
+    /// The running timer; the response's body goes on with it.
     pub timer: Timer,
 }
 
-/// How long is waited for whom.
+/// Time-outs of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// For the head of the origin's response, once it has the request.
+    /// Time for the head of the origin's response, once it has the request.
     pub origin: Duration,
-    /// For the crawler's body.
+    /// Stall limit of the crawler's body.
     pub crawler: Grant,
 }
 
-/// Why no response head came.
+/// Reason that no response head came.
 #[derive(Debug)]
 pub enum Unanswered {
-    /// Something went wrong.
+    /// Sending or receiving failed.
     Failed(Failure),
-    /// The request was judged again and may not go out; the ledger has the decision.
+    /// The request was judged again and may not go out; the recorder has the decision.
     Denied,
 }
 
@@ -77,10 +77,10 @@ impl From<Failure> for Unanswered {
     }
 }
 
-/// Sends what was cleared and waits for the response head. Interim responses go to the connection's link.
+/// Sends an allowed request and waits for the response head. Interim responses go to the connection state.
 ///
 /// # Errors
-/// What went wrong before a response head came.
+/// The failure or denial before a response head came.
 pub async fn send(
     connection: &Connection,
     permit: Permit,
@@ -120,7 +120,7 @@ pub async fn send(
             // HTTP/1.0 has no interim responses (RFC 9110 15.2).
             (None, ..) => {}
             (Some(_), StatusCode::CONTINUE, Some(invitation)) => drop(invitation.send()),
-            // It was not asked for.
+            // The crawler did not ask for it.
             (Some(_), StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
             (Some(link), status, _) => link.push_interim(&head(status, fields)),
         }
@@ -130,7 +130,7 @@ pub async fn send(
     let sent = deliver(connection, permit, request, interim, now, ledger, &again);
     let mut sent = std::pin::pin!(sent);
     let intake = intake.as_deref();
-    // What is sent a second time has the origin's time from then on.
+    // A request that is sent again gets the origin's time anew.
     let progress = || {
         let octets = intake.map_or(0, |intake| intake.octets.load(Ordering::Relaxed));
         (octets, again.load(Ordering::Relaxed))
@@ -159,7 +159,7 @@ pub async fn send(
             timer.restart(origin);
             continue;
         }
-        // A body under way, or waited for, keeps the origin's time from starting.
+        // While a body moves or is waited for, the origin's time does not start.
         let now = progress();
         if std::mem::replace(&mut seen, now) == now && !is(Flow::Awaited) && now.1 != WAITS {
             return Err(Failure::ResponseTimeout.into());
@@ -174,7 +174,7 @@ pub async fn send(
     })
 }
 
-/// Sends a request until it is answered, denied or lost for good. `stage` tells whether it waits meanwhile.
+/// Sends a request until it is answered, denied or lost for good. `stage` shows whether it waits meanwhile.
 async fn deliver(
     connection: &Connection,
     mut permit: Permit,
@@ -219,7 +219,7 @@ async fn deliver(
     Err(Unanswered::Denied)
 }
 
-/// A timer that outlives what it was first set for: to set it anew costs less than another one.
+/// A timer that serves several times: setting it again costs less than creating another one.
 #[derive(Debug)]
 pub struct Timer(Pin<Box<Sleep>>);
 
@@ -228,7 +228,7 @@ impl Timer {
         Timer(Box::pin(sleep(after)))
     }
 
-    /// Sets it anew, from now.
+    /// Sets the timer again, from now.
     pub fn restart(&mut self, after: Duration) {
         self.0.set(sleep(after));
     }
@@ -238,7 +238,7 @@ impl Timer {
         self.0.as_mut().await;
     }
 
-    /// Whether it has fired.
+    /// Polls whether the timer has fired.
     pub fn poll_fire(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.0.as_mut().poll(cx)
     }
@@ -249,7 +249,7 @@ impl Timer {
 pub struct Invitation(Mutex<Option<oneshot::Sender<()>>>);
 
 impl Invitation {
-    /// Whether this was the first time.
+    /// Lets the body go, and tells whether this was the first time.
     fn send(&self) -> bool {
         let Some(invite) = self.0.lock().take() else {
             return false;
@@ -259,7 +259,7 @@ impl Invitation {
     }
 }
 
-/// An interim response as it goes on the wire.
+/// Formats an interim response as it goes to the crawler.
 fn head(status: StatusCode, headers: &HeaderMap) -> Vec<u8> {
     let reason = status.canonical_reason().unwrap_or_default();
     let mut head = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();

@@ -1,4 +1,4 @@
-//! Everything that is counted is given back, and room is made by whoever needs it least.
+//! Everything that is counted is given back, and the least busy connection makes room.
 
 use super::*;
 use crate::config::Config;
@@ -23,7 +23,7 @@ fn named(name: &str) -> Arc<Client> {
     Arc::new(called(name))
 }
 
-/// Whether a connection has been asked to leave.
+/// Tells whether a connection has been asked to leave.
 async fn has_to_leave(seat: &Seat) -> bool {
     let soon = std::time::Duration::from_millis(1);
     tokio::time::timeout(soon, seat.has_to_leave())
@@ -39,7 +39,7 @@ fn is_empty(occupancy: &Occupancy) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_idle_makes_room_and_nobody_who_is_busy() {
+async fn the_longest_idle_makes_room_and_no_busy_connection_does() {
     let occupancy = Arc::<Occupancy>::default();
     let seat = || occupancy.seat(3);
     let (one, two, three) = (seat().unwrap(), seat().unwrap(), seat().unwrap());
@@ -51,7 +51,7 @@ async fn the_longest_idle_makes_room_and_nobody_who_is_busy() {
     one.end();
     let four = seat().expect("two is idle for longest");
     assert!(has_to_leave(&two).await && !has_to_leave(&one).await);
-    // It is not idle any more when its turn would come.
+    // It is no longer idle when its turn comes.
     one.begin();
     assert!(!has_to_leave(&four).await);
     let five = seat().expect("four has been idle since it came");
@@ -68,10 +68,10 @@ async fn thousands_of_newcomers_take_each_others_seats() {
     let crawler = occupancy.seat(100).unwrap();
     let mut flood = VecDeque::new();
     for _ in 0..5000 {
-        // It asks for something now and then.
+        // It sends a request now and then.
         crawler.begin();
         crawler.end();
-        flood.push_back(occupancy.seat(100).expect("somebody is idle"));
+        flood.push_back(occupancy.seat(100).expect("a connection is idle"));
         if flood.len() > 200 {
             flood.pop_front();
         }
@@ -96,12 +96,12 @@ async fn a_client_has_as_many_connections_as_it_may_have() {
     let third = seats[2].belongs_to(&nobody, HERE, &limits);
     assert_eq!(third, Err(Reason::ClientLimit));
     assert_eq!(seats[3].belongs_to(&nobody, THERE, &limits), Ok(()));
-    // Its own idle connection makes room, and nobody else's.
+    // Its own idle connection makes room, and no other client's.
     seats[3].end();
     seats[1].end();
     assert_eq!(seats[2].belongs_to(&nobody, HERE, &limits), Ok(()));
     assert!(has_to_leave(&seats[1]).await && !has_to_leave(&seats[3]).await);
-    // A connection that turns out to be somebody's counts as that one's.
+    // A connection that turns out to belong to a client counts as that client's.
     let news = Arc::new(Client {
         max_connections: Some(1),
         ..called("news")
@@ -215,7 +215,7 @@ fn many_threads_lose_and_invent_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_silent_goes_after_all_that_is_idle_and_gives_its_place() {
+async fn silent_tunnels_go_after_idle_connections_and_give_their_place() {
     let occupancy = Arc::<Occupancy>::default();
     let seat = || occupancy.seat(3);
     let (tunnel, socket, idle) = (seat().unwrap(), seat().unwrap(), seat().unwrap());
@@ -228,7 +228,7 @@ async fn what_is_silent_goes_after_all_that_is_idle_and_gives_its_place() {
     let four = seat().expect("one is idle");
     assert!(has_to_leave(&idle).await && !has_to_leave(&tunnel).await);
     four.begin();
-    // Found when the one before was searched for; by now there is one that is idle.
+    // Found by the search before; by now there is an idle connection.
     four.end();
     let five = seat().expect("one is idle again");
     assert!(has_to_leave(&four).await && !has_to_leave(&tunnel).await);
@@ -236,7 +236,7 @@ async fn what_is_silent_goes_after_all_that_is_idle_and_gives_its_place() {
     let six = seat().expect("two are silent");
     assert!(has_to_leave(&tunnel).await && !has_to_leave(&socket).await);
     six.begin();
-    // Something passes: it is in use.
+    // Octets pass: it is in use.
     socket.begin();
     assert!(seat().is_none());
 

@@ -1,25 +1,25 @@
-//! From what is known to one [`Decision`]; the only place where a [`Permit`] is made.
+//! Turns known facts into one [`Decision`]; the only module that makes a [`Permit`].
 //!
 //! Precedence, first that applies:
-//! 1. a target that cannot be read or agrees with nothing is refused before it comes here
-//!    ([`Reason::BadRequest`], [`Reason::Misdirected`]);
+//! 1. a target that cannot be read or does not fit its connection is refused before it comes here
+//! ([`Reason::BadRequest`], [`Reason::Misdirected`]);
 //! 2. `/robots.txt` itself is always allowed (RFC 9309 2.2.2);
-//! 3. what a crawler must say of itself ([`identity`]), before anything is asked of the origin;
-//! 4. what a person has asserted ([`overrides`]): robots.txt is not even asked for then;
-//! 5. what the origin's robots.txt, or its absence, says;
+//! 3. the required identification of the crawler ([`identity`]), checked before the origin is asked anything;
+//! 4. an operator's override ([`overrides`]): with one, robots.txt is not even fetched;
+//! 5. the origin's robots.txt, or its absence;
 //! 6. the path guard: a path that the origin may read as another one must be allowed in every reading
-//!    ([`crate::rep::Readings`]).
+//! ([`crate::rep::Readings`]).
 //!
-//! [`crate::gate`] adds what takes waiting: nothing is decided that cannot be recorded
-//! ([`Reason::LogFailed`]), a robots.txt that does not come in time defers ([`Reason::RobotsPending`]), and what
-//! is allowed still waits for its origin's turn ([`Reason::Paced`]).
+//! [`crate::gate`] adds the cases that involve waiting: nothing is decided if it cannot be recorded
+//! ([`Reason::LogFailed`]), a robots.txt that is late defers the request ([`Reason::RobotsPending`]), and an allowed
+//! request still waits for its origin's turn ([`Reason::Paced`]).
 //!
-//! In report mode ([`reporting`]) the same is decided, and a permit is made all the same. The decision says so:
-//! nothing else lets out what is denied.
+//! Report mode ([`reporting`]) decides the same, but makes a permit in any case, and the decision says so. Nothing else
+//! lets out a denied request.
 //!
-//! Pure: no clock, no IO. What is judged here is what leaves: a [`Permit`] owns the judged target and
-//! [`crate::egress`] builds the upstream request from it, so skipping the check does not compile. A permit carries the
-//! [`generation`] of settings and robots.txt that it was made under, and only a [`Current`] one sends.
+//! Pure: no clock, no IO. Exactly the judged target leaves: a [`Permit`] owns it and [`crate::egress`] builds the
+//! upstream request from it, so skipping the check does not compile. A permit carries the [`generation`] of settings
+//! and robots.txt that it was made under, and only a [`Current`] one sends.
 
 pub mod generation;
 pub mod identity;
@@ -45,7 +45,7 @@ use crate::robots::access::Cause;
 use crate::robots::identity::FetchedAs;
 use crate::robots::state::{Stance, State};
 
-/// What a request asks for: all that is ever judged, and all that is ever sent.
+/// The target of a request: all that is judged, and all that is sent.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// Scheme, host and port, in canonical form.
@@ -54,8 +54,7 @@ pub struct Target {
     pub path: PathAndQuery,
 }
 
-/// Proof that a target was judged and may be fetched once. Made by this module only: elsewhere a permit
-/// can be used,
+/// Proof that a target was judged and may be fetched once. Only this module makes one: elsewhere a permit can be used,
 ///
 /// ```
 /// fn path(permit: crawlgate::policy::Permit) -> String {
@@ -63,7 +62,7 @@ pub struct Target {
 /// }
 /// ```
 ///
-/// but neither be made up
+/// but cannot be made up,
 ///
 /// ```compile_fail,E0451
 /// fn forge(target: crawlgate::policy::Target) -> crawlgate::policy::Permit {
@@ -71,7 +70,7 @@ pub struct Target {
 /// }
 /// ```
 ///
-/// nor be made to speak for another target
+/// nor changed to another target,
 ///
 /// ```compile_fail,E0616
 /// fn divert(permit: &mut crawlgate::policy::Permit, target: crawlgate::policy::Target) {
@@ -92,7 +91,7 @@ pub struct Permit {
     generation: Generation,
 }
 
-/// Proof that a permit was checked against all changes right before it is used. Made by [`Permit::current`] only:
+/// Proof that a permit was checked against all changes right before its use. Only [`Permit::current`] makes one:
 ///
 /// ```compile_fail,E0423
 /// fn forge(permit: &crawlgate::policy::Permit) -> crawlgate::policy::Current<'_> {
@@ -103,8 +102,8 @@ pub struct Permit {
 pub struct Current<'a>(#[allow(dead_code, reason = "held, not read")] &'a Permit);
 
 impl Permit {
-    /// Proves that what the permit rests on has not changed; nothing where it has, or where the permit was made for no
-    /// request at all.
+    /// Proves that no change has overtaken the permit; `None` if one has, or if the permit was made for no real
+    /// request.
     #[must_use]
     pub fn current(&self, changes: &Changes) -> Option<Current<'_>> {
         changes.is_current(self.generation).then_some(Current(self))
@@ -115,7 +114,7 @@ impl Permit {
         self.target
     }
 
-    /// What may be fetched.
+    /// Returns the target that may be fetched.
     pub fn target(&self) -> &Target {
         &self.target
     }
@@ -124,14 +123,14 @@ impl Permit {
 /// The mode that a decision is made in, and the changes that it takes into account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Under {
-    /// Whether what is denied is kept from its origin.
+    /// The mode: denials are enforced or only reported.
     pub mode: Mode,
-    /// Of the permit, where one is made.
+    /// The permit's generation, if a permit is made.
     pub generation: Generation,
 }
 
 impl From<Mode> for Under {
-    /// What is judged only to be told: its permit sends nothing.
+    /// For a judgement that is only shown: its permit sends nothing.
     fn from(mode: Mode) -> Under {
         Under {
             mode,
@@ -140,21 +139,21 @@ impl From<Mode> for Under {
     }
 }
 
-/// What of the configuration a decision is made under.
+/// The settings that a decision is made under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether what is denied is kept from its origin.
+    /// The mode: denials are enforced or only reported.
     pub mode: Mode,
-    /// Of the permit, where one is made.
+    /// The permit's generation, if a permit is made.
     pub generation: Generation,
-    /// Paths are judged in all their readings.
+    /// True if paths are judged in all their readings.
     pub path_guard: bool,
-    /// Names all that a verdict follows from.
+    /// The digest of all settings that a verdict follows from.
     pub terms: TermsDigest,
 }
 
 impl Settings {
-    /// As configured, in `mode`. What is judged by them is only told: its permit sends nothing.
+    /// Returns the configured settings, in `mode`. Judgements by them are only shown: their permit sends nothing.
     pub fn of(config: &RobotsConfig, mode: Mode) -> Settings {
         Settings {
             mode,
@@ -165,36 +164,36 @@ impl Settings {
     }
 }
 
-/// The answer to "may this go out?", with all that it rests on. One value feeds the response, the
-/// record and the summary.
+/// The answer to "may this request leave?", with all its grounds. The response, the record and the summary are made
+/// from this one value.
 #[derive(Debug, Clone)]
 pub struct Decision {
-    /// Why; the verdict follows from it.
+    /// The reason; it determines the verdict.
     pub reason: Reason,
-    /// Whether the verdict is done, or only told.
+    /// The mode: the verdict is enforced or only reported.
     pub mode: Mode,
-    /// As of when: what depends on time was judged by this moment.
+    /// The moment of judgement, for all that depends on time.
     pub at: Moment,
-    /// The rule that decided, where one did.
+    /// The deciding rule, if there is one.
     pub rule: Option<Rule>,
-    /// The reading of the path that the rule is about, in comparison form, where that is not the path as written.
+    /// The reading of the path that the rule matches, in comparison form, if it differs from the path as written.
     pub reading: Option<Box<str>>,
-    /// The override that decided, where one did.
+    /// The deciding override, if there is one.
     pub asserted: Option<Arc<Override>>,
-    /// What was known of the origin's robots.txt, where that was asked.
+    /// The state of the origin's robots.txt, if it was consulted.
     pub basis: Option<Arc<State>>,
-    /// How that was learnt: for which identity and with which User-Agent. It tells, and decides nothing.
+    /// The identity and User-Agent of the fetch behind that state. Informative only; it decides nothing.
     pub fetched_as: Option<Arc<FetchedAs>>,
-    /// The settings that counted, where robots.txt was asked.
+    /// The settings that applied, if robots.txt was consulted.
     pub terms: Option<TermsDigest>,
-    /// When the same request may fare better.
+    /// The moment from which the same request may be decided otherwise.
     pub retry_at: Option<Moment>,
-    /// What stands before the address, where something does.
+    /// The prohibition of the address, if there is one.
     pub wall: Option<Prohibited>,
 }
 
 impl Decision {
-    /// A decision that rests on nothing but its reason, enforced.
+    /// Returns an enforced decision that rests on its reason alone.
     pub fn bare(reason: Reason, at: Moment) -> Decision {
         Decision {
             reason,
@@ -211,7 +210,7 @@ impl Decision {
         }
     }
 
-    /// The decision on what may not be dialled.
+    /// Returns the decision about a prohibited address.
     pub fn walled(wall: Prohibited, at: Moment) -> Decision {
         Decision {
             wall: Some(wall),
@@ -219,28 +218,28 @@ impl Decision {
         }
     }
 
-    /// What to do; in report mode, what enforcement would have done.
+    /// Returns the verdict; in report mode, the one that enforcement would give.
     pub fn verdict(&self) -> Verdict {
         self.reason.verdict()
     }
 
-    /// Whether the request goes out although the verdict is not to let it.
+    /// Tells whether the request leaves in spite of its verdict.
     pub fn is_only_reported(&self) -> bool {
         self.mode == Mode::Report && self.verdict() != Verdict::Allow && !self.reason.is_wall()
     }
 
-    /// Whether the request goes out: it is allowed, or its denial is only reported.
+    /// Tells whether the request leaves: it is allowed, or its denial is only reported.
     pub fn lets_out(&self) -> bool {
         self.verdict() == Verdict::Allow || self.is_only_reported()
     }
 
-    /// Why robots.txt cannot be had at present, if it cannot.
+    /// Returns why robots.txt is unreachable at present, if it is.
     pub fn cause(&self) -> Option<Cause> {
         self.basis.as_ref()?.outage().map(|outage| outage.cause)
     }
 }
 
-/// A decision, and the permit where it allows or is only reported.
+/// A decision, with a permit if it allows or is only reported.
 #[derive(Debug)]
 pub enum Ruling {
     /// It may go out.
@@ -250,14 +249,14 @@ pub enum Ruling {
 }
 
 impl Ruling {
-    /// The decision, whichever it is.
+    /// Returns the decision in either case.
     pub fn decision(&self) -> &Decision {
         match self {
             Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
         }
     }
 
-    /// Tells how what it rests on was learnt.
+    /// Adds the identity and User-Agent of the fetch behind the decision.
     #[must_use]
     pub fn with_fetched_as(mut self, fetched_as: Option<Arc<FetchedAs>>) -> Ruling {
         let (Ruling::Clear(_, decision) | Ruling::Refuse(decision)) = &mut self;
@@ -265,7 +264,7 @@ impl Ruling {
         self
     }
 
-    /// The only place where a permit is made.
+    /// Makes the ruling: the only function that makes a permit.
     fn of(target: Target, decision: Decision, generation: Generation) -> Ruling {
         if decision.lets_out() {
             Ruling::Clear(Permit { target, generation }, decision)
@@ -275,7 +274,7 @@ impl Ruling {
     }
 }
 
-/// Clears a target that is `/robots.txt` itself; gives any other back.
+/// Clears a target that is `/robots.txt` itself; returns any other.
 ///
 /// # Errors
 /// The target, when it is not `/robots.txt`.
@@ -297,8 +296,8 @@ pub fn clear_robots_txt(
     }
 }
 
-/// Judges one request by what a person has asserted of it, without asking robots.txt; gives a target back of which
-/// nobody has asserted anything.
+/// Judges one request by an operator's override, without consulting robots.txt; returns the target if no override
+/// matches.
 ///
 /// # Errors
 /// The target, when no override decides.
@@ -315,10 +314,10 @@ pub fn decide_by_override(
     }
 }
 
-/// The same for a tunnel that cannot be looked into.
+/// Judges an opaque tunnel likewise.
 ///
 /// # Errors
-/// The target, when no override decides about all that may come through.
+/// The target, when no override decides about everything in the tunnel.
 pub fn decide_tunnel_by_override(
     target: Target,
     overrides: &Overrides,
@@ -345,7 +344,7 @@ fn by_hand(target: Target, asserted: &Arc<Override>, under: Under, now: Moment) 
     Ruling::of(target, decision, generation)
 }
 
-/// Judges one request by what is known of its origin. [`Stance::Unknown`] is never judged: it gives
+/// Judges one request by the state of its origin. [`Stance::Unknown`] is never judged: it gives
 /// [`Reason::RobotsPending`].
 pub fn decide(
     target: Target,
@@ -366,7 +365,7 @@ pub fn decide(
     conclude(target, grounds, state, stance, settings, now)
 }
 
-/// Why, and by which rule about which reading.
+/// The reason, the rule, and the reading that the rule matches.
 struct Grounds {
     reason: Reason,
     rule: Option<Rule>,
@@ -408,8 +407,7 @@ fn by_rules(rules: &Rules, path: &ComparisonPath<'_>, path_guard: bool) -> Groun
     }
 }
 
-/// Judges a tunnel that cannot be looked into: it may pass only where nothing is disallowed to this
-/// crawler.
+/// Judges an opaque tunnel: it may pass only if nothing is disallowed to this crawler.
 pub fn decide_tunnel(
     target: Target,
     agent: &Agent,
@@ -435,7 +433,7 @@ pub fn decide_tunnel(
     conclude(target, grounds, state, stance, settings, now)
 }
 
-/// Defers a request whose robots.txt has not come in time; the same request may fare better at `retry_at`.
+/// Defers a request that waited too long for its robots.txt; the same request may be allowed at `retry_at`.
 pub fn await_robots(
     target: Target,
     state: Arc<State>,
@@ -453,7 +451,7 @@ pub fn await_robots(
     Ruling::of(target, decision, settings.generation)
 }
 
-/// Takes a permit back: the turn of its origin comes later than a request is held for.
+/// Takes a permit back: its origin's turn comes later than a request is held for.
 pub fn await_turn(permit: Permit, allowed: Decision, retry_at: Moment) -> Ruling {
     let decision = Decision {
         reason: Reason::Paced,
@@ -465,7 +463,7 @@ pub fn await_turn(permit: Permit, allowed: Decision, retry_at: Moment) -> Ruling
     Ruling::of(permit.target, decision, permit.generation)
 }
 
-/// Judges what comes through a tunnel and is neither TLS nor HTTP: nobody can tell what it asks for.
+/// Judges tunnelled octets that are neither TLS nor HTTP: their target is unknown.
 pub fn decide_opaque(target: Target, under: impl Into<Under>, now: Moment) -> Ruling {
     let Under { mode, generation } = under.into();
     let decision = Decision {

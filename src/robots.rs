@@ -1,5 +1,4 @@
-//! What is known of each origin's robots.txt: how a fetch is read, how long that holds, who fetches,
-//! and what of it is kept.
+//! Knowledge about each origin's robots.txt: the meaning of a fetch, its life, its fetching, and its storage.
 
 pub mod access;
 pub mod fetch;

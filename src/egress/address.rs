@@ -71,7 +71,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// What an address is.
+/// The kind of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Possibly a site of the public internet.

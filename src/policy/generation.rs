@@ -1,18 +1,18 @@
-//! Tells whether a permit still follows from what is in force.
+//! Tells whether a permit is still valid under the settings in force.
 //!
 //! Settings, overrides and clients change while requests wait: for a robots.txt, for their turn, for a connection. A
-//! robots.txt may land in the meantime, too. [`Changes`] counts both kinds of change, a decision carries the
+//! robots.txt may be updated in the meantime, too. [`Changes`] counts both kinds of change, a decision carries the
 //! [`Generation`] that it was made under, and a permit of an older generation sends nothing.
 //!
-//! One counter stands for all settings; robots.txt files are counted in groups of origins. A landing of another origin in
-//! the same group has a request judged once more without need, which costs microseconds.
+//! One counter covers all settings; updates of robots.txt are counted in groups of origins. An update of another origin
+//! in the same group causes one needless judgement, which costs microseconds.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Counters of landings. More of them mean fewer judgements without need.
+/// Number of update counters. More of them mean fewer needless judgements.
 const GROUPS: usize = 256;
 
-/// Counts what has changed that decisions depend on.
+/// Counts the changes that decisions depend on.
 #[derive(Debug)]
 pub struct Changes {
     settings: AtomicU64,
@@ -20,19 +20,19 @@ pub struct Changes {
     next_group: AtomicUsize,
 }
 
-/// A group of origins with one counter of landings.
+/// A group of origins with one update counter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Group(usize);
 
-/// The landings of a group of origins so far.
+/// The updates of a group of origins so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Landings {
     group: Group,
     count: u64,
 }
 
-/// The changes up to which a decision takes everything into account. The default one is never current: what is only
-/// judged, and never sent, needs none.
+/// The changes that a decision takes into account. The default one is never current: a judgement that is never sent
+/// needs no other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Generation {
     settings: u64,
@@ -42,7 +42,7 @@ pub struct Generation {
 impl Default for Changes {
     fn default() -> Changes {
         Changes {
-            // Not zero, which the generation that is never current has.
+            // Not zero: the generation that is never current has zero.
             settings: AtomicU64::new(1),
             robots: (0..GROUPS).map(|_| AtomicU64::new(0)).collect(),
             next_group: AtomicUsize::new(0),
@@ -51,7 +51,7 @@ impl Default for Changes {
 }
 
 impl Changes {
-    /// Returns the generation of a decision that rests on settings alone. To be read before the settings are.
+    /// Returns the generation of a decision that rests on settings alone. Call it before reading the settings.
     #[must_use]
     pub fn generation(&self) -> Generation {
         Generation {
@@ -70,7 +70,7 @@ impl Changes {
         Group(self.next_group.fetch_add(1, Ordering::Relaxed) % GROUPS)
     }
 
-    /// Returns the landings of a group. To be read before the state of its origin is, or under the same lock.
+    /// Returns the updates of a group. Call it before reading the state of the origin, or under the same lock.
     #[must_use]
     pub fn landings(&self, group: Group) -> Landings {
         let count = self.robots.get(group.0);
@@ -78,7 +78,7 @@ impl Changes {
         Landings { group, count }
     }
 
-    /// Counts a landing, once the state of its origin is another one.
+    /// Counts an update, after the origin's state has changed.
     pub fn landed(&self, group: Group) {
         if let Some(count) = self.robots.get(group.0) {
             count.fetch_add(1, Ordering::AcqRel);

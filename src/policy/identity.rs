@@ -1,25 +1,25 @@
-//! What a crawler must say of itself to be let out (RFC 9309, section 2.2.1).
+//! The identification that a crawler must send to be let out (RFC 9309, section 2.2.1).
 //!
-//! Judged before anything is asked of the origin, and before what a person has asserted about it: an assertion is about
-//! an origin, not about who comes. `/robots.txt` itself stays allowed to everybody: whoever may read nothing else may
-//! still learn why. In report mode both are reported only.
+//! It is checked before the origin is asked anything and before overrides: an override is about an origin, not about a
+//! crawler. `/robots.txt` itself stays allowed to every crawler, so that a denied crawler can still learn the reason.
+//! In report mode denials are only reported.
 
 use super::{Decision, Reason, Ruling, Target, Under};
 use crate::agent::Agent;
 use crate::clock::Moment;
 use crate::config::{AgentConfig, Mismatch};
 
-/// What is required.
+/// The required identification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Required {
-    /// What happens where the crawler is judged as another one than it says it is.
+    /// The action if the crawler is judged by another name than the one in its User-Agent.
     pub mismatch: Mismatch,
-    /// It must name a product token.
+    /// True if the crawler must name a product token.
     pub token: bool,
 }
 
 impl Required {
-    /// As configured.
+    /// Returns the configured requirement.
     #[must_use]
     pub fn of(config: &AgentConfig) -> Required {
         Required {
@@ -28,7 +28,7 @@ impl Required {
         }
     }
 
-    /// Why a crawler like this is denied, if it is.
+    /// Returns the reason to deny this crawler, if there is one.
     fn refuses(self, agent: &Agent) -> Option<Reason> {
         if self.token && agent.tokens.is_empty() {
             Some(Reason::AgentRequired)
@@ -40,7 +40,7 @@ impl Required {
     }
 }
 
-/// Judges one request, or tunnel, by what the crawler says of itself; gives a target back that this does not decide.
+/// Judges one request, or tunnel, by the crawler's identification; returns the target if that does not decide.
 ///
 /// # Errors
 /// The target, when nothing is missing.

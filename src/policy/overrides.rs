@@ -1,15 +1,14 @@
-//! What a person has asserted about an origin, over its robots.txt: by whom, why, and until when.
+//! Overrides: an operator's assertions about an origin, above its robots.txt, each with name, reason and end.
 //!
-//! Patterns match as those of robots.txt do, and the most specific one that matches decides: most octets, a deny on a
-//! tie. One that has expired does not count.
+//! Patterns match as in robots.txt, and the most specific match decides: most octets, a deny on a tie. An expired
+//! override does not count.
 //!
-//! An origin may read a path as another one (`/open/../private`; see [`Readings`]). An assertion is about what the origin
-//! serves, so it is asked about every reading, whatever `[robots] path_guard` says. A deny that decides about one of
-//! them denies. An allow that decides about the path as written must match the others by itself; where it speaks of some
-//! only, robots.txt has the word. So the one override that a record names is enough to see that it had to decide.
+//! An origin may read a path as another one (`/open/../private`; see [`Readings`]). An override is about the content
+//! that the origin serves, so every reading is checked, independently of `[robots] path_guard`. A deny that matches any
+//! reading denies. An allow that decides about the path as written must also match the other readings; if it matches
+//! only some, robots.txt decides. So a record needs to name only one override to show that it had to decide.
 //!
-//! A tunnel that cannot be looked into carries every path: it is denied by any deny, and allowed by an allow for the
-//! whole origin.
+//! An opaque tunnel carries every path: any deny denies it, and an allow for the whole origin allows it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,35 +17,35 @@ use std::sync::Arc;
 use crate::clock::Moment;
 use crate::rep::{ComparisonPath, Origin, PathPattern, Readings, Spelling};
 
-/// An assertion about the paths of one origin. Never inferred, always by a named person, and expiring unless it
-/// stands in the configuration.
+/// An assertion about the paths of one origin. It is never inferred, always names a person, and expires unless it is in
+/// the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Override {
-    /// Its number in the store, or where it stands in the configuration.
+    /// Its number in the store, or its position in the configuration.
     pub id: OverrideId,
-    /// The origin it speaks of.
+    /// The origin that it applies to.
     pub origin: Origin,
     /// A path pattern as in robots.txt (RFC 9309 section 2.2.3); `/` is the whole origin.
     pub pattern: String,
-    /// What it says.
+    /// The assertion.
     pub action: Action,
-    /// When it ends to hold; `None`: not before it is removed.
+    /// The moment of its end; `None`: it holds until it is removed.
     pub until: Option<Moment>,
-    /// Who asserted it.
+    /// The person who asserted it.
     pub by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// When; of one in the configuration, which does not say, the epoch.
+    /// The moment of its creation; the epoch for one in the configuration, which does not say.
     pub created: Moment,
 }
 
-/// Octets of a name or a reason, at most: both stand in every record and the reason in every answer.
+/// Limit of octets in a name or a reason: both are in every record, and the reason is in every answer.
 const MOST_WORDS: usize = 1_000;
 
-/// What a person says of themselves or as their reason, without white space around it.
+/// Checks a person's name or reason and returns it without surrounding white space.
 ///
 /// # Errors
-/// When it says nothing, is too long for a record, or holds what drives a terminal or ends a line.
+/// When the text is empty, too long for a record, or contains terminal controls or line ends.
 pub fn words(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     if text.is_empty() {
@@ -60,12 +59,12 @@ pub fn words(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Which override it is.
+/// The identifier of an override.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OverrideId {
-    /// By its number in the store.
+    /// Its number in the store.
     Stored(u64),
-    /// By its place in the configuration, from 1.
+    /// Its position in the configuration, from 1.
     Configured(u32),
 }
 
@@ -78,12 +77,12 @@ impl fmt::Display for OverrideId {
     }
 }
 
-/// What an override says of the paths that its pattern matches.
+/// The assertion of an override about the paths that its pattern matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Forward them, whatever robots.txt says.
+    /// Forward them, regardless of robots.txt.
     Allow,
-    /// Refuse them, whatever robots.txt says.
+    /// Refuse them, regardless of robots.txt.
     Deny,
 }
 
@@ -98,13 +97,13 @@ impl Action {
 }
 
 impl Override {
-    /// Whether it holds at `now`.
+    /// Tells whether it holds at `now`.
     pub fn holds(&self, now: Moment) -> bool {
         self.until.is_none_or(|until| now < until)
     }
 }
 
-/// All overrides, by origin. Made once for each change, asked by each request.
+/// All overrides, by origin. Compiled once for each change, read by each request.
 #[derive(Debug, Default)]
 pub struct Overrides {
     by_origin: HashMap<Origin, Vec<Entry>, ahash::RandomState>,
@@ -123,8 +122,8 @@ impl Entry {
 }
 
 impl Overrides {
-    /// Compiles overrides. One whose pattern can match nothing is left out: nobody could have meant it, and none is
-    /// taken in from a person.
+    /// Compiles overrides. An override with a pattern that can match nothing is left out; the commands that add
+    /// overrides reject such a pattern.
     pub fn new(all: impl IntoIterator<Item = Override>) -> Overrides {
         let mut overrides = Overrides::default();
         for asserted in all {
@@ -138,8 +137,8 @@ impl Overrides {
             });
         }
         for entries in overrides.by_origin.values_mut() {
-            // The first that matches decides. Of two that say the same, the older: what stands in records should not
-            // change because somebody said it again.
+            // The first match decides. Of two equal ones, the older decides: a repeated assertion should not change the
+            // records.
             entries.sort_by_key(|entry| {
                 let length = std::cmp::Reverse(entry.pattern.length());
                 (length, entry.is_allow(), entry.asserted.id)
@@ -148,12 +147,12 @@ impl Overrides {
         overrides
     }
 
-    /// Whether there are none at all.
+    /// Tells whether there are no overrides.
     pub fn is_empty(&self) -> bool {
         self.by_origin.is_empty()
     }
 
-    /// The override that decides about a path (with its query) of an origin at `now`.
+    /// Returns the override that decides about a path (with its query) of an origin at `now`.
     pub fn about(&self, origin: &Origin, path: &[u8], now: Moment) -> Option<&Arc<Override>> {
         let entries = self.of(origin)?;
         let path = ComparisonPath::new(path);
@@ -173,7 +172,7 @@ impl Overrides {
                 }
             }
             if !readings.is_complete() {
-                // One of those that were not asked about may be meant.
+                // A deny may apply to one of the readings that were not checked.
                 let denies = |entry: &&Entry| !entry.is_allow() && entry.asserted.holds(now);
                 if let Some(deny) = entries.iter().find(denies) {
                     return Some(&deny.asserted);
@@ -184,7 +183,7 @@ impl Overrides {
         decides.map(|entry| &entry.asserted)
     }
 
-    /// The override that decides about everything that an origin serves at `now`.
+    /// Returns the override that decides about everything that an origin serves at `now`.
     pub fn about_all(&self, origin: &Origin, now: Moment) -> Option<&Arc<Override>> {
         let holding = || {
             let entries = self.of(origin).into_iter().flatten();
@@ -203,7 +202,7 @@ impl Overrides {
     }
 }
 
-/// The most specific one that holds and matches.
+/// Returns the most specific override that holds and matches.
 fn first<'a>(
     entries: &'a [Entry],
     path: &ComparisonPath<'_>,

@@ -1,6 +1,6 @@
-//! What is done with a request, and why: the codes that answers, records and documentation share.
+//! Verdicts and their reasons: the codes that answers, records and documentation share.
 
-/// What crawlgate does with a request.
+/// The treatment of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// Forward it.
@@ -22,7 +22,7 @@ impl Verdict {
     }
 }
 
-/// Why. The same code in the answer, the record and the documentation.
+/// The reason for a verdict, with the same code in the answer, the record and the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// A rule allows the path, or rules exist and none matches.
@@ -34,49 +34,48 @@ pub enum Reason {
     RobotsUnavailable,
     /// The target is `/robots.txt` itself.
     RobotsTxt,
-    /// A person has asserted that it may be fetched.
+    /// An operator's override allows it.
     OperatorAllow,
-    /// A person has asserted that it may not.
+    /// An operator's override denies it.
     OperatorDeny,
     /// A rule disallows the path.
     RobotsDisallow,
-    /// A rule disallows what the origin may make of the path.
+    /// A rule disallows another reading of the path.
     PathGuard,
-    /// robots.txt cannot be had: complete disallow for now.
+    /// robots.txt is unreachable: complete disallow for now.
     RobotsUnreachable,
-    /// A tunnel that cannot be looked into, to an origin that disallows something; or one in which neither TLS
-    /// nor HTTP is spoken.
+    /// An opaque tunnel to an origin that disallows something, or a tunnel that carries neither TLS nor HTTP.
     OpaqueTunnel,
     /// The fetch of robots.txt outlasts the longest hold.
     RobotsPending,
     /// Politeness would hold the request longer than allowed.
     Paced,
-    /// A wall of [`crate::egress::walls`] stands before it.
+    /// The address policy ([`crate::egress::walls`]) prohibits the address.
     AddressProhibited,
     /// CONNECT authority, SNI and inner Host disagree.
     Misdirected,
     /// The request is malformed, or of a form that a proxy refuses.
     BadRequest,
-    /// Decisions cannot be recorded, so none is made.
+    /// Decisions cannot be recorded, so none are made.
     LogFailed,
-    /// Credentials are needed here, and none that are known were given.
+    /// Credentials are needed here, and the request has none that are known.
     Unauthenticated,
-    /// Whoever is not a client of this listener is not served by it.
+    /// The peer is no client of this listener.
     UnknownClient,
-    /// The crawler names no product token, and is required to.
+    /// The crawler must name a product token, and names none.
     AgentRequired,
-    /// The product token that it is judged as is not part of its User-Agent (RFC 9309 section 2.2.1).
+    /// The crawler's product token is not part of its User-Agent (RFC 9309 section 2.2.1).
     AgentMismatch,
-    /// The client has had what it may have in this span.
+    /// The client has used up its quota for this span.
     QuotaSpent,
-    /// The client has as much under way as it may have.
+    /// The client has reached its limit of requests in flight.
     ClientLimit,
-    /// As much is under way as this instance takes.
+    /// This instance has reached its limit of requests in flight.
     Overloaded,
 }
 
 impl Reason {
-    /// All of them, those that allow first.
+    /// All reasons, those that allow first.
     pub const ALL: [Reason; 23] = [
         Reason::RobotsAllow,
         Reason::NoRules,
@@ -103,14 +102,14 @@ impl Reason {
         Reason::Overloaded,
     ];
 
-    /// The reason with this code.
+    /// Returns the reason with this code.
     pub fn from_name(code: &str) -> Option<Reason> {
         Reason::ALL
             .into_iter()
             .find(|reason| reason.as_str() == code)
     }
 
-    /// The stable code.
+    /// Returns the stable code.
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::RobotsAllow => "robots_allow",
@@ -139,12 +138,12 @@ impl Reason {
         }
     }
 
-    /// Its place in [`Reason::ALL`].
+    /// Returns its index in [`Reason::ALL`].
     pub fn place(self) -> usize {
         self as usize
     }
 
-    /// The verdict that goes with it.
+    /// Returns its verdict.
     pub fn verdict(self) -> Verdict {
         match self {
             Reason::RobotsAllow
@@ -173,7 +172,7 @@ impl Reason {
         }
     }
 
-    /// Whether it holds in every mode: it is not about what robots.txt, a person or the pace say of a target.
+    /// Tells whether it is enforced in every mode, because it does not depend on robots.txt, an override or the pace.
     pub fn is_wall(self) -> bool {
         matches!(
             self,

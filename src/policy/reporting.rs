@@ -1,8 +1,8 @@
-//! Who is only told what would have been denied.
+//! Selects the clients and origins in report mode.
 //!
-//! In report mode everything is decided and recorded, and what was decided is not done: a request goes out whatever
-//! robots.txt, an override or the pace say of it. What remains are the walls, which are not about robots.txt: a request
-//! that cannot be read, one that disagrees with its connection, and decisions that cannot be recorded.
+//! Report mode decides and records everything, but enforces nothing: a request leaves in spite of robots.txt, an
+//! override or the pace. Refusals remain that are not about robots.txt: of an unreadable request, of one that does not
+//! fit its connection, of a prohibited address, and of one that cannot be recorded.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use crate::config::{Mode, PolicyConfig};
 use crate::rep::Origin;
 
-/// In which mode a request is judged.
+/// The modes of requests.
 #[derive(Debug)]
 pub struct Reporting {
     mode: Mode,
@@ -21,7 +21,7 @@ pub struct Reporting {
 }
 
 impl Reporting {
-    /// As configured.
+    /// Returns the configured modes.
     pub fn of(config: &PolicyConfig) -> Reporting {
         Reporting {
             mode: config.mode,
@@ -30,8 +30,8 @@ impl Reporting {
         }
     }
 
-    /// The mode of what `client` asks of `origin`: report, if the origin is in it, or the client. A client is in its
-    /// `own` mode, or else in the instance's, or in that of the network that it comes from.
+    /// Returns the mode for a request of `client` to `origin`: report, if the origin or the client is in report mode.
+    /// The client's mode is its `own`, otherwise that of the instance or of the client's network.
     pub fn mode(&self, origin: &Origin, own: Option<Mode>, client: IpAddr) -> Mode {
         match own {
             None if self.mode == Mode::Enforce
@@ -44,7 +44,7 @@ impl Reporting {
             Some(Mode::Enforce) if !self.origins.contains(origin) => return Mode::Enforce,
             Some(Mode::Enforce | Mode::Report) => return Mode::Report,
         }
-        // An IPv4 crawler on a socket for both is written as IPv6.
+        // A dual-stack socket writes an IPv4 address as IPv6.
         let client = client.to_canonical();
         let is_reported = self.mode == Mode::Report
             || self.clients.iter().any(|network| network.contains(&client))

@@ -1,8 +1,8 @@
-//! The settings that verdicts follow from, as a text that can be kept and a digest that a record can name.
+//! The settings that verdicts follow from, as a text for the store and a digest for records.
 //!
-//! Whoever wants to know later whether a decision was right needs the robots.txt, the state, and these: with other
-//! spans or another limit the same file may say something else. What only delays a decision, or changes the answer that
-//! tells of it, takes no part.
+//! To check later whether a decision was right, an auditor needs the robots.txt, the state, and these settings: with
+//! other spans or another limit the same file may mean something else. Settings that only delay a decision, or change
+//! its answer, are left out.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,31 +12,31 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Finally, ProfileName, ProfileRules, RobotsConfig};
 use crate::rep::ParseOptions;
 
-/// What of `[robots]` can change a verdict.
+/// The settings of `[robots]` that can change a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// Frequent misspellings and lines that lack their colon count.
+    /// True if frequent misspellings and lines without a colon count.
     pub lenient: bool,
     /// Octets of a file that count.
     pub size_limit: u64,
-    /// Paths are judged in all their readings.
+    /// True if paths are judged in all their readings.
     pub path_guard: bool,
-    /// A 5xx whose body says "page not found" means that there is no file.
+    /// True if a 5xx with a "page not found" body means that there is no file.
     pub soft_404: bool,
     /// 4xx statuses that mean complete disallow, in ascending order.
     pub deny_statuses: Vec<u16>,
-    /// What holds while a file is unreachable.
+    /// The rules for an unreachable file.
     pub unreachable: Unreachable,
 }
 
-/// [`ProfileRules`] as text has them; spans in milliseconds from the first failure.
+/// [`ProfileRules`] as text; spans in milliseconds from the first failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreachable {
-    /// How long an unreachable file means complete disallow.
+    /// The span in which an unreachable file means complete disallow.
     pub disallow_for_ms: u64,
-    /// Until when the last good copy counts; `None`: for ever.
+    /// The end of the last good copy's use; `None`: never.
     pub last_good_until_ms: Option<u64>,
-    /// What holds after that.
+    /// The rule after that.
     #[serde(with = "FinallyText")]
     pub finally: Finally,
 }
@@ -49,7 +49,7 @@ enum FinallyText {
 }
 
 impl Terms {
-    /// What of `config` can change a verdict.
+    /// Returns the settings of `config` that can change a verdict.
     pub fn of(config: &RobotsConfig) -> Terms {
         let mut deny_statuses = config.deny_statuses.clone();
         deny_statuses.sort_unstable();
@@ -69,26 +69,26 @@ impl Terms {
         }
     }
 
-    /// Reads what [`Terms::text`] wrote.
+    /// Reads the text that [`Terms::text`] wrote.
     ///
     /// # Errors
-    /// When it did not write this.
+    /// When the text has another form.
     pub fn read(text: &str) -> Result<Terms, serde_json::Error> {
         serde_json::from_str(text)
     }
 
-    /// One JSON object, the same for the same terms.
+    /// Returns one JSON object, the same for the same settings.
     pub fn text(&self) -> String {
-        // Nothing in it can fail to be written.
+        // Writing these types cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What a record names them by.
+    /// Returns the digest that records name.
     pub fn digest(&self) -> TermsDigest {
         TermsDigest::of(&self.text())
     }
 
-    /// How a file is read under them.
+    /// Returns the options for parsing a file under these settings.
     pub fn parse_options(&self) -> ParseOptions {
         ParseOptions {
             lenient: self.lenient,
@@ -96,7 +96,7 @@ impl Terms {
         }
     }
 
-    /// What an outage means under them. The name of the profile that the spans were taken from is not kept, since it
+    /// Returns the meaning of an outage under these settings. The name of the original profile is not kept, since it
     /// changes nothing: this says `standard`.
     pub fn profile(&self) -> ProfileRules {
         ProfileRules {
@@ -120,7 +120,7 @@ fn millis(span: Duration) -> u64 {
 pub struct TermsDigest(pub [u8; 16]);
 
 impl TermsDigest {
-    /// The digest of a text.
+    /// Returns the digest of a text.
     pub fn of(text: &str) -> TermsDigest {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
         let mut half = [0; 16];
@@ -132,7 +132,7 @@ impl TermsDigest {
 }
 
 impl fmt::Display for TermsDigest {
-    /// 32 hexadecimal digits.
+    /// Writes 32 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
     }

@@ -212,7 +212,7 @@ fn robots_txt_itself_needs_no_rules() {
     }
 }
 
-/// What was decided, and whether it goes out.
+/// Returns the decision, and whether the request leaves.
 fn outcome(ruling: Ruling) -> (Decision, bool) {
     match ruling {
         Ruling::Clear(_, decision) => (decision, true),

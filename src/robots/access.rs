@@ -1,9 +1,8 @@
-//! What a fetch of robots.txt means: its *access result* (RFC 9309 section 2.3.1).
+//! The meaning of a robots.txt fetch: its *access result* (RFC 9309 section 2.3.1).
 //!
-//! Three results only. *Successful*: the body's rules hold. *Unavailable*: the origin has no
-//! robots.txt, nothing is restricted. *Unreachable*: nobody knows, so everything is disallowed for now.
-//! The classic bugs of this field live where these are mixed up, so the mapping stands here alone,
-//! without IO.
+//! There are three results. *Successful*: the body's rules hold. *Unavailable*: the origin has no robots.txt, nothing
+//! is restricted. *Unreachable*: the rules are unknown, so everything is disallowed for now. Mixing these up is the
+//! classic bug of this field, so the mapping has a module of its own, without IO.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,19 +18,19 @@ pub enum AccessResult {
     Successful {
         /// The file as fetched.
         snapshot: Arc<Snapshot>,
-        /// What its `Cache-Control` asks for.
+        /// The life that its `Cache-Control` asks for.
         freshness: Freshness,
     },
     /// No robots.txt (RFC 9309 2.3.1.3).
     Unavailable {
-        /// Why.
+        /// The reason.
         why: Absence,
-        /// What `Cache-Control` asks for.
+        /// The life that its `Cache-Control` asks for.
         freshness: Freshness,
     },
-    /// Nobody knows (RFC 9309 2.3.1.4).
+    /// The rules are unknown (RFC 9309 2.3.1.4).
     Unreachable {
-        /// Why.
+        /// The cause.
         cause: Cause,
         /// The origin's `Retry-After`, counted from the answer.
         retry_after: Option<Duration>,
@@ -39,8 +38,8 @@ pub enum AccessResult {
 }
 
 impl AccessResult {
-    /// Returns the result for an origin of which a copy of its file is held: a redirect that may not be followed takes no
-    /// rule away, so it counts as a failure.
+    /// Returns the result for an origin with a stored copy of its file: a redirect that may not be followed removes no
+    /// rule, so it counts as a failure.
     #[must_use]
     pub fn beside_a_copy(self) -> AccessResult {
         match self {
@@ -55,7 +54,7 @@ impl AccessResult {
         }
     }
 
-    /// Whether it tells of this machine alone: the origin was not asked.
+    /// Tells whether the failure is this machine's alone: the origin was not asked.
     pub fn is_of_this_machine(&self) -> bool {
         matches!(
             self,
@@ -67,12 +66,12 @@ impl AccessResult {
     }
 }
 
-/// Why an origin counts as one without robots.txt.
+/// The reason that an origin counts as one without robots.txt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absence {
     /// A 4xx other than 429.
     Status(u16),
-    /// A 5xx of a site that answers missing pages so (Google's 2019 and RFC 9309 editions).
+    /// A 5xx of a site that answers missing pages with it (Google's 2019 and RFC 9309 editions).
     NotFoundBehind(u16),
     /// More hops than the limit (RFC 9309 2.3.1.2).
     TooManyRedirects,
@@ -82,18 +81,18 @@ pub enum Absence {
     DisallowedHop,
 }
 
-/// The answer of another origin's rules to the question if a redirect may lead there.
+/// The verdict of another origin's rules on a redirect to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hop {
     /// They allow it.
     Allowed,
     /// They disallow it.
     Disallowed,
-    /// They cannot be had.
+    /// The rules are unreachable.
     Unknown,
 }
 
-/// Why an origin's robots.txt could not be had.
+/// The cause that an origin's robots.txt is unreachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// 429, 5xx, 206, or a 4xx that the operator chose to deny on.
@@ -112,19 +111,19 @@ pub enum Cause {
     Incomplete,
     /// Not HTTP, bad chunking, a false Content-Length.
     Protocol,
-    /// A `Content-Encoding` that is unknown or does not decode, or a transfer coding but `chunked`.
+    /// A `Content-Encoding` that is unknown or does not decode, or a transfer coding other than `chunked`.
     Encoding,
     /// A 3xx without a `Location` that can be followed, or a status that answers no unconditional GET: 1xx, 304, 600.
     Redirect(u16),
     /// No connection can be made to such an origin: `ftp`, or a name that fits no request.
     Unaddressable,
-    /// The origin lies behind a wall of [`crate::egress::walls`].
+    /// The address policy ([`crate::egress::walls`]) prohibits the origin.
     Prohibited,
-    /// It redirected to what lies behind one.
+    /// It redirected to a prohibited address.
     ProhibitedHop,
-    /// It redirected to a URL that its own origin disallows, and a copy of its file is held that this does not replace.
+    /// It redirected to a URL that its own origin disallows, which does not replace a stored copy of its file.
     DisallowedHop,
-    /// It redirected to a URL of another origin that has no rules to judge it by for now.
+    /// It redirected to a URL of another origin with unknown rules.
     UnjudgedHop,
     /// This machine had no descriptor left for the fetch: it says nothing about the origin, and changes no state.
     Exhausted,
@@ -132,10 +131,10 @@ pub enum Cause {
     Internal,
 }
 
-/// What `Cache-Control` of an answer asks for.
+/// The life that an answer's `Cache-Control` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Freshness {
-    /// Nothing said.
+    /// No directive.
     #[default]
     Unsaid,
     /// `max-age`.
@@ -144,7 +143,7 @@ pub enum Freshness {
     Shortest,
 }
 
-/// What to do with an answer's status, before its body is read.
+/// The way to proceed after an answer's status, before its body is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
     /// Read the body: its rules hold.
@@ -155,7 +154,7 @@ pub enum Reading {
     Absent,
     /// Complete disallow, for now.
     Unreachable,
-    /// Complete disallow, unless the site answers missing pages so.
+    /// Complete disallow, unless the site answers missing pages with this status.
     UnreachableUnlessNotFound,
     /// Not an answer to an unconditional GET.
     Nonsense,
@@ -164,13 +163,13 @@ pub enum Reading {
 /// Reads an answer's status code. `deny` lists the 4xx codes that the operator treats as unreachable.
 pub fn read_status(status: u16, deny: &[u16], soft_404: bool) -> Reading {
     match status {
-        // Part of a file, which nobody asked for: what it leaves out may be the rule that matters.
+        // Part of a file, although no range was requested: the missing part may hold the rule that matters.
         206 => Reading::Unreachable,
         200..=299 => Reading::Body,
         // 300 has a Location where the server prefers one of its choices (RFC 9110 15.4.1).
         300 | 301 | 302 | 303 | 307 | 308 => Reading::Follow,
         429 => Reading::Unreachable,
-        // These say only that our request was bad, and nothing of a file.
+        // These statuses mean that our request was bad, and say nothing about a file.
         400 | 405 | 406 | 408 | 411..=417 | 421 | 425 | 426 | 428 | 431 | 494 => {
             Reading::Unreachable
         }
@@ -182,16 +181,16 @@ pub fn read_status(status: u16, deny: &[u16], soft_404: bool) -> Reading {
     }
 }
 
-/// Octets of an error page that are looked at.
+/// Octets of an error page that are read.
 pub const ERROR_PAGE: usize = 8192;
 
-/// Returns which of `phrases` an error page says in its first octets, whatever their case and the white space in them. A
-/// page that is no UTF-8 is read as Latin-1, as most such pages are.
+/// Returns those of `phrases` that the first octets of an error page contain, without regard to case and white space. A
+/// page that is not UTF-8 is read as Latin-1, as most such pages are.
 pub fn phrases_in<'a>(page: &[u8], phrases: &'a [String]) -> Vec<&'a str> {
     let page = page.get(..ERROR_PAGE).unwrap_or(page);
     let text = match std::str::from_utf8(page) {
         Ok(text) => text.to_lowercase(),
-        // A character that the end cuts is no reason to read it otherwise.
+        // A character that the end cuts is no reason to assume Latin-1.
         Err(error) if error.error_len().is_none() => {
             let whole = page.get(..error.valid_up_to()).unwrap_or_default();
             String::from_utf8_lossy(whole).to_lowercase()
@@ -208,7 +207,7 @@ pub fn phrases_in<'a>(page: &[u8], phrases: &'a [String]) -> Vec<&'a str> {
     phrases.iter().filter(says).map(String::as_str).collect()
 }
 
-/// What an answer says of its own age and life, each line of a field as it stands.
+/// The fields about an answer's age and life, each line as received.
 #[derive(Debug, Clone, Default)]
 pub struct Validity<'a> {
     /// `Cache-Control`.
@@ -222,9 +221,9 @@ pub struct Validity<'a> {
 }
 
 impl Freshness {
-    /// Reads what an answer that came `now` says of its freshness (RFC 9111 4.2): `max-age` of `Cache-Control`, else
-    /// `Expires`; `Age` has passed of it already. Of several `max-age`, the first counts; what cannot be read counts as
-    /// stale (RFC 9111 4.2.1, 5.3).
+    /// Returns the freshness of an answer that came `now` (RFC 9111 4.2): `max-age` of `Cache-Control`, otherwise
+    /// `Expires`; `Age` is subtracted. Of several `max-age`, the first counts; an unreadable value counts as stale (RFC
+    /// 9111 4.2.1, 5.3).
     pub fn of(said: &Validity<'_>, now: Moment) -> Freshness {
         let life = match Freshness::from_cache_control(said.cache_control.iter().copied()) {
             Freshness::Shortest => return Freshness::Shortest,
@@ -259,7 +258,7 @@ impl Freshness {
     }
 }
 
-/// A delta-seconds (RFC 9111 1.2.2): too many are as many as can be, and what is none counts as zero.
+/// Reads a delta-seconds (RFC 9111 1.2.2): too large a number becomes the largest, an invalid one zero.
 fn seconds(digits: &str) -> Duration {
     let digits = digits.trim();
     let seconds = match digits.parse::<u64>() {
@@ -278,7 +277,7 @@ fn http_date(text: &str) -> Option<Moment> {
 }
 
 impl AccessResult {
-    /// The result's name in records.
+    /// Returns the result's name in records.
     pub fn name(&self) -> &'static str {
         match self {
             AccessResult::Successful { .. } => "successful",
@@ -289,7 +288,7 @@ impl AccessResult {
 }
 
 impl Absence {
-    /// One stable word, for records and the store; [`Absence::from_code`] reads it.
+    /// Returns one stable word, for records and the store; [`Absence::from_code`] reads it.
     pub fn code(self) -> String {
         match self {
             Absence::Status(status) => format!("status_{status}"),
@@ -300,7 +299,7 @@ impl Absence {
         }
     }
 
-    /// What [`Absence::code`] wrote.
+    /// Reads the word that [`Absence::code`] wrote.
     pub fn from_code(code: &str) -> Option<Absence> {
         if let Some(status) = numbered(code, "status_") {
             return Some(Absence::Status(status));
@@ -318,8 +317,8 @@ impl Absence {
 }
 
 impl Absence {
-    /// Whether another User-Agent may well have been answered otherwise: 404 and 410 speak of the file, all else may
-    /// speak of the crawler that asked.
+    /// Tells whether another User-Agent might get another answer: 404 and 410 are about the file, other statuses may be
+    /// about the crawler that asked.
     pub fn may_be_personal(self) -> bool {
         match self {
             Absence::Status(404 | 410) => false,
@@ -351,13 +350,13 @@ impl fmt::Display for Absence {
     }
 }
 
-/// The number after `prefix`.
+/// Returns the number after `prefix`.
 fn numbered(code: &str, prefix: &str) -> Option<u16> {
     code.strip_prefix(prefix)?.parse().ok()
 }
 
 impl Cause {
-    /// One stable word, for records and the store; [`Cause::from_code`] reads it.
+    /// Returns one stable word, for records and the store; [`Cause::from_code`] reads it.
     pub fn code(self) -> String {
         let name = match self {
             Cause::Status(status) => return format!("status_{status}"),
@@ -381,7 +380,7 @@ impl Cause {
         name.to_owned()
     }
 
-    /// What [`Cause::code`] wrote.
+    /// Reads the word that [`Cause::code`] wrote.
     pub fn from_code(code: &str) -> Option<Cause> {
         if let Some(status) = numbered(code, "status_") {
             return Some(Cause::Status(status));
@@ -409,7 +408,7 @@ impl Cause {
         })
     }
 
-    /// Whether the failure lies on the way to the origin: nothing tells that anybody there was reached.
+    /// Tells whether the failure is on the way to the origin: nothing shows that a server was reached.
     pub fn is_network(self) -> bool {
         matches!(
             self,
@@ -422,7 +421,7 @@ impl Cause {
         )
     }
 
-    /// Whether the origin was asked: what fails before is never its outage.
+    /// Tells whether the origin was asked: an earlier failure is never its outage.
     pub fn tells_of_origin(self) -> bool {
         !matches!(
             self,
@@ -430,7 +429,7 @@ impl Cause {
         )
     }
 
-    /// Whether the origin's server answered at all, if not as it should.
+    /// Tells whether the origin's server answered at all, even if badly.
     pub fn is_answer(self) -> bool {
         matches!(
             self,

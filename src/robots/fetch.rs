@@ -1,11 +1,11 @@
 //! The fetch of one robots.txt: an unconditional GET with the User-Agent of an [`Identity`].
 //!
-//! A 5xx that says "page not found" is looked into: one probe of a path that cannot exist tells whether the site answers
-//! all missing pages so. A fetch that fails while the process stood still is begun anew.
+//! A 5xx that says "page not found" is checked further: one probe of a path that cannot exist tells whether the site
+//! answers all missing pages with it. A fetch that fails while the process stood still is repeated.
 //!
-//! Up to five redirects are followed across authorities, and what comes back binds the origin that was
-//! asked first (RFC 9309 2.3.1.2). No more than the size limit is ever read or inflated, every wait
-//! has a deadline, and every failure becomes an [`AccessResult`]: this module never fails, it tells.
+//! Up to five redirects are followed across authorities, and the final answer binds the origin that was asked first
+//! (RFC 9309 2.3.1.2). Never more than the size limit is read or inflated, every wait has a deadline, and every failure
+//! becomes an [`AccessResult`] rather than an error.
 
 mod content;
 mod pause;
@@ -41,10 +41,10 @@ use crate::pace::{FetchSlot, Pace};
 use crate::rep::{ComparisonPath, Origin, ParseOptions, Robots};
 use crate::store;
 
-/// How often a fetch is begun anew because the process stood still.
+/// Limit of repetitions after the process stood still.
 const MOST_REPEATS: u32 = 3;
 
-/// Leave to fetch a robots.txt, without a clearance. Made by this module only.
+/// The permit to fetch a robots.txt, without a clearance. Only this module makes one.
 #[derive(Debug)]
 pub struct RobotsErrand {
     origin: Origin,
@@ -54,19 +54,19 @@ pub struct RobotsErrand {
 }
 
 impl RobotsErrand {
-    /// What is fetched.
+    /// Returns the target of the fetch.
     pub fn target(&self) -> (&Origin, &PathAndQuery) {
         (&self.origin, &self.path)
     }
 
-    /// How long a connection may take (name look-up and TLS included), and how long the head of the answer
-    /// may take from there.
+    /// Returns the time-out for a connection (name look-up and TLS included), and the one for the head of the answer
+    /// from then on.
     pub fn patience(&self) -> (Duration, Duration) {
         (self.connect_timeout, self.first_byte_timeout)
     }
 }
 
-/// One fetch: of which origin, for whom, under which settings.
+/// The parameters of one fetch.
 pub struct Asked {
     /// The origin.
     pub origin: Origin,
@@ -76,18 +76,18 @@ pub struct Asked {
     pub user_agent: HeaderValue,
     /// The settings.
     pub config: Arc<RobotsConfig>,
-    /// What the rules of another origin say of a path there that a redirect leads to.
+    /// Judges a redirect by the rules of the other origin that it leads to.
     pub judges: Judges,
 }
 
-/// A question to the rules of another origin, which may have to be fetched for it.
+/// A question to the rules of another origin, which may have to be fetched first.
 pub type Judges = Box<dyn Fn(Origin, String) -> Judging + Send + Sync>;
 
-/// The answer to that, as it comes.
+/// The future of that answer.
 pub type Judging = Pin<Box<dyn Future<Output = Hop> + Send>>;
 
-/// Fetches the robots.txt of an origin that has its turn: what that means, and how it went. What redirects ask for counts
-/// in `pace`, and waits for no turn. While another origin's rules are waited for, the fetch leaves its `place`.
+/// Fetches the robots.txt of an origin that has its turn; returns the meaning and the trace of the fetch. Redirect hops
+/// count in `pace`, and wait for no turn. While the fetch waits for another origin's rules, it frees its `place`.
 pub async fn fetch(
     egress: &Egress,
     pace: &Pace,
@@ -95,7 +95,7 @@ pub async fn fetch(
     asked: &Asked,
     clock: &Clock,
 ) -> (AccessResult, store::Fetch) {
-    // Out here, so that a fetch that is cut off leaves what it came to.
+    // Outside, so that a fetch that is cut off keeps its trace.
     let mut trace = Trace::start(clock.now());
     let mut probe = Probe::Due;
     let mut repeats = 0;
@@ -127,14 +127,14 @@ pub async fn fetch(
     (result, fetch)
 }
 
-/// Whether a path that cannot exist may still be asked for: once for all that a fetch comes to.
+/// The state of the probe for a path that cannot exist: sent at most once per fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Probe {
     Due,
     Done,
 }
 
-/// The way from an origin to its robots.txt.
+/// The chain of requests from an origin to its robots.txt.
 struct Walk<'a, 'b> {
     egress: &'a Egress,
     pace: &'a Pace,
@@ -162,7 +162,7 @@ impl Walk<'_, '_> {
             self.trace.asks(&url);
             let Received { response, .. } = match self.request(&url).await {
                 Ok(received) => received,
-                // It is the hop that may not be asked, not the origin.
+                // The hop is prohibited, not the origin.
                 Err(Cause::Prohibited) if !visited.is_empty() => {
                     return unreachable(Cause::ProhibitedHop);
                 }
@@ -182,7 +182,7 @@ impl Walk<'_, '_> {
                 Reading::UnreachableUnlessNotFound => {
                     let result = refused(status, response.headers(), clock);
                     let freshness = freshness(response.headers(), clock);
-                    // Another origin's missing pages tell nothing of this one's.
+                    // Another origin's missing pages say nothing about this one's.
                     let is_its_own = Origin::parse(&url).is_ok_and(|(asked, _)| asked == *origin);
                     if is_its_own && self.answers_missing_pages_so(origin, response).await {
                         return AccessResult::Unavailable {
@@ -198,7 +198,7 @@ impl Walk<'_, '_> {
                         return unreachable(Cause::Redirect(status));
                     };
                     let freshness = freshness(response.headers(), clock);
-                    // Its connection is not kept while the next one is judged.
+                    // Its connection is not kept while the next hop is judged.
                     drop(response);
                     visited.push(std::mem::replace(&mut url, next));
                     let why = if visited.contains(&url) {
@@ -218,10 +218,10 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Judges a hop, and counts it where it may be made. `/robots.txt` itself is always allowed (RFC 9309 2.2.2). What is
-    /// known of the initial origin is the file that is fetched here: it forbids no way to itself.
+    /// Judges a hop, and counts it if it may be made. `/robots.txt` itself is always allowed (RFC 9309 2.2.2). The
+    /// initial origin's rules are in the file being fetched here, so they forbid no hop on the way to it.
     async fn judge(&mut self, url: &str) -> Hop {
-        // What is no URL fails when it is asked for.
+        // An invalid URL fails when it is requested.
         let Ok((origin, path)) = Origin::parse(url) else {
             return Hop::Allowed;
         };
@@ -239,8 +239,8 @@ impl Walk<'_, '_> {
         hop
     }
 
-    /// Tells whether the site answers every missing page as it has answered robots.txt: the error page says that there is
-    /// no such page, and a path that cannot exist gets the same status and phrase.
+    /// Tells whether the site answers every missing page as it has answered robots.txt: the error page says that there
+    /// is no such page, and a path that cannot exist gets the same status and phrase.
     async fn answers_missing_pages_so(
         &mut self,
         origin: &Origin,
@@ -276,14 +276,14 @@ impl Walk<'_, '_> {
         agrees
     }
 
-    /// One GET.
+    /// Sends one GET.
     async fn request(&self, url: &str) -> Result<Received, Cause> {
         request(self.egress, url, self.asked, self.clock).await
     }
 }
 
-/// A URL of `origin` that cannot exist, as nobody can guess it; none where there is no randomness. It ends as robots.txt
-/// does, so that the same part of the server answers it.
+/// Returns a random URL of `origin` that cannot exist; `None` without randomness. It ends as robots.txt does, so that
+/// the same part of the server answers it.
 fn missing_page(origin: &Origin) -> Option<String> {
     let mut random = [0; 16];
     aws_lc_rs::rand::fill(&mut random).ok()?;
@@ -295,7 +295,7 @@ fn missing_page(origin: &Origin) -> Option<String> {
     ))
 }
 
-/// One GET.
+/// Sends one GET.
 async fn request(
     egress: &Egress,
     url: &str,
@@ -323,7 +323,7 @@ async fn request(
         .map_err(|failure| failure.cause())
 }
 
-/// The next URL, without its fragment; none where `Location` cannot be followed.
+/// Returns the next URL, without its fragment; `None` if `Location` cannot be followed.
 fn location(base: &str, headers: &HeaderMap) -> Option<String> {
     let mut values = headers.get_all(LOCATION).iter();
     let location = std::str::from_utf8(values.next()?.as_bytes()).ok()?;
@@ -332,7 +332,7 @@ fn location(base: &str, headers: &HeaderMap) -> Option<String> {
         return None;
     }
     next.set_fragment(None);
-    // Credentials in a redirect are never sent on.
+    // Credentials in a redirect are never forwarded.
     next.set_username("").ok()?;
     next.set_password(None).ok()?;
     Some(next.into())
@@ -346,7 +346,7 @@ async fn successful(
 ) -> AccessResult {
     let status = response.status().as_u16();
     let freshness = freshness(response.headers(), clock);
-    // One octet more than counts tells a file of exactly the limit from a longer one.
+    // One octet above the limit tells a file of exactly the limit from a longer one.
     let body = match read(response, config.size_limit.saturating_add(1)).await {
         Ok(body) => body,
         Err(cause) => return unreachable(cause),
@@ -369,11 +369,11 @@ fn refused(status: u16, headers: &HeaderMap, clock: &Clock) -> AccessResult {
     }
 }
 
-/// `Retry-After` as seconds or as a date (RFC 9110 10.2.3).
+/// Reads `Retry-After` as seconds or as a date (RFC 9110 10.2.3).
 pub(crate) fn retry_after(headers: &HeaderMap, clock: &Clock) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !value.is_empty() && value.bytes().all(|octet| octet.is_ascii_digit()) {
-        // Digits alone fail to parse only where they are too many.
+        // Digits alone fail to parse only if there are too many.
         let seconds = value.parse::<u32>().unwrap_or(u32::MAX);
         return Some(Duration::from_secs(u64::from(seconds)));
     }

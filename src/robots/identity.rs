@@ -1,9 +1,9 @@
-//! The identity that a state of an origin belongs to, and the User-Agent that robots.txt is fetched with.
+//! The identity that an origin's state belongs to, and the User-Agent of its robots.txt fetch.
 //!
-//! A server may answer each User-Agent with something else: a firewall refuses one, a file is served to another, a field
-//! that is too long makes it answer 400. So no crawler chooses the field freely, and no crawler is judged by what another
-//! was answered: a state belongs to an origin and an [`Identity`], and the fetch carries the product token and
-//! crawlgate's own name, nothing else of what the crawler sends.
+//! A server may answer each User-Agent differently: a firewall refuses one, another gets its own file, and a field that
+//! is too long gets a 400. So no crawler chooses the field freely, and no crawler is judged by the answer to another: a
+//! state belongs to an origin and an [`Identity`], and the fetch carries the product token and crawlgate's own name,
+//! nothing else of the crawler's fields.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,18 +16,18 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::rep::ProductToken;
 
-/// Identities of one origin that have states of their own, beside `*`. Further ones share the state of `*`.
+/// Identities of one origin that have states of their own, besides `*`. Further ones share the state of `*`.
 pub const OWN_STATES: usize = 8;
 
-/// Octets of a User-Agent that robots.txt is fetched with.
+/// Longest User-Agent of a robots.txt fetch, in octets.
 pub const LONGEST_USER_AGENT: usize = 256;
 
-/// Octets of crawlgate's own part: with the longest product token (128) and a space before it, the field stays within
-/// [`LONGEST_USER_AGENT`].
+/// Longest own part of it, in octets: with the longest product token (128) and a space before it, the field stays
+/// within [`LONGEST_USER_AGENT`].
 pub const LONGEST_OWN: usize = LONGEST_USER_AGENT - 129;
 
-/// crawlgate's own name where the configuration names no other. The URL tells what is done: no address of an operator
-/// is known here.
+/// crawlgate's own name unless the configuration sets another. The URL explains the proxy: no operator's address is
+/// known here.
 pub const OWN: &str = concat!(
     "crawlgate/",
     env!("CARGO_PKG_VERSION_MAJOR"),
@@ -43,7 +43,7 @@ pub struct Identity {
     token: Option<ProductToken>,
 }
 
-/// A crawler that asks for an origin, borrowed from its request: to look its state up allocates nothing.
+/// A crawler that asks for an origin, borrowed from its request, so that the look-up of its state allocates nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Crawler<'a> {
     client: Option<&'a Arc<str>>,
@@ -51,10 +51,10 @@ pub struct Crawler<'a> {
 }
 
 impl<'a> Crawler<'a> {
-    /// The crawler that a request of `client` is judged as.
+    /// Returns the crawler that a request of `client` is judged as.
     #[must_use]
     pub fn of(client: &'a Client, agent: &'a Agent) -> Crawler<'a> {
-        // A client that names no User-Agent of its own and no token is fetched for as all others are.
+        // A client without a User-Agent and a token of its own shares the common fetch.
         let has_own = !agent.tokens.is_empty() || client.user_agent.is_some();
         Crawler {
             client: client.name.as_ref().filter(|_| has_own),
@@ -62,7 +62,7 @@ impl<'a> Crawler<'a> {
         }
     }
 
-    /// A crawler of this chain of product tokens that no client answers for.
+    /// Returns a crawler with this chain of product tokens and no client.
     #[must_use]
     pub fn named(tokens: &'a [ProductToken]) -> Crawler<'a> {
         Crawler {
@@ -71,7 +71,7 @@ impl<'a> Crawler<'a> {
         }
     }
 
-    /// A crawler of this identity, with its chain of product tokens.
+    /// Returns a crawler of this identity, with its chain of product tokens.
     #[must_use]
     pub fn with(identity: &'a Identity, tokens: &'a [ProductToken]) -> Crawler<'a> {
         Crawler {
@@ -80,13 +80,13 @@ impl<'a> Crawler<'a> {
         }
     }
 
-    /// The chain of product tokens, most specific first.
+    /// Returns the chain of product tokens, most specific first.
     #[must_use]
     pub fn tokens(self) -> &'a [ProductToken] {
         self.tokens
     }
 
-    /// Its identity.
+    /// Returns its identity.
     #[must_use]
     pub fn identity(self) -> Identity {
         Identity {
@@ -95,13 +95,13 @@ impl<'a> Crawler<'a> {
         }
     }
 
-    /// Whether it is one of those that share the state of `*`, however many states there are.
+    /// Tells whether it always shares the state of `*`.
     #[must_use]
     pub fn is_common(self) -> bool {
         self.client.is_none() && self.tokens.is_empty()
     }
 
-    /// Whether this is its identity.
+    /// Tells whether this is its identity.
     #[must_use]
     pub fn is(self, identity: &Identity) -> bool {
         self.tokens.first() == identity.token.as_ref() && self.client == identity.client.as_ref()
@@ -109,7 +109,7 @@ impl<'a> Crawler<'a> {
 }
 
 impl Identity {
-    /// Reads what [`Identity::fmt`](fmt::Display::fmt) wrote; the spelling of the token is in lower case then.
+    /// Reads the text that [`Identity::fmt`](fmt::Display::fmt) wrote; the token is then in lower case.
     #[must_use]
     pub fn parse(text: &str) -> Option<Identity> {
         let (token, client) = match text.split_once('@') {
@@ -127,19 +127,19 @@ impl Identity {
         Some(Identity { client, token })
     }
 
-    /// Whether it is `*`: what all crawlers share that have no state of their own.
+    /// Tells whether it is `*`: the identity of all crawlers without a state of their own.
     #[must_use]
     pub fn is_common(&self) -> bool {
         self.client.is_none() && self.token.is_none()
     }
 
-    /// The name of its client.
+    /// Returns the name of its client.
     #[must_use]
     pub fn client(&self) -> Option<&str> {
         self.client.as_deref()
     }
 
-    /// Its product token.
+    /// Returns its product token.
     #[must_use]
     pub fn token(&self) -> Option<&ProductToken> {
         self.token.as_ref()
@@ -147,7 +147,7 @@ impl Identity {
 }
 
 impl fmt::Display for Identity {
-    /// The one spelling of it, by which it is kept: `*`, `goodbot`, `goodbot@news`, `*@news`.
+    /// Writes its one spelling, the key in the store: `*`, `goodbot`, `goodbot@news`, `*@news`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.token {
             Some(token) => {
@@ -164,10 +164,10 @@ impl fmt::Display for Identity {
     }
 }
 
-/// How a state was learnt: for which identity, and with which User-Agent.
+/// The fetch behind a state: its identity and User-Agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchedAs {
-    /// Whose state it is.
+    /// The identity that the state belongs to.
     pub identity: Identity,
     /// The identity as text, for records.
     pub name: Box<str>,
@@ -176,7 +176,7 @@ pub struct FetchedAs {
 }
 
 impl FetchedAs {
-    /// Fetched for `identity` with this User-Agent.
+    /// Returns a fetch for `identity` with this User-Agent.
     #[must_use]
     pub fn new(identity: Identity, user_agent: Arc<str>) -> FetchedAs {
         FetchedAs {
@@ -187,16 +187,16 @@ impl FetchedAs {
     }
 }
 
-/// The User-Agents that robots.txt is fetched with.
+/// The User-Agents of robots.txt fetches.
 #[derive(Clone, Debug)]
 pub struct UserAgents {
     own: Box<str>,
-    /// By the names of clients that have one of their own.
+    /// User-Agents of clients that have their own, by name.
     clients: Vec<(Arc<str>, Box<str>)>,
 }
 
 impl UserAgents {
-    /// As configured.
+    /// Returns the configured ones.
     #[must_use]
     pub fn of(config: &Config) -> UserAgents {
         let clients = config.clients.iter().filter_map(|client| {
@@ -209,14 +209,14 @@ impl UserAgents {
         }
     }
 
-    /// crawlgate's own, as it stands alone.
+    /// Returns crawlgate's own, without a product token.
     #[must_use]
     pub fn own(&self) -> &str {
         &self.own
     }
 
-    /// The one for `identity`: its client's where that names one; else its product token before crawlgate's own, unless
-    /// that names the token itself.
+    /// Returns the one for `identity`: its client's if the client has one; otherwise its product token before
+    /// crawlgate's own, unless that already contains the token.
     #[must_use]
     pub fn for_identity(&self, identity: &Identity) -> Cow<'_, str> {
         let of_client = identity.client().and_then(|name| {
@@ -233,15 +233,15 @@ impl UserAgents {
     }
 }
 
-/// Whether a User-Agent names this product token.
+/// Tells whether a User-Agent names this product token.
 fn names(user_agent: &str, token: &ProductToken) -> bool {
     crate::rep::product_tokens(user_agent.as_bytes()).contains(token)
 }
 
-/// Reads a User-Agent that a configuration names, of at most `most` octets.
+/// Checks a User-Agent from the configuration, of at most `most` octets.
 ///
 /// # Errors
-/// What is allowed, when `text` is something else.
+/// A description of the allowed form, if `text` has another.
 pub(crate) fn user_agent(text: &str, most: usize) -> Result<Box<str>, String> {
     let is_visible = |octet: u8| matches!(octet, b' '..=b'~');
     let is_field = !text.is_empty()

@@ -1,8 +1,8 @@
-//! A state at rest, and back: what the store keeps of an origin ([`Remembered`]) and the [`State`] that requests meet.
+//! Converts between the state in the store ([`Remembered`]) and the [`State`] that requests meet.
 //!
-//! Pure conversions. At rest the file is named by its digest; waking up means to read its text again, with the options
-//! in force now. What comes back is the file that was kept or nothing: a text that is missing, or is not the one
-//! that its digest names, is a damaged store and never an empty robots.txt.
+//! Pure conversions. The stored state names its file by digest; loading it parses the text again, with the options in
+//! force now. Either the stored file comes back or nothing does: a missing text, or one with another digest, means a
+//! damaged store and never an empty robots.txt.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::snapshot::Snapshot;
 use super::state::State;
 use crate::store::{CopyOf, Fetch, Remembered, Sha256};
 
-/// What is kept of a state; nothing of an origin that was never fetched.
+/// Returns the stored form of a state; `None` for an origin that was never fetched.
 #[must_use]
 pub fn at_rest(state: &State) -> Option<Remembered> {
     Some(match state {
@@ -43,7 +43,7 @@ pub fn at_rest(state: &State) -> Option<Remembered> {
     })
 }
 
-/// A snapshot without its text.
+/// Returns a snapshot's metadata, without its text.
 #[must_use]
 pub fn copy_of(snapshot: &Snapshot) -> CopyOf {
     CopyOf {
@@ -57,7 +57,7 @@ pub fn copy_of(snapshot: &Snapshot) -> CopyOf {
 }
 
 impl Remembered {
-    /// The file that this state holds, whose text [`awake`] needs.
+    /// Returns the file of this state; [`awake`] needs its text.
     #[must_use]
     pub fn copy(&self) -> Option<&CopyOf> {
         match self {
@@ -68,11 +68,11 @@ impl Remembered {
     }
 }
 
-/// The state that was put to rest. `text` is what the store has under the digest of [`Remembered::copy`], read leniently
-/// or not. The limit takes no part: what counted once counts still.
+/// Restores a stored state. `text` is the store's text for the digest of [`Remembered::copy`], read leniently or not.
+/// The size limit does not apply: octets that counted once still count.
 ///
 /// # Errors
-/// When the text of its file is missing, or is another one.
+/// When the text of its file is missing, or has another digest.
 pub fn awake(
     remembered: &Remembered,
     text: Option<&[u8]>,
@@ -107,10 +107,10 @@ pub fn awake(
     })
 }
 
-/// A snapshot from its copy and its text.
+/// Builds a snapshot from its metadata and its text.
 ///
 /// # Errors
-/// When the text is missing, or is another one.
+/// When the text is missing, or has another digest.
 pub fn snapshot(copy: &CopyOf, text: Option<&[u8]>, lenient: bool) -> Result<Snapshot, BrokenCopy> {
     let text = text.ok_or(BrokenCopy::Missing(copy.sha256))?;
     let robots = Snapshot::reread(text, lenient, copy.truncated);
@@ -128,8 +128,8 @@ pub fn snapshot(copy: &CopyOf, text: Option<&[u8]>, lenient: bool) -> Result<Sna
 }
 
 impl Remembered {
-    /// Whether this is what the latest of `fetches` of its identity (newest first) that told anything came to. Both are written at once,
-    /// so a state that no fetch came to was put there by somebody else.
+    /// Checks that this state is the outcome of the latest informative one of `fetches` of its identity (newest first).
+    /// State and fetch are written together, so a state without such a fetch was planted by another program.
     ///
     /// # Errors
     /// When it is not.
@@ -139,7 +139,7 @@ impl Remembered {
     ) -> Result<(), BrokenCopy> {
         let mut fetches = fetches.into_iter();
         let Some(latest) = fetches.find(|fetch| fetch.result != "unreachable") else {
-            // Failures alone, as many as are kept: they tell nothing of a file.
+            // Failures alone, up to the number that is kept: they say nothing about a file.
             return Ok(());
         };
         match (self.copy(), latest.sha256) {
@@ -155,19 +155,19 @@ impl Remembered {
     }
 }
 
-/// The store does not have the robots.txt that a state of it rests on.
+/// The store lacks the robots.txt of one of its states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BrokenCopy {
-    /// There is none of this digest.
+    /// No text has this digest.
     Missing(Sha256),
-    /// It is another one.
+    /// The text has another digest.
     Altered {
-        /// Digest of the text that is there.
+        /// Digest of the stored text.
         kept: Sha256,
-        /// Digest that it is kept under.
+        /// Digest that it is stored under.
         named: Sha256,
     },
-    /// It may be whole, but is not what was fetched from this origin last.
+    /// The text is undamaged, but it is not the latest file of this origin.
     Exchanged(Sha256),
 }
 
@@ -194,7 +194,7 @@ impl fmt::Display for BrokenCopy {
 
 impl std::error::Error for BrokenCopy {}
 
-/// A digest as people and `sha256sum` write it.
+/// Writes a digest in hexadecimal, as `sha256sum` does.
 #[must_use]
 pub fn hex(digest: &Sha256) -> String {
     digest.iter().map(|octet| format!("{octet:02x}")).collect()

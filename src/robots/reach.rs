@@ -1,10 +1,10 @@
-//! Whether the gate reaches any origin at all.
+//! Detects that the gate reaches no origin at all.
 //!
-//! A cable that is out, a resolver that is down or a captive portal makes every origin look dead. That is the gate's own
-//! outage and no origin's: where three origins or more were tried since one was last reached, and all failed by the
-//! network, the gate reaches nothing. One origin that is reached, whatever it answers, ends it.
+//! A broken cable, a failed resolver or a captive portal makes every origin look dead. That is the gate's own outage,
+//! not the origins': if at least three origins were tried since one was last reached, and all failed by the network,
+//! the gate reaches nothing. Any answer of any origin ends this.
 //!
-//! Pure, but for the lock: results go in, a judgement comes out.
+//! Pure, except for the lock: results go in, a judgement comes out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,30 +13,30 @@ use parking_lot::Mutex;
 use super::access::AccessResult;
 use crate::rep::Origin;
 
-/// So many origins have to fail for it to be the gate's own outage.
+/// Number of failed origins that makes it the gate's own outage.
 const ENOUGH: usize = 3;
 
-/// What the gate reaches.
+/// The gate's reach.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// Some origins, or nobody knows better.
+    /// Some origins, or no evidence to the contrary.
     #[default]
     Some,
     /// No origin.
     Nothing,
 }
 
-/// Knows what was reached of late.
+/// Tracks the recent results.
 #[derive(Debug, Default)]
 pub struct Tracker {
-    /// Whether `failing` holds any: what a request that reaches its origin looks at.
+    /// True if `failing` is not empty: the only check for a request that reaches its origin.
     is_failing: AtomicBool,
     /// Origins that failed by the network since one was reached, at most [`ENOUGH`].
     failing: Mutex<Vec<Origin>>,
 }
 
 impl Tracker {
-    /// Takes in how a fetch of an origin's robots.txt ended; returns what the gate reaches now.
+    /// Records the result of a robots.txt fetch; returns the gate's reach now.
     pub fn fetched(&self, origin: &Origin, result: &AccessResult) -> Reach {
         match result {
             AccessResult::Unreachable { cause, .. } if cause.is_network() => self.failed(origin),
@@ -48,7 +48,7 @@ impl Tracker {
         }
     }
 
-    /// Takes in that an origin has answered.
+    /// Records that an origin has answered.
     pub fn reached(&self) {
         if self.is_failing.load(Ordering::Relaxed) {
             let mut failing = self.failing.lock();
@@ -89,7 +89,7 @@ mod tests {
             Certificate, Connect, Dns, Incomplete, Internal, Prohibited, Status, Timeout, Tls,
         };
         let dead = [Dns, Connect, Timeout, Tls, Certificate, Incomplete];
-        /// Name, fetches (of which origin, and why it failed: none, there is no robots.txt), what is reached after each.
+        /// Name, fetches (origin and cause of failure; none: there is no robots.txt), reach after each.
         type Case<'a> = (&'a str, &'a [(&'a str, Option<Cause>)], &'a str);
         #[rustfmt::skip] // one row, one case
         let cases: &[Case<'_>] = &[
@@ -99,7 +99,7 @@ mod tests {
             ("it goes on for all", &[("a", Some(Dns)), ("b", Some(Dns)), ("c", Some(Dns)), ("a", Some(Dns)), ("d", Some(Tls))], "++---"),
             ("until one answers", &[("a", Some(Dns)), ("b", Some(Dns)), ("c", Some(Dns)), ("d", None), ("a", Some(Dns))], "++-++"),
             ("an error is an answer", &[("a", Some(Dns)), ("b", Some(Dns)), ("c", Some(Status(503))), ("d", Some(Dns))], "++++"),
-            ("what asked nobody tells nothing", &[("a", Some(Dns)), ("b", Some(Dns)), ("c", Some(Internal)), ("d", Some(Prohibited)), ("e", Some(Dns))], "++++-"),
+            ("a fetch that asked no origin tells nothing", &[("a", Some(Dns)), ("b", Some(Dns)), ("c", Some(Internal)), ("d", Some(Prohibited)), ("e", Some(Dns))], "++++-"),
             ("and changes nothing", &[("a", Some(Dns)), ("b", Some(Dns)), ("c", Some(Dns)), ("d", Some(Internal))], "++--"),
         ];
         for (name, rows, expected) in cases {

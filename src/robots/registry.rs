@@ -1,17 +1,17 @@
-//! Origin and identity → state: who knows what, and the one fetch that all wait for.
+//! The cache of robots.txt states, by origin and identity, with the one fetch that all requests wait for.
 //!
 //! Promises: however many requests ask about an origin as one identity at once, one fetch runs (*single flight*); it
-//! runs in a task of its own, so a crawler that hangs up cancels nothing; a fetch that panics or is
-//! dropped still ends, as [`Cause::Internal`](super::access::Cause::Internal), and wakes its waiters; what is held is bounded by count
-//! and by octets, all identities counted, and what goes first is what was asked for least recently and is not being fetched.
+//! runs in a task of its own, so a disconnecting crawler cancels nothing; a fetch that panics or is dropped still ends,
+//! as [`Cause::Internal`](super::access::Cause::Internal), and wakes its waiters; the cache is bounded by count and by
+//! octets, over all identities, and evicts the least recently used origins that are not being fetched.
 //!
-//! An origin has at most [`OWN_STATES`](super::identity::OWN_STATES) identities with states of their own; further ones share that of `*`. What
-//! an origin refuses to one identity is believed only if it refuses it to `*`, too (`flight`).
+//! An origin has at most [`OWN_STATES`](super::identity::OWN_STATES) identities with states of their own; further ones
+//! share that of `*`. A refusal to one identity is believed only if the origin refuses `*`, too (`flight`).
 //!
-//! With a [`Memory`], what is known outlives the process: the first request to an origin asks the store for all of its
-//! states, and only then it is known what is due; every fetch that ends is handed to the log before anybody sees what
-//! it changed; and what is evicted is found again. Starting up reads nothing. While the store cannot be read, nobody
-//! guesses: requests to origins that are not in memory are deferred.
+//! With a [`Memory`], states outlive the process: the first request to an origin loads all its states from the store,
+//! which tells when a fetch is due; each finished fetch is handed to the log before any request sees the new state; and
+//! evicted states are found again. Starting up reads nothing. While the store cannot be read, requests to origins that
+//! are not in memory are deferred: their state is not guessed.
 //!
 //! Locks are held for a few instructions and never across an await.
 
@@ -54,30 +54,30 @@ use crate::policy::terms::{Terms, TermsDigest};
 use crate::rep::Origin;
 use crate::store::{self, StoreError};
 
-/// Part of what is held that one eviction frees, so that its scan is paid for by many insertions.
+/// Fraction of the cache that one eviction frees, so that many insertions share the cost of its scan.
 const EVICTED_SHARE: usize = 16;
 
-/// What a request learns about its origin.
+/// The answer about an origin for one request.
 #[derive(Debug)]
 pub struct View {
-    /// The origin's state, for the identity that asks.
+    /// The origin's state, for the request's identity.
     pub state: Arc<State>,
-    /// How that was learnt; none where nothing is known.
+    /// The identity and User-Agent of the fetch behind it; none without a fetch.
     pub fetched_as: Option<Arc<FetchedAs>>,
-    /// What it means now. [`Stance::Unknown`] when the fetch outlasted the hold.
+    /// Its meaning now. [`Stance::Unknown`] when the fetch outlasted the hold.
     pub stance: Stance,
-    /// When that was so: the clock is read once for all that follows.
+    /// The moment of this view: the clock is read once for the whole decision.
     pub now: Moment,
-    /// Nothing is known of the origin because this machine had no descriptor left to ask it with.
+    /// True if the state is unknown because this machine had no descriptor left for a fetch.
     pub is_exhausted: bool,
-    /// Under which settings: the file was read by them, and the stance follows from them.
+    /// The settings that the file was parsed by and that the stance follows from.
     pub by: Arc<InForce>,
-    /// The landings that the state takes into account.
+    /// The updates that the state takes into account.
     pub landings: Landings,
 }
 
-/// Settings, and what records name them by. What is decided by a [`View`] is decided under its settings, whatever the
-/// configuration says meanwhile.
+/// Settings with the digest that records name. A decision from a [`View`] uses the view's settings, even if the
+/// configuration changes meanwhile.
 #[derive(Debug)]
 pub struct InForce {
     /// The settings.
@@ -86,7 +86,7 @@ pub struct InForce {
     pub terms: TermsDigest,
 }
 
-/// What is in force: the settings, and the same with the profile that a client may have of its own.
+/// The settings in force, also in their variants with a client's own profile.
 struct Settings {
     user_agents: UserAgents,
     ours: Arc<InForce>,
@@ -117,7 +117,7 @@ impl Settings {
 }
 
 impl InForce {
-    /// These settings.
+    /// Returns these settings with their digest.
     pub fn of(config: RobotsConfig) -> InForce {
         InForce {
             terms: Terms::of(&config).digest(),
@@ -126,53 +126,53 @@ impl InForce {
     }
 }
 
-/// The states of all origins in memory.
+/// The cache of the states of all origins.
 pub struct Registry {
     shared: Arc<Shared>,
 }
 
-/// How a robots.txt is had: over the network, or from a test's hand.
+/// The source of a robots.txt: the network, or a test.
 type Fetch = Box<dyn Fn(Asked) -> Fetching + Send + Sync>;
 
 type Fetching = Pin<Box<dyn Future<Output = (AccessResult, store::Fetch)> + Send>>;
 
 struct Shared {
     entries: DashMap<Origin, Arc<Entry>, ahash::RandomState>,
-    /// States held, see [`Slots::count`].
+    /// States in memory, see [`Slots::count`].
     states: AtomicUsize,
     bytes: AtomicUsize,
     bounds: CacheConfig,
     settings: ArcSwap<Settings>,
     fetch: Fetch,
     clock: Clock,
-    /// Told of each change of a state.
+    /// Counts each change of a state.
     changes: Arc<Changes>,
-    /// None where nothing outlives the process.
+    /// None if states end with the process.
     memory: Option<Memory>,
     /// Only one task evicts at a time.
     evicting: Mutex<()>,
     counts: Counts,
-    /// Whether any origin is reached.
+    /// Tells whether any origin is reached.
     reach: Tracker,
-    /// Fetches that wait for another origin's.
+    /// Fetches that wait for another origin's fetch.
     waits: Waits,
 }
 
-/// What a request waits for.
+/// The event that a request waits for.
 enum Awaited {
-    /// The store tells what is known; then it is looked at.
+    /// The store's answer; then the state is checked again.
     Recall(watch::Receiver<()>),
     /// A fetch.
     Fetch(watch::Receiver<()>),
 }
 
 impl Registry {
-    /// An empty registry that fetches through `egress`. What it knows ends with it.
+    /// Builds an empty cache that fetches through `egress`. Its states end with it.
     pub fn new(config: &Config, egress: Egress, pace: Pace, clock: Clock) -> Registry {
         Registry::with_memory(config, egress, None, pace, clock)
     }
 
-    /// A registry that fetches through `egress` and knows what `memory` keeps.
+    /// Builds a cache that fetches through `egress` and uses the states in `memory`.
     pub fn with_memory(
         config: &Config,
         egress: Egress,
@@ -231,22 +231,21 @@ impl Registry {
         }
     }
 
-    /// Puts new settings in force for what happens from now on, also for what is held: a file is read by them when it is
-    /// looked at next. A limit of its size and a User-Agent count when it is fetched. The bounds of what is held stay as
-    /// they were.
+    /// Puts new settings in force, also for cached states: a file is parsed by them at its next use. The size limit and
+    /// the User-Agent apply from the next fetch. The bounds of the cache stay as they were.
     pub fn reconfigure(&self, config: &Config) {
         let settings = Settings::of(config.robots.clone(), UserAgents::of(config));
         self.shared.settings.store(Arc::new(settings));
     }
 
-    /// Returns what is known of `origin` for `crawler`, fetched first where nothing usable is known. Waits for that at
-    /// most the configured hold; a refresh of what is still fresh happens behind the request's back.
+    /// Returns the state of `origin` for `crawler`, fetching it first if none is usable. Waits at most the configured
+    /// hold; the refresh of a fresh state runs in the background.
     pub async fn view(&self, origin: &Origin, crawler: Crawler<'_>) -> View {
         self.view_under(origin, crawler, None).await
     }
 
-    /// The same for a client whose `profile`, where it has one of its own, tells what an outage means. The state of an
-    /// identity and its fetches know no profile; what the state means does.
+    /// Like [`Registry::view`], for a client with a `profile` of its own for outages. The profile changes the meaning
+    /// of a state, not the state or its fetches.
     pub async fn view_under(
         &self,
         origin: &Origin,
@@ -267,8 +266,8 @@ impl Registry {
         }
     }
 
-    /// Fetches the robots.txt of `origin` although that is not due, for a request that has reason to doubt the state it
-    /// has `seen`. One fetch serves all who doubt the same state; waits for it as [`Registry::view_under`] does.
+    /// Fetches the robots.txt of `origin` ahead of time, for a request that has reason to doubt the state it has
+    /// `seen`. One fetch serves all requests that doubt the same state; the wait is that of [`Registry::view_under`].
     pub async fn doubt(
         &self,
         origin: &Origin,
@@ -295,13 +294,12 @@ impl Registry {
         }
     }
 
-    /// Fetches the robots.txt of `origin` now, as `which` or as all identities that something is known for, whatever is
-    /// known and when the next attempt is due; returns what is known then. A fetch under way began before this was
-    /// asked: it is waited for, and another follows. Waits without a bound of its own: a fetch has one.
+    /// Fetches the robots.txt of `origin` now, as `which` or as all identities with a state, even if the next attempt
+    /// is not due; returns the states afterwards. A fetch in progress began before this call, so it is awaited and
+    /// another follows. There is no time-out here: a fetch has its own.
     ///
     /// # Errors
-    /// When the store cannot tell what was known before. Nothing is fetched then: what came of it could not be added
-    /// to that.
+    /// When the store cannot load the earlier states. Nothing is fetched then: the outcome could not be added to them.
     pub async fn refresh(
         &self,
         origin: &Origin,
@@ -339,11 +337,11 @@ impl Registry {
             .collect())
     }
 
-    /// Drops what is known of `origin`, of one identity or of all, here and in the store; the next request finds it as
-    /// one never heard of. Tells whether anything was known. A fetch under way goes on and is the first thing known then.
+    /// Drops the states of `origin`, of one identity or of all, from memory and from the store; the next request treats
+    /// the origin as new. Tells whether there were any. A fetch in progress goes on and makes the first new state.
     ///
     /// # Errors
-    /// When the store cannot drop it. Nothing is forgotten then.
+    /// When the store cannot drop them. Nothing is forgotten then.
     pub async fn forget(
         &self,
         origin: &Origin,
@@ -352,7 +350,7 @@ impl Registry {
         let shared = &self.shared;
         let entry = shared.entry(origin);
         let is_meant = |slot: &Slot| which.is_none_or(|identity| slot.identity == *identity);
-        // First, so that a flight that lands meanwhile lands on nothing.
+        // First, so that a flight that ends meanwhile changes a state that is dropped.
         let (before, recall) = {
             let mut slots = entry.slots.lock();
             let mut before = Vec::new();
@@ -367,7 +365,7 @@ impl Registry {
             shared.recount(&mut slots);
             shared.changes.landed(entry.group);
             let recall = match which {
-                // The others are still to be read.
+                // The other identities' states are still to be loaded.
                 Some(_) => None,
                 None => Some(std::mem::replace(&mut slots.recall, Recall::Done)),
             };
@@ -404,7 +402,7 @@ impl Registry {
         }
     }
 
-    /// Returns what is known of `origin` for a crawler without asking anybody.
+    /// Returns the cached state of `origin` for a crawler, without a look-up or a fetch.
     pub fn known(&self, origin: &Origin, crawler: Crawler<'_>) -> Option<Arc<State>> {
         let entry = Arc::clone(&*self.shared.entries.get(origin)?);
         let mut slots = entry.slots.lock();
@@ -426,7 +424,7 @@ impl Registry {
         known.is_none_or(|state| state.due(now, profile) == Due::Now)
     }
 
-    /// The origins in memory that most requests have asked for, and how many did since each came into memory.
+    /// Returns the cached origins with the most requests, and the number of requests since each was loaded.
     pub fn busiest(&self, limit: usize) -> Vec<(Origin, u64)> {
         let mut busiest: Vec<(Origin, u64)> = Vec::with_capacity(limit.saturating_add(1));
         let mut least = 0;
@@ -445,32 +443,32 @@ impl Registry {
         busiest
     }
 
-    /// Takes in that an origin has answered: some origins are reached.
+    /// Records that an origin has answered: some origins are reached.
     pub fn reached(&self) {
         self.shared.reach.reached();
     }
 
-    /// Origins held.
+    /// Returns the number of origins in the cache.
     pub fn len(&self) -> usize {
         self.shared.entries.len()
     }
 
-    /// Whether nothing is held.
+    /// Tells whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.shared.entries.is_empty()
     }
 
-    /// What is counted.
+    /// Returns the metrics.
     pub fn counts(&self) -> &Counts {
         &self.shared.counts
     }
 
-    /// States held, each of one identity.
+    /// Returns the number of cached states, each of one identity.
     pub fn states(&self) -> usize {
         self.shared.states.load(Ordering::Relaxed)
     }
 
-    /// Octets held, roughly.
+    /// Returns the octets in the cache, roughly.
     pub fn bytes(&self) -> usize {
         self.shared.bytes.load(Ordering::Relaxed)
     }
@@ -498,8 +496,8 @@ impl Shared {
         entry
     }
 
-    /// The stance now, and what to wait for where there is no usable one. So many flights wait already for one that takes
-    /// off for this.
+    /// Returns the present view, and the event to wait for if the state is not usable. `depth` is the number of flights
+    /// that already wait for a flight started here.
     fn look(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
@@ -510,14 +508,14 @@ impl Shared {
     ) -> (View, Option<Awaited>) {
         let by = self.settings.load().under(profile);
         let mut slots = entry.slots.lock();
-        // Read under the lock: what has landed has landed before now.
+        // Read under the lock, so that each update counted here is earlier than `now`.
         let now = self.clock.now();
         let landings = self.changes.landings(entry.group);
         entry.used.store(now.as_millis(), Ordering::Relaxed);
         match slots.recall {
             Recall::Done => {}
-            // The store has just failed: this request is not held for the next attempt. One that lies further away was
-            // set by a clock that was ahead.
+            // The store has just failed: this request is not held for the next attempt. An attempt further away was set
+            // by a clock that was ahead.
             Recall::Failed { until, .. }
                 if now < until && until <= now + by.config.timing.retry_min =>
             {
@@ -538,8 +536,8 @@ impl Shared {
         let state = slot.settle(now, &by.config);
         let mut grown = self.weigh(slot);
         let stance = state.stance(now, &by.config.timing.profile);
-        // A flight that is up is worth waiting for only where nothing usable is known: a complete
-        // disallow whose next attempt is not due yet has none.
+        // A request waits for a flight in progress only if no state is usable; a complete disallow before its next
+        // attempt is usable.
         let is_exhausted = slot.is_exhausted(now);
         let due = match is_exhausted {
             true => Due::No,
@@ -612,7 +610,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the fetch that `awaited` is, or leads to, has landed.
+    /// Waits until the fetch that `awaited` is, or leads to, has ended.
     async fn landed(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
@@ -623,7 +621,7 @@ impl Shared {
         depth: u8,
     ) {
         loop {
-            // The sender is never used, only dropped, when the slots have their new states.
+            // The sender is never used; it is dropped when the slots have their new states.
             match awaited {
                 Awaited::Fetch(mut flight) => {
                     let _ = flight.changed().await;
@@ -640,7 +638,7 @@ impl Shared {
         }
     }
 
-    /// Returns the flight of a slot, which takes off where none is up.
+    /// Returns the flight of a slot, starting one if there is none.
     fn join(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
@@ -650,7 +648,7 @@ impl Shared {
         depth: u8,
     ) -> watch::Receiver<()> {
         let flight = slot.flight.get_or_insert_with(|| {
-            // One that shares the state of `*` asks as that.
+            // A crawler that shares the state of `*` fetches as `*`.
             let tokens = match crawler.is(&slot.identity) {
                 true => crawler.tokens(),
                 false => &[],
@@ -686,7 +684,7 @@ impl Shared {
                 let is_ours = slot.flight.is_none();
                 (self.join(entry, origin, crawler, slot, 0), is_ours)
             };
-            // The sender is never used, only dropped, when the slot has its new state.
+            // The sender is never used; it is dropped when the slot has its new state.
             let _ = flight.changed().await;
             if is_ours {
                 let mut slots = entry.slots.lock();
@@ -696,7 +694,7 @@ impl Shared {
         }
     }
 
-    /// A slot has come or gone.
+    /// Counts a slot that was added or removed.
     fn count(&self, change: Change<'_>) {
         match change {
             Change::Came(slot) => {
@@ -710,26 +708,25 @@ impl Shared {
         }
     }
 
-    /// Brings the number of states up to what an origin has now; tells whether that is more than it was.
+    /// Updates the number of states for an origin; tells whether it has grown.
     fn recount(&self, slots: &mut Slots) -> bool {
         let count = slots.count();
         let before = std::mem::replace(&mut slots.counted, count);
         if count != before {
-            // Added before it is taken away, so that the sum never wraps.
+            // Added before the subtraction, so that the sum never wraps.
             self.states.fetch_add(count, Ordering::Relaxed);
             self.states.fetch_sub(before, Ordering::Relaxed);
         }
         count > before
     }
 
-    /// Weighs a slot that is counted later, by [`Shared::count`].
+    /// Sets the weight of a new slot; [`Shared::count`] adds it later.
     fn weigh_new(slot: &mut Slot) {
         slot.known = Known::of(&slot.state);
         slot.bytes = SLOT_BYTES + slot.state.snapshot().map_or(0, |snapshot| snapshot.bytes());
     }
 
-    /// Brings the sum up to what the slot holds now, rules compiled since included; tells whether
-    /// that is more than it was.
+    /// Updates the sum of octets for a slot, with rules compiled since; tells whether it has grown.
     fn weigh(&self, slot: &mut Slot) -> bool {
         let known = Known::of(&slot.state);
         if known != slot.known {
@@ -740,14 +737,14 @@ impl Shared {
         let bytes = SLOT_BYTES + snapshot.map_or(0, |snapshot| snapshot.bytes());
         let before = std::mem::replace(&mut slot.bytes, bytes);
         if bytes != before {
-            // Added before it is taken away, so that the sum never wraps.
+            // Added before the subtraction, so that the sum never wraps.
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
             self.bytes.fetch_sub(before, Ordering::Relaxed);
         }
         bytes > before
     }
 
-    /// Evicts what was used least recently while more is held than the bounds allow.
+    /// Evicts the least recently used origins while the cache is over its bounds.
     fn bound(&self) {
         let over = || {
             self.states.load(Ordering::Relaxed) > self.bounds.origins
@@ -771,12 +768,12 @@ impl Shared {
             if evicted > enough && !over() {
                 break;
             }
-            // A flight holds a second reference to its entry; so does a request that waits.
+            // A flight holds a second reference to its entry; so does a waiting request.
             let gone = self
                 .entries
                 .remove_if(&origin, |_, entry| Arc::strong_count(entry) == 1);
             if let Some((_, entry)) = gone {
-                // A permit that rests on it would not hear of a landing on the entry that follows it.
+                // A permit from this entry would not notice an update of the entry that replaces it.
                 self.changes.landed(entry.group);
                 let slots = entry.slots.lock();
                 slots.iter().for_each(|slot| self.count(Change::Went(slot)));
@@ -794,7 +791,7 @@ impl Shared {
 }
 
 impl View {
-    /// Nothing is known, and nothing is waited for.
+    /// Returns a view without a state.
     fn unknown(now: Moment, by: Arc<InForce>, landings: Landings) -> View {
         View {
             state: Arc::default(),

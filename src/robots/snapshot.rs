@@ -1,4 +1,4 @@
-//! One robots.txt as it was fetched: the evidence that decisions rest on.
+//! One robots.txt as it was fetched: the evidence for decisions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,35 +10,35 @@ use super::wish::Wish;
 use crate::clock::Moment;
 use crate::rep::{ParseOptions, ProductToken, Robots, Rules, Selection};
 
-/// Compiled rule sets kept per file. A file names more agents than ever ask about it.
+/// Compiled rule sets kept per file. A file usually names more agents than ever ask for it.
 const COMPILED_KEPT: usize = 16;
 
-/// Chains of tokens of which it is kept whose rules they get: to look that up in a file of many
-/// groups takes longer than the verdict.
+/// Number of token chains with remembered rules: selecting the rules in a file of many groups takes longer than the
+/// verdict.
 const CHAINS_KEPT: usize = 32;
 
-/// One robots.txt, parsed, with what is known of its fetch.
+/// One robots.txt, parsed, with the facts about its fetch.
 pub struct Snapshot {
     /// The parsed file; it owns the text.
     pub robots: Robots,
-    /// SHA-256 of the text that counts.
+    /// SHA-256 of the part of the text that counts.
     pub sha256: [u8; 32],
-    /// When the fetch ended.
+    /// The moment at which the fetch ended.
     pub fetched: Moment,
     /// Status of the final answer.
     pub status: u16,
-    /// Where the text came from, after redirects.
+    /// The URL of the text, after redirects.
     pub final_url: Box<str>,
     compiled: RwLock<Compiled>,
     compiled_bytes: AtomicUsize,
-    /// What chains of tokens are asked for, the oldest first.
+    /// Crawl delays by chain of tokens, the oldest first.
     wishes: RwLock<Vec<AskedOf>>,
 }
 
-/// A chain of tokens, and what it is asked for.
+/// A chain of tokens, and its crawl delay.
 type AskedOf = (Box<[ProductToken]>, Option<Arc<Wish>>);
 
-/// What was asked for, the oldest first.
+/// Compiled rules by chain of tokens, the oldest first.
 #[derive(Default)]
 struct Compiled {
     rules: Vec<(Selection, Arc<Rules>)>,
@@ -63,29 +63,29 @@ impl Snapshot {
         }
     }
 
-    /// Parses the text that counts of a file, again. The limit counted when it was fetched and takes no part: `truncated`
-    /// says whether there was more.
+    /// Parses the stored text of a file again. The size limit was applied when the file was fetched: `truncated` tells
+    /// whether there was more.
     pub fn reread(text: &[u8], lenient: bool, truncated: bool) -> Robots {
         let options = ParseOptions {
             lenient,
             limit: text.len(),
         };
         if truncated {
-            // One octet more, as when it was fetched: there was more than counts.
+            // One octet more, as when it was fetched: the file was longer than the limit.
             Robots::parse(&[text, b"\n"].concat(), options)
         } else {
             Robots::parse(text, options)
         }
     }
 
-    /// The same fetch, its file read leniently or not.
+    /// Returns the same fetch with its file parsed leniently or not.
     #[must_use]
     pub fn read_anew(&self, lenient: bool) -> Snapshot {
         let robots = Snapshot::reread(self.robots.text(), lenient, self.robots.is_truncated());
         Snapshot::new(robots, self.fetched, self.status, &self.final_url)
     }
 
-    /// The rules for a chain of product tokens, compiled at its first use.
+    /// Returns the rules for a chain of product tokens, compiled at their first use.
     pub fn rules(&self, chain: &[ProductToken]) -> Arc<Rules> {
         if let Some(rules) = self.compiled.read().known(chain) {
             return rules;
@@ -101,7 +101,7 @@ impl Snapshot {
         rules
     }
 
-    /// How slowly the file asks a crawler with this chain of product tokens to crawl, read at its first use.
+    /// Returns the crawl delay for this chain of product tokens, read at its first use.
     pub fn wish(&self, chain: &[ProductToken]) -> Option<Arc<Wish>> {
         let known = |wishes: &[AskedOf]| {
             let (_, wish) = wishes.iter().find(|(known, _)| **known == *chain)?;
@@ -121,7 +121,7 @@ impl Snapshot {
         wish
     }
 
-    /// Octets this snapshot holds in memory, roughly. It grows as rules are compiled.
+    /// Returns the octets of this snapshot in memory, roughly. The number grows as rules are compiled.
     pub fn bytes(&self) -> usize {
         let compiled = self.compiled_bytes.load(Ordering::Relaxed);
         self.robots.bytes() + compiled + self.final_url.len() + 512
@@ -129,7 +129,7 @@ impl Snapshot {
 }
 
 impl Compiled {
-    /// The rules that a chain of tokens got before.
+    /// Returns the remembered rules of a chain of tokens.
     fn known(&self, chain: &[ProductToken]) -> Option<Arc<Rules>> {
         let (_, rules) = self.chains.iter().find(|(known, _)| **known == *chain)?;
         Some(Arc::clone(rules))
@@ -140,7 +140,7 @@ impl Compiled {
         Some(Arc::clone(rules))
     }
 
-    /// Keeps what a chain gets, and gives the octets of all that is kept.
+    /// Remembers the rules of a chain, and returns the octets of all rules.
     fn keep(&mut self, chain: &[ProductToken], selection: Selection, rules: &Arc<Rules>) -> usize {
         if self.selected(selection).is_none() {
             if self.rules.len() >= COMPILED_KEPT {
@@ -160,7 +160,7 @@ impl Compiled {
             .rules
             .iter()
             .map(|(_, rules)| size_of::<Rules>() + rules.bytes());
-        // Tokens share their text with the crawler's configured or cached chain.
+        // The tokens share their text with the crawler's configured or cached chain.
         let chains = self
             .chains
             .iter()
@@ -217,7 +217,7 @@ mod tests {
         assert!(weights[..COMPILED_KEPT].is_sorted_by(|a, b| a < b));
         assert_eq!(snapshot.compiled.read().rules.len(), COMPILED_KEPT);
         assert_eq!(snapshot.compiled.read().chains.len(), COMPILED_KEPT);
-        // All sets but for their names are alike.
+        // All sets are alike except for their names.
         let grown = weights[weights.len() - 1].abs_diff(weights[COMPILED_KEPT - 1]);
         assert!(grown < 1000, "{grown}");
     }

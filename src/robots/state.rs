@@ -1,7 +1,7 @@
 //! The error-state machine of one origin (RFC 9309 section 2.3.1, Google's published interpretation).
 //!
-//! Pure: a state, an [`AccessResult`] and the moment give the next state; a state and the moment give
-//! the [`Stance`] that requests meet and whether a fetch is [`Due`]. No clock, no sockets, no flags:
+//! Pure: a state, an [`AccessResult`] and the moment give the next state; a state and the moment give the [`Stance`]
+//! that requests meet and the need for a fetch ([`Due`]). No clock, no sockets, no flags:
 //!
 //! ```text
 //!              2xx                        4xx
@@ -12,10 +12,10 @@
 //!        Unreachable { since the first failure, last good copy, next attempt }
 //! ```
 //!
-//! An outage is only as long as it was observed: from failure to failure, none of them more than [`OBSERVED`] after the
-//! one before. Its length is what lies between two of its own failures, never between a failure and now, so neither a
-//! pause nor a clock that is set can lengthen it. What happens while the gate reaches no origin at all ([`Reach`]) denies
-//! but is not part of it.
+//! An outage is only as long as it was observed: from failure to failure, each at most [`OBSERVED`] after the one
+//! before. Its length is the time between two of its own failures, never between a failure and now, so neither a pause
+//! nor a clock that is set can lengthen it. Failures while the gate reaches no origin at all ([`Reach`]) deny requests
+//! but do not count for the outage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use super::snapshot::Snapshot;
 use crate::clock::Moment;
 use crate::config::{Finally, ProfileRules, Timing};
 
-/// What is known of an origin's robots.txt.
+/// The state of an origin's robots.txt.
 #[derive(Debug, Clone, Default)]
 pub enum State {
     /// No fetch has ended yet.
@@ -36,23 +36,23 @@ pub enum State {
     Successful {
         /// The file.
         snapshot: Arc<Snapshot>,
-        /// How long it may be used.
+        /// The life of the copy.
         fresh: Fresh,
-        /// Failures since it was fetched.
+        /// Failures since the fetch.
         outage: Option<Outage>,
     },
     /// The origin has no robots.txt.
     Unavailable {
-        /// Why it counts as having none.
+        /// The reason that it counts as having none.
         why: Absence,
-        /// When that was learnt.
+        /// The moment of that fetch.
         fetched: Moment,
-        /// How long that holds.
+        /// The life of this result.
         fresh: Fresh,
-        /// Failures since.
+        /// Failures since the fetch.
         outage: Option<Outage>,
     },
-    /// Nobody knows.
+    /// The rules are unknown.
     Unreachable {
         /// The failures.
         outage: Outage,
@@ -64,71 +64,70 @@ pub enum State {
 /// The life of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fresh {
-    /// From here on an origin in use is fetched again, ahead of expiry.
+    /// The moment from which an origin in use is fetched again, ahead of expiry.
     pub refresh_from: Moment,
-    /// Stale from here on.
+    /// The moment from which the copy is stale.
     pub until: Moment,
 }
 
-/// A row of failed fetches.
+/// A series of failed fetches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
     /// The latest failure.
     pub cause: Cause,
-    /// The *first* failure of the outage as far as it was observed. Where the wall clock was set meanwhile, it is told by
-    /// the clock as it is now.
+    /// The *first* failure of the outage as far as it was observed. If the wall clock was set meanwhile, this moment is
+    /// by the present clock.
     pub since: Moment,
-    /// The latest failure that is the origin's; none where there were only the gate's own.
+    /// The latest failure of the origin itself; none if only the gate has failed.
     pub last_failure: Option<Moment>,
-    /// The latest failure, whatever its cause.
+    /// The latest failure of any cause.
     pub last_attempt: Moment,
     /// Failures so far, at least one.
     pub attempts: u32,
-    /// No fetch before this, unless the outage lets requests out.
+    /// The earliest next fetch, unless the outage lets requests out.
     pub next_attempt: Moment,
 }
 
-/// When and how a fetch ended.
+/// The moment and circumstances of a fetch's end.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchEnd {
-    /// By the wall clock.
+    /// The moment by the wall clock.
     pub now: Moment,
-    /// The time since the origin's latest failure by a clock that is never set; none where that is not known, as after
-    /// a restart.
+    /// The time since the origin's latest failure by a clock that is never set; none if unknown, as after a restart.
     pub since_failure: Option<Duration>,
-    /// Whether the gate reaches any origin.
+    /// The gate's reach.
     pub reach: Reach,
 }
 
-/// Where more time lies between two failures, the second begins an outage of its own.
+/// Longest time between two failures of one outage; after a longer one, a new outage begins.
 pub const OBSERVED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// While an outage lets requests out, or the gate reaches no origin, robots.txt is asked for again after this time.
+/// Time between fetches while an outage lets requests out, or while the gate reaches no origin.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Two clocks that differ by no more tell the same length of time.
+/// Two clocks that differ by at most this much agree.
 const TOLERANCE: Duration = Duration::from_secs(5);
 
-/// What a state tells a request.
+/// The consequence of a state for requests.
 #[derive(Debug, Clone)]
 pub enum Stance {
-    /// Nothing usable is known: wait for a fetch.
+    /// No usable state: wait for a fetch.
     Unknown,
     /// These rules decide.
     Rules(Arc<Snapshot>),
-    /// No restrictions: the origin has no robots.txt, or has been unreachable for so long.
+    /// No restrictions: the origin has no robots.txt, or has been unreachable for long enough.
     AllowAll,
     /// Complete disallow until the origin's robots.txt is known again.
     DisallowAll {
-        /// Why it is not known.
+        /// The cause that it is unknown.
         cause: Cause,
-        /// When the next fetch is allowed.
+        /// The earliest next fetch.
         next_attempt: Moment,
     },
 }
 
 impl Stance {
-    /// Whether the origin itself lies behind a wall of [`crate::egress::walls`], as far as is known.
+    /// Tells whether the address policy ([`crate::egress::walls`]) is known to prohibit the origin itself.
     #[must_use]
     pub fn is_walled(&self) -> bool {
         matches!(
@@ -141,7 +140,7 @@ impl Stance {
     }
 }
 
-/// Whether a fetch should start.
+/// The need for a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
     /// Not now.
@@ -153,7 +152,7 @@ pub enum Due {
 }
 
 impl State {
-    /// Returns the state after a fetch that ended so, with `result`. `luck` in `0.0..1.0` spreads retries.
+    /// Returns the state after a fetch with this `end` and `result`. `luck` in `0.0..1.0` spreads retries.
     #[must_use]
     pub fn after(self, result: AccessResult, end: FetchEnd, timing: &Timing, luck: f64) -> State {
         let now = end.now;
@@ -224,12 +223,11 @@ impl State {
         }
     }
 
-    /// What of this state can be so at `now`, under `timing`; `None` where all of it can, as nearly always.
+    /// Returns the state corrected for a clock or settings that changed, or `None` if it is plausible (the usual case).
     ///
-    /// A clock that was ahead leaves moments behind that have not come yet, and settings may have changed since. A copy
-    /// from the future, or one that would be good for longer than any may be, is stale; an outage that ends in the future
-    /// ends now, and is as long as it was; a wait that is longer than any is over. The closed side in each case: what is
-    /// stale is asked for again.
+    /// A clock that was ahead leaves future moments behind, and settings may have changed since. A copy from the
+    /// future, or one with too long a life, becomes stale; an outage that ends in the future moves back to end now and
+    /// keeps its length; too long a wait is over. Each correction fails closed: a doubtful copy is treated as stale.
     pub fn corrected(&self, now: Moment, timing: &Timing) -> Option<State> {
         let fresh = match self {
             State::Successful {
@@ -264,7 +262,7 @@ impl State {
         Some(state)
     }
 
-    /// This state with its file read leniently or not; `None` where it was read so.
+    /// Returns this state with its file parsed leniently or not; `None` if the file is already parsed so.
     pub fn read_anew(&self, lenient: bool) -> Option<State> {
         let held = self.snapshot()?;
         if held.robots.is_lenient() == lenient {
@@ -283,7 +281,7 @@ impl State {
         Some(state)
     }
 
-    /// What requests meet at `now`.
+    /// Returns the stance for requests at `now`.
     pub fn stance(&self, now: Moment, profile: &ProfileRules) -> Stance {
         match self {
             State::NeverFetched => Stance::Unknown,
@@ -307,9 +305,9 @@ impl State {
         }
     }
 
-    /// Tells whether a fetch should start at `now`, for a request that goes by `profile`.
+    /// Tells whether a fetch should start at `now`, for a request under `profile`.
     ///
-    /// Only a fresh copy is refreshed behind a request's back. What an outage permits in the end rests on failures, and
+    /// Only a fresh copy is refreshed in the background. The permission at the end of an outage rests on failures, and
     /// the origin may be back: it is asked again before a request goes, at least every minute that the origin is used.
     pub fn due(&self, now: Moment, profile: &ProfileRules) -> Due {
         if let Some(outage) = self.outage()
@@ -335,7 +333,7 @@ impl State {
         }
     }
 
-    /// Tells whether requests go out by nothing but an outage that has lasted.
+    /// Tells whether only a long outage lets requests out.
     fn lets_out(&self, now: Moment, profile: &ProfileRules) -> bool {
         let is_fresh = match self {
             State::Successful { fresh, .. } | State::Unavailable { fresh, .. } => now < fresh.until,
@@ -345,7 +343,7 @@ impl State {
         !is_fresh && matches!(stance(), Stance::Rules(_) | Stance::AllowAll)
     }
 
-    /// The failures since the last success, if any.
+    /// Returns the failures since the last success, if any.
     pub fn outage(&self) -> Option<&Outage> {
         match self {
             State::NeverFetched => None,
@@ -354,7 +352,7 @@ impl State {
         }
     }
 
-    /// The file that is held, however old.
+    /// Returns the stored file, however old.
     pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
         match self {
             State::Successful { snapshot, .. } => Some(snapshot),
@@ -363,7 +361,7 @@ impl State {
         }
     }
 
-    /// The state's name in records.
+    /// Returns the state's name in records.
     pub fn name(&self) -> &'static str {
         match self {
             State::NeverFetched => "never_fetched",
@@ -375,8 +373,8 @@ impl State {
 }
 
 impl Fresh {
-    /// RFC 9309 2.4: a cached copy is used for up to 24 hours, or as `Cache-Control` says within the
-    /// operator's bounds.
+    /// RFC 9309 2.4: a cached copy is used for up to 24 hours, or for the time in `Cache-Control` within the operator's
+    /// bounds.
     fn starting(now: Moment, freshness: Freshness, timing: &Timing) -> Fresh {
         let life = match freshness {
             Freshness::Unsaid => timing.fresh,
@@ -391,16 +389,16 @@ impl Fresh {
         }
     }
 
-    /// Whether a copy that was fetched at `from` can be as fresh as this says; what is stale anyway can.
+    /// Tells whether a copy fetched at `from` can have this life; a stale one always can.
     fn is_possible(&self, from: Moment, now: Moment, timing: &Timing) -> bool {
         let longest = timing.fresh_max.max(timing.fresh_min).max(AT_LEAST);
-        // From its own time, too: a bound that was lowered holds for what is held.
+        // Checked from its fetch, too: a lowered bound applies to stored copies.
         let is_within = from <= now && now < from + longest && self.until <= now + longest;
         is_within || self.until <= now
     }
 }
 
-/// What was just fetched is good for those who waited for it.
+/// Least life of a copy, so that the requests that waited for it can use it.
 const AT_LEAST: Duration = Duration::from_secs(1);
 
 fn longest_wait(timing: &Timing) -> Duration {
@@ -408,25 +406,25 @@ fn longest_wait(timing: &Timing) -> Duration {
 }
 
 impl Outage {
-    /// Returns how long the outage is, as far as it was observed.
+    /// Returns the length of the outage, as far as it was observed.
     pub fn length(&self) -> Duration {
         self.last_failure
             .map_or(Duration::ZERO, |last| last.since(self.since))
     }
 
-    /// Whether this can be so at `now`.
+    /// Tells whether the outage is possible at `now`.
     fn is_possible(&self, now: Moment, timing: &Timing) -> bool {
         self.latest() <= now && self.next_attempt <= now + longest_wait(timing)
     }
 
-    /// The latest moment that is past, or should be.
+    /// Returns the latest moment that should be past.
     fn latest(&self) -> Moment {
         let failure = self.last_failure.unwrap_or(self.since);
         self.last_attempt.max(failure).max(self.since)
     }
 
     fn correct(&mut self, now: Moment, timing: &Timing) {
-        // All of it moves, so that it is as long as it was.
+        // All moments move, so that the outage keeps its length.
         let ahead = self.latest().since(now);
         self.since = self.since - ahead;
         self.last_failure = self.last_failure.map(|last| last - ahead);
@@ -458,7 +456,7 @@ impl Outage {
         let wait = retry_after
             .unwrap_or_else(back_off)
             .clamp(timing.retry_min, longest);
-        // Spread later, never earlier: the origin's word and the lower bound hold, and the upper one.
+        // Spread later, never earlier, within the bounds and after the origin's `Retry-After`.
         let spread = wait.mul_f64((timing.jitter * luck).clamp(0.0, 1.0));
         Outage {
             cause,
@@ -470,8 +468,8 @@ impl Outage {
         }
     }
 
-    /// Returns since when the outage is observed after another failure, its latest failure that is the origin's, and how
-    /// many failures there were before.
+    /// Returns the start of the observed outage after another failure, the latest failure of the origin itself, and the
+    /// number of failures before.
     fn observed(
         earlier: Option<Outage>,
         cause: Cause,
@@ -494,7 +492,7 @@ impl Outage {
                     _ => by_the_wall,
                 };
                 if gap > OBSERVED {
-                    // Another outage, which has not failed before.
+                    // A new outage, without earlier failures.
                     (now, Some(now), 0)
                 } else {
                     (now - (outage.length() + gap), Some(now), attempts)

@@ -1,36 +1,36 @@
-//! How slowly a robots.txt asks to be crawled: `Crawl-delay` and `Request-rate`.
+//! The crawl delay that a robots.txt asks for: `Crawl-delay` and `Request-rate`.
 //!
-//! Neither is in RFC 9309; both are older than it and in many files. `Crawl-delay: 10` asks for ten seconds from one
-//! request to the next, `Request-rate: 1/10` for no more than one in ten seconds (also `1/10s`, `1/5m`, `2/1h`). They are
-//! read where they stand in the group that speaks to a crawler, as its rules are. Where several are said, the longest
-//! interval counts. Hours behind a rate (`1/10m 0600-0845`) are passed over, so that the rate always holds: more than
-//! was asked for, never less. What cannot be read is no wish: nobody can tell what was meant.
+//! Neither is in RFC 9309; both are older and in many files. `Crawl-delay: 10` asks for ten seconds from one request to
+//! the next, `Request-rate: 1/10` for at most one request in ten seconds (also `1/10s`, `1/5m`, `2/1h`). They are read
+//! in the group that applies to a crawler, as its rules are. Of several, the longest interval counts. Hours after a
+//! rate (`1/10m 0600-0845`) are ignored, so that the rate always holds: more than was asked for, never less. An
+//! unreadable value is ignored, because its meaning is unknown.
 //!
-//! Here it is only read; whether it is kept is [`crate::pace`]'s to say.
+//! This module only reads the delay; [`crate::pace`] decides whether to keep it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::rep::{Field, ProductToken, Robots, Selection};
 
-/// Longer than any file can mean.
+/// Limit of an interval: longer than any file can mean.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
 /// An interval that a robots.txt asks a crawler to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
-    /// From one request to the next.
+    /// The time from one request to the next.
     pub interval: Duration,
-    /// Which line says so: [`Field::CrawlDelay`] or [`Field::RequestRate`].
+    /// The field of the line: [`Field::CrawlDelay`] or [`Field::RequestRate`].
     pub field: Field,
     /// The line's number, from 1.
     pub line: u32,
-    /// Whom it is said to: the product token in lower case, or `*`. Crawlers of one group share the interval.
+    /// The group: its product token in lower case, or `*`. Crawlers of one group share the interval.
     pub group: Arc<str>,
 }
 
 impl Wish {
-    /// What `robots` asks of a crawler with this chain of product tokens.
+    /// Returns the crawl delay in `robots` for a crawler with this chain of product tokens.
     pub fn of(robots: &Robots, chain: &[ProductToken]) -> Option<Wish> {
         let selection = robots.selection(chain);
         let longest = robots
@@ -58,7 +58,7 @@ fn name(robots: &Robots, chain: &[ProductToken], selection: Selection) -> Arc<st
     }
 }
 
-/// The interval that a line asks for.
+/// Returns the interval that a line asks for.
 fn interval(field: Field, value: &[u8]) -> Option<Duration> {
     let value = std::str::from_utf8(value).ok()?;
     let seconds = match field {
@@ -77,7 +77,7 @@ fn interval(field: Field, value: &[u8]) -> Option<Duration> {
     (!interval.is_zero()).then_some(interval)
 }
 
-/// A time such as `10`, `10s`, `5m`, `1h` or `1d`, in seconds.
+/// Reads a time such as `10`, `10s`, `5m`, `1h` or `1d`, in seconds.
 fn span(text: &str) -> Option<f64> {
     let (digits, unit) = text.split_at(
         text.find(|c: char| c.is_ascii_alphabetic())
@@ -93,7 +93,7 @@ fn span(text: &str) -> Option<f64> {
     Some(decimal(digits)? * scale)
 }
 
-/// A number as people write it: digits, and at most one point. Neither a sign nor an exponent.
+/// Reads a number in everyday form: digits, and at most one point. Neither a sign nor an exponent.
 fn decimal(text: &str) -> Option<f64> {
     let is_plain = text
         .bytes()
@@ -103,7 +103,7 @@ fn decimal(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    // A table's type is spelt where the table is.
+    // The type of a table is written at the table.
     #![allow(
         clippy::type_complexity,
         reason = "a case is one row, its columns a tuple"
@@ -162,7 +162,7 @@ mod tests {
             ("its own groups, merged; the longest counts", &["a"], (4, Field::RequestRate, 3, "a")),
             ("the token of the chain that is named", &["a-image", "A"], (4, Field::RequestRate, 3, "a")),
             ("the global group", &["b"], (2, Field::CrawlDelay, 7, "*")),
-            ("nobody in particular", &[], (2, Field::CrawlDelay, 7, "*")),
+            ("no token", &[], (2, Field::CrawlDelay, 7, "*")),
         ];
         for (name, chain, (secs, field, line, group)) in cases {
             let found = wish(text, chain).expect(name);

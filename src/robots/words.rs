@@ -1,4 +1,4 @@
-//! What there is to say of an origin, in a few words for people.
+//! Short descriptions of an origin's state for people.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::clock::Moment;
 use crate::config::ProfileRules;
 use crate::store::{CopyOf, OtherAnswer, Remembered};
 
-/// What requests meet now: a name, and what there is to say of it.
+/// Returns the name and a description of the present stance.
 pub(crate) fn stance(state: &State, profile: &ProfileRules, now: Moment) -> (&'static str, String) {
     let since = state.outage().map(|outage| outage.since);
     match state.stance(now, profile) {
@@ -32,7 +32,7 @@ pub(crate) fn stance(state: &State, profile: &ProfileRules, now: Moment) -> (&'s
     }
 }
 
-/// When the next request makes a fetch necessary or possible.
+/// Returns when the next request makes a fetch necessary or possible.
 pub(crate) fn next_fetch(state: &Remembered) -> Moment {
     let (fresh, outage) = lives(state);
     match (fresh, outage) {
@@ -42,7 +42,7 @@ pub(crate) fn next_fetch(state: &Remembered) -> Moment {
     }
 }
 
-/// How long it holds, and what has failed since.
+/// Returns the life of a state, and the failures since.
 pub(crate) fn lives(state: &Remembered) -> (Option<&Fresh>, Option<&Outage>) {
     match state {
         Remembered::Successful { fresh, outage, .. }
@@ -51,7 +51,7 @@ pub(crate) fn lives(state: &Remembered) -> (Option<&Fresh>, Option<&Outage>) {
     }
 }
 
-/// What there is to say of a state in a few words.
+/// Describes a state in a few words.
 pub(crate) fn about(state: &Remembered) -> String {
     let (_, outage) = lives(state);
     let mut text = match state {
@@ -84,12 +84,12 @@ fn octets(copy: &CopyOf) -> String {
     format!("{} octets{cut}", copy.bytes)
 }
 
-/// How long ago: `3h`.
+/// Writes the time since then: `3h`.
 pub(crate) fn ago(then: Moment, now: Moment) -> String {
     rough(now.since(then))
 }
 
-/// How long until then: `in 3h`, or `now` where that is over.
+/// Writes the time until then: `in 3h`, or `now` if that is over.
 pub(crate) fn to_come(then: Moment, now: Moment) -> String {
     if then <= now {
         "now".to_owned()
@@ -98,7 +98,7 @@ pub(crate) fn to_come(then: Moment, now: Moment) -> String {
     }
 }
 
-/// A duration in its largest unit, of which there are two at least.
+/// Writes a duration in its largest unit, with a count of at least two.
 fn rough(duration: Duration) -> String {
     let seconds = duration.as_secs();
     for (unit, scale) in [("d", 86_400), ("h", 3_600), ("m", 60)] {
@@ -109,7 +109,7 @@ fn rough(duration: Duration) -> String {
     format!("{seconds}s")
 }
 
-/// An answer to another User-Agent, in words.
+/// Describes the answer to another User-Agent.
 pub(crate) fn other_answer(other: &OtherAnswer) -> String {
     let told = match Absence::from_code(&other.code) {
         Some(why) => why.to_string(),
@@ -118,7 +118,7 @@ pub(crate) fn other_answer(other: &OtherAnswer) -> String {
     format!("as {}: {told}", other.user_agent)
 }
 
-/// A cause's code in words.
+/// Describes a cause's code.
 pub(crate) fn cause(code: &str, result: &str) -> String {
     let words = match result {
         "unavailable" => Absence::from_code(code).map(|why| why.to_string()),

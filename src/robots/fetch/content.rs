@@ -1,7 +1,6 @@
 //! The content of an answer: its body with the content codings undone (RFC 9110 section 8.4).
 //!
-//! Whatever the origin sends, no more than the limit is read, inflated or kept: decoding is pulled from
-//! the far end and stops there.
+//! Never more than the limit is read, inflated or kept: decoding is pulled from the far end and stops there.
 
 use std::io;
 use std::pin::Pin;
@@ -21,7 +20,7 @@ use tokio_util::io::StreamReader;
 use crate::egress::Inbound;
 use crate::robots::access::Cause;
 
-/// What we ask for. [`codings`] understands as much, and the names that these had before.
+/// The codings in our requests. [`codings`] understands these, and their older names.
 pub(super) const ACCEPTED: &str = "gzip, br, zstd, deflate";
 
 /// More codings on one body are a bomb, not a file.
@@ -32,10 +31,10 @@ const ZSTD_WINDOW: u32 = 23;
 
 type Reader = Box<dyn AsyncBufRead + Send + Unpin>;
 
-/// The decoded body, at most `limit` octets of it.
+/// Reads the decoded body, at most `limit` octets of it.
 ///
 /// # Errors
-/// Why the body cannot be had whole, or not be read. Nothing of it counts then.
+/// The cause that the body is not whole or not readable. None of it counts then.
 pub(super) async fn read(response: Response<Inbound>, limit: usize) -> Result<Vec<u8>, Cause> {
     transfer(response.headers())?;
     let codings = codings(response.headers())?;
@@ -45,9 +44,8 @@ pub(super) async fn read(response: Response<Inbound>, limit: usize) -> Result<Ve
         .map_err(|error| cause(&error))
 }
 
-/// What a failure to read means: the connection's failures come through the decoders untouched, all
-/// others are the decoders' own. A connection that ends or breaks before the body is whole is told from one that goes
-/// wrong in its framing.
+/// Classifies a failure to read: the connection's failures come through the decoders untouched, all others are the
+/// decoders' own. A connection that ends or breaks before the body is whole is told from one with bad framing.
 fn cause(error: &io::Error) -> Cause {
     let transport = error
         .get_ref()
@@ -74,7 +72,7 @@ fn cause(error: &io::Error) -> Cause {
     }
 }
 
-/// Refuses transfer codings but `chunked`, which is undone below us (RFC 9112 section 7): the octets would be another
+/// Refuses transfer codings other than `chunked`, which hyper undoes (RFC 9112 section 7): the octets would be another
 /// file than the origin's.
 fn transfer(headers: &HeaderMap) -> Result<(), Cause> {
     for value in headers.get_all(TRANSFER_ENCODING) {
@@ -98,7 +96,7 @@ enum Coding {
     Zstd,
 }
 
-/// The codings to undo, outermost first.
+/// Returns the codings to undo, outermost first.
 fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, Cause> {
     let mut codings = Vec::new();
     for value in headers.get_all(CONTENT_ENCODING) {
@@ -163,8 +161,8 @@ fn buffered(reader: impl AsyncRead + Send + Unpin + 'static) -> Reader {
     Box::new(BufReader::new(reader))
 }
 
-/// Whether data begins like zlib (RFC 1950 section 2.2). Its first octet would be a raw deflate block of
-/// a kind that no encoder begins with.
+/// Tells whether data begins like zlib (RFC 1950 section 2.2). A raw deflate stream with this first octet would begin
+/// with a kind of block that no encoder writes first.
 fn is_zlib(head: &[u8]) -> bool {
     matches!(head, [cmf, flags]
         if cmf & 0x0f == 8 && u16::from_be_bytes([*cmf, *flags]).is_multiple_of(31))

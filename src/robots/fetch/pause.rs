@@ -1,7 +1,7 @@
-//! Whether the process stood still while something was under way.
+//! Detects that the process stood still during an operation.
 //!
 //! A process that is stopped (SIGSTOP, a suspended laptop, a frozen container) finds all its deadlines past and its
-//! connections dead when it goes on. That says nothing of an origin, so what failed then is tried again.
+//! connections dead when it goes on. That says nothing about an origin, so a failed fetch is tried again.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use tokio::time::sleep;
 
 use crate::clock::Clock;
 
-/// How often a running process looks at the clock.
+/// Time between two looks at the clock while the process runs.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// A beat that comes later than this was kept from coming.
+/// A beat later than this shows that the process stood still.
 const LATE: Duration = Duration::from_secs(5);
 
-/// Whether a process ran all the time.
+/// The course of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Course {
     /// It ran.
@@ -70,7 +70,7 @@ mod tests {
             // Its deadline is found past before the next beat is.
             let at_once = driven(&clock, async { clock.advance(stop) });
             assert_eq!(at_once.await.1, expected, "{name}, and ends with it");
-            // A clock that is set is no pause.
+            // Setting the clock is no pause.
             let set = driven(&clock, async { clock.set(clock.now() + s(3_600)) });
             assert_eq!(set.await.1, Course::Ran, "{name}");
         }

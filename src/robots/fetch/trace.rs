@@ -1,4 +1,4 @@
-//! What a fetch was like, beside what it meant: where it led, what came back, how long it took.
+//! The trace of a fetch, besides its meaning: its hops, its answers, its duration.
 
 use http::HeaderMap;
 use http::header::{
@@ -12,7 +12,7 @@ use crate::clock::Moment;
 use crate::robots::access::AccessResult;
 use crate::store;
 
-/// Fields of the last answer that are kept: what tells a file, its age and its next fetch.
+/// Fields of the last answer that are kept: they identify a file, its age and its next fetch.
 const KEPT: [HeaderName; 10] = [
     CONTENT_TYPE,
     CONTENT_ENCODING,
@@ -26,10 +26,10 @@ const KEPT: [HeaderName; 10] = [
     LOCATION,
 ];
 
-/// Octets of a field's value or a URL that are kept: an origin chooses how long they are.
+/// Octets of a field's value or a URL that are kept: the origin chooses their length.
 const LONGEST: usize = 1024;
 
-/// A fetch under way, as far as it got.
+/// A fetch in progress.
 #[derive(Debug)]
 pub(super) struct Trace {
     started: Moment,
@@ -39,7 +39,7 @@ pub(super) struct Trace {
     probe: Option<String>,
 }
 
-/// Where a probe stands among the fields: no field has such a name.
+/// Key of the probe's result among the fields: no field can have this name.
 const PROBE: &str = "(probe)";
 
 impl Trace {
@@ -53,12 +53,12 @@ impl Trace {
         }
     }
 
-    /// All is asked again, from the start.
+    /// Starts again, for a repeated fetch.
     pub(super) fn begins_anew(&mut self) {
         self.hops.clear();
     }
 
-    /// A page that cannot exist was asked for, and got this answer.
+    /// Records the probe of a page that cannot exist, and its answer.
     pub(super) fn probed(&mut self, url: &str, answered: &str, agrees: bool) {
         let verdict = match agrees {
             true => "as robots.txt",
@@ -67,14 +67,14 @@ impl Trace {
         self.probe = Some(bounded(&format!("{url}: {answered}, {verdict}")));
     }
 
-    /// A URL is asked; whatever an earlier one answered was not the end.
+    /// Records a request for a URL; an earlier answer was not the last one.
     pub(super) fn asks(&mut self, url: &str) {
         self.hops.push(bounded(url));
         self.status = None;
         self.fields.clear();
     }
 
-    /// It answers.
+    /// Records its answer.
     pub(super) fn answered(&mut self, status: u16, headers: &HeaderMap) {
         self.status = Some(status);
         self.fields = KEPT
@@ -90,7 +90,7 @@ impl Trace {
             .collect();
     }
 
-    /// The fetch has ended with `result`.
+    /// Returns the finished trace, with `result`.
     pub(super) fn end(self, asked: &Asked, result: &AccessResult, now: Moment) -> store::Fetch {
         let (cause, sha256) = match result {
             AccessResult::Successful { snapshot, .. } => (None, Some(snapshot.sha256)),
@@ -118,7 +118,7 @@ fn fields_and(mut fields: Vec<(String, String)>, probe: Option<String>) -> Vec<(
     fields
 }
 
-/// All lines of a field as one value, as RFC 9110 section 5.3 joins them.
+/// Returns all lines of a field as one value, as RFC 9110 section 5.3 joins them.
 fn value(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let mut lines = headers.get_all(name).iter();
     let mut value = String::from_utf8_lossy(lines.next()?.as_bytes()).into_owned();
@@ -132,7 +132,7 @@ fn value(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     Some(bounded(&value))
 }
 
-/// A reference without who it says we are: credentials that an origin hands out stand in no store.
+/// Removes the user information of a reference, so that credentials from an origin never reach the store.
 fn without_userinfo(reference: &str) -> String {
     // Without a scheme, the authority begins with the slashes.
     let (relative, url) = match reference.starts_with("//") {

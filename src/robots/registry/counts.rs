@@ -1,11 +1,11 @@
-//! What the registry counts: fetches, and what is known of the origins that it holds.
+//! Metrics of the robots cache: its fetches, and the states of its origins.
 
 use crate::metrics::{Levels, Registry, Tally, Times, Unit};
 use crate::robots::access::AccessResult;
 use crate::robots::state::State;
 use crate::store::Fetch;
 
-/// What a state tells of its origin, as it is counted.
+/// The kind of a state, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
     Nothing,
@@ -25,7 +25,7 @@ impl Known {
     }
 }
 
-/// What the registry counts.
+/// The metrics of the robots cache.
 #[derive(Debug, Clone)]
 pub struct Counts {
     fetches: Tally,
@@ -48,7 +48,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// A fetch has ended.
+    /// Counts a fetch that has ended.
     pub(super) fn fetched(&self, result: &AccessResult, fetch: Option<&Fetch>) {
         let kind = match result {
             AccessResult::Successful { .. } => 0,
@@ -61,17 +61,17 @@ impl Counts {
         }
     }
 
-    /// Another state is held.
+    /// Counts a state that was added.
     pub(super) fn came(&self, known: Known) {
         self.origins.raise(known as usize);
     }
 
-    /// One is held no longer.
+    /// Counts a state that was removed.
     pub(super) fn went(&self, known: Known) {
         self.origins.lower(known as usize);
     }
 
-    /// Shows all of it.
+    /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         let Counts {
             fetches,

@@ -1,4 +1,4 @@
-//! One origin in memory: a slot for each identity that has a state of its own.
+//! One origin in memory: a slot for each identity with a state of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -16,33 +16,33 @@ use crate::robots::identity::{Crawler, FetchedAs, Identity, OWN_STATES};
 use crate::robots::state::State;
 use crate::store::StoreError;
 
-/// Octets of an entry beside its slots, roughly.
+/// Octets of an entry without its slots, roughly.
 pub(super) const ENTRY_BYTES: usize = 256;
 
-/// Octets of a slot beside its snapshot, roughly.
+/// Octets of a slot without its snapshot, roughly.
 pub(super) const SLOT_BYTES: usize = 384;
 
-/// How long a state of its own must be out of use before another identity takes its place: as long as a copy is fresh by
-/// default, so that thousands of made-up names cause no more fetches than a few.
+/// Time without use after which another identity may take over a slot: as long as a copy is fresh by default, so that
+/// thousands of made-up names cause no more fetches than a few.
 const UNUSED: Duration = Duration::from_secs(86_400);
 
 /// An origin.
 pub(super) struct Entry {
     pub(super) slots: Mutex<Slots>,
-    /// With which other origins' its landings are counted.
+    /// The group of origins that shares its update counter.
     pub(super) group: Group,
     pub(super) used: AtomicU64,
-    /// Requests that have asked for it.
+    /// Number of requests that have asked for it.
     pub(super) asked: AtomicU64,
 }
 
 /// The states of an origin.
 pub(super) struct Slots {
     pub(super) recall: Recall,
-    /// The question to the store that is under way.
+    /// The look-up in the store that is in progress.
     pub(super) recalling: Option<watch::Receiver<()>>,
     all: Vec<Slot>,
-    /// As how many states they are counted, see [`Slots::count`].
+    /// The number of states that the cache counts for this origin, see [`Slots::count`].
     pub(super) counted: usize,
 }
 
@@ -50,44 +50,44 @@ pub(super) struct Slots {
 pub(super) struct Slot {
     pub(super) identity: Identity,
     pub(super) state: Arc<State>,
-    /// When the identity's latest failure was; none where that was before this process, or the state was not in memory.
+    /// The identity's latest failure; none if it was before this process, or the state was not in memory.
     pub(super) failed: Option<Uptime>,
-    /// Where the last fetch could not begin for want of descriptors: there is none before this.
+    /// The end of the pause after a fetch that found no descriptor; none without one.
     pub(super) exhausted_until: Option<Moment>,
-    /// How the state was learnt; none where nothing is known.
+    /// The fetch behind the state; none without one.
     pub(super) fetched_as: Option<Arc<FetchedAs>>,
     pub(super) flight: Option<watch::Receiver<()>>,
-    /// When it was last looked at.
+    /// The moment of its last use.
     pub(super) used: Moment,
     pub(super) bytes: usize,
-    /// As what it is counted.
+    /// The kind that metrics count it as.
     pub(super) known: Known,
 }
 
-/// Whether the store was asked what is known of the origin.
+/// The progress of the look-up in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Recall {
     /// Not yet.
     Due,
-    /// In vain.
+    /// It failed.
     Failed {
-        /// Not again before this.
+        /// The next attempt is not before this.
         until: Moment,
         error: StoreError,
     },
-    /// It was, or there is none.
+    /// It has succeeded, or there is no store.
     Done,
 }
 
-/// What the slots of an origin have room for.
+/// The slot that a crawler can use.
 enum Room {
-    /// This one is there.
+    /// Its own slot, at this index.
     At(usize),
-    /// It gets a new one.
+    /// A new slot.
     New,
-    /// It takes the place of this one, which was out of use for long.
+    /// The slot at this index, which was unused for long.
     InPlaceOf(usize),
-    /// None of its own.
+    /// No slot of its own: it shares that of `*`.
     Shared,
 }
 
@@ -101,8 +101,8 @@ impl Slots {
         }
     }
 
-    /// Returns the slot that `crawler` has or shares, made where there is room; with the weights of what was taken away
-    /// and added for that.
+    /// Returns the slot that `crawler` has or shares, made if there is room. `change` receives each slot that is added
+    /// or removed for that.
     pub(super) fn slot(
         &mut self,
         crawler: Crawler<'_>,
@@ -166,24 +166,24 @@ impl Slots {
         self.all.iter().any(|slot| slot.state.snapshot().is_some())
     }
 
-    /// All of them.
+    /// Iterates over all slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
         self.all.iter()
     }
 
-    /// All of them, to be changed.
+    /// Iterates over all slots, mutably.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
         self.all.iter_mut()
     }
 
-    /// Puts in what was known before. What is there already is newer.
+    /// Adds a slot from the store, unless its identity has one already, which is newer.
     pub(super) fn put(&mut self, slot: Slot, change: &mut impl FnMut(Change<'_>)) {
         if self.of(&slot.identity).is_none() {
             self.push(slot, change);
         }
     }
 
-    /// Takes slots away.
+    /// Removes slots.
     pub(super) fn retain(
         &mut self,
         stays: impl Fn(&Slot) -> bool,
@@ -198,13 +198,13 @@ impl Slots {
         });
     }
 
-    /// Returns as how many states the origin counts: one for each identity, and one while there is none.
+    /// Returns the number of states that the origin counts as: one for each identity, and at least one.
     pub(super) fn count(&self) -> usize {
         self.all.len().max(1)
     }
 }
 
-/// A slot has come or gone.
+/// A slot that was added or removed.
 pub(super) enum Change<'a> {
     Came(&'a Slot),
     Went(&'a Slot),
@@ -225,14 +225,14 @@ impl Slot {
         }
     }
 
-    /// Tells whether a fetch would find no descriptor, as one has just found none.
+    /// Tells whether a fetch would find no descriptor, because one has just found none.
     pub(super) fn is_exhausted(&self, now: Moment) -> bool {
-        // One that lies further away was set by a clock that was ahead.
+        // An end further away was set by a clock that was ahead.
         let holds = |until| now < until && until <= now + EXHAUSTED;
         self.exhausted_until.is_some_and(holds)
     }
 
-    /// The state as it may be believed at `now` and as `config` reads it. Nearly always as it is.
+    /// Returns the state, corrected for the clock and parsed by `config`. Usually that is the stored one.
     pub(super) fn settle(&mut self, now: Moment, config: &RobotsConfig) -> Arc<State> {
         if let Some(corrected) = self.state.corrected(now, &config.timing) {
             self.state = Arc::new(corrected);

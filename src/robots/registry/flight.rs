@@ -1,8 +1,8 @@
-//! A flight: what finds out about one origin, as one identity, while all who ask wait for it.
+//! A flight: the task that fetches one origin's robots.txt, as one identity, while requests wait for it.
 //!
-//! What an origin refuses to one identity says nothing of its robots.txt until it refuses it to crawlgate's own
-//! User-Agent, too: the flight of that identity then joins or starts the flight of `*`, within its own deadline, and the
-//! stricter of the two answers counts. So however many identities are refused, one fetch confirms all of them.
+//! A refusal to one identity says nothing about the robots.txt until the origin refuses crawlgate's own User-Agent,
+//! too: the flight of that identity then joins or starts the flight of `*`, within its own deadline, and the stricter
+//! answer counts. So one fetch confirms the refusals of any number of identities.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,41 +24,41 @@ use crate::robots::identity::{Crawler, FetchedAs, Identity, OWN};
 use crate::robots::state::{FetchEnd, State};
 use crate::store::{self, Landing, OtherAnswer, StoreError};
 
-/// How old what is known for `*` may be to confirm what another identity was answered just now.
+/// Greatest age of the state of `*` that may confirm a new answer to another identity.
 const RECENT: Duration = Duration::from_secs(300);
 
-/// How long no fetch is tried where one found no descriptor.
+/// Pause after a fetch that found no descriptor.
 pub(super) const EXHAUSTED: Duration = Duration::from_secs(1);
 
-/// One flight. Lands exactly once, also when its task panics or is dropped.
+/// One flight. It ends exactly once, also when its task panics or is dropped.
 struct Flight {
     shared: Arc<Shared>,
     entry: Arc<Entry>,
-    /// The origin, and the crawler that began it.
+    /// The origin, and the crawler that started it.
     hopper: Arc<Hopper>,
     stage: Stage,
     /// Dropped last: waiters then find the new state.
     _landing: watch::Sender<()>,
 }
 
-/// How far a flight is.
+/// The progress of a flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// It asks the origin.
     Fetching,
-    /// It has landed.
+    /// It has ended.
     Landed,
 }
 
-/// What is known for `*`.
+/// The state of `*`.
 struct Common {
     state: Arc<State>,
     fetched_as: Option<Arc<FetchedAs>>,
-    /// This machine had no descriptor left to ask with.
+    /// True if this machine had no descriptor left for the fetch.
     is_exhausted: bool,
 }
 
-/// What the store knows of an origin, on its way.
+/// A look-up of an origin in the store, in progress.
 struct Recalling {
     entry: Arc<Entry>,
     /// Dropped last.
@@ -83,7 +83,7 @@ impl Shared {
         flight
     }
 
-    /// Returns the question to the store that is under way, asked now where there is none.
+    /// Returns the look-up in the store that is in progress, or starts one.
     pub(super) fn join_recall(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
@@ -102,7 +102,7 @@ impl Shared {
         recalling.clone()
     }
 
-    /// Waits until the store has told what it knows of an origin, which is asked whenever it failed last.
+    /// Waits until the store has loaded an origin's states; asks it again if it failed last.
     pub(super) async fn recalled(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
@@ -123,8 +123,8 @@ impl Shared {
         }
     }
 
-    /// What is known for `*`, if that was learnt just now or is waited for; a fetch else. Nothing where that takes
-    /// longer than `patience`.
+    /// Returns the state of `*`, if it is recent or its next attempt is not due; otherwise fetches it. `None` if that
+    /// takes longer than `patience`.
     async fn common(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
@@ -168,7 +168,7 @@ impl Shared {
     }
 }
 
-/// Whether what is known for `*` needs no fetch to confirm an answer of now.
+/// Tells whether the state of `*` can confirm a new answer without a fetch.
 fn is_recent(state: &State, now: Moment) -> bool {
     let is_waited_for = state
         .outage()
@@ -192,7 +192,7 @@ impl Recalling {
             let mut slots = self.entry.slots.lock();
             let now = shared.clock.now();
             match recalled {
-                // Forgotten meanwhile.
+                // The origin was forgotten meanwhile.
                 Ok(_) if slots.recall == Recall::Done => {}
                 Ok(known) => {
                     slots.recall = Recall::Done;
@@ -242,7 +242,7 @@ impl Flight {
         Asked {
             origin: self.hopper.origin.clone(),
             identity: self.hopper.identity.clone(),
-            // The configuration refuses what is none.
+            // The configuration accepts only valid values.
             user_agent: user_agent.unwrap_or(HeaderValue::from_static(OWN)),
             config: Arc::clone(&settings.ours.config),
             judges: self.judges(),
@@ -257,8 +257,8 @@ impl Flight {
         })
     }
 
-    /// The answer that counts: where this one refuses, and may refuse only this identity, the stricter of it and of what
-    /// `*` is answered.
+    /// Returns the answer that counts: for a refusal that may concern this identity alone, the stricter one of it and
+    /// the answer to `*`.
     async fn confirmed(
         &self,
         settings: &Settings,
@@ -359,24 +359,24 @@ impl Flight {
         }
     }
 
-    /// Ends without having asked the origin: what is known of it stays as it is.
+    /// Ends the flight without having asked the origin, so its state stays as it is.
     fn give_up(&mut self, result: &AccessResult) {
         self.stage = Stage::Landed;
         tell(&self.hopper.origin, &self.hopper.identity, result);
         self.shared.counts.fetched(result, None);
-        // A slot with a flight stays.
+        // A slot with a flight is never removed.
         if let Some(slot) = self.entry.slots.lock().of(&self.hopper.identity) {
             slot.flight = None;
             slot.exhausted_until = Some(self.shared.clock.now() + EXHAUSTED);
         }
     }
 
-    /// Ends with what a fetch meant. Without a `fetch`, none has ended, and nothing is kept of it.
+    /// Ends the flight with the meaning of a fetch. Without a `fetch`, none has finished and nothing is stored.
     fn land(&mut self, result: AccessResult, mut fetch: Option<store::Fetch>) {
         self.stage = Stage::Landed;
         let settings = self.shared.settings.load_full();
         let config = &settings.ours.config;
-        // Any crawler's: it is no file that this one is judged by, but the origin has one.
+        // A copy for any crawler counts: this crawler is not judged by it, but it proves that the origin has a file.
         let is_held = self.entry.slots.lock().holds_a_copy();
         let result = match is_held {
             true => result.beside_a_copy(),
@@ -389,11 +389,11 @@ impl Flight {
         self.shared.counts.fetched(&result, fetch.as_ref());
         let mut slots = self.entry.slots.lock();
         let now = self.shared.clock.now();
-        // A slot with a flight stays.
+        // A slot with a flight is never removed.
         let Some(slot) = slots.of(&self.hopper.identity) else {
             return;
         };
-        // First, so that whatever goes wrong below cannot leave a flight up that never lands.
+        // First, so that a failure below cannot leave a flight that never ends.
         slot.flight = None;
         let uptime = self.shared.clock.uptime();
         let end = FetchEnd {
@@ -406,13 +406,13 @@ impl Flight {
         let state = before.after(result, end, &config.timing, luck(&self.hopper.origin, now));
         match state.outage().map(|outage| outage.last_failure) {
             Some(Some(last)) if last == now => slot.failed = Some(uptime),
-            // The gate's own failure: the origin's is as long ago as before.
+            // The gate's own failure leaves the moment of the origin's last failure unchanged.
             Some(_) => {}
             None => slot.failed = None,
         }
         slot.state = Arc::new(state);
         self.shared.changes.landed(self.entry.group);
-        // What failed replaces nothing that was learnt before.
+        // A failure replaces no earlier knowledge.
         let rests_on_it = has_told || is_bare(&slot.state) || slot.fetched_as.is_none();
         let fetched_as = match (&slot.fetched_as, &fetch) {
             (Some(before), _) if !rests_on_it => Arc::clone(before),
@@ -430,7 +430,7 @@ impl Flight {
         slot.fetched_as = Some(Arc::clone(&fetched_as));
         self.shared.weigh(slot);
         if let (Some(memory), Some(fetch)) = (&self.shared.memory, fetch) {
-            // Under the lock: nobody decides by this state before the log has it, and records come after it.
+            // Under the lock: no request uses this state before the log has it, so its records come after it.
             memory.keep(Landing {
                 origin: self.hopper.origin.clone(),
                 state: Arc::clone(&slot.state),
@@ -441,7 +441,7 @@ impl Flight {
     }
 }
 
-/// Whether a state rests on failures alone.
+/// Tells whether a state rests on failures alone.
 fn is_bare(state: &State) -> bool {
     matches!(
         state,
@@ -481,7 +481,7 @@ fn tell(origin: &Origin, identity: &Identity, result: &AccessResult) {
     }
 }
 
-/// A number in `0.0..1.0` that differs between origins and attempts: enough to spread retries.
+/// Returns a number in `0.0..1.0` that differs between origins and attempts: enough to spread retries.
 fn luck(origin: &Origin, now: Moment) -> f64 {
     use std::hash::{BuildHasher, RandomState};
     let hash = RandomState::new().hash_one((origin, now.as_millis()));

@@ -1,8 +1,8 @@
-//! Redirects of a robots.txt into another origin: what the rules there say of them.
+//! Judges the redirects of a robots.txt into another origin by the rules there.
 //!
-//! A hop to a URL of another origin other than its `/robots.txt` is a request there, and is made only where the rules of
-//! that origin allow it to this crawler. They are fetched where they are not known, so what comes of a fetch never
-//! depends on the order in which a crawler visits two origins:
+//! A hop to a URL of another origin, except its `/robots.txt`, is a request there, and is made only if the rules of
+//! that origin allow it to this crawler. Unknown rules are fetched first, so the outcome of a fetch never depends on
+//! the order in which a crawler visits two origins:
 //!
 //! | the rules of the hop's origin | the hop | the origin that redirects |
 //! |---|---|---|
@@ -10,9 +10,9 @@
 //! | disallow the URL, and are fresh | is not made | *unavailable* (Google's RFC 9309 edition), if `*` is answered so, too, and no copy of its own file is held for any crawler; else *unreachable* |
 //! | cannot be had | is not made | *unreachable* |
 //!
-//! So a hop that is disallowed opens an origin only if nothing else is known of it.
+//! So a disallowed hop opens an origin only if nothing else is known about it.
 //!
-//! A fetch that waits for another one never waits for itself: where two origins redirect into each other, neither hop can
+//! A fetch that waits for another one never waits for itself: if two origins redirect into each other, neither hop can
 //! be judged. A chain of fetches, each for a hop of the one before, ends after [`DEEPEST`].
 
 use parking_lot::Mutex;
@@ -25,31 +25,31 @@ use crate::robots::state::{Stance, State};
 
 use std::sync::Arc;
 
-/// Fetches that wait for each other, for one request: so an origin cannot make a chain of them that has no end.
+/// Longest chain of fetches that wait for each other, so that an origin cannot make an endless one.
 const DEEPEST: u8 = 2;
 
-/// A flight that asks if a hop may be made.
+/// A flight that asks whether a hop may be made.
 #[derive(Clone)]
 pub(super) struct Hopper {
     pub(super) origin: Origin,
     pub(super) identity: Identity,
     pub(super) tokens: Box<[ProductToken]>,
-    /// How many flights wait for it for a hop of theirs.
+    /// Number of flights that wait for it because of their hops.
     pub(super) depth: u8,
 }
 
-/// Which origin waits for the rules of which.
+/// The pairs of a waiting origin and the origin that it waits for.
 #[derive(Default)]
 pub(super) struct Waits(Mutex<Vec<(Origin, Origin)>>);
 
-/// One origin waits for another, until this is dropped.
+/// One origin's wait for another, until this is dropped.
 struct Waiting<'a> {
     waits: &'a Waits,
     edge: (Origin, Origin),
 }
 
 impl Waits {
-    /// Lets `from` wait for `to`, unless `to` waits for `from`, on whatever way.
+    /// Lets `from` wait for `to`, unless `to` waits for `from`, directly or not.
     fn enter(&self, from: &Origin, to: &Origin) -> Option<Waiting<'_>> {
         let edge = (from.clone(), to.clone());
         let mut edges = self.0.lock();
@@ -89,7 +89,7 @@ fn leads(edges: &[(Origin, Origin)], from: &Origin, to: &Origin) -> bool {
 }
 
 impl Shared {
-    /// Judges a hop to a path of `origin` by its rules for this crawler, which are fetched first where they are not known.
+    /// Judges a hop to a path of `origin` by its rules for this crawler; unknown rules are fetched first.
     pub(super) async fn judge_hop(
         self: &Arc<Self>,
         hopper: &Hopper,
@@ -113,8 +113,8 @@ impl Shared {
         self.hop_as_known(origin, path, crawler)
     }
 
-    /// Judges a hop by what is known of its origin. Where the crawler has no state of its own there, nothing is known for
-    /// it.
+    /// Judges a hop by the cached state of its origin. The hop's verdict is unknown if the crawler has no state of its
+    /// own there.
     fn hop_as_known(&self, origin: &Origin, path: &str, crawler: Crawler<'_>) -> Hop {
         let Some(entry) = self.entries.get(origin).map(|entry| Arc::clone(&entry)) else {
             return Hop::Unknown;
@@ -141,7 +141,8 @@ impl Shared {
             (Some(RuleKind::Disallow), State::Successful { fresh, .. }) if now < fresh.until => {
                 Hop::Disallowed
             }
-            // An old copy is reason enough not to ask, but none to take another origin for one without rules.
+            // A stale copy is reason enough not to make the hop, but not to treat the redirecting origin as one without
+            // rules.
             (Some(RuleKind::Disallow), _) => Hop::Unknown,
             _ => Hop::Allowed,
         }
@@ -163,7 +164,7 @@ mod tests {
         assert!(waits.enter(&b, &a).is_none(), "directly");
         let _second = waits.enter(&b, &c).expect("c waits for nothing");
         assert!(waits.enter(&c, &a).is_none(), "over b");
-        // Another crawler's fetch of a is a second wait for the same.
+        // Another crawler's fetch of a is a second wait of the same kind.
         let again = waits.enter(&a, &b).expect("b waits for c alone");
         let _aside = waits.enter(&a, &d).expect("d waits for nothing");
         assert!(waits.enter(&d, &b).is_some(), "b waits for c alone");

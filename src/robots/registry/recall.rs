@@ -1,4 +1,4 @@
-//! What carries a registry's knowledge over restarts: read from the store, written through the log.
+//! Persists the states of the robots cache: reads them from the store, writes them through the log.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::robots::memory::{BrokenCopy, awake};
 use crate::robots::state::State;
 use crate::store::{FETCHES_KEPT, Landing, Store, StoreError, StoreErrorKind};
 
-/// A store to read from, and the log that writes to it: landings take the same way as records, so that none of these
-/// is written before the robots.txt that it rests on.
+/// A store to read from, and the log that writes to it: states are written in order with records, so that no record is
+/// written before the robots.txt that it rests on.
 #[derive(Clone)]
 pub struct Memory {
     store: Arc<dyn Store>,
     log: Arc<Log>,
-    /// The latest reading failed, and that was said.
+    /// True if the latest read failed and the failure was logged.
     fails: Arc<AtomicBool>,
 }
 
 impl Memory {
-    /// The memory behind `log`: its store, if it has one.
+    /// Returns the persistence behind `log`, if it has a store.
     #[must_use]
     pub fn of(log: &Arc<Log>) -> Option<Memory> {
         Some(Memory {
@@ -36,14 +36,14 @@ impl Memory {
         })
     }
 
-    /// Returns the states of an origin from before. An error has been said when this resolves.
+    /// Returns the stored states of an origin. An error has been logged when this resolves.
     pub(super) async fn recall(
         &self,
         origin: &Origin,
         config: &RobotsConfig,
     ) -> Result<Vec<Recalled>, StoreError> {
         let recalled = match self.read(origin, config).await {
-            // Between the state and its file, another process may have written a new state and dropped the file.
+            // Another process may have written a new state and dropped the file between the reads of the two.
             Err(Unread::Broken(_)) => self.read(origin, config).await,
             recalled => recalled,
         };
@@ -64,7 +64,7 @@ impl Memory {
                 }
                 Err(failure)
             }
-            // Nothing that anybody has fetched: the origin is asked, as one never heard of, before anything goes there.
+            // No fetch produced this state: the origin is fetched like a new one before any request goes there.
             Err(Unread::Broken(broken)) => {
                 error!(
                     %origin,
@@ -77,7 +77,8 @@ impl Memory {
     }
 
     async fn read(&self, origin: &Origin, config: &RobotsConfig) -> Result<Vec<Recalled>, Unread> {
-        // First: what was evicted before it was written is on its way to the store, which has an older state or none.
+        // First: a state that was evicted before it was written is on its way to the store, which has an older state or
+        // none.
         let unwritten = self.log.unwritten(origin);
         let mut recalled: Vec<Recalled> = unwritten.into_iter().map(Recalled::of).collect();
         let kept = self.store.origin(origin).await.map_err(Unread::Failed)?;
@@ -114,12 +115,12 @@ impl Memory {
         Ok(recalled)
     }
 
-    /// Hands over what has become known. Never waits.
+    /// Hands over a new state. Never waits.
     pub(super) fn keep(&self, landing: Landing) {
         self.log.landed(landing);
     }
 
-    /// Drops what the store knows of an origin, for one identity or all, also what is on its way there.
+    /// Drops the stored states of an origin, for one identity or all, also unwritten ones.
     pub(super) async fn forget(
         &self,
         origin: &Origin,
@@ -133,7 +134,7 @@ impl Memory {
     }
 }
 
-/// A state of an origin from before.
+/// A state of an origin from the store.
 pub(super) struct Recalled {
     pub(super) state: State,
     pub(super) updated: Moment,
@@ -150,7 +151,7 @@ impl Recalled {
     }
 }
 
-/// When a state was learnt, or began to fail.
+/// Returns when a state was fetched, or began to fail.
 fn learnt(state: &State) -> Moment {
     match state {
         State::NeverFetched => Moment::default(),
@@ -160,7 +161,7 @@ fn learnt(state: &State) -> Moment {
     }
 }
 
-/// Why a state cannot be had from the store.
+/// The reason that a state cannot be read from the store.
 enum Unread {
     Failed(StoreError),
     Broken(BrokenCopy),

@@ -1,4 +1,4 @@
-//! Who fetches, who waits, who goes: with a fetch that ends when the test says so.
+//! Fetches, waits and evictions, with a fetch that ends when the test says so.
 
 mod hops;
 mod identities;
@@ -20,16 +20,16 @@ use crate::robots::snapshot::Snapshot;
 const START: Moment = Moment::from_millis(1_790_000_000_000);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// How a fetch ends.
+/// The end of a fetch.
 enum End {
     With(AccessResult),
     InPanic,
 }
 
-/// What a fetch was asked for.
+/// The parameters of a fetch.
 type Question = (Origin, String, Arc<RobotsConfig>);
 
-/// A registry whose fetches end one after the other as they are told to.
+/// A cache with fetches that end one after the other, on the test's command.
 struct Laboratory {
     registry: Registry,
     clock: Clock,
@@ -115,7 +115,7 @@ impl Laboratory {
         Ok(states.remove(0).1)
     }
 
-    /// Lets the registry's own tasks run until `done`.
+    /// Lets the cache's own tasks run until `done`.
     async fn until(&self, done: impl Fn(&Laboratory) -> bool) {
         for _ in 0..1000 {
             if done(self) {
@@ -131,7 +131,7 @@ impl Laboratory {
         self.clock.advance(Duration::from_millis(1));
         self.end(file(1));
         assert_eq!(file_of(&self.stance(origin).await), Some(1));
-        // The flight lands before it is gone; only then may its origin be evicted.
+        // The flight ends before its task is gone; only then may its origin be evicted.
         let is_free = |entry: &Arc<Entry>| Arc::strong_count(entry) == 1;
         let entries = &self.registry.shared.entries;
         self.until(|_| entries.get(origin).is_none_or(|entry| is_free(&entry)))
@@ -170,7 +170,7 @@ fn file(number: u16) -> AccessResult {
     }
 }
 
-/// What the store is told of a fetch that ended so.
+/// Returns the record of a fetch with this result.
 fn fetch_of(result: &AccessResult) -> store::Fetch {
     store::Fetch {
         identity: Identity::default(),
@@ -197,7 +197,7 @@ fn down() -> AccessResult {
     }
 }
 
-/// The number of the file that decides.
+/// Returns the number of the deciding file.
 fn file_of(stance: &Stance) -> Option<u16> {
     match stance {
         Stance::Rules(snapshot) => Some(snapshot.status),
@@ -205,7 +205,7 @@ fn file_of(stance: &Stance) -> Option<u16> {
     }
 }
 
-/// Goes as far as a future gets without being woken.
+/// Polls a future once, without a waker.
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -465,7 +465,7 @@ async fn a_thousand_who_doubt_the_same_wait_for_one_fetch() {
     for view in views {
         assert_eq!(file_of(&view.await.stance), Some(1));
     }
-    // Who comes later has seen what does not stand any more.
+    // A request that comes later has seen an outdated state.
     let late = lab
         .registry
         .doubt(&a, &seen, Crawler::default(), None)
@@ -492,7 +492,7 @@ async fn beyond_the_count_the_least_recently_used_goes() {
 async fn what_is_in_flight_stays() {
     let lab = Laboratory::with(|config| config.cache.origins = 1);
     let [a, b, c] = ["a", "b", "c"].map(origin);
-    // Nobody waits for it any more: the flight alone keeps it.
+    // No request waits for it any more: the flight alone keeps it.
     assert!(poll(&mut Box::pin(lab.stance(&a))).is_pending());
     lab.until(|lab| lab.fetches() == 1).await;
     for origin in [&b, &c] {

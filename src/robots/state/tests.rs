@@ -6,7 +6,7 @@ use super::*;
 use crate::config::ProfileName;
 use crate::rep::{ParseOptions, Robots};
 
-/// What a request meets, without what does not decide. Files are told apart by number.
+/// The consequence for a request, reduced to its deciding parts. Files are told apart by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meets {
     Wait,
@@ -31,9 +31,9 @@ impl Meets {
 struct Script {
     state: State,
     timing: Timing,
-    /// What the wall clock shows.
+    /// The time of the wall clock.
     now: Moment,
-    /// How much time has passed.
+    /// The time that has passed.
     passed: Duration,
     /// When the origin's latest failure was, by that; none after a restart.
     failed: Option<Duration>,
@@ -509,7 +509,7 @@ fn what_a_long_outage_permits_is_asked_about_first_and_each_minute() {
 
 #[test]
 fn an_outage_is_only_as_long_as_it_was_observed() {
-    // One failure, then nobody asks for a month: the origin may have been back for weeks.
+    // One failure, then no request for a month: the origin may have been back for weeks.
     Script::new()
         .fetch(down(Cause::Dns))
         .at(d(31))
@@ -614,7 +614,7 @@ fn the_gates_own_outage_is_no_origins() {
         .fetch(down(Cause::Timeout))
         .expect(CompleteDisallow, Due::No)
         .expect_outage(d(29) + h(60), d(29) + h(60) + s(5));
-    // Once it is over, nobody waits for an hour.
+    // Once it is over, no request waits for an hour.
     let script = Script::new().fetch_in_vain(come_back_in(Cause::Timeout, h(1)));
     script.pass(m(1)).expect(CompleteDisallow, Due::Now);
     // What a copy says while it is fresh holds.
@@ -625,7 +625,7 @@ fn the_gates_own_outage_is_no_origins() {
         .expect(File(1), Due::No)
         .at(h(24))
         .expect(CompleteDisallow, Due::Now);
-    // What asked nobody is nobody's.
+    // A failure before the origin was asked is not the origin's.
     for cause in [Cause::Internal, Cause::Prohibited, Cause::Unaddressable] {
         Script::new()
             .fail_for(d(40), cause)
@@ -753,7 +753,7 @@ fn what_a_clock_that_was_ahead_left_behind_is_not_believed() {
 #[test]
 fn bounds_that_were_lowered_hold_for_what_is_held() {
     for result in [file(1), gone()] {
-        // Counted from the fetch, not from when somebody looks.
+        // Counted from the fetch, not from the first look at it.
         for after in [s(0), h(1), h(23) + m(30)] {
             let mut script = Script::new().fetch(result.clone());
             script.timing.fresh_max = h(1);
@@ -790,7 +790,7 @@ fn a_file_is_read_anew_where_it_was_read_otherwise() {
     assert!(State::NeverFetched.read_anew(false).is_none());
 }
 
-/// What happens next in a random life: some time passes, then a fetch ends.
+/// The next event in a random life: some time passes, then a fetch ends.
 fn step() -> impl Strategy<Value = (Duration, AccessResult)> {
     let gap = prop_oneof![
         (0..10_000_u64).prop_map(ms),
@@ -827,7 +827,7 @@ fn step() -> impl Strategy<Value = (Duration, AccessResult)> {
     (gap, prop_oneof![3 => failed, 1 => ended])
 }
 
-/// What befalls the clocks before a step, beside the time that passes.
+/// An event of the clocks before a step, besides the time that passes.
 #[derive(Debug, Clone, Copy)]
 enum Befalls {
     Nothing,
@@ -845,8 +845,8 @@ fn befalls() -> impl Strategy<Value = Befalls> {
     ]
 }
 
-/// What the outside remembers of a life, by true time alone: how long the origin was seen failing, when it was last, and
-/// how often the wall clock had to be believed.
+/// An outside record of a life, by true time alone: the observed length of the failures, the latest failure, and the
+/// number of gaps that only the wall clock measured.
 #[derive(Default)]
 struct Memory {
     failing: Option<Failing>,
@@ -984,7 +984,7 @@ proptest! {
                 prop_assert!(is_fresh || d(30) <= length, "{state:?} at {now:?}");
             }
             prop_assert!(outage.is_none_or(|outage| outage.since <= now && outage.last_attempt <= now));
-            // Nobody is kept out without asking for longer than the longest wait.
+            // No request is denied for longer than the longest wait without a new fetch.
             let profile = &script.timing.profile;
             prop_assert!(is_fresh || state.due(now + h(1), profile) == Due::Now, "{state:?} at {now:?}");
             prop_assert!(meets != Wait || script.due() == Due::Now);
@@ -1016,7 +1016,7 @@ fn check(script: &Script, memory: &Memory) -> Result<(), TestCaseError> {
             prop_assert!(is_recent || script.due() == Due::Now);
         }
     }
-    // Whoever would wait for nothing is not told to wait.
+    // A request is told to wait only if there is a fetch to wait for.
     prop_assert!(meets != Wait || script.due() == Due::Now);
     Ok(())
 }

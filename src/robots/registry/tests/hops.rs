@@ -3,7 +3,7 @@
 use super::*;
 use crate::robots::access::Hop;
 
-/// What an origin answers.
+/// The answer of an origin.
 #[derive(Clone, Copy)]
 enum Answer {
     /// A file that disallows `/x` to all.
@@ -97,7 +97,7 @@ impl Web {
         }
     }
 
-    /// What a request of a crawler with this name meets.
+    /// Returns the stance for a request of a crawler with this name.
     async fn visit(&self, name: &str, host: &str) -> String {
         let tokens: Vec<_> = (!name.is_empty())
             .then(|| token(name))

@@ -1,4 +1,4 @@
-//! Whose answer counts: an origin that answers each User-Agent as the test says.
+//! Identities: an origin that answers each User-Agent as the test says.
 
 use super::*;
 use crate::audit::Log;
@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::robots::identity::{OWN, OWN_STATES};
 use crate::store::memory;
 
-/// What an origin answers to a User-Agent.
+/// The answers of an origin, by User-Agent.
 type Answers = Box<dyn Fn(&str) -> AccessResult + Send + Sync>;
 
 /// A registry on a store, before an origin that answers at once.
@@ -152,7 +152,7 @@ async fn what_is_refused_to_one_is_believed_only_if_it_is_refused_to_our_own_nam
         assert_eq!(told(&site.view("sqlmap").await.stance), for_bad, "{name}");
         let sent = [as_named("sqlmap"), OWN.to_owned()];
         assert_eq!(site.sent(), sent[..fetches], "{name}");
-        // Whatever one was answered, nobody else is judged by it.
+        // The answer to one crawler judges no other one.
         assert_eq!(told(&site.view("").await.stance), for_others, "{name}");
         let expected = match fetches {
             1 => vec![OWN.to_owned()],

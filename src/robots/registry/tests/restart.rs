@@ -1,4 +1,4 @@
-//! What is known over restarts: several registries after each other, on one store.
+//! States over restarts: several caches after each other, on one store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,10 +12,10 @@ use crate::store::{
     Retention, Sha256, Size, Store, StoreErrorKind, StoredDecision, Tally, TallyKey,
 };
 
-/// What stays when the process goes.
+/// The parts that outlive the process.
 struct World {
     store: Arc<Faulty>,
-    /// Where the store is on disk instead.
+    /// The directory of a store on disk, if the test uses one.
     disk: Option<tempfile::TempDir>,
     clock: Clock,
     change: fn(&mut RobotsConfig),
@@ -486,7 +486,7 @@ async fn what_the_store_will_not_drop_is_not_forgotten() {
 #[derive(Debug, Default)]
 struct Faulty {
     inner: memory::Memory,
-    /// How often an origin was asked for.
+    /// Number of look-ups of an origin.
     asked: std::sync::atomic::AtomicUsize,
     fails_reads: AtomicBool,
     hangs_reads: AtomicBool,

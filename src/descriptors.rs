@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_limit_leaves_is_shared_out() {
+    fn the_descriptors_below_the_limit_are_shared_out() {
         #[rustfmt::skip] // one row, one case
         let cases = [
             ("no limit", None, 4096, 4096, 8192),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn exhaustion_is_told_from_what_an_origin_does() {
+    fn exhaustion_is_told_from_errors_of_an_origin() {
         for (errno, expected) in [
             (Errno::MFILE, true),
             (Errno::NFILE, true),

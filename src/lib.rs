@@ -47,16 +47,16 @@
 //! can issue one for a page; [`policy`] names the part of the address policy of [`egress`] that prohibits an origin;
 //! and [`config`] holds [`policy::overrides::Override`], as some overrides stand in the file.
 //!
-//! # Where this departs from a textbook
+//! # Departures from a textbook
 //!
 //! - hyper parses requests, but leniently where RFC 9112 lets a recipient be; `proxy::framing` reads each head first,
 //!   strictly. A request that it refuses is answered in its turn through the same exit (see `proxy::wire`).
-//! - The pool of upstream connections is ours (`egress::pool`): what hyper-util offers takes a microsecond more a
-//!   request and cannot tell whether a lost request may be sent again.
-//! - The store is asked for an origin once, at its first request, and is written by one thread behind a queue: nothing
-//!   on the way of a request to a known origin waits for a disk, unless `[audit] durability` is `strict`.
-//! - [`rep::Origin`] leaves hosts of unusual spelling to the `url` crate; all else in [`rep`] is the standard library
-//!   and `memchr`.
+//! - The pool of upstream connections is ours (`egress::pool`): hyper-util's takes a microsecond more for each request
+//!   and cannot tell whether a lost request may be sent again.
+//! - The store is asked for an origin once, at its first request, and is written by one thread behind a queue: no
+//!   request to a known origin waits for a disk, unless `[audit] durability` is `strict`.
+//! - [`rep::Origin`] leaves hosts of unusual spelling to the `url` crate; the rest of [`rep`] uses only the standard
+//!   library and `memchr`.
 
 pub mod admin;
 pub mod agent;

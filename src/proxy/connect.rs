@@ -74,7 +74,7 @@ pub async fn connect(
         .tunnel
         .iter()
         .any(|pattern| pattern.matches(host));
-    // A certificate that the CA may not sign would be refused by every crawler.
+    // Every crawler would refuse a certificate that the CA may not sign.
     let is_exempt = is_exempt && !self_test::is_meant(&origin);
     if is_exempt || !connection.visitor.proxy.authority.load().covers(host) {
         let judged = connection.visitor.proxy.egress.judge_connect(&origin);
@@ -105,8 +105,8 @@ fn established() -> Response<Answer> {
     Response::new(Answer::empty())
 }
 
-/// Ends the TLS session of a tunnel, or reads the plain HTTP in it. The CONNECT's recorder serves only tunnels with
-/// neither.
+/// Ends the TLS session of a tunnel, or reads the plain HTTP in it. The CONNECT's recorder records only
+/// a tunnel that carries neither.
 async fn intercept(
     connection: Connection,
     origin: Origin,
@@ -115,7 +115,7 @@ async fn intercept(
     patience: Duration,
 ) {
     let mut io = TokioIo::new(upgraded);
-    // Where no CONNECT may lead, a client that lets the other side speak first waits in vain.
+    // Where no CONNECT may lead, a client that waits for the server's first octets waits in vain.
     let silence = match connection.visitor.proxy.egress.judge_connect(&origin) {
         Ok(()) => patience,
         Err(_) => patience.min(CHANCE),
@@ -462,8 +462,8 @@ async fn is_let_pass(connection: &Connection, origin: &Origin, ledger: &mut Ledg
     passes
 }
 
-/// Tells whether a ClientHello with this server name may go to `origin`: an address needs none (RFC 6066 3), a host must be
-/// named.
+/// Tells whether a ClientHello with this server name may go to `origin`: an address needs none (RFC 6066 3), a host
+/// must be named.
 fn fits(origin: &Origin, name: Option<&str>) -> bool {
     match name {
         Some(name) => names(origin, name),

@@ -73,7 +73,7 @@ impl BodyFraming {
     }
 
     /// Tells whether an answer that leaves the body unread must be the last one of its connection. hyper reads once
-    /// more from a body that has arrived; of a chunked body that is the first chunk alone.
+    /// more from the part of a body that has arrived; of a chunked body that is the first chunk alone.
     fn ends_connection(self, link: &Link) -> bool {
         match self {
             BodyFraming::Empty => false,

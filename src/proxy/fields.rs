@@ -1,7 +1,7 @@
 //! Changes that a proxy makes to header and trailer fields: only fields that end here, or that name it (RFC 9110 7.6).
 //!
-//! Names keep their case, which hyper carries from message to message (`preserve_header_case`), and different names keep
-//! their order; lines of one name stand together, where the first of them stood.
+//! Names keep their case, which hyper carries from message to message (`preserve_header_case`), and different names
+//! keep their order; lines of one name stand together, where the first of them stood.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, Entry, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
@@ -209,7 +209,7 @@ pub fn to_crawler(headers: &mut HeaderMap) {
         | Known::Te
         | Known::Upgrade => false,
         Known::ContentLength => !is_coded,
-        // It says `chunked` or is refused; hyper leaves it out where the crawler knows no chunks.
+        // It says `chunked` or is refused; hyper leaves it out if the crawler knows no chunks.
         Known::TransferEncoding | Known::ProxyAuthorization | Known::ProxyStatus => true,
         Known::XOriginalUrl | Known::XRewriteUrl => true,
     });
@@ -648,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_loses_what_was_for_us() {
+    fn a_response_loses_the_fields_for_us() {
         let mut headers = fields(&[
             ("Connection", "x-hop"),
             ("X-Hop", "1"),

@@ -64,7 +64,7 @@ pub enum Violation {
 pub enum Scan {
     /// The first so many octets may pass; keep the rest until more is read.
     Pass(usize),
-    /// The first so many octets may pass; what follows may not.
+    /// The first so many octets may pass; the rest may not.
     Refuse(usize, Violation),
     /// The body's framing broke after so many octets: the connection cannot go on.
     Broken(usize),
@@ -91,7 +91,7 @@ enum State {
     Chunked(Chunk),
     /// After the head of a request to switch protocols, until the answer decides.
     Undecided,
-    /// Another protocol: octets mean nothing to us.
+    /// Another protocol, with octets that mean nothing to us.
     Opaque,
 }
 

@@ -99,7 +99,7 @@ pub struct Ledger {
 pub enum Charge {
     /// Not charged yet.
     Due,
-    /// Charged, or free.
+    /// Charged, or not to be charged.
     Entered,
 }
 

@@ -1,4 +1,4 @@
-//! Octets both ways: an opaque tunnel, or a WebSocket.
+//! Relays octets both ways: an opaque tunnel, or a WebSocket.
 //!
 //! Relayed octets are not read. A relay ends when both sides have finished, when it would be denied by now, after too
 //! long a silence, or when it is silent and its slot is needed.

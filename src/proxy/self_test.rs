@@ -37,7 +37,7 @@ pub fn answer(mut ledger: Box<Ledger>, origin: &Origin, method: &Method) -> Resp
         _ => "Request the same URL over https to check that you trust its CA.",
     };
     let text = format!("You come through crawlgate, as {client}, {judged}.\n{trust}\n");
-    // A HEAD gets no body, and hyper takes none of it.
+    // The answer to a HEAD has no body, and hyper accepts none.
     let body = match *method {
         Method::HEAD => Bytes::new(),
         _ => Bytes::from(text),

@@ -296,7 +296,7 @@ impl Tune for TlsStream<Stream> {
     }
 }
 
-/// Serves HTTP on `io` until either side closes it. Boxed: a tunnel serves inside what serves it.
+/// Serves HTTP on `io` until either side closes it. Boxed: a tunnel is served inside this same function.
 pub fn serve<S>(io: S, visitor: Visitor, scope: Scope) -> Pin<Box<dyn Future<Output = ()> + Send>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -1,4 +1,4 @@
-//! From the forms of a request target (RFC 9112 3.2) to the one [`Target`] that is judged and sent.
+//! Reads all forms of a request target (RFC 9112 3.2) as the one [`Target`] that is judged and sent.
 //!
 //! After this module no code reads the raw URI again. A target that disagrees with itself is refused here.
 
@@ -152,7 +152,7 @@ fn origin_of(uri: &Uri) -> Result<Origin, Unreadable> {
         _ => return Err(Unreadable::Scheme),
     };
     let authority = uri.authority().ok_or(Unreadable::Malformed)?.as_str();
-    // The last `@`: what is before it is never part of the host.
+    // The last `@`: no octet before it is part of the host.
     let host_start = memchr::memrchr(b'@', authority.as_bytes()).map_or(0, |at| at + 1);
     named(scheme, authority.get(host_start..).unwrap_or_default())
 }

@@ -101,7 +101,7 @@ pub struct Wire<S> {
     waiting: Option<Box<Waiting>>,
     /// The lingering close; `None` before the last answer was written.
     linger: Option<Box<Linger>>,
-    /// The value last reported to the connection state.
+    /// True if the connection state was last told of a body under way.
     is_in_body: bool,
 }
 

@@ -163,7 +163,7 @@ fn certified(
 ) -> Result<CertifiedKey, TlsError> {
     let chain = certificates("cert", cert)?;
     let parsed = private_key(key)?;
-    // Checks that the two belong together.
+    // Checks that certificate and key belong together.
     CertifiedKey::from_der(chain, parsed, provider).map_err(|error| TlsError::File {
         key: "key",
         path: key.to_owned(),

@@ -170,7 +170,7 @@ impl fmt::Display for CaError {
             ),
             Self::Exposed { path, mode } => write!(
                 f,
-                "{} may be read or written by other users (mode {mode:03o}), and who has this key can read the \
+                "{} may be read or written by other users (mode {mode:03o}), and a holder of this key can read the \
                  crawlers' traffic: `chmod 600 {0}`, or, if others may have seen it, `crawlgate ca create --force`",
                 path.display()
             ),

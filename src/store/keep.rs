@@ -83,16 +83,13 @@ impl Keeper {
         {
             let (decisions, robots) = (gone.decisions - gone.early, gone.snapshots);
             if decisions + robots > 0 {
-                info!(
-                    decisions,
-                    robots, "what had its time was dropped from the store"
-                );
+                info!(decisions, robots, "expired data was dropped from the store");
             }
             if gone.origins > 0 {
                 info!(
                     origins = gone.origins,
-                    "what was known of origins had no room in the store any more ([audit] max_size): they are asked \
-                     anew after a restart"
+                    "the states of some origins were dropped for lack of room in the store ([audit] max_size): their \
+                     robots.txt are fetched again after a restart"
                 );
             }
             self.early.count(&gone, now);
@@ -146,7 +143,7 @@ impl Early {
             decisions = self.count,
             of = gone.of.as_deref().unwrap_or("several"),
             "decisions were dropped from the store before their time ([audit] keep): it has no more room ([audit] \
-             max_size). Whoever takes most of it gives first; raise max_size, or lower what is recorded"
+             max_size). The client that takes most loses its oldest first; raise max_size, or lower what is recorded"
         );
         self.count = 0;
         self.told = Some(now);

@@ -118,7 +118,7 @@ impl Case<'_> {
         if !self.faults.is_empty() {
             return (
                 Held::Broken,
-                "altered: the store does not say any more what it said then".to_owned(),
+                "altered: the store has changed since the decision was recorded".to_owned(),
             );
         }
         match &self.finding {

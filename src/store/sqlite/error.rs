@@ -38,7 +38,7 @@ impl From<StoreError> for Failure {
 }
 
 const DAMAGED: &str =
-    "`crawlgate store check` tells how badly, `crawlgate store rebuild` saves what can be read";
+    "`crawlgate store check` shows the damage, `crawlgate store rebuild` saves the readable data";
 
 const NO_DESCRIPTOR: &str = "the store cannot be opened: this process has no descriptor left; raise its limit (`ulimit -n`, LimitNOFILE= in a \
      systemd unit), or lower [limits] connections";

@@ -293,9 +293,9 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
             Err(misnumbered(steps as i64))
         }
         // All steps are taken at once, so 0 is damage; and there will never be as many as 1,000.
-        Standing::Known(0) => Err(Failure::Damaged("its schema is none".to_owned())),
+        Standing::Known(0) => Err(Failure::Damaged("it has no schema".to_owned())),
         Standing::Newer(1_000..) => Err(Failure::Damaged(
-            "its schema is one that there never was".to_owned(),
+            "its schema number never existed".to_owned(),
         )),
         Standing::Foreign if was_begun => Err(Failure::Damaged(
             "its beginning is another program's database's".to_owned(),

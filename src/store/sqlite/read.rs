@@ -319,7 +319,7 @@ fn asserted<T>(
             return Err(Failure::Told(StoreError {
                 kind: StoreErrorKind::Corrupt,
                 message: format!(
-                    "the store is damaged: override {number} is not what was written, so nobody knows what it says; \
+                    "the store is damaged: override {number} is not what was written, and is unreadable; \
                      `crawlgate override remove {number} --by NAME` takes it out of the store, or `crawlgate store \
                      rebuild` does; if it is to hold, add it anew"
                 ),
@@ -380,8 +380,8 @@ fn sound<T>(
                 let origin = printable(&origin);
                 error!(
                     %origin,
-                    "what the store knows of this origin is damaged, and it is asked anew: {what}; `crawlgate origins \
-                     forget {origin}` drops it, `crawlgate store check` tells what else is damaged"
+                    "the stored state of this origin is damaged, and its robots.txt is fetched again: {what}; `crawlgate \
+                     origins forget {origin}` drops it, `crawlgate store check` tells what else is damaged"
                 );
             }
             Err(failure) => return Err(failure),

@@ -101,7 +101,7 @@ fn landing_or_nothing(
             error!(
                 origin = one.origin.as_str(),
                 ?failure,
-                "what was learnt of this origin cannot be kept, and is learnt anew after a restart"
+                "the state of this origin cannot be stored; its robots.txt is fetched again after a restart"
             );
             Ok(0)
         }

@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(
             mode & 0o137,
             0,
-            "others may not read it, nobody but the owner writes"
+            "the group may read, the owner alone may write"
         );
     }
 
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_that_fails_loses_nothing_and_is_made_up_for() {
+    fn a_failed_rotation_loses_nothing_and_is_repeated() {
         let (_folder, path) = place();
         let rotation = Rotation { bytes: 10, ..NEVER };
         let mut log = open(&path, rotation, NOON).unwrap();

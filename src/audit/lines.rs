@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn wherever_the_disk_fills_up_the_file_holds_whole_lines_and_a_retry_completes_it() {
+    fn a_full_disk_leaves_whole_lines_and_a_retry_completes_them() {
         let lines = b"first\nsecond\n\nfourth line\n";
         for room in 0..lines.len() {
             let mut file = Lines::new(Disk {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_that_cannot_be_cut_off_at_once_is_cut_off_before_more_is_written() {
+    fn half_a_line_is_cut_off_before_the_next_write() {
         let mut file = Lines::new(Disk {
             room: 8,
             stuck: true,

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_watches_sees_what_comes_from_then_on() {
+    async fn a_watcher_sees_records_from_then_on() {
         let live = Live::new();
         assert!(!live.is_watched());
         live.show(line("before"), Moment::default());
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_left_out_is_counted() {
+    async fn left_out_records_are_counted() {
         let live = Live::new();
         let mut watch = live.watch().expect("room");
         let now = Moment::from_millis(1_000);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_reader_is_told_what_it_was_too_slow_for() {
+    async fn a_slow_watcher_learns_how_many_records_it_missed() {
         let live = Live::new();
         let mut watch = live.watch().expect("room");
         for number in 0..BEHIND + 3 {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_watch_at_once() {
+    fn the_number_of_watchers_is_bounded() {
         let live = Live::new();
         let mut watches: Vec<Watch> = (0..WATCHERS).filter_map(|_| live.watch()).collect();
         assert_eq!(watches.len(), WATCHERS);

@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_news_once_and_so_is_its_end() {
+    fn a_failure_and_its_end_are_reported_once() {
         let bounds = Bounds {
             wait: 100,
             lose: 100,
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_writer_has_not_written_yet_still_fills_the_queue() {
+    fn unwritten_lines_still_fill_the_queue() {
         let bounds = Bounds { wait: 3, lose: 6 };
         let queue = Queue::new(bounds, true);
         let put = || queue.put(NOTE, |out| out.extend_from_slice(b"{}\n"));

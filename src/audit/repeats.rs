@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_a_minute_is_one_line_with_a_count() {
+    fn refusals_beyond_the_number_of_a_minute_are_one_line() {
         let mut repeats = Repeats::default();
         let mut told = Vec::new();
         let mut admitted = 0;
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_is_told_when_its_minute_is_over_or_the_log_is_closed() {
+    fn a_count_is_recorded_at_the_end_of_its_minute_or_of_the_log() {
         let after = |secs| NOON + Duration::from_secs(secs);
         for (name, now, all, want) in [
             ("not yet", after(30), false, 0),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_without_end_are_counted_together() {
+    fn clients_beyond_the_bound_are_counted_together() {
         let mut repeats = Repeats::default();
         let mut admitted = 0;
         for n in 0..3 * MOST {

@@ -347,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_too_long_for_a_record_agrees_with_what_it_was() {
+    fn a_cut_text_agrees_with_its_original() {
         let cases = [
             ("the same", "Disallow: /x", "Disallow: /x", true),
             ("another", "Disallow: /x", "Disallow: /y", false),

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_told_by_reason_and_by_origin() {
+    fn a_run_is_summarised_by_reason_and_by_origin() {
         let summary = Summary::default();
         let mut record = denial();
         summary.count(&record);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_report_mode_lets_out_is_told_apart_and_counted_by_what_became_of_it() {
+    fn requests_let_out_in_report_mode_are_counted_apart_and_by_outcome() {
         let summary = Summary::default();
         let mut record = denial();
         (record.mode, record.status) = ("report", Some(200));

@@ -34,7 +34,7 @@ fn authority() -> (tempfile::TempDir, Authority, Clock) {
 }
 
 #[test]
-fn what_was_created_is_loaded_again_and_only_its_owner_may_read_the_key() {
+fn a_created_authority_is_loaded_again_and_only_its_owner_may_read_the_key() {
     let directory = tempfile::tempdir().unwrap();
     let config = config(&directory.path().join("not/yet/there"));
     let created = Authority::load_or_create(&config, clock()).unwrap();
@@ -282,7 +282,7 @@ fn a_leaf_is_made_once_and_again_before_it_expires() {
 }
 
 #[test]
-fn the_cache_is_bounded_and_keeps_what_is_used() {
+fn the_cache_is_bounded_and_keeps_used_entries() {
     let (_directory, authority, _) = authority();
     let busy = authority.server_config("busy.example").unwrap();
     for number in 0..50 {
@@ -330,7 +330,7 @@ fn hosts_that_cannot_stand_in_a_certificate_are_errors() {
 }
 
 #[test]
-fn the_chain_ends_in_the_authority_and_the_leaf_says_what_strict_verifiers_want() {
+fn the_chain_ends_in_the_authority_and_the_leaf_passes_strict_verifiers() {
     use x509_parser::prelude::{FromDer as _, GeneralName, ParsedExtension, X509Certificate};
 
     let (_directory, authority, _) = authority();
@@ -496,7 +496,7 @@ fn root_leaves_a_services_files_to_the_service() {
 }
 
 #[test]
-fn a_constrained_authority_signs_for_what_it_may_and_nothing_else() {
+fn a_constrained_authority_signs_only_for_permitted_hosts() {
     use crate::config::Subtree;
 
     let directory = tempfile::tempdir().unwrap();

@@ -152,7 +152,7 @@ mod tests {
     use crate::metrics::{Level, Tally, Times, Unit};
 
     #[test]
-    fn who_asks_gets_what_it_prefers() {
+    fn a_client_gets_its_preferred_format() {
         // Accept fields of Prometheus 3, with and without native histograms.
         let classic = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
                        application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;q=0.4,\

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_counted_apart_and_one_that_was_not_announced_is_not() {
+    fn kinds_are_counted_apart_and_an_unknown_one_is_not() {
         let tally = Tally::by("result", &["good", "bad"]);
         let clone = tally.clone();
         tally.add(0, 1);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_falls_when_what_it_counts_is_dropped() {
+    fn a_level_falls_when_a_guard_is_dropped() {
         let level = Level::default();
         let (one, two) = (level.raise(), level.clone().raise());
         assert_eq!(level.now(), 2);

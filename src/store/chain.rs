@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seal_holds_for_what_was_sealed_and_for_nothing_else() {
+    fn a_seal_holds_for_the_sealed_content_alone() {
         let key = SealingKey::generate().unwrap();
         let seal = key.seal(7, [1; 32], (3, [2; 32]), Moment::from_millis(5));
         assert!(seal.is_genuine());

@@ -279,7 +279,7 @@ fn unavailable(fetched: Moment) -> State {
 }
 
 #[tokio::test]
-async fn texts_that_several_lose_at_once_or_one_loses_twice_hold_up_no_record() {
+async fn texts_that_lose_several_references_hold_up_no_record() {
     let lands = |host: &str, text: Option<&str>, after: u64| {
         let time = NOON + Duration::from_secs(after);
         let state = text.map_or_else(|| unavailable(time), |text| successful(text, time));
@@ -345,7 +345,7 @@ async fn the_history_of_an_origin_is_bounded_and_ends_with_it() {
 }
 
 #[tokio::test]
-async fn origins_come_by_page_and_by_what_is_asked() {
+async fn origins_come_by_page_and_by_query() {
     for (engine, store, _folder) in engines() {
         for host in ["c.example", "a.example", "b.test"] {
             land(&*store, landing(host, successful("", NOON), NOON)).await;
@@ -454,7 +454,7 @@ async fn a_batch_with_a_line_that_is_no_record_is_refused_as_a_whole() {
 }
 
 #[tokio::test]
-async fn decisions_are_found_by_what_is_asked() {
+async fn decisions_are_found_by_each_condition() {
     let hour = Duration::from_secs(3_600);
     let table = [
         ROW,
@@ -563,7 +563,7 @@ async fn decisions_are_found_by_what_is_asked() {
             &[5],
         ),
         (
-            "a span, whose records do not stand together",
+            "a span with records that do not stand together",
             DecisionQuery {
                 since: Some(NOON - hour),
                 until: Some(NOON + hour),
@@ -745,7 +745,7 @@ async fn decisions_are_found_by_what_is_asked() {
 }
 
 #[tokio::test]
-async fn a_long_way_is_gone_in_steps_and_none_is_left_out() {
+async fn a_long_search_goes_in_steps_and_leaves_none_out() {
     let (_, store, _folder) = engines().remove(1);
     record(&*store, &rows(5_000)).await;
     let last = Row {
@@ -784,7 +784,7 @@ async fn a_long_way_is_gone_in_steps_and_none_is_left_out() {
 }
 
 #[tokio::test]
-async fn decisions_are_counted_by_what_they_share() {
+async fn decisions_are_counted_by_each_key() {
     let table = [
         ROW,
         Row {
@@ -858,7 +858,7 @@ async fn settings_are_kept_by_their_digest() {
 }
 
 #[tokio::test]
-async fn the_chain_is_sealed_where_it_has_grown() {
+async fn a_grown_chain_is_sealed() {
     for (engine, store, _folder) in engines() {
         let key = key();
         assert_eq!(
@@ -945,7 +945,7 @@ async fn prune(store: &dyn Store, retention: Retention, now: Moment) -> Pruned {
 }
 
 #[tokio::test]
-async fn what_is_old_goes_from_the_front_and_the_chain_stays_one() {
+async fn old_records_go_from_the_front_and_the_chain_stays_one() {
     for (engine, store, _folder) in engines() {
         let keep = Retention {
             keep: Some(DAY),
@@ -1024,7 +1024,7 @@ async fn a_clock_that_is_set_back_drops_nothing_and_seals_nothing_before_its_tim
 }
 
 #[tokio::test]
-async fn what_is_too_much_goes_from_the_front() {
+async fn records_beyond_the_bound_go_from_the_front() {
     for (engine, store, _folder) in engines() {
         let at_first = store.size().await.unwrap().bytes;
         for _ in 0..40 {
@@ -1048,7 +1048,7 @@ async fn what_is_too_much_goes_from_the_front() {
 }
 
 #[tokio::test]
-async fn a_text_goes_once_nobody_refers_to_it_and_it_is_old() {
+async fn a_text_goes_once_it_is_old_and_without_references() {
     for (engine, store, _folder) in engines() {
         let keep = Retention {
             keep: Some(DAY),
@@ -1098,7 +1098,7 @@ async fn a_text_goes_once_nobody_refers_to_it_and_it_is_old() {
         assert_eq!(
             kept().await,
             [false, true],
-            "{engine}: nobody's, but not old"
+            "{engine}: without references, but not old"
         );
         prune(&*store, forever(), NOON + DAY * 9).await;
         assert_eq!(kept().await, [false, true], "{engine}: kept for ever");

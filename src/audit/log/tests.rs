@@ -180,7 +180,7 @@ async fn on_a_full_disk_requests_are_refused_and_no_record_is_lost_or_doubled() 
 }
 
 #[tokio::test]
-async fn where_requests_go_on_what_finds_no_room_is_counted() {
+async fn records_lost_while_requests_go_on_are_counted() {
     let bounds = Bounds {
         wait: 1, // room for one record
         lose: usize::MAX,
@@ -219,7 +219,7 @@ async fn requests_wait_while_the_writer_is_behind() {
 }
 
 #[tokio::test]
-async fn memory_is_bounded_even_where_records_must_not_be_lost() {
+async fn memory_is_bounded_even_if_no_record_may_be_lost() {
     let bounds = Bounds { wait: 1, lose: 2 };
     let tank = Tank::default();
     let log = start(OnFailure::Deny, bounds, vec![Box::new(tank.clone())]);
@@ -254,7 +254,7 @@ async fn a_sink_that_works_gets_each_line_once_while_another_fails() {
 }
 
 #[tokio::test]
-async fn closing_tries_once_more_and_tells_what_came_of_it() {
+async fn closing_tries_once_more_and_returns_the_outcome() {
     for (room, is_written) in [(100, true), (0, false)] {
         let tank = Tank::default();
         let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
@@ -266,7 +266,7 @@ async fn closing_tries_once_more_and_tells_what_came_of_it() {
         assert_eq!(left.is_none(), is_written, "{left:?}");
         assert!(left.is_none_or(|left| left.starts_with(told)));
         assert_eq!(tank.reasons().len(), usize::from(is_written));
-        assert!(log.ready().await.is_err(), "nobody would write the record");
+        assert!(log.ready().await.is_err(), "the record has no writer");
         record(&log, "b");
         assert!(log.flush().await.is_err() || is_written);
         assert!(log.close().is_err(), "what came after the end is missing");
@@ -274,10 +274,10 @@ async fn closing_tries_once_more_and_tells_what_came_of_it() {
 }
 
 #[tokio::test]
-async fn what_is_left_unrecorded_is_said_once_by_the_caller_or_else_by_the_log() {
+async fn unrecorded_decisions_are_reported_once_by_the_caller_or_the_log() {
     for (name, closes, complaints) in [
-        ("the caller is told and says it", true, 0),
-        ("nobody asked", false, 1),
+        ("the caller gets it to report", true, 0),
+        ("the log reports it itself", false, 1),
     ] {
         let said = Arc::new(Mutex::new(Vec::new()));
         let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(Tank::default())]);
@@ -349,7 +349,7 @@ async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
 }
 
 #[tokio::test]
-async fn what_happens_on_failure_can_be_changed_while_it_lasts() {
+async fn the_behaviour_on_failure_can_change_during_a_failure() {
     let tank = Tank::default();
     let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank)]);
     record(&log, "a");
@@ -361,7 +361,7 @@ async fn what_happens_on_failure_can_be_changed_while_it_lasts() {
 }
 
 #[tokio::test]
-async fn a_writer_that_dies_leaves_nobody_waiting_and_nothing_unrecorded_goes_out() {
+async fn a_dead_writer_blocks_no_request_and_lets_none_out_unrecorded() {
     struct Broken;
 
     impl Sink for Broken {
@@ -386,7 +386,7 @@ async fn a_writer_that_dies_leaves_nobody_waiting_and_nothing_unrecorded_goes_ou
 }
 
 #[tokio::test]
-async fn a_log_without_a_place_wants_nothing_and_stops_nobody() {
+async fn a_log_without_destinations_takes_no_record_and_stops_no_request() {
     let log = Log::open(&config(OnFailure::Deny), None, &Clock::system()).unwrap();
     assert!(!log.wants("deny"));
     record(&log, "a");
@@ -462,7 +462,7 @@ fn landing() -> Landing {
 }
 
 #[tokio::test]
-async fn what_records_rest_on_is_kept_with_them_and_found_until_it_is() {
+async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() {
     let store = Arc::new(crate::store::memory::Memory::new());
     let shared: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
     // A failing sink beside it does not make the store keep anything twice.
@@ -503,7 +503,7 @@ async fn what_records_rest_on_is_kept_with_them_and_found_until_it_is() {
 }
 
 #[tokio::test]
-async fn without_a_store_nothing_gathers_that_nobody_would_keep() {
+async fn without_a_store_no_origin_updates_gather() {
     let tank = Tank::with_room(100);
     let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank)]);
     log.landed(landing());
@@ -513,7 +513,7 @@ async fn without_a_store_nothing_gathers_that_nobody_would_keep() {
 }
 
 #[test]
-fn durability_is_strict_where_it_is_asked_for_and_something_is_kept() {
+fn durability_is_strict_if_configured_and_records_are_kept() {
     let mut strict = config(OnFailure::Deny);
     strict.audit.durability = Durability::Strict;
     let nowhere = Log::open(&strict, None, &Clock::system()).unwrap();

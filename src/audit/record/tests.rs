@@ -164,7 +164,7 @@ fn a_record_is_one_line_with_all_its_fields() {
 }
 
 #[test]
-fn what_is_not_known_is_null() {
+fn unknown_values_are_null() {
     let mut record = denial();
     record.client.name = None;
     record.agent.chain = &[];
@@ -221,7 +221,7 @@ fn what_is_not_known_is_null() {
 }
 
 #[test]
-fn what_urls_hold_in_confidence_stays_out() {
+fn secrets_in_urls_stay_out_of_the_record() {
     let mut record = denial();
     record.url = b"https://user:secret@site.example/x?token=secret";
     let mut robots = record.robots.unwrap();
@@ -316,7 +316,7 @@ fn a_note_says_what_the_line_says() {
 }
 
 #[test]
-fn little_is_kept_of_what_strangers_write() {
+fn unidentified_clients_get_short_records() {
     let (url, agent) = ([b'u'; 15_000], [b'a'; 1_000]);
     let length = |reason: &'static str| {
         let record = Record {

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seals_want_a_key() {
+    fn seals_without_a_key_are_a_fault() {
         let folder = tempfile::tempdir().expect("a folder");
         let key = SealingKey::load_or_create(&folder.path().join("key")).expect("a key");
         let seal = chain::Seal {

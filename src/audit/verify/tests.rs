@@ -74,7 +74,7 @@ impl Told {
 }
 
 #[test]
-fn a_chain_that_nobody_touched_is_whole() {
+fn an_unchanged_chain_has_no_faults() {
     let key = key();
     let told = told(&key);
     let (chain, faults) = told.walk(&key, None);
@@ -87,7 +87,7 @@ fn a_chain_that_nobody_touched_is_whole() {
 }
 
 #[test]
-fn what_was_done_to_it_is_told() {
+fn each_change_of_a_chain_is_found() {
     type Change = fn(&mut Told, &SealingKey);
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, Change, &[&str])] = &[
@@ -104,7 +104,7 @@ fn what_was_done_to_it_is_told() {
         ("all taken out", |t, _| t.records.clear(), &["records 1 to 8 are missing"]),
         ("the front cut off", |t, _| drop(t.records.drain(..2)), &["records before 3 are missing"]),
         ("a seal altered", |t, _| t.seals[0].time = NOON + std::time::Duration::from_secs(1), &["the signature of the seal of record 4"]),
-        ("a seal of somebody else", |t, _| { let (seq, hash) = (8, t.seals[1].hash); t.seals[1] = super::tests::key().seal(seq, hash, (1, chain::GENESIS), NOON); }, &["the seal of record 8 is of another key"]),
+        ("a seal of another key", |t, _| { let (seq, hash) = (8, t.seals[1].hash); t.seals[1] = super::tests::key().seal(seq, hash, (1, chain::GENESIS), NOON); }, &["the seal of record 8 is of another key"]),
         ("pruned", |t, key| t.prune(3, key), &[]),
         ("pruned up to a seal", |t, key| t.prune(4, key), &[]),
         ("pruned twice", |t, key| { t.prune(3, key); let before = t.records[1].hash; t.records.drain(..2); t.seals.push(key.seal(10, t.records.last().unwrap().hash, (6, before), NOON)); }, &[]),
@@ -129,7 +129,7 @@ fn what_was_done_to_it_is_told() {
 }
 
 #[test]
-fn seals_of_an_earlier_key_are_believed_once_it_is_named() {
+fn seals_of_an_earlier_key_count_once_the_key_is_named() {
     let (earlier, present) = (key(), key());
     let mut told = told(&earlier);
     let head = told.records.last().map(|one| (one.seq, one.hash)).unwrap();
@@ -157,7 +157,7 @@ fn seals_of_an_earlier_key_are_believed_once_it_is_named() {
 }
 
 #[test]
-fn a_head_that_was_kept_tells_what_no_seal_does() {
+fn a_kept_head_reveals_changes_without_a_seal() {
     let key = key();
     let whole = told(&key);
     let head = whole.walk(&key, None).0.head;
@@ -193,7 +193,7 @@ fn a_head_that_was_kept_tells_what_no_seal_does() {
 }
 
 #[test]
-fn what_is_dropped_during_the_walk_is_no_gap() {
+fn records_dropped_during_the_walk_are_no_gap() {
     let key = key();
     let mut told = told(&key);
     let mut faults = Vec::new();
@@ -213,7 +213,7 @@ fn what_is_dropped_during_the_walk_is_no_gap() {
 }
 
 #[test]
-fn without_a_key_each_seal_vouches_by_the_key_it_names() {
+fn without_a_trusted_key_each_seal_counts_by_its_own() {
     let key = key();
     let told = told(&key);
     let mut faults = Vec::new();

@@ -218,7 +218,7 @@ fn a_new_authority_by_force_forgets_the_others() {
 }
 
 #[test]
-fn what_is_wrong_beside_the_authority_is_named() {
+fn a_fault_beside_the_authority_is_named() {
     for (file, contents) in [("ca.next.crt", "hello"), ("ca.old.crt", "-----BEGIN")] {
         let (directory, config, clock) = laboratory();
         fs::write(directory.path().join(file), contents).unwrap();

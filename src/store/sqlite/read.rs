@@ -380,8 +380,8 @@ fn sound<T>(
                 let origin = printable(&origin);
                 error!(
                     %origin,
-                    "the stored state of this origin is damaged, and its robots.txt is fetched again: {what}; `crawlgate \
-                     origins forget {origin}` drops it, `crawlgate store check` tells what else is damaged"
+                    "the stored state of this origin is damaged, and its robots.txt is fetched again: {what}; \
+                     `crawlgate origins forget {origin}` drops it, `crawlgate store check` tells what else is damaged"
                 );
             }
             Err(failure) => return Err(failure),

@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_count_for_what_was_registered_and_addresses_for_their_network() {
+    fn names_count_for_their_registered_domain_and_addresses_for_their_network() {
         for (url, domain) in [
             ("https://example.com", "example.com"),
             ("http://a.b.example.com:8080", "example.com"),

@@ -52,7 +52,7 @@ fn what_is_made_is_its_owners_alone() {
 }
 
 #[tokio::test]
-async fn what_was_written_is_there_when_it_is_opened_again() {
+async fn records_are_present_after_a_restart() {
     let (_folder, path) = place();
     filled(&path, 3).await;
     let store = Sqlite::open(&path, Access::Read, Synchronous::Normal).unwrap();
@@ -69,7 +69,7 @@ async fn what_was_written_is_there_when_it_is_opened_again() {
 }
 
 #[tokio::test]
-async fn two_who_write_make_one_chain() {
+async fn two_writers_make_one_chain() {
     let (_folder, path) = place();
     let stores = [
         Arc::new(open(&path).unwrap()),
@@ -204,7 +204,7 @@ async fn an_older_store_is_brought_up_to_date_and_a_newer_one_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_is_no_store_of_ours_is_refused_with_the_way_out() {
+async fn a_file_that_is_no_store_is_refused_with_the_way_out() {
     use StoreErrorKind::{Corrupt, Denied, Missing};
     type Make = fn(&Path);
     let cases: [(&str, Make, Access, StoreErrorKind, &str); 9] = [
@@ -306,7 +306,7 @@ async fn what_is_no_store_of_ours_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn a_store_that_was_begun_and_not_finished_is_finished() {
+fn an_unfinished_store_is_finished() {
     let (_folder, path) = place();
     fs::create_dir(path.parent().unwrap()).unwrap();
     fs::write(&path, "").unwrap();
@@ -320,7 +320,7 @@ fn a_store_that_was_begun_and_not_finished_is_finished() {
 }
 
 #[tokio::test]
-async fn a_place_that_may_not_be_written_is_told() {
+async fn an_unwritable_place_is_reported() {
     let (_folder, path) = place();
     fs::create_dir(path.parent().unwrap()).unwrap();
     let folder = path.parent().unwrap();
@@ -344,7 +344,7 @@ fn damage(path: &Path, pages: u64) {
 }
 
 #[tokio::test]
-async fn damage_is_found_and_what_can_be_read_is_saved() {
+async fn damage_is_found_and_readable_data_is_saved() {
     let (_folder, path) = place();
     filled(&path, 2_000).await;
     assert_eq!(care::check(&path).unwrap(), care::Faults::default());
@@ -396,7 +396,7 @@ async fn a_rebuild_of_a_store_that_is_whole_loses_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_altered_is_found() {
+async fn altered_data_is_found() {
     let cases = [
         (
             "a record",
@@ -482,7 +482,7 @@ async fn prune(store: &Sqlite, most: u64) -> Pruned {
 }
 
 #[tokio::test]
-async fn somebody_who_reads_on_and_on_makes_retention_drop_no_more_than_is_too_much() {
+async fn a_long_read_makes_retention_drop_no_more_than_the_excess() {
     const MOST: u64 = 7 * 512 * 1024;
     let (_folder, path) = place();
     let store = open(&path).unwrap();
@@ -510,7 +510,7 @@ async fn somebody_who_reads_on_and_on_makes_retention_drop_no_more_than_is_too_m
 }
 
 #[tokio::test]
-async fn what_is_too_much_waits_for_somebody_who_reads_once_the_log_is_long() {
+async fn retention_waits_for_a_reader_once_the_log_is_long() {
     const MOST: u64 = 8 * 1024 * 1024;
     let (_folder, path) = place();
     let store = open(&path).unwrap();
@@ -538,7 +538,7 @@ async fn what_is_too_much_waits_for_somebody_who_reads_once_the_log_is_long() {
 }
 
 #[tokio::test]
-async fn of_large_records_no_more_goes_than_need_be() {
+async fn no_more_large_records_are_dropped_than_necessary() {
     const MOST: u64 = 3 * 1024 * 1024;
     let (_folder, path) = place();
     let store = open(&path).unwrap();
@@ -585,7 +585,7 @@ async fn a_text_that_was_altered_is_put_back_when_it_is_fetched_again() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_taken_away_while_it_is_open_takes_nothing_more() {
+async fn a_store_moved_away_while_open_takes_no_more_records() {
     let (_folder, path) = place();
     let elsewhere = path.with_extension("elsewhere");
     let log = beside(&path, "-wal");
@@ -631,7 +631,7 @@ async fn a_store_that_is_taken_away_while_it_is_open_takes_nothing_more() {
 }
 
 #[tokio::test]
-async fn no_room_is_told_as_such_and_passes() {
+async fn a_full_disk_is_reported_as_such_and_passes() {
     let (_folder, path) = place();
     let store = open(&path).unwrap();
     record(&store, &rows(1)).await;
@@ -662,7 +662,7 @@ async fn no_room_is_told_as_such_and_passes() {
 }
 
 #[tokio::test]
-async fn what_a_kill_left_can_be_read_by_those_who_only_read() {
+async fn a_reader_alone_can_read_the_remains_of_a_kill() {
     let (_folder, path) = place();
     let store = open(&path).unwrap();
     record(&store, &rows(3)).await;
@@ -676,7 +676,7 @@ async fn what_a_kill_left_can_be_read_by_those_who_only_read() {
 }
 
 #[tokio::test]
-async fn what_is_noted_of_records_is_kept_as_what_is_read_of_them() {
+async fn summaries_of_records_are_kept_like_parsed_records() {
     let kept = async |notes: Vec<Note>| {
         let (_folder, path) = place();
         let store = open(&path).unwrap();

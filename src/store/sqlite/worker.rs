@@ -1,7 +1,7 @@
 //! Threads with a connection each that run one job after the other.
 //!
-//! The engine waits for the disk, so it has no place on a runtime's threads; and a connection that is used by one thread
-//! alone needs no lock.
+//! The engine waits for the disk, so it has no place on a runtime's threads; and a connection of a single thread needs
+//! no lock.
 
 use std::fmt;
 use std::path::Path;

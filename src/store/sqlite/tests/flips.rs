@@ -183,7 +183,7 @@ async fn what_is_damaged_is_dropped_as_the_message_says() {
 }
 
 #[tokio::test]
-async fn what_is_in_the_place_of_a_file_is_told_as_what_it_is() {
+async fn another_kind_of_file_in_a_files_place_is_named() {
     let (_folder, path) = place();
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let pipe = |path: &Path| {

@@ -268,7 +268,7 @@ async fn who_takes_most_gives_first_and_the_others_keep_what_they_have() {
              DELETE FROM decision WHERE seq = (SELECT last FROM gap LIMIT 1)",
         ),
         (
-            "and signed by nobody",
+            "and without a signature",
             "UPDATE gap SET last = last + 1, signature = NULL, key = NULL, \
              link_after = (SELECT hash FROM decision WHERE seq = last + 1) WHERE first = (SELECT min(first) FROM gap);
              DELETE FROM decision WHERE seq = (SELECT last FROM gap LIMIT 1)",
@@ -314,7 +314,7 @@ async fn addresses_without_end_do_not_have_a_share_each() {
 }
 
 #[tokio::test]
-async fn a_log_that_a_reader_holds_is_told_and_no_page_of_ours_holds_it() {
+async fn a_log_held_by_a_reader_is_reported_and_our_pages_do_not_hold_it() {
     const MOST: u64 = 2 * MIB;
     let (_folder, path) = place();
     let (store, key) = (open(&path).unwrap(), key());

@@ -35,7 +35,7 @@ const FOUND_AT_ONCE: usize = 64;
 /// Milliseconds between two warnings that there is no room.
 const BETWEEN_WARNINGS: u64 = 60_000;
 
-/// In place of the start of idleness: the connection is not idle.
+/// Stands for the start of idleness of a connection that is not idle.
 const BUSY: u64 = 0;
 
 /// Flag on the start of idleness: the connection carries a silent tunnel or WebSocket. It goes after all that carry
@@ -84,7 +84,7 @@ struct Seats {
 /// State shared by a connection and the search for room.
 #[derive(Debug)]
 struct Shared {
-    /// Number of the end since which the connection has been idle, or [`BUSY`].
+    /// Number of the last end of an exchange, since which the connection has been idle, or [`BUSY`].
     idle_since: AtomicU64,
     /// Asks the connection to leave. One task at a time waits for that.
     leave: Notify,
@@ -451,7 +451,7 @@ impl Holding {
         self.is_counted && self.tally.as_ref().is_some_and(is_same)
     }
 
-    /// Ends the count of the connection.
+    /// Stops counting the connection.
     fn leave(&mut self) {
         if std::mem::take(&mut self.is_counted)
             && let Some(tally) = &self.tally

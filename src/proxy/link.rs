@@ -65,7 +65,7 @@ pub enum Switch {
 /// A request refused for its form.
 #[derive(Debug, Clone)]
 pub struct Refused {
-    /// The reason.
+    /// The fault of its form.
     pub violation: Violation,
     /// Its first octets.
     pub excerpt: Box<[u8]>,

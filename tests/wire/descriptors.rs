@@ -165,6 +165,9 @@ fn idle_connections_make_room_where_no_descriptor_is_left() {
     eventually("the idle connection to be closed", || {
         (idle.ended() == 2).then_some(())
     });
+    eventually("the connection of the robots.txt to be closed", || {
+        (new.ended() == 1).then_some(())
+    });
 
     // And a crawler that comes takes the place of the connection that waits there: it is answered, but nothing is left to
     // send its request with.

@@ -407,7 +407,7 @@ mod pace {
     use crawlgate::config::{CrawlDelay, PaceConfig};
     use crawlgate::pace::{Ask, Pace};
     use crawlgate::rep::Field;
-    use crawlgate::robots::wish::Wish;
+    use crawlgate::robots::crawl_delay::Wish;
 
     fn off() -> PaceConfig {
         PaceConfig {

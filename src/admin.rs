@@ -26,7 +26,7 @@ use utoipa::ToSchema;
 
 pub use self::client::{AskError, ask};
 pub(crate) use self::server::claim;
-pub use self::server::{BindError, Service, Socket, SocketFile};
+pub use self::server::{BindError, Service, Socket};
 
 /// Octets of a request, its line feed included: a URL is the longest content.
 const LONGEST_REQUEST: u64 = 8 * 1024;

@@ -16,7 +16,6 @@ use dashmap::DashMap;
 use http::HeaderMap;
 use http::header::USER_AGENT;
 
-use crate::client::Client;
 use crate::rep::{ProductToken, family, product_tokens};
 
 /// Distinct identification strings remembered. Beyond this number, each string is parsed anew.
@@ -132,8 +131,8 @@ impl Agents {
 
     /// Returns the identity of a request of `client` with these header fields. Several User-Agent lines all count, in
     /// order.
-    pub fn identify(&self, client: &Client, headers: &HeaderMap) -> Arc<Agent> {
-        if let Some(chain) = client.chain.as_ref().or(self.configured.as_ref()) {
+    pub fn identify(&self, chain: Option<&Chain>, headers: &HeaderMap) -> Arc<Agent> {
+        if let Some(chain) = chain.or(self.configured.as_ref()) {
             return chain.agent(headers);
         }
         let mut values = headers.get_all(USER_AGENT).iter();
@@ -190,13 +189,14 @@ fn with_families(tokens: Vec<ProductToken>) -> Vec<ProductToken> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Client;
 
     fn chain(agents: &Agents, lines: &[&'static str]) -> (Vec<String>, Source) {
         let mut headers = HeaderMap::new();
         for line in lines {
             headers.append(USER_AGENT, http::HeaderValue::from_static(line));
         }
-        let agent = agents.identify(&Client::default(), &headers);
+        let agent = agents.identify(None, &headers);
         (
             agent.tokens.iter().map(|t| t.as_str().to_owned()).collect(),
             agent.source,
@@ -257,7 +257,7 @@ mod tests {
         let value =
             http::HeaderValue::from_bytes(b"\xff\xfe FooBot/1 \x80").expect("a field value");
         headers.append(USER_AGENT, value);
-        let agent = agents.identify(&Client::default(), &headers);
+        let agent = agents.identify(None, &headers);
         assert_eq!(
             agent.tokens,
             [ProductToken::new("FooBot").expect("a valid token")]
@@ -298,7 +298,7 @@ mod tests {
                 let value = http::HeaderValue::from_str(line).expect("a field value");
                 headers.append(USER_AGENT, value);
             }
-            let ours = Agents::new(&tokens).identify(&Client::default(), &headers);
+            let ours = Agents::new(&tokens).identify(None, &headers);
             assert_eq!(
                 (ours.mismatch, ours.source),
                 (mismatch, Source::Config),
@@ -308,7 +308,7 @@ mod tests {
                 chain: Chain::new(&tokens, Source::Client),
                 ..Client::default()
             };
-            let theirs = Agents::new(&[token(&"Other")]).identify(&client, &headers);
+            let theirs = Agents::new(&[token(&"Other")]).identify(client.chain.as_ref(), &headers);
             assert_eq!(
                 (theirs.mismatch, theirs.source),
                 (mismatch, Source::Client),

@@ -6,17 +6,17 @@
 //! * **A record is a line.** One JSON object per line, valid whatever octets a crawler or a site has sent, bounded in
 //!   length, and without the passwords that a URL may carry.
 //! * **No record, no request.** The gate awaits [`Log::ready`] *before* it judges. While records cannot be written (a
-//! full disk), it fails, and by default the proxy denies rather than decide unseen.
+//!   full disk), it fails, and by default the proxy denies rather than decide unseen.
 //! * **The file is never half a line.** Neither a full disk, nor a kill, nor a power cut leaves one behind for a
-//! reader: a torn line is cut off before the next write.
+//!   reader: a torn line is cut off before the next write.
 //!
 //! Recording is cheap for the exchange: it builds a line in memory and hands it to one writer thread, which gathers for
 //! some milliseconds and writes in one go. A kill loses at most the lines gathered since the last write. [`Log::flush`]
 //! and [`Log::close`] wait until all lines are written; with `[audit] durability = "strict"`, the answer to each denial
 //! waits for the former. Only [`Log::close`] waits for the disk itself.
 //!
-//! `record` is a line's content, [`field`] its names, `json` its spelling, `public_url` the public part of a URL, `id`
-//! and `stamp` its identifier and its time. The proxy holds the `log`; a `queue` connects it with the `writer`, a
+//! `record` is a line's content, [`field`] its names, `crate::text` its
+//! spelling. The proxy holds the `log`; a `queue` connects it with the `writer`, a
 //! thread. The writer writes to each `sink`: a `file`, which consists of whole `lines` and is put aside by `rotate`, or
 //! a stream. `repeats` counts refusals that are too many for single records. [`Summary`] counts the same records for
 //! the end of a run.
@@ -30,29 +30,24 @@ pub(crate) mod cells;
 mod counts;
 pub mod field;
 mod file;
-mod id;
-pub(crate) mod json;
 mod lines;
 pub mod live;
 mod log;
-mod public_url;
 mod queue;
 mod record;
 pub(crate) mod repeats;
 pub mod replay;
 mod rotate;
 mod sink;
-mod stamp;
 pub(crate) mod summary;
 pub mod verify;
 mod writer;
 
-pub(crate) use self::public_url::public_url;
+pub use crate::text::DecisionId;
+
 pub use self::{
-    id::DecisionId,
     log::{Exceeds, Log, LogError, LogFailed},
     queue::Landed,
     record::{Agent, Assertion, Client, Outage, PaceLine, Record, RobotsCopy, RuleLine},
-    stamp::time_text,
     summary::{Summary, Totals},
 };

@@ -45,12 +45,12 @@ use rustls::{
     sign::{CertifiedKey, SigningKey, SingleCertAndKey},
 };
 
+pub(crate) use self::files::replace;
 use self::{
     cache::{Cache, Life},
     certificate::{Facts, Name},
     files::{Contents, Pair},
 };
-pub(crate) use self::{certificate::is_made_here, files::replace};
 pub use self::{error::CaError, rotation::Companion};
 use crate::{
     clock::{Clock, Moment},

@@ -2,10 +2,10 @@
 //!
 //! Promises: however many requests ask about an origin as one identity at once, one fetch runs (*single flight*); it
 //! runs in a task of its own, so a disconnecting crawler cancels nothing; a fetch that panics or is dropped still ends,
-//! as [`Cause::Internal`](super::access::Cause::Internal), and wakes its waiters; the cache is bounded by count and by
+//! as [`Cause::Internal`](crate::robots::access::Cause::Internal), and wakes its waiters; the cache is bounded by count and by
 //! octets, over all identities, and evicts the least recently used origins that are not being fetched.
 //!
-//! An origin has at most [`OWN_STATES`](super::identity::OWN_STATES) identities with states of their own; further ones
+//! An origin has at most [`OWN_STATES`](crate::robots::identity::OWN_STATES) identities with states of their own; further ones
 //! share that of `*`. A refusal to one identity is believed only if the origin refuses `*`, too (`flight`).
 //!
 //! With a [`Memory`], states outlive the process: the first request to an origin loads all its states from the store,
@@ -17,6 +17,7 @@
 
 mod counts;
 mod entry;
+pub mod fetch;
 mod flight;
 mod hops;
 mod recall;
@@ -40,18 +41,18 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::access::AccessResult;
-use super::fetch::{self, Asked};
-use super::identity::{Crawler, FetchedAs, Identity, UserAgents};
-use super::reach::Tracker;
-use super::state::{Due, Stance, State};
+use self::fetch::Asked;
 use crate::clock::{Clock, Moment};
 use crate::config::{CacheConfig, Config, ProfileName, RobotsConfig};
 use crate::egress::Egress;
 use crate::pace::{Fetches, Pace};
 use crate::policy::generation::{Changes, Landings};
-use crate::policy::terms::{Terms, TermsDigest};
+use crate::policy::terms::TermsDigest;
 use crate::rep::Origin;
+use crate::robots::access::AccessResult;
+use crate::robots::identity::{Crawler, FetchedAs, Identity, UserAgents};
+use crate::robots::reach::Tracker;
+use crate::robots::state::{Due, Stance, State};
 use crate::store::{self, StoreError};
 
 /// Fraction of the cache that one eviction frees, so that many insertions share the cost of its scan.
@@ -120,7 +121,7 @@ impl InForce {
     /// Returns these settings with their digest.
     pub fn of(config: RobotsConfig) -> InForce {
         InForce {
-            terms: Terms::of(&config).digest(),
+            terms: config.terms().digest(),
             config: Arc::new(config),
         }
     }
@@ -211,7 +212,7 @@ impl Registry {
         fetch: Fetch,
         changes: Arc<Changes>,
     ) -> Registry {
-        let settings = Settings::of(config.robots.clone(), UserAgents::of(config));
+        let settings = Settings::of(config.robots.clone(), config.user_agents());
         Registry {
             shared: Arc::new(Shared {
                 entries: DashMap::default(),
@@ -234,7 +235,7 @@ impl Registry {
     /// Puts new settings in force, also for cached states: a file is parsed by them at its next use. The size limit and
     /// the User-Agent apply from the next fetch. The bounds of the cache stay as they were.
     pub fn reconfigure(&self, config: &Config) {
-        let settings = Settings::of(config.robots.clone(), UserAgents::of(config));
+        let settings = Settings::of(config.robots.clone(), config.user_agents());
         self.shared.settings.store(Arc::new(settings));
     }
 

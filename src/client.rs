@@ -17,9 +17,10 @@ use std::sync::Arc;
 
 use self::account::Account;
 pub use self::recognise::{Clients, Memo, Stranger};
-use crate::agent::{Chain, Source};
+use crate::agent::{Agent, Chain, Source};
 use crate::config::{ClientConfig, Conditions, Mode, ProfileName, Quota, Rate};
 use crate::rep::ProductToken;
+use crate::robots::identity::Crawler;
 
 /// One client, as it is configured.
 #[derive(Debug, Default, PartialEq)]
@@ -53,6 +54,14 @@ pub struct Client {
 }
 
 impl Client {
+    /// Returns the crawler that a request of this client is judged as.
+    #[must_use]
+    pub fn crawler<'a>(&'a self, agent: &'a Agent) -> Crawler<'a> {
+        // A client that names no User-Agent of its own and no token shares what is fetched for all others.
+        let has_own = !agent.tokens.is_empty() || self.user_agent.is_some();
+        Crawler::new(self.name.as_ref().filter(|_| has_own), &agent.tokens)
+    }
+
     /// Builds the client from its configuration; `account` holds its usage so far.
     #[must_use]
     pub fn of(config: &ClientConfig, account: Arc<Account>) -> Client {

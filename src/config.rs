@@ -25,13 +25,12 @@
 
 mod client;
 mod defaults;
-mod destination;
+mod domain;
 mod entries;
-mod host;
 mod keys;
 mod listener;
 mod load;
-mod places;
+pub(crate) mod places;
 mod read;
 mod route;
 mod search;
@@ -47,13 +46,10 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use self::client::client_name;
 pub(crate) use self::route::check_credentials;
 pub use self::{
     client::{CertificateMatch, ClientConfig, Conditions, PasswordHash, Quota, Rate},
-    destination::{Destination, DestinationError, PortRange},
     entries::{Entry, ReloadPlan, TakesEffect},
-    host::{HostPattern, HostPatternError},
     listener::{ClientAuthority, ClientCert, ListenAt, Listener, ListenerCertificate, ListenerTls},
     load::{ConfigError, NamedBy},
     places::Places,
@@ -65,7 +61,14 @@ pub use self::{
         format_bytes, format_duration, format_moment, parse_bytes, parse_duration, parse_moment,
     },
 };
+pub(crate) use crate::robots::identity::client_name;
 pub use ipnet::IpNet;
+
+pub use crate::policy::Mode;
+pub use crate::policy::destination::{Destination, DestinationError, PortRange};
+pub use crate::policy::host::HostPattern;
+pub use crate::policy::identity::Mismatch;
+pub use crate::robots::timing::{Finally, ProfileName, ProfileRules, Timing};
 
 use crate::policy::overrides::Override;
 use crate::rep::{Origin, ProductToken};
@@ -211,15 +214,6 @@ pub struct AgentConfig {
     pub require_identity: bool,
 }
 
-/// The reaction to a crawler that names itself differently from the tokens that judge it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mismatch {
-    /// Record the mismatch.
-    Record,
-    /// Deny the request.
-    Deny,
-}
-
 /// `[robots]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct RobotsConfig {
@@ -257,64 +251,6 @@ pub struct RobotsConfig {
     pub timing: Timing,
     /// `[robots.cache]`
     pub cache: CacheConfig,
-}
-
-/// Freshness of files and retries of failures. The keys stand in `[robots]` itself.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Timing {
-    /// Freshness of a file without caching headers (RFC 9309, section 2.4: at most 24 hours).
-    pub fresh: Duration,
-    /// Lower bound of a freshness from the response.
-    pub fresh_min: Duration,
-    /// Upper bound of a freshness from the response.
-    pub fresh_max: Duration,
-    /// Share of the freshness after which a request refreshes an origin; above 0, at most 1.
-    pub refresh_ahead: f64,
-    /// First wait after a failed fetch.
-    pub retry_min: Duration,
-    /// Longest wait between attempts.
-    pub retry_max: Duration,
-    /// Longest wait between attempts while the origin answers 503.
-    pub retry_max_503: Duration,
-    /// Share of random variation in a wait, 0 to 1, so that origins that failed together are not retried together.
-    pub jitter: f64,
-    /// The meaning of an unreachable file.
-    pub profile: ProfileRules,
-}
-
-/// The meaning of an unreachable robots.txt as time passes: complete disallow for `disallow_for`, then the last good
-/// copy up to `last_good_until` (without one, no restrictions), then `finally`. Both spans count from the first
-/// failure.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProfileRules {
-    /// The profile with these values.
-    pub name: ProfileName,
-    /// Time that an unreachable file means complete disallow.
-    pub disallow_for: Duration,
-    /// Age until which the last good copy counts; `None`: for ever.
-    pub last_good_until: Option<Duration>,
-    /// The ruling after that.
-    pub finally: Finally,
-}
-
-/// The published rules for an unreachable robots.txt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ProfileName {
-    /// RFC 9309, section 2.3.1.4, with Google's 30 days.
-    Standard,
-    /// Google's documentation of today.
-    Google,
-    /// No restrictions while unreachable: for archives that have decided so. Never a default.
-    Archive,
-}
-
-/// The ruling when the last good copy no longer counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Finally {
-    /// No restrictions.
-    Allow,
-    /// No restrictions if the origin answers other requests, else complete disallow.
-    Reachable,
 }
 
 /// `[robots.cache]`: the states of origins in memory.
@@ -567,26 +503,6 @@ pub struct PolicyConfig {
     pub report_clients: Vec<IpNet>,
     /// `[[override]]`: overrides of origins' robots.txt, in the order of the file.
     pub overrides: Vec<Override>,
-}
-
-/// The effect of denials.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// A denied request does not reach its origin.
-    Enforce,
-    /// Everything is decided and recorded, nothing is denied.
-    Report,
-}
-
-impl Mode {
-    /// Returns the mode's name, in the configuration as in records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Enforce => "enforce",
-            Self::Report => "report",
-        }
-    }
 }
 
 const KIB: usize = 1 << 10;

@@ -12,7 +12,6 @@
 //! Only an address that [`walls`] let through is dialled, also for a redirect of a robots.txt and for a name that
 //! resolves differently today.
 
-mod address;
 mod attempt;
 mod counts;
 mod dial;
@@ -22,7 +21,6 @@ mod pool;
 mod race;
 mod resolve;
 mod tunnel;
-pub mod walls;
 
 use std::fmt;
 use std::future::{Ready, ready};
@@ -51,15 +49,15 @@ pub use self::failure::Failure;
 pub use self::outgoing::{BodyError, Outgoing};
 pub use self::pool::Inbound;
 use self::pool::{Connection, Key, Lease, Past, Pool};
-pub use self::walls::Prohibited;
+use crate::cache::fetch::RobotsErrand;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::descriptors::{Budget, are_exhausted};
 use crate::metrics::Registry;
+pub use crate::policy::address_policy::Prohibited;
 use crate::policy::generation::Changes;
 use crate::policy::{Current, Permit, Target};
 use crate::rep::{Origin, Scheme};
-use crate::robots::fetch::RobotsErrand;
 use crate::trust::{self, TrustError};
 
 /// After this idle time the origin may have closed the connection without our having noticed yet.

@@ -4,6 +4,7 @@
 //! except the fetches of the caller's robots cache, and it records nothing: a question is no request.
 
 pub mod document;
+pub(crate) mod states;
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use http::HeaderValue;
 use http::uri::PathAndQuery;
 
 use crate::agent::{self, Agent, Agents};
-use crate::client::Client;
+use crate::cache::{InForce, View};
 use crate::clock::Moment;
 use crate::config::{Config, RobotsConfig};
 use crate::policy::generation::Landings;
@@ -21,7 +22,6 @@ use crate::policy::{self, Decision, Reason, Ruling, Target};
 use crate::rep::{
     Explanation, Group, Origin, OriginError, Other, ParseOptions, ProductToken, Robots, Scheme,
 };
-use crate::robots::registry::{InForce, View};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Fresh, Stance, State};
 
@@ -224,7 +224,7 @@ pub fn options(config: &RobotsConfig) -> ParseOptions {
 pub fn agent(named: &[String], config: &Config) -> Result<Arc<Agent>, String> {
     if named.is_empty() {
         let nothing = http::HeaderMap::new();
-        return Ok(Agents::new(&config.agent.product_tokens).identify(&Client::default(), &nothing));
+        return Ok(Agents::new(&config.agent.product_tokens).identify(None, &nothing));
     }
     self::named(named)
 }
@@ -250,7 +250,7 @@ pub fn named(named: &[String]) -> Result<Arc<Agent>, String> {
             .map_err(|_| format!("agent {name:?}: neither a product token nor a User-Agent"))?;
         headers.append(http::header::USER_AGENT, value);
     }
-    Ok(Agents::new(&[]).identify(&Client::default(), &headers))
+    Ok(Agents::new(&[]).identify(None, &headers))
 }
 
 /// Returns the target of a URL.

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::agent::{Agent, Agents};
 use crate::audit::Log;
+use crate::cache::{Memory, Registry, View};
 use crate::client::account::{Account, Spent};
 use crate::client::{Client, Clients};
 use crate::clock::{Clock, Moment};
@@ -26,13 +27,11 @@ use crate::policy::generation::{Changes, Generation};
 use crate::policy::identity::Required;
 use crate::policy::overrides::{Override, Overrides};
 use crate::policy::reporting::Reporting;
-use crate::policy::terms::Terms;
 use crate::policy::{self, Decision, Permit, Reason, Ruling, Target, Under, Verdict};
 use crate::rep::Origin;
+use crate::robots::crawl_delay::Wish;
 use crate::robots::identity::Crawler;
-use crate::robots::registry::{Memory, Registry, View};
 use crate::robots::state::{Stance, State};
-use crate::robots::wish::Wish;
 
 /// Delay before a request that was refused for lack of descriptors may be repeated.
 const SHORTLY: Duration = Duration::from_secs(1);
@@ -81,8 +80,8 @@ impl Asserted {
         let all = self.config.overrides.iter().chain(&self.stored);
         Operator {
             overrides: Overrides::new(all.cloned()),
-            reporting: Reporting::of(&self.config),
-            required: Required::of(&self.agent),
+            reporting: self.config.reporting(),
+            required: self.agent.required(),
         }
     }
 }
@@ -103,7 +102,7 @@ pub struct Asker<'a> {
 impl<'a> Asker<'a> {
     /// Returns the crawler under which robots.txt is fetched and cached.
     fn crawler(&self) -> Crawler<'a> {
-        Crawler::of(self.client, self.agent)
+        self.client.crawler(self.agent)
     }
 }
 
@@ -324,7 +323,7 @@ impl Gate {
         let profiles: HashSet<_> = profiles.collect();
         let clients = profiles.into_iter().map(|name| config.robots.under(name));
         let all = std::iter::once(config.robots.clone()).chain(clients);
-        for terms in all.map(|robots| Terms::of(&robots)) {
+        for terms in all.map(|robots| robots.terms()) {
             let digest = terms.digest().to_string();
             self.log.policy(digest.into(), terms.text().into());
         }
@@ -332,7 +331,7 @@ impl Gate {
 
     /// Returns the crawler that a request of `client` with these fields is judged as.
     pub fn identify(&self, client: &Client, headers: &HeaderMap) -> Arc<Agent> {
-        self.agents.load().identify(client, headers)
+        self.agents.load().identify(client.chain.as_ref(), headers)
     }
 
     /// Returns the clients.

@@ -25,7 +25,7 @@
 //! passes octets that `proxy::framing` finds well-formed → `proxy::exchange` opens the exchange recorder, identifies
 //! the [`client`] and the [`agent`] → `proxy::target` reads the request target, once → [`gate::Gate::clear`] asks the
 //! address policy of [`egress`], the identity requirements, then [`policy::overrides`] (an override needs no
-//! robots.txt), then [`robots::registry`] for the state of the origin and the crawler's [`robots::identity`], which
+//! robots.txt), then [`cache`] for the state of the origin and the crawler's [`robots::identity`], which
 //! asks the [`store`] and fetches if nothing usable is known, then [`policy::decide`], the client's quota, then
 //! [`pace`] → `proxy::fields` and `proxy::upstream` forward through [`egress`], or `proxy::respond` refuses →
 //! `proxy::ledger` gives the record to [`audit`], which writes it into the [`store`], after the robots.txt that it
@@ -40,10 +40,10 @@
 //! # Reading order
 //!
 //! [`clock`] · [`descriptors`] · [`metrics`] · [`rep`] · [`config`] · [`robots::access`], [`robots::reach`],
-//! [`robots::state`] · [`agent`] · [`client`] · [`policy`] · [`trust`], [`egress`] · [`store`], [`robots::memory`] ·
-//! [`audit`] · [`robots::identity`], [`robots::fetch`], [`robots::registry`] · [`pace`] · [`gate`] · [`ca`] · [`proxy`]
+//! [`robots::state`] · [`agent`] · [`client`] · [`policy`] · [`trust`], [`egress`] · [`store`], [`store::persist`] ·
+//! [`audit`] · [`robots::identity`], [`cache::fetch`], [`cache`] · [`pace`] · [`gate`] · [`ca`] · [`proxy`]
 //! · [`admin`] · [`audit::replay`], [`audit::verify`] · [`explain`] · [`telemetry`] · [`cli`]. Some arrows point back,
-//! on purpose: [`egress`] fetches a robots.txt by a permit that only [`robots::fetch`] can issue, as only [`policy`]
+//! on purpose: [`egress`] fetches a robots.txt by a permit that only [`cache::fetch`] can issue, as only [`policy`]
 //! can issue one for a page; [`policy`] names the part of the address policy of [`egress`] that prohibits an origin;
 //! and [`config`] holds [`policy::overrides::Override`], as some overrides stand in the file.
 //!
@@ -62,6 +62,7 @@ pub mod admin;
 pub mod agent;
 pub mod audit;
 pub mod ca;
+pub mod cache;
 pub mod cli;
 pub mod client;
 pub mod clock;
@@ -76,6 +77,8 @@ pub mod policy;
 pub mod proxy;
 pub mod rep;
 pub mod robots;
+pub mod socket;
 pub mod store;
 pub mod telemetry;
+pub mod text;
 pub mod trust;

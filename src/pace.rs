@@ -36,7 +36,7 @@
 //! governor's limiter does not fit: checking it already takes a turn, and a request here needs several turns at once or
 //! none. The limit on all fetches of robots.txt (`fetches`) stands alone, so it uses governor.
 //!
-//! [`wish`]: crate::robots::wish
+//! [`wish`]: crate::robots::crawl_delay
 
 mod backoff;
 mod fetches;
@@ -65,7 +65,7 @@ use crate::client::ClientKey;
 use crate::clock::{Clock, Moment};
 use crate::config::{CrawlDelay, PaceConfig};
 use crate::rep::Origin;
-use crate::robots::wish::Wish;
+use crate::robots::crawl_delay::Wish;
 
 /// Limit of origins, and of addresses, that are kept.
 const KEPT: usize = 100_000;

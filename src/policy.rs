@@ -2,13 +2,13 @@
 //!
 //! Precedence, first that applies:
 //! 1. a target that cannot be read or does not fit its connection is refused before it comes here
-//! ([`Reason::BadRequest`], [`Reason::Misdirected`]);
+//!    ([`Reason::BadRequest`], [`Reason::Misdirected`]);
 //! 2. `/robots.txt` itself is always allowed (RFC 9309 2.2.2);
 //! 3. the required identification of the crawler ([`identity`]), checked before the origin is asked anything;
 //! 4. an operator's override ([`overrides`]): with one, robots.txt is not even fetched;
 //! 5. the origin's robots.txt, or its absence;
 //! 6. the path guard: a path that the origin may read as another one must be allowed in every reading
-//! ([`crate::rep::Readings`]).
+//!    ([`crate::rep::Readings`]).
 //!
 //! [`crate::gate`] adds the cases that involve waiting: nothing is decided if it cannot be recorded
 //! ([`Reason::LogFailed`]), a robots.txt that is late defers the request ([`Reason::RobotsPending`]), and an allowed
@@ -21,8 +21,12 @@
 //! upstream request from it, so skipping the check does not compile. A permit carries the [`generation`] of settings
 //! and robots.txt that it was made under, and only a [`Current`] one sends.
 
+pub mod address_policy;
+pub mod destination;
 pub mod generation;
+pub mod host;
 pub mod identity;
+mod mode;
 pub mod overrides;
 mod reason;
 pub mod reporting;
@@ -32,14 +36,14 @@ use std::sync::Arc;
 
 use http::uri::PathAndQuery;
 
+use self::address_policy::Prohibited;
 use self::generation::{Changes, Generation};
+pub use self::mode::Mode;
 use self::overrides::{Action, Override, Overrides};
 pub use self::reason::{Reason, Verdict};
-use self::terms::{Terms, TermsDigest};
+use self::terms::TermsDigest;
 use crate::agent::Agent;
 use crate::clock::Moment;
-use crate::config::{Mode, RobotsConfig};
-use crate::egress::Prohibited;
 use crate::rep::{ComparisonPath, Finding, Guarded, Origin, Rule, RuleKind, Rules};
 use crate::robots::access::Cause;
 use crate::robots::identity::FetchedAs;
@@ -152,20 +156,8 @@ pub struct Settings {
     pub terms: TermsDigest,
 }
 
-impl Settings {
-    /// Returns the configured settings, in `mode`. Judgements by them are only shown: their permit sends nothing.
-    pub fn of(config: &RobotsConfig, mode: Mode) -> Settings {
-        Settings {
-            mode,
-            generation: Generation::default(),
-            path_guard: config.path_guard,
-            terms: Terms::of(config).digest(),
-        }
-    }
-}
-
-/// The answer to "may this request leave?", with all its grounds. The response, the record and the summary are made
-/// from this one value.
+/// The answer to "may this go out?", with all that it rests on. One value feeds the response, the
+/// record and the summary.
 #[derive(Debug, Clone)]
 pub struct Decision {
     /// The reason; it determines the verdict.

@@ -17,6 +17,7 @@ mod error;
 mod filter;
 mod keep;
 pub mod memory;
+pub mod persist;
 pub mod sqlite;
 
 use self::error::failed;
@@ -41,6 +42,9 @@ use crate::rep::Origin;
 use crate::robots::access::Absence;
 use crate::robots::identity::Identity;
 use crate::robots::state::{Fresh, Outage, State};
+
+/// The event of a line that tells of many refusals at once.
+pub(crate) const REFUSALS_REPEATED: &str = "refusals_repeated";
 
 /// Fetches kept per origin and identity; newer ones replace older ones.
 pub const FETCHES_KEPT: usize = 32;

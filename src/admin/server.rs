@@ -4,9 +4,7 @@ use std::fmt;
 use std::fs::{self, DirBuilder, Permissions};
 use std::future::Future;
 use std::io;
-use std::os::unix::fs::{
-    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
-};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,6 +19,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use super::{Answer, LONGEST_REQUEST, Request};
+use crate::socket::SocketFile;
 
 /// Requests that are open at once.
 const OPEN: usize = 16;
@@ -190,37 +189,6 @@ async fn attend(mut stream: UnixStream, service: &dyn Service) -> io::Result<()>
 fn may_ask(stream: &UnixStream) -> io::Result<bool> {
     let them = stream.peer_cred()?.uid();
     Ok(them == 0 || them == rustix::process::geteuid().as_raw())
-}
-
-/// The file of a socket, with its identity: a later process may have put another one there. Removed on drop.
-#[derive(Debug)]
-pub struct SocketFile {
-    path: PathBuf,
-    identity: (u64, u64),
-}
-
-impl SocketFile {
-    fn of(path: &Path) -> io::Result<SocketFile> {
-        Ok(SocketFile {
-            path: path.to_owned(),
-            identity: identity(path)?,
-        })
-    }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // A file that stays is removed by the next process.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Returns device and inode.
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    let found = fs::symlink_metadata(path)?;
-    Ok((found.dev(), found.ino()))
 }
 
 impl fmt::Display for BindError {

@@ -4,12 +4,12 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::audit::time_text;
 use crate::clock::Moment;
+use crate::explain::states::lives;
 use crate::policy::overrides::{Override, OverrideId};
-use crate::robots::memory::hex;
-use crate::robots::words::lives;
 use crate::store::{self, CopyOf, OriginMemory, Remembered, Removed, StoredDecision};
+use crate::text::hex;
+use crate::text::time_text;
 
 /// A stored decision.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -42,7 +42,7 @@ impl Decision {
     pub fn of(kept: &StoredDecision) -> Decision {
         Decision {
             seq: kept.seq,
-            hash: hex(&kept.hash),
+            hash: hex(kept.hash),
             acknowledged: kept.acknowledged.as_ref().map(|seen| Acknowledgement {
                 time: time_text(seen.time),
                 by: seen.by.clone(),
@@ -180,7 +180,7 @@ impl OriginEntry {
 impl CopyEntry {
     fn of(copy: &CopyOf) -> CopyEntry {
         CopyEntry {
-            sha256: hex(&copy.sha256),
+            sha256: hex(copy.sha256),
             fetched: time_text(copy.fetched),
             status: copy.status,
             url: copy.final_url.clone(),

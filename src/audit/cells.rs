@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::json::printable;
 use super::replay::Evidence;
-use super::time_text;
 use crate::store::StoredDecision;
+use crate::text::json::printable;
+use crate::text::time_text;
 
 /// The names of the columns of [`row`].
 pub(crate) const HEADING: [&str; 24] = [

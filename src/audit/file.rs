@@ -18,9 +18,9 @@ use super::{
     lines::{Lines, Storage as _, end_of_whole_lines},
     rotate::{self, Rotation},
     sink::{Sink, Stopped, Stream},
-    stamp,
 };
 use crate::clock::Moment;
+use crate::text::timestamp;
 
 /// Readable by the group, so that log readers may have another user than crawlgate; closed to all others.
 const MODE: u32 = 0o640;
@@ -71,7 +71,7 @@ impl LogFile {
         Ok(Self {
             path,
             identity: identity(&metadata),
-            day: stamp::day(metadata.modified()?.into()),
+            day: timestamp::day(metadata.modified()?.into()),
             lines: Lines::new(file),
             rotation,
             rotation_failed: false,
@@ -141,7 +141,7 @@ impl Sink for LogFile {
             .map_err(|error| Stopped { written: 0, error })?;
         self.rotate_if_due(lines.len(), now);
         self.lines.append(lines)?;
-        self.day = stamp::day(now);
+        self.day = timestamp::day(now);
         Ok(())
     }
 
@@ -196,8 +196,8 @@ fn move_torn_line_aside(path: &Path, file: &File, now: Moment) -> io::Result<()>
     let mut octets = vec![0; torn as usize];
     file.read_exact_at(&mut octets, whole)?;
     let mut name = OsString::from(path);
-    name.push(format!(".torn-{}", stamp::compact(now)));
-    // Appended, in case there is one of this second: never overwritten. On the disk before it is cut off here.
+    name.push(format!(".torn-{}", timestamp::compact(now)));
+    // Appended, should there be one of this second already: never overwritten. On the disk before it is cut off here.
     let mut aside = open_for_append(Path::new(&name))?;
     aside.write_all(&octets)?;
     aside.write_all(b"\n")?;

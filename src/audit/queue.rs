@@ -20,16 +20,16 @@ use tokio::sync::Notify;
 use super::{
     counts::Counts,
     field,
-    json::Object,
     log::LogFailed,
     repeats::{self, Admission, Allowance, Repeats},
-    stamp,
 };
 use crate::clock::{Clock, Moment};
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::robots::state::State as OriginState;
 use crate::store::{self, Landing, Note, Party};
+use crate::text::json::Object;
+use crate::text::timestamp;
 
 /// Interval between two checks for counts to report, while no lines come.
 const LOOK: Duration = Duration::from_secs(5);
@@ -530,11 +530,11 @@ impl Inner {
 impl Lost {
     fn write_line(&self, now: Moment, out: &mut Vec<u8>) {
         let mut event = Object::open(out);
-        event.plain(field::TIME, &stamp::rfc3339(now));
+        event.plain(field::TIME, &timestamp::rfc3339(now));
         event.plain(field::EVENT, b"records_lost");
         event.number(field::COUNT, self.count);
-        event.plain(field::FIRST, &stamp::rfc3339(self.first));
-        event.plain(field::LAST, &stamp::rfc3339(self.last));
+        event.plain(field::FIRST, &timestamp::rfc3339(self.first));
+        event.plain(field::LAST, &timestamp::rfc3339(self.last));
         event.close();
         out.push(b'\n');
     }

@@ -6,17 +6,13 @@ use std::{net::SocketAddr, time::Duration};
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-use super::{
-    field,
-    id::DecisionId,
-    json::{Object, Written},
-    public_url::public_url,
-    stamp,
-};
+use super::field;
 use crate::clock::Moment;
 use crate::policy::overrides::OverrideId;
 use crate::policy::terms::TermsDigest;
 use crate::store::{Kind, Note, Party, is_strange};
+use crate::text::json::{Object, Written};
+use crate::text::{DecisionId, hex::digits, public_url, timestamp};
 
 /// One exchange: the request, the decision with its reason, the outcome.
 ///
@@ -244,14 +240,14 @@ impl Record<'_> {
     pub fn write_line(&self, out: &mut Vec<u8>, redact_query: bool) {
         use field as f;
         let mut record = Object::open(out);
-        record.plain(f::TIME, &stamp::rfc3339(self.time));
+        record.plain(f::TIME, &timestamp::rfc3339(self.time));
         record.plain(f::ID, &self.id.text());
-        record.plain(f::DECIDED_AT, &stamp::rfc3339(self.decided_at));
+        record.plain(f::DECIDED_AT, &timestamp::rfc3339(self.decided_at));
         record.text(f::MODE, self.mode.as_bytes(), most::TOKEN);
         record.text(f::VERDICT, self.verdict.as_bytes(), most::TOKEN);
         record.text(f::REASON, self.reason.as_bytes(), most::TOKEN);
         match self.policy {
-            Some(TermsDigest(half)) => record.plain(f::POLICY, &hex::<16, 32>(&half)),
+            Some(TermsDigest(half)) => record.plain(f::POLICY, &digits::<16, 32>(&half)),
             None => record.null(f::POLICY),
         }
 
@@ -276,7 +272,7 @@ impl Record<'_> {
         if record.text(f::URL, &url, most_of(most::URL)) == Written::Cut {
             let whole = digest(&SHA256, &url);
             let whole: [u8; 32] = whole.as_ref().try_into().unwrap_or_default();
-            record.plain(f::URL_SHA256, &hex::<32, 64>(&whole));
+            record.plain(f::URL_SHA256, &digits::<32, 64>(&whole));
         }
         record.text(f::SCHEME, self.scheme.as_bytes(), most::TOKEN);
         record.text(f::HOST, self.host.as_bytes(), most::HOST);
@@ -352,19 +348,19 @@ impl Assertion<'_> {
 impl Outage<'_> {
     fn write(&self, mut outage: Object<'_>) {
         use field as f;
-        outage.plain(f::SINCE, &stamp::rfc3339(self.since));
+        outage.plain(f::SINCE, &timestamp::rfc3339(self.since));
         moment_or_null(&mut outage, f::LAST_FAILURE, self.last_failure);
         outage.text(f::CAUSE, self.cause.as_bytes(), most::TOKEN);
         outage.truth(f::ANSWERS, self.answers);
         outage.number(f::ATTEMPTS, self.attempts.into());
-        outage.plain(f::NEXT_ATTEMPT, &stamp::rfc3339(self.next_attempt));
+        outage.plain(f::NEXT_ATTEMPT, &timestamp::rfc3339(self.next_attempt));
         outage.close();
     }
 }
 
 fn moment_or_null(object: &mut Object<'_>, name: &str, moment: Option<Moment>) {
     match moment {
-        Some(moment) => object.plain(name, &stamp::rfc3339(moment)),
+        Some(moment) => object.plain(name, &timestamp::rfc3339(moment)),
         None => object.null(name),
     }
 }
@@ -386,7 +382,7 @@ impl RobotsCopy<'_> {
         let age = self.fetched_at.map(|at| now.since(at).as_secs());
         robots.number_or_null(f::AGE_S, age);
         match &self.sha256 {
-            Some(digest) => robots.plain(f::SHA256, &hex::<32, 64>(digest)),
+            Some(digest) => robots.plain(f::SHA256, &digits::<32, 64>(digest)),
             None => robots.null(f::SHA256),
         }
         robots.number_or_null(f::BYTES, self.bytes);
@@ -398,19 +394,6 @@ impl RobotsCopy<'_> {
         }
         robots.close();
     }
-}
-
-/// `DIGITS` is twice `OCTETS`.
-fn hex<const OCTETS: usize, const DIGITS: usize>(digest: &[u8; OCTETS]) -> [u8; DIGITS] {
-    let digit = |half: u8| match half {
-        0..=9 => b'0' + half,
-        _ => b'a' + half - 10,
-    };
-    let mut text = [0; DIGITS];
-    for (pair, octet) in text.chunks_exact_mut(2).zip(digest) {
-        pair.copy_from_slice(&[digit(octet >> 4), digit(octet & 15)]);
-    }
-    text
 }
 
 #[cfg(test)]

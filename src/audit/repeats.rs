@@ -9,10 +9,12 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use super::{field, json::Object, stamp};
+use super::field;
 use crate::client::ClientKey;
 use crate::clock::Moment;
-use crate::store::{Kind, Note, Party};
+use crate::store::{Kind, Note, Party, REFUSALS_REPEATED};
+use crate::text::json::Object;
+use crate::text::timestamp;
 
 /// The span over which refusals are counted together.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
@@ -157,8 +159,8 @@ impl Window {
         let (first, last, count) = self.beyond?;
         let mut text = Vec::with_capacity(320);
         let mut event = Object::open(&mut text);
-        event.plain(field::TIME, &stamp::rfc3339(last));
-        event.plain(field::EVENT, EVENT.as_bytes());
+        event.plain(field::TIME, &timestamp::rfc3339(last));
+        event.plain(field::EVENT, REFUSALS_REPEATED.as_bytes());
         let mut client = event.object(field::CLIENT);
         let (address, name) = match party {
             Party::Client(ClientKey::Named(name)) => (OTHERS, Some(name.as_bytes())),
@@ -172,8 +174,8 @@ impl Window {
         event.plain(field::VERDICT, self.kind.verdict.as_bytes());
         event.plain(field::REASON, self.kind.reason.as_bytes());
         event.number(field::COUNT, count);
-        event.plain(field::FIRST, &stamp::rfc3339(first));
-        event.plain(field::LAST, &stamp::rfc3339(last));
+        event.plain(field::FIRST, &timestamp::rfc3339(first));
+        event.plain(field::LAST, &timestamp::rfc3339(last));
         event.close();
         text.push(b'\n');
         let note = Note {
@@ -186,9 +188,6 @@ impl Window {
         Some(Line { note, text })
     }
 }
-
-/// The event of such a line.
-pub(crate) const EVENT: &str = "refusals_repeated";
 
 /// The longest name, in octets of the line.
 const NAME: usize = 256;

@@ -10,8 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::stamp;
 use crate::clock::Moment;
+use crate::text::timestamp;
 
 /// The conditions for putting a file aside, and the number of files to keep.
 #[derive(Clone, Copy, Debug)]
@@ -30,14 +30,14 @@ impl Rotation {
     pub(super) fn is_due(self, len: u64, more: usize, day: u64, now: Moment) -> bool {
         let full = len.saturating_add(more as u64) > self.bytes;
         // A clock that is set back ends no day.
-        let over = self.daily && stamp::day(now) > day;
+        let over = self.daily && timestamp::day(now) > day;
         len > 0 && (full || over)
     }
 }
 
 /// Returns a free name for the file at `path` to be put aside at `now`.
 pub(super) fn free_name(path: &Path, now: Moment) -> io::Result<PathBuf> {
-    let stamp = stamp::compact(now);
+    let stamp = timestamp::compact(now);
     for count in 0..1_000 {
         let mut name = OsString::from(path.file_stem().unwrap_or_default());
         name.push("-");
@@ -94,7 +94,7 @@ fn rotation_mark<'n>(path: &Path, name: &'n str) -> Option<&'n str> {
         .rsplit_once('_')
         .filter(|(_, count)| count.len() == 3 && count.bytes().all(|o| o.is_ascii_digit()))
         .map_or(mark, |(stamp, _)| stamp);
-    stamp::is_compact(stamp).then_some(mark)
+    timestamp::is_compact(stamp).then_some(mark)
 }
 
 #[cfg(test)]
@@ -175,7 +175,7 @@ mod tests {
             daily: false,
             ..both
         };
-        let today = stamp::day(NOON);
+        let today = timestamp::day(NOON);
         let cases = [
             ("room left, same day", both, (50, 50, today), false),
             ("no room left", both, (50, 51, today), true),

@@ -8,7 +8,8 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{json::misleads, record::Record};
+use super::record::Record;
+use crate::text::json::misleads;
 
 /// Origins with counts of their own; later ones are counted together.
 const ORIGINS: usize = 10_000;

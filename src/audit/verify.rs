@@ -389,7 +389,7 @@ impl std::str::FromStr for Head {
 impl fmt::Display for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Seal(time) => write!(f, "the seal of {}", super::time_text(*time)),
+            Self::Seal(time) => write!(f, "the seal of {}", crate::text::time_text(*time)),
             Self::Kept => f.write_str("the head that was kept"),
         }
     }

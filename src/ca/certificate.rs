@@ -16,7 +16,10 @@ use super::{
     files::Made,
     text,
 };
-use crate::{clock::Moment, config::Subtree};
+use crate::{
+    clock::Moment,
+    config::{Subtree, places::AUTHORITY_NAME},
+};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -28,15 +31,6 @@ pub(super) const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
 
 /// The longest common name (RFC 5280, appendix A.1: `ub-common-name`). The host is in the SAN in any case.
 const LONGEST_COMMON_NAME: usize = 64;
-
-/// The first words of the names of authorities made here.
-const COMMON_NAME: &str = "crawlgate local CA";
-
-/// Tells whether `pem` is the certificate of an authority made by crawlgate, on whatever machine.
-pub(crate) fn is_made_here(pem: &[u8]) -> bool {
-    CertificateDer::from_pem_slice(pem)
-        .is_ok_and(|der| memchr::memmem::find(&der, COMMON_NAME.as_bytes()).is_some())
-}
 
 /// Makes a new authority: P-256, self-signed, able to sign leaves within `subtrees` but no further authority.
 pub(super) fn create(now: Moment, subtrees: &[Subtree]) -> Result<Made, CaError> {
@@ -50,7 +44,7 @@ pub(super) fn create(now: Moment, subtrees: &[Subtree]) -> Result<Made, CaError>
     params.distinguished_name = DistinguishedName::new();
     params
         .distinguished_name
-        .push(DnType::CommonName, format!("{COMMON_NAME} {id}"));
+        .push(DnType::CommonName, format!("{AUTHORITY_NAME} {id}"));
     params.serial_number = Some(serial()?);
     // A day back: the machine that trusts it may be another one, with another clock.
     params.not_before = date_time(now - DAY)?;

@@ -28,17 +28,17 @@ use tracing::info;
 use self::content::{ACCEPTED, read};
 use self::pause::{Course, driven};
 use self::trace::Trace;
-use super::access::{
-    Absence, AccessResult, Cause, ERROR_PAGE, Freshness, Hop, Reading, Validity, phrases_in,
-    read_status,
-};
-use super::identity::Identity;
-use super::snapshot::Snapshot;
 use crate::clock::Clock;
 use crate::config::RobotsConfig;
 use crate::egress::{Egress, Inbound, Outgoing, Received};
 use crate::pace::{FetchSlot, Pace};
 use crate::rep::{ComparisonPath, Origin, ParseOptions, Robots};
+use crate::robots::access::{
+    Absence, AccessResult, Cause, ERROR_PAGE, Freshness, Hop, Reading, Validity, phrases_in,
+    read_status,
+};
+use crate::robots::identity::Identity;
+use crate::robots::snapshot::Snapshot;
 use crate::store;
 
 /// Limit of repetitions after the process stood still.

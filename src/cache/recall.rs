@@ -11,8 +11,8 @@ use crate::clock::Moment;
 use crate::config::RobotsConfig;
 use crate::rep::Origin;
 use crate::robots::identity::{FetchedAs, Identity, OWN_STATES};
-use crate::robots::memory::{BrokenCopy, awake};
 use crate::robots::state::State;
+use crate::store::persist::{BrokenCopy, awake};
 use crate::store::{FETCHES_KEPT, Landing, Store, StoreError, StoreErrorKind};
 
 /// A store to read from, and the log that writes to it: states are written in order with records, so that no record is

@@ -228,7 +228,7 @@ async fn a_reload_holds_for_what_is_held_and_a_view_says_what_it_was_taken_under
             panic!("no rules: {:?}", view.stance);
         };
         assert_eq!(snapshot.rules(&[]).is_empty(), !lenient);
-        assert_eq!(view.by.terms, Terms::of(&config.robots).digest());
+        assert_eq!(view.by.terms, config.robots.terms().digest());
         assert_eq!(view.by.config.lenient, lenient);
         let held = view.state.snapshot().expect("a file");
         assert!(

@@ -14,8 +14,8 @@ use super::fail;
 use crate::audit::verify::Head;
 use crate::audit::verify::case::Trusted;
 use crate::config::Config;
-use crate::robots::memory::hex;
 use crate::store::{self, Access, Store, chain};
+use crate::text::hex;
 
 /// Exit code for a fault in the store's records.
 const WRONG: u8 = 1;
@@ -166,9 +166,9 @@ async fn head(store: &Arc<dyn Store>, json: bool) -> Result<Found, String> {
         let seal = sealed.map(|seal| {
             serde_json::json!({
                 "seq": seal.seq,
-                "hash": hex(&seal.hash),
-                "time": crate::audit::time_text(seal.time),
-                "key": hex(&seal.key),
+                "hash": hex(seal.hash),
+                "time": crate::text::time_text(seal.time),
+                "key": hex(seal.key),
             })
         });
         format!(

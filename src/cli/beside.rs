@@ -16,7 +16,6 @@ use tracing::{error, info, warn};
 
 use crate::admin::http::{Listener, Site, Token, router};
 use crate::admin::{Answer, RefreshedState, Request, Service, Socket, Status, query};
-use crate::audit::time_text;
 use crate::clock::{self, Clock, Moment};
 use crate::config::Config;
 use crate::proxy::Proxy;
@@ -25,6 +24,7 @@ use crate::robots::identity::Identity;
 use crate::robots::state::State;
 use crate::store::chain::SealingKey;
 use crate::store::{self, Access, Store, StoreError};
+use crate::text::time_text;
 
 /// Interval at which the store is checked for changed overrides.
 const LOOK: Duration = Duration::from_secs(1);

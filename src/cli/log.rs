@@ -269,7 +269,7 @@ async fn acknowledge_one(
     replace: bool,
 ) -> Result<(), String> {
     if let (Some(seen), false) = (find(store, id).await?.acknowledged, replace) {
-        let at = crate::audit::time_text(seen.time);
+        let at = crate::text::time_text(seen.time);
         let said = format!(
             "{id}: acknowledged already, by {} at {at}: {}; --replace puts the new note in the place of that one",
             seen.by, seen.note

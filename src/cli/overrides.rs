@@ -11,12 +11,12 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::{fail, screen};
 use crate::admin::query::Asserted;
 use crate::admin::{self, AskError, Request};
-use crate::audit::json::Object;
-use crate::audit::time_text;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::policy::overrides::{self, Override, OverrideId};
 use crate::store::{self, Access, Removed, Store, StoreErrorKind};
+use crate::text::json::Object;
+use crate::text::time_text;
 
 /// Time for a running process to confirm a change.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
 
-pub(super) use crate::audit::json::printable;
 pub(super) use crate::explain::document::line as json_line;
+pub(super) use crate::text::json::printable;
 
 /// Returns the width of the terminal on standard output; `None` without a terminal or a known width.
 pub(super) fn width() -> Option<usize> {

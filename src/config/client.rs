@@ -197,29 +197,10 @@ impl fmt::Debug for PasswordHash {
     }
 }
 
-/// The allowed form of a client's name.
-pub(crate) const NAME_EXPECTED: &str =
-    "expected a name of 1 to 64 of a-z, 0-9, \"-\", \"_\" and \".\": \"news\", \"fleet-7\"";
-
-/// Reads a client's name.
-///
-/// # Errors
-/// The allowed form, when `text` is something else.
-pub(crate) fn client_name(text: &str) -> Result<Arc<str>, &'static str> {
-    let is_name = (1..=64).contains(&text.len())
-        && text
-            .bytes()
-            .all(|octet| matches!(octet, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.'));
-    if is_name {
-        Ok(text.into())
-    } else {
-        Err(NAME_EXPECTED)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::robots::identity::client_name;
 
     #[test]
     fn a_certificate_is_named_by_fingerprint_or_by_name() {

@@ -3,15 +3,14 @@
 use std::{
     collections::HashMap,
     net::{Ipv4Addr, SocketAddr},
-    time::Duration,
 };
 
 use super::{
     AdminConfig, AgentConfig, AuditConfig, CacheConfig, Config, CrawlDelay, Durability,
-    EgressConfig, Finally, GIB, KIB, Limits, Listen, LogConfig, LogFormat, MIB, Mismatch, Mode,
-    OnFailure, PaceConfig, Places, PolicyConfig, PortRange, ProfileName, ProfileRules, Recorded,
-    RobotsConfig, Source, StoreConfig, Synchronous, TelemetryConfig, Timing, TlsConfig,
-    UpstreamConfig, days, hours, secs,
+    EgressConfig, GIB, KIB, Limits, Listen, LogConfig, LogFormat, MIB, Mismatch, Mode, OnFailure,
+    PaceConfig, Places, PolicyConfig, PortRange, ProfileName, ProfileRules, Recorded, RobotsConfig,
+    Source, StoreConfig, Synchronous, TelemetryConfig, Timing, TlsConfig, UpstreamConfig, days,
+    hours, secs,
 };
 use crate::robots::identity::OWN;
 
@@ -190,22 +189,6 @@ impl Default for Config {
     }
 }
 
-impl Default for Timing {
-    fn default() -> Self {
-        Self {
-            fresh: hours(24),
-            fresh_min: secs(5 * 60),
-            fresh_max: hours(24),
-            refresh_ahead: 0.8,
-            retry_min: secs(5),
-            retry_max: hours(1),
-            retry_max_503: secs(5 * 60),
-            jitter: 0.1,
-            profile: ProfileRules::of(ProfileName::Standard),
-        }
-    }
-}
-
 impl RobotsConfig {
     /// Returns these settings with the published rules of a profile.
     #[must_use]
@@ -213,24 +196,5 @@ impl RobotsConfig {
         let mut config = self.clone();
         config.timing.profile = ProfileRules::of(name);
         config
-    }
-}
-
-impl ProfileRules {
-    /// Returns the published rules of a profile.
-    #[must_use]
-    pub const fn of(name: ProfileName) -> Self {
-        let (disallow_for, last_good_until, finally) = match name {
-            ProfileName::Standard => (days(30), None, Finally::Allow),
-            ProfileName::Google => (hours(12), Some(days(30)), Finally::Reachable),
-            // No restrictions at all, so not even the last good copy counts.
-            ProfileName::Archive => (Duration::ZERO, Some(Duration::ZERO), Finally::Allow),
-        };
-        Self {
-            name,
-            disallow_for,
-            last_good_until,
-            finally,
-        }
     }
 }

@@ -13,6 +13,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+
 /// The directories that an environment names, each absolute or absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
@@ -105,9 +107,18 @@ impl Places {
     }
 }
 
+/// The beginning of the names of authorities that crawlgate makes.
+pub(crate) const AUTHORITY_NAME: &str = "crawlgate local CA";
+
+/// Returns whether `pem` is the certificate of an authority that crawlgate made, on whatever machine.
+fn is_made_here(pem: &[u8]) -> bool {
+    CertificateDer::from_pem_slice(pem)
+        .is_ok_and(|der| memchr::memmem::find(&der, AUTHORITY_NAME.as_bytes()).is_some())
+}
+
 /// Tells whether a directory holds an authority that crawlgate made, or the README of such a directory.
 fn is_ours(certs: &Path) -> bool {
-    crate::ca::is_made_here(&head(&certs.join("ca.crt")))
+    is_made_here(&head(&certs.join("ca.crt")))
         || head(&certs.join("README.md"))
             .split(|&octet| octet == b'\n')
             .next()

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::host::HostPattern;
+use crate::policy::host::HostPattern;
 use crate::rep::{Origin, Scheme};
 
 /// `[[upstream.proxy]]`: the way to some hosts. The first entry that names a host decides; other hosts are reached

@@ -21,13 +21,13 @@ use tokio::net::{TcpSocket, TcpStream};
 use super::race::{Later, interleave, race};
 use super::resolve::{Found, Names};
 use super::tunnel::{self, Login};
-use super::walls::{Prohibited, Walls, literal};
 use super::{EgressError, Failure, Way};
 use crate::config::{
     Config, Credentials, HostPattern, ProxyProtocol, UpstreamConfig, UpstreamProxy, Via,
     check_credentials,
 };
 use crate::descriptors::is_exhaustion;
+use crate::policy::address_policy::{Prohibited, Walls, literal};
 use crate::rep::{Origin, Scheme};
 
 /// Time of silence on a connection before the system probes the other side.
@@ -74,7 +74,7 @@ impl Dialler {
             })
         });
         Ok(Dialler {
-            walls: ArcSwap::from_pointee(Walls::new(&config.egress, Vec::new())),
+            walls: ArcSwap::from_pointee(config.egress.address_policy(Vec::new())),
             names: ArcSwap::from_pointee(Names::of_system(config.upstream.hosts.clone())),
             routes: routes.collect::<Result<_, EgressError>>()?,
             name: OnceLock::new(),
@@ -89,7 +89,7 @@ impl Dialler {
     /// Puts another address policy in force and forgets resolved names. The routes stay as they were.
     pub(super) fn reconfigure(&self, config: &Config) {
         self.walls
-            .rcu(|walls| Walls::new(&config.egress, walls.own().to_vec()));
+            .rcu(|walls| config.egress.address_policy(walls.own().to_vec()));
         let names = Names::of_system(config.upstream.hosts.clone());
         self.names.store(Arc::new(names));
     }

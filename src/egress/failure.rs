@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::io;
 
-use super::walls::Prohibited;
 use crate::descriptors::is_exhaustion;
+use crate::policy::address_policy::Prohibited;
 use crate::robots::access::Cause;
 
 /// The reason that no response head came.

@@ -10,14 +10,14 @@ use serde_json::ser::{CompactFormatter, Formatter};
 use utoipa::ToSchema;
 
 use super::{Aside, File, Judgement, Unjudged, group_of, meaning};
-use crate::audit::json::{misleads, write_escaped};
-use crate::audit::time_text;
 use crate::policy::Decision;
 use crate::policy::overrides::Override;
 use crate::rep::{
     Field, Group, Judged, MatchedBy, Note, Other, ProductToken, Rule, Selection, Speaker, Standing,
     family,
 };
+use crate::text::json::{misleads, write_escaped};
+use crate::text::time_text;
 
 /// A URL, judged.
 #[derive(Serialize, ToSchema)]

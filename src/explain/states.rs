@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::access::{Absence, Cause};
-use super::state::{Fresh, Outage, Stance, State};
-use crate::audit::time_text;
 use crate::clock::Moment;
-use crate::config::ProfileRules;
+use crate::robots::access::{Absence, Cause};
+use crate::robots::state::{Fresh, Outage, Stance, State};
+use crate::robots::timing::ProfileRules;
 use crate::store::{CopyOf, OtherAnswer, Remembered};
+use crate::text::time_text;
 
 /// Returns the name and a description of the present stance.
 pub(crate) fn stance(state: &State, profile: &ProfileRules, now: Moment) -> (&'static str, String) {

@@ -21,7 +21,7 @@ use super::track::{Due, Track, Undo};
 use super::{InForce, Shared, Source, Turn};
 use crate::client::ClientKey;
 use crate::clock::Moment;
-use crate::robots::wish::Wish;
+use crate::robots::crawl_delay::Wish;
 
 /// Time-out of a task that waits for a request to end: any end wakes it earlier.
 const UNTIL_NEWS: Duration = Duration::from_secs(3_600);

@@ -6,7 +6,7 @@ use super::meter::Rate;
 use super::{InForce, Source};
 use crate::config::{CrawlDelay, PaceConfig};
 use crate::rep::Field;
-use crate::robots::wish::Wish;
+use crate::robots::crawl_delay::Wish;
 
 /// `[pace]`, with derived values.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use super::meter::Meter;
 use super::regime::Regime;
 use super::{Group, InForce, Source};
 use crate::clock::Moment;
-use crate::robots::wish::Wish;
+use crate::robots::crawl_delay::Wish;
 
 /// Groups of one origin that are kept without a check whether they still matter.
 const GROUPS: usize = 16;

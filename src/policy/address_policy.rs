@@ -14,14 +14,16 @@
 //!
 //! Pure: no resolver, no sockets.
 
+mod class;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::config::{Destination, EgressConfig, PortRange};
+use super::destination::{Destination, PortRange};
 use crate::rep::Origin;
 
-pub use super::address::Class;
-use super::address::{Kind, kind};
+pub use self::class::Class;
+use self::class::{Kind, kind};
 
 /// The addresses that names of this machine lead to.
 const LOOPBACK_V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -118,13 +120,18 @@ impl fmt::Display for Prohibited {
 impl Walls {
     /// Builds the policy from `config`, for a proxy that listens on `own`.
     #[must_use]
-    pub fn new(config: &EgressConfig, own: Vec<SocketAddr>) -> Walls {
+    pub fn new(
+        allow: Vec<Destination>,
+        deny: Vec<Destination>,
+        connect_ports: Vec<PortRange>,
+        own: Vec<SocketAddr>,
+    ) -> Walls {
         Walls {
-            allow: config.allow.clone(),
-            deny: config.deny.clone(),
-            connect_ports: config.connect_ports.clone(),
+            denies_names: deny.iter().any(Destination::is_host),
+            allow,
+            deny,
+            connect_ports,
             own,
-            denies_names: config.deny.iter().any(Destination::is_host),
         }
     }
 
@@ -352,7 +359,7 @@ impl Walls {
 }
 
 /// Returns the address that a canonical host is, if it is one.
-pub(super) fn literal(host: &str) -> Option<IpAddr> {
+pub(crate) fn literal(host: &str) -> Option<IpAddr> {
     match host.as_bytes().first()? {
         b'[' => host
             .trim_matches(['[', ']'])

@@ -106,7 +106,7 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// Returns the canonical spelling of a host; `None` if the text is no host.
-pub(super) fn canonical_host(name: &str) -> Option<String> {
+pub(crate) fn canonical_host(name: &str) -> Option<String> {
     // Refuse parts of a larger form (URL, authority, pattern) here: a parser may forgive them.
     if name.is_empty() || name.contains(['*', '/', '@', '?', '#', ' ']) {
         return None;

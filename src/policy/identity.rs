@@ -7,7 +7,15 @@
 use super::{Decision, Reason, Ruling, Target, Under};
 use crate::agent::Agent;
 use crate::clock::Moment;
-use crate::config::{AgentConfig, Mismatch};
+
+/// The reaction to a crawler that names itself differently from the tokens that judge it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mismatch {
+    /// Record the mismatch.
+    Record,
+    /// Deny the request.
+    Deny,
+}
 
 /// The required identification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,16 +27,7 @@ pub struct Required {
 }
 
 impl Required {
-    /// Returns the configured requirement.
-    #[must_use]
-    pub fn of(config: &AgentConfig) -> Required {
-        Required {
-            mismatch: config.mismatch,
-            token: config.require_identity,
-        }
-    }
-
-    /// Returns the reason to deny this crawler, if there is one.
+    /// Why a crawler like this is denied, if it is.
     fn refuses(self, agent: &Agent) -> Option<Reason> {
         if self.token && agent.tokens.is_empty() {
             Some(Reason::AgentRequired)
@@ -65,7 +64,7 @@ pub fn decide_by_identity(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Mode;
+    use crate::policy::Mode;
     use crate::rep::{Origin, ProductToken};
 
     #[test]

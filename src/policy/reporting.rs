@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::config::{Mode, PolicyConfig};
+use super::Mode;
 use crate::rep::Origin;
 
 /// The modes of requests.
@@ -22,11 +22,11 @@ pub struct Reporting {
 
 impl Reporting {
     /// Returns the configured modes.
-    pub fn of(config: &PolicyConfig) -> Reporting {
+    pub fn new(mode: Mode, origins: &[Origin], clients: &[IpNet]) -> Reporting {
         Reporting {
-            mode: config.mode,
-            origins: config.report_origins.iter().cloned().collect(),
-            clients: config.report_clients.clone(),
+            mode,
+            origins: origins.iter().cloned().collect(),
+            clients: clients.to_vec(),
         }
     }
 
@@ -78,9 +78,9 @@ mod tests {
             ("the client", "https://b.example", "10.1.2.3", Mode::Report),
             ("the client, on a socket for both", "https://b.example", "::ffff:10.1.2.3", Mode::Report),
         ];
-        let some = Reporting::of(&config);
+        let some = config.reporting();
         config.mode = Mode::Report;
-        let all = Reporting::of(&config);
+        let all = config.reporting();
         for (name, asked, from, mode) in cases {
             assert_eq!(
                 some.mode(&origin(asked), None, client(from)),
@@ -103,8 +103,8 @@ mod tests {
         config.mode = Mode::Report;
         config.report_clients = vec!["10.1.0.0/16".parse().expect("a network")];
         config.report_origins = vec![origin("https://a.example")];
-        let reporting = Reporting::of(&config);
-        let enforcing = Reporting::of(&Config::default().policy);
+        let reporting = config.reporting();
+        let enforcing = Config::default().policy.reporting();
         #[rustfmt::skip] // one row, one case
         let cases = [
             ("enforced all the same", &reporting, "https://b.example", Mode::Enforce, Mode::Enforce),

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Finally, ProfileName, ProfileRules, RobotsConfig};
 use crate::rep::ParseOptions;
+use crate::robots::timing::{Finally, ProfileName, ProfileRules};
 
 /// The settings of `[robots]` that can change a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,27 +49,7 @@ enum FinallyText {
 }
 
 impl Terms {
-    /// Returns the settings of `config` that can change a verdict.
-    pub fn of(config: &RobotsConfig) -> Terms {
-        let mut deny_statuses = config.deny_statuses.clone();
-        deny_statuses.sort_unstable();
-        deny_statuses.dedup();
-        let profile = &config.timing.profile;
-        Terms {
-            lenient: config.lenient,
-            size_limit: config.size_limit as u64,
-            path_guard: config.path_guard,
-            soft_404: config.soft_404,
-            deny_statuses,
-            unreachable: Unreachable {
-                disallow_for_ms: millis(profile.disallow_for),
-                last_good_until_ms: profile.last_good_until.map(millis),
-                finally: profile.finally,
-            },
-        }
-    }
-
-    /// Reads the text that [`Terms::text`] wrote.
+    /// Reads what [`Terms::text`] wrote.
     ///
     /// # Errors
     /// When the text has another form.
@@ -111,10 +91,6 @@ impl Terms {
     }
 }
 
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// The first half of the SHA-256 of a [`Terms::text`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TermsDigest(pub [u8; 16]);
@@ -141,7 +117,7 @@ impl fmt::Display for TermsDigest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Config, RobotsConfig};
 
     #[test]
     fn the_text_is_read_back_and_says_all_that_counts() {
@@ -149,7 +125,7 @@ mod tests {
         config.deny_statuses = vec![403, 401, 403];
         config.timing.profile.last_good_until = Some(Duration::from_millis(1_500));
         config.timing.profile.finally = Finally::Reachable;
-        let terms = Terms::of(&config);
+        let terms = config.terms();
         assert_eq!(
             terms.text(),
             "{\"lenient\":true,\"size_limit\":512000,\"path_guard\":true,\"soft_404\":true,\
@@ -189,7 +165,7 @@ mod tests {
         for (name, change, same) in cases {
             let mut changed = config.clone();
             change(&mut changed);
-            let digests = (Terms::of(&config).digest(), Terms::of(&changed).digest());
+            let digests = (config.terms().digest(), changed.terms().digest());
             assert_eq!(digests.0 == digests.1, *same, "{name}");
         }
     }

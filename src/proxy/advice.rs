@@ -23,11 +23,11 @@ use super::exchange::unread;
 use super::ledger::{Charge, Ledger, Opening};
 use super::respond::{self, Asked, Audience, Refusal};
 use super::target::{self, Scope, Unreadable};
-use crate::audit::json::Object;
 use crate::client::Client;
 use crate::gate::{Kind, Meantime, Pacing, Questioner};
 use crate::policy::{Decision, Reason, Target};
 use crate::rep::{Origin, Scheme};
+use crate::text::json::Object;
 
 const VERDICT: HeaderName = HeaderName::from_static("x-crawlgate-verdict");
 const REASON: HeaderName = HeaderName::from_static("x-crawlgate-reason");

@@ -19,6 +19,7 @@ use super::link::Link;
 use super::target::Scope;
 use crate::agent::Agent;
 use crate::audit::{self, DecisionId, Exceeds, Record};
+use crate::cache::fetch::retry_after;
 use crate::client::Client;
 use crate::client::account::Account;
 use crate::clock::{Moment, Tick};
@@ -29,7 +30,6 @@ use crate::policy::generation::Generation;
 use crate::policy::{Decision, Reason, Verdict};
 use crate::rep::Origin;
 use crate::robots::access::Cause;
-use crate::robots::fetch::retry_after;
 use crate::telemetry::trace::{self, Trace};
 
 /// Facts known about an exchange so far.

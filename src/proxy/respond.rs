@@ -15,14 +15,14 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use super::framing::Violation;
 use super::ledger::Ledger;
 use super::target::Unreadable;
-use crate::audit::json::Object;
 use crate::clock::Moment;
 use crate::egress::{Failure, Prohibited};
 use crate::pace::{InForce, Source};
 use crate::policy::{Decision, Reason};
 use crate::rep::{Origin, Rule};
-use crate::robots::memory::hex;
 use crate::robots::state::State;
+use crate::text::hex;
+use crate::text::json::Object;
 
 /// Octets of one text in an answer.
 const MOST: usize = 16_384;
@@ -142,7 +142,7 @@ impl<'a> Facts<'a> {
         );
         if audience != Audience::Crawler {
             let snapshot = decision.basis.as_deref().and_then(State::snapshot);
-            let digest = snapshot.map(|snapshot| hex(&snapshot.sha256));
+            let digest = snapshot.map(|snapshot| hex(snapshot.sha256));
             object.text_or_null("sha256", digest.as_deref().map(str::as_bytes), MOST);
             let age = snapshot.map(|snapshot| decision.at.since(snapshot.fetched).as_secs());
             object.number_or_null("age_s", age);

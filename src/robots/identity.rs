@@ -11,9 +11,6 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 
-use crate::agent::Agent;
-use crate::client::Client;
-use crate::config::Config;
 use crate::rep::ProductToken;
 
 /// Identities of one origin that have states of their own, besides `*`. Further ones share the state of `*`.
@@ -51,15 +48,10 @@ pub struct Crawler<'a> {
 }
 
 impl<'a> Crawler<'a> {
-    /// Returns the crawler that a request of `client` is judged as.
+    /// The crawler that the client of this name answers for.
     #[must_use]
-    pub fn of(client: &'a Client, agent: &'a Agent) -> Crawler<'a> {
-        // A client without a User-Agent and a token of its own shares the common fetch.
-        let has_own = !agent.tokens.is_empty() || client.user_agent.is_some();
-        Crawler {
-            client: client.name.as_ref().filter(|_| has_own),
-            tokens: &agent.tokens,
-        }
+    pub fn new(client: Option<&'a Arc<str>>, tokens: &'a [ProductToken]) -> Crawler<'a> {
+        Crawler { client, tokens }
     }
 
     /// Returns a crawler with this chain of product tokens and no client.
@@ -121,7 +113,7 @@ impl Identity {
             token => Some(ProductToken::new(token).ok()?),
         };
         let client = match client {
-            Some(client) => Some(crate::config::client_name(client).ok()?),
+            Some(client) => Some(client_name(client).ok()?),
             None => None,
         };
         Some(Identity { client, token })
@@ -198,15 +190,8 @@ pub struct UserAgents {
 impl UserAgents {
     /// Returns the configured ones.
     #[must_use]
-    pub fn of(config: &Config) -> UserAgents {
-        let clients = config.clients.iter().filter_map(|client| {
-            let named = client.user_agent.clone()?;
-            Some((Arc::clone(&client.name), named))
-        });
-        UserAgents {
-            own: config.robots.user_agent.clone(),
-            clients: clients.collect(),
-        }
+    pub fn new(own: Box<str>, clients: Vec<(Arc<str>, Box<str>)>) -> UserAgents {
+        UserAgents { own, clients }
     }
 
     /// Returns crawlgate's own, without a product token.
@@ -257,10 +242,32 @@ pub(crate) fn user_agent(text: &str, most: usize) -> Result<Box<str>, String> {
     }
 }
 
+/// The allowed form of a client's name.
+pub(crate) const NAME_EXPECTED: &str =
+    "expected a name of 1 to 64 of a-z, 0-9, \"-\", \"_\" and \".\": \"news\", \"fleet-7\"";
+
+/// Reads a client's name.
+///
+/// # Errors
+/// The allowed form, when `text` is something else.
+pub(crate) fn client_name(text: &str) -> Result<Arc<str>, &'static str> {
+    let is_name = (1..=64).contains(&text.len())
+        && text
+            .bytes()
+            .all(|octet| matches!(octet, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.'));
+    if is_name {
+        Ok(text.into())
+    } else {
+        Err(NAME_EXPECTED)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::{Agents, Source};
+    use crate::agent::{Agent, Agents, Source};
+    use crate::client::Client;
+    use crate::config::Config;
 
     fn token(name: &str) -> ProductToken {
         ProductToken::new(name).expect("a valid token")
@@ -293,7 +300,7 @@ mod tests {
                 source: Source::UserAgent,
                 mismatch: false,
             };
-            let crawler = Crawler::of(client, &agent);
+            let crawler = client.crawler(&agent);
             let identity = crawler.identity();
             assert_eq!(identity.to_string(), *text, "{name}");
             assert_eq!(Identity::parse(text), Some(identity.clone()), "{name}");
@@ -317,7 +324,7 @@ mod tests {
             tokens: vec![token("GoodBot")],
             ..Agent::default()
         };
-        let (news, shop) = (Crawler::of(&news, &agent), Crawler::of(&shop, &agent));
+        let (news, shop) = (news.crawler(&agent), shop.crawler(&agent));
         assert!(!news.is(&shop.identity()) && !news.is(&lower.identity()));
     }
 
@@ -341,9 +348,9 @@ mod tests {
             let mut headers = http::HeaderMap::new();
             let value = HeaderValue::from_bytes(sent).expect("a field value");
             headers.insert(http::header::USER_AGENT, value);
-            let agent = agents.identify(client, &headers);
-            let identity = Crawler::of(client, &agent).identity();
-            UserAgents::of(config).for_identity(&identity).into_owned()
+            let agent = agents.identify(client.chain.as_ref(), &headers);
+            let identity = client.crawler(&agent).identity();
+            config.user_agents().for_identity(&identity).into_owned()
         };
         for (name, sent, expected) in cases {
             let sent = field(&config, &Client::default(), sent);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
-use super::wish::Wish;
+use super::crawl_delay::Wish;
 use crate::clock::Moment;
 use crate::rep::{ParseOptions, ProductToken, Robots, Rules, Selection};
 

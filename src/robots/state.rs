@@ -23,8 +23,8 @@ use std::time::Duration;
 use super::access::{Absence, AccessResult, Cause, Freshness};
 use super::reach::Reach;
 use super::snapshot::Snapshot;
+use super::timing::{Finally, ProfileRules, Timing};
 use crate::clock::Moment;
-use crate::config::{Finally, ProfileRules, Timing};
 
 /// The state of an origin's robots.txt.
 #[derive(Debug, Clone, Default)]

@@ -15,7 +15,6 @@ use super::{
     Acknowledgement, DecisionQuery, HOUR, Hourly, Kind, Note, Party, Sha256, StoreError,
     StoreErrorKind, Tally, TallyKey, failed,
 };
-use crate::audit::repeats;
 use crate::clock::Moment;
 use crate::rep::{ComparisonPath, PathPattern};
 
@@ -117,7 +116,7 @@ impl<'r> Head<'r> {
         Ok(Head {
             decisions: match (&written.id, &*written.event) {
                 (Some(_), _) => Some(1),
-                (None, repeats::EVENT) => Some(written.count),
+                (None, super::REFUSALS_REPEATED) => Some(written.count),
                 (None, _) => None,
             },
             time: moment(&written.time),

@@ -16,7 +16,7 @@ use crate::clock::Moment;
 use crate::policy::overrides::{Override, OverrideId};
 use crate::rep::Origin;
 use crate::robots::identity::{Identity, OWN_STATES};
-use crate::robots::memory::at_rest;
+use crate::store::persist::at_rest;
 
 /// A store in memory.
 #[derive(Debug, Default)]

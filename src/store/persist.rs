@@ -7,9 +7,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::snapshot::Snapshot;
-use super::state::State;
-use crate::store::{CopyOf, Fetch, Remembered, Sha256};
+use super::{CopyOf, Fetch, Remembered, Sha256};
+use crate::robots::snapshot::Snapshot;
+use crate::robots::state::State;
+use crate::text::hex;
 
 /// Returns the stored form of a state; `None` for an origin that was never fetched.
 #[must_use]
@@ -193,12 +194,6 @@ impl fmt::Display for BrokenCopy {
 }
 
 impl std::error::Error for BrokenCopy {}
-
-/// Writes a digest in hexadecimal, as `sha256sum` does.
-#[must_use]
-pub fn hex(digest: &Sha256) -> String {
-    digest.iter().map(|octet| format!("{octet:02x}")).collect()
-}
 
 #[cfg(test)]
 mod tests {
@@ -411,7 +406,7 @@ mod tests {
                 },
             ] {
                 let broken = awake(&state, text, true).unwrap_err();
-                let named = hex(&copy.sha256);
+                let named = hex(copy.sha256);
                 assert!(broken.to_string().contains(&named), "{name}: {broken}");
             }
         }

@@ -5,12 +5,12 @@ use tempfile::TempDir;
 use super::memory::Memory;
 use super::sqlite::Sqlite;
 use super::*;
-use crate::audit::DecisionId;
 use crate::config::Synchronous;
 use crate::policy::overrides::{Action, OverrideId};
 use crate::rep::{ParseOptions, Robots};
 use crate::robots::access::{Absence, Cause};
 use crate::robots::snapshot::Snapshot;
+use crate::text::DecisionId;
 
 /// 2026-11-20T12:00:00Z
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
@@ -122,7 +122,7 @@ impl Row<'_> {
     /// Returns the identifier and the line.
     pub(super) fn line(&self) -> (String, Vec<u8>) {
         let id = DecisionId::mint(self.time).to_string();
-        let time = crate::audit::time_text(self.time);
+        let time = crate::text::time_text(self.time);
         let hex = |sha256: Sha256| sha256.map(|octet| format!("{octet:02x}")).concat();
         let record = serde_json::json!({
             "time": time, "id": id, "mode": "enforce", "verdict": self.verdict, "reason": self.reason,
@@ -238,7 +238,7 @@ async fn states_come_back_as_they_were() {
             let after = store.origin(&before.origin).await.unwrap().remove(0);
             assert_eq!(
                 Some(after.state),
-                crate::robots::memory::at_rest(state),
+                crate::store::persist::at_rest(state),
                 "{engine}: {name}"
             );
             assert_eq!(after.updated, NOON + DAY);

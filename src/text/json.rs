@@ -54,7 +54,7 @@ impl<'b> Object<'b> {
     }
 
     /// Writes a list of foreign texts, at most `count` of them; the last entry gives the number of the others.
-    pub(super) fn texts(&mut self, name: &str, foreign: &[&str], count: usize, most: usize) {
+    pub(crate) fn texts(&mut self, name: &str, foreign: &[&str], count: usize, most: usize) {
         let out = self.name(name);
         out.push(b'[');
         for (index, item) in foreign.iter().take(count).enumerate() {
@@ -78,7 +78,7 @@ impl<'b> Object<'b> {
     }
 
     /// Writes an address and its port.
-    pub(super) fn address(&mut self, name: &str, address: SocketAddr) {
+    pub(crate) fn address(&mut self, name: &str, address: SocketAddr) {
         let out = self.name(name);
         out.push(b'"');
         match address {
@@ -109,7 +109,7 @@ impl<'b> Object<'b> {
     }
 
     /// Writes milliseconds with three decimals: a denial takes microseconds.
-    pub(super) fn millis(&mut self, name: &str, duration: Duration) {
+    pub(crate) fn millis(&mut self, name: &str, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let out = self.name(name);
         decimal(out, micros / 1_000);
@@ -117,17 +117,17 @@ impl<'b> Object<'b> {
         out.extend_from_slice(&[b'.', digit(micros / 100), digit(micros / 10), digit(micros)]);
     }
 
-    pub(super) fn truth(&mut self, name: &str, truth: bool) {
+    pub(crate) fn truth(&mut self, name: &str, truth: bool) {
         let text: &[u8] = if truth { b"true" } else { b"false" };
         self.name(name).extend_from_slice(text);
     }
 
-    pub(super) fn null(&mut self, name: &str) {
+    pub(crate) fn null(&mut self, name: &str) {
         self.name(name).extend_from_slice(b"null");
     }
 
     /// Opens an object inside this one.
-    pub(super) fn object(&mut self, name: &str) -> Object<'_> {
+    pub(crate) fn object(&mut self, name: &str) -> Object<'_> {
         Object::open(self.name(name))
     }
 
@@ -145,7 +145,7 @@ impl<'b> Object<'b> {
 
 /// Writes `foreign` as a JSON string of at most `most` octets between its quotes. A longer text is cut, and then ends
 /// in `…[+N bytes]`. An octet that is not UTF-8 becomes the four characters `\xNN`.
-pub(super) fn text(out: &mut Vec<u8>, foreign: &[u8], most: usize) -> Written {
+pub(crate) fn text(out: &mut Vec<u8>, foreign: &[u8], most: usize) -> Written {
     out.push(b'"');
     let (kept, cut) = foreign.split_at(fitting(foreign, most));
     // Without an early end, so that the compiler checks many octets at a time.

@@ -12,12 +12,12 @@ const DAY_MILLIS: u64 = 86_400_000;
 const LAST: u64 = 253_402_300_799_999;
 
 /// Returns the days since the epoch, UTC.
-pub(super) fn day(moment: Moment) -> u64 {
+pub(crate) fn day(moment: Moment) -> u64 {
     moment.as_millis() / DAY_MILLIS
 }
 
 /// Returns a moment as `2026-11-20T12:00:00.123Z`.
-pub(super) fn rfc3339(moment: Moment) -> [u8; 24] {
+pub(crate) fn rfc3339(moment: Moment) -> [u8; 24] {
     let [y3, y2, y1, y0, o1, o0, d1, d0, h1, h0, m1, m0, s1, s0] = digits(moment);
     let millis = moment.as_millis().min(LAST) % 1_000;
     let (t2, [t1, t0]) = (digit(millis / 100), pair(millis % 100));
@@ -35,7 +35,7 @@ pub fn time_text(moment: Moment) -> String {
 
 /// Returns a moment as `2026-11-20T120000Z`: sorts by time as text, and needs no quoting in a shell or on any file
 /// system.
-pub(super) fn compact(moment: Moment) -> String {
+pub(crate) fn compact(moment: Moment) -> String {
     let [y3, y2, y1, y0, o1, o0, d1, d0, h1, h0, m1, m0, s1, s0] = digits(moment);
     [
         y3, y2, y1, y0, b'-', o1, o0, b'-', d1, d0, b'T', h1, h0, m1, m0, s1, s0, b'Z',
@@ -46,7 +46,7 @@ pub(super) fn compact(moment: Moment) -> String {
 }
 
 /// Tells whether `text` has the form of [`compact`].
-pub(super) fn is_compact(text: &str) -> bool {
+pub(crate) fn is_compact(text: &str) -> bool {
     const SHAPE: &[u8] = b"0000-00-00T000000Z";
     text.len() == SHAPE.len()
         && text.bytes().zip(SHAPE).all(|(octet, &shape)| match shape {

@@ -184,7 +184,7 @@ impl Case {
 
 /// Returns the policy settings of a fresh installation.
 pub fn terms() -> Terms {
-    Terms::of(&crawlgate::config::Config::default().robots)
+    crawlgate::config::Config::default().robots.terms()
 }
 
 /// Returns the state of a robots.txt that was fetched an hour before noon and is fresh until an hour after it.

@@ -64,7 +64,7 @@ fn of(time: jiff::Timestamp) -> Option<Moment> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::time_text;
+    use crate::text::time_text;
 
     #[test]
     fn times_are_read_as_people_write_them() {

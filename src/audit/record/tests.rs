@@ -299,11 +299,11 @@ fn a_note_says_what_the_line_says() {
         let note = record.note();
         let kind = note.kind.expect("it is a decision");
         let told = json!({
-            "time": String::from_utf8_lossy(&stamp::rfc3339(note.time)),
+            "time": String::from_utf8_lossy(&timestamp::rfc3339(note.time)),
             "mode": kind.mode,
             "verdict": kind.verdict,
             "reason": kind.reason,
-            "sha256": note.sha256.map(|digest| String::from_utf8_lossy(&hex::<32, 64>(&digest)).into_owned()),
+            "sha256": note.sha256.map(|digest| String::from_utf8_lossy(&digits::<32, 64>(&digest)).into_owned()),
         });
         for (field, value) in told.as_object().unwrap() {
             let written = match field.as_str() {

@@ -6,14 +6,14 @@ use super::review::{Finding, Review};
 use super::{Chain, Fault, Head, Walk, is_signed};
 use crate::audit::replay::evidence::digest;
 use crate::audit::replay::{Evidence, Missing, Outcome, Unreadable};
-use crate::audit::time_text;
 use crate::config::Config;
 use crate::policy::terms::Terms;
 use crate::rep::Origin;
 use crate::robots::identity::OWN_STATES;
-use crate::robots::memory::hex;
 use crate::store::chain::{self, SealingKey};
 use crate::store::{FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredDecision};
+use crate::text::hex;
+use crate::text::time_text;
 
 /// Links read at once.
 const PAGE: usize = 1_000;

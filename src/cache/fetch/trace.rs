@@ -7,10 +7,10 @@ use http::header::{
 };
 
 use super::Asked;
-use crate::audit::public_url;
 use crate::clock::Moment;
 use crate::robots::access::AccessResult;
 use crate::store;
+use crate::text::public_url;
 
 /// Fields of the last answer that are kept: they identify a file, its age and its next fetch.
 const KEPT: [HeaderName; 10] = [

@@ -289,7 +289,7 @@ async fn two_clients_with_the_same_token_have_a_state_each() {
             name: Some(name.into()),
             ..Client::default()
         };
-        let crawler = Crawler::of(&client, &agent);
+        let crawler = client.crawler(&agent);
         site.registry.view(&origin("a"), crawler).await;
     }
     assert_eq!(site.sent(), [as_named("GoodBot"), as_named("GoodBot")]);

@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 use super::{Found, VerifyArgs};
 use crate::admin::query::when::{self, Edge};
 use crate::audit::replay::{Evidence, Outcome, evidence};
-use crate::audit::time_text;
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::review::{Finding, Review};
 use crate::audit::verify::{Chain, Fault, Walk};
 use crate::cli::screen::{self, printable};
 use crate::clock::{Clock, Moment};
-use crate::robots::memory::hex;
 use crate::store::chain::Seal;
 use crate::store::{DecisionQuery, Store, StoreError, StoredDecision};
+use crate::text::hex;
+use crate::text::time_text;
 
 /// Records to read at once.
 const PAGE: usize = 1_000;

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::audit::replay::Evidence;
-use crate::audit::time_text;
 use crate::cli::screen::printable;
 use crate::store::StoredDecision;
+use crate::text::time_text;
 
 /// Writes the record's essentials, a line each, and the person who has acknowledged it.
 pub(in crate::cli) fn told(evidence: &Evidence<'_>, decision: &StoredDecision) -> String {

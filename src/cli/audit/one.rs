@@ -12,8 +12,8 @@ use crate::audit::verify::Fault;
 use crate::audit::verify::case::{Case, Held, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::cli::screen::{self, Paint, Tone, printable};
-use crate::robots::memory::hex;
 use crate::store::{Store, StoreError};
+use crate::text::hex;
 
 pub(super) async fn verify(
     id: &str,
@@ -129,7 +129,7 @@ fn as_json(case: &Case<'_>, trusted: &Trusted) -> Value {
         "differences": differences.collect::<Vec<_>>(),
         "faults": case.faults.iter().map(Fault::to_string).chain(case.keyless.clone()).collect::<Vec<_>>(),
         "seq": case.decision.seq,
-        "hash": hex(&case.decision.hash),
+        "hash": hex(case.decision.hash),
         "sealed": case.chain.sealed.filter(|sealed| *sealed >= case.decision.seq),
         "keys": trusted.keys.iter().map(hex).collect::<Vec<_>>(),
         "record": record,

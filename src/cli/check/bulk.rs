@@ -21,9 +21,9 @@ use self::lines::{Line, Lines};
 use self::question::{Asked, Desk, Fetch};
 use super::judge::{AT_ONCE, Stopped};
 use super::{settle, source};
+use crate::cache::View;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::robots::registry::View;
 
 /// Answers to keep behind an unfinished one.
 const MOST_KEPT: usize = 4096;

@@ -9,14 +9,13 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 use super::source::{self, Source};
+use crate::cache::View;
 use crate::cli::overrides;
 use crate::clock::Clock;
 use crate::config::{Config, Mode};
 use crate::explain::{self, Begun, Bench, Judgement, Unjudged};
-use crate::policy::identity::Required;
 use crate::policy::overrides::Overrides;
-use crate::policy::{self, Decision, Target};
-use crate::robots::registry::View;
+use crate::policy::{Decision, Target};
 
 /// Origins to fetch from at the same time.
 pub(super) const AT_ONCE: usize = 32;
@@ -60,9 +59,9 @@ impl Judge<'_> {
             runtime,
             bench: Bench {
                 agent: explain::agent(named, config)?,
-                required: Required::of(&config.agent),
+                required: config.agent.required(),
                 overrides: Overrides::new(overrides),
-                settings: policy::Settings::of(&config.robots, Mode::Enforce),
+                settings: config.robots.settings(Mode::Enforce),
             },
             config,
             clock,
@@ -171,7 +170,7 @@ mod tests {
             };
             assert_eq!(
                 judged.decision.reason,
-                policy::Reason::RobotsDisallow,
+                crate::policy::Reason::RobotsDisallow,
                 "{name}"
             );
             let text = super::super::text::of(judged, false, crate::cli::screen::Paint::Plain);

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::agent::Agent;
+use crate::cache::{Registry, View};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::egress::Egress;
@@ -12,7 +13,6 @@ use crate::explain::{self, File};
 use crate::pace::Pace;
 use crate::rep::Origin;
 use crate::robots::identity::Crawler;
-use crate::robots::registry::{Registry, View};
 
 /// The source of robots.txt.
 pub(super) enum Source {

@@ -2,10 +2,10 @@
 
 use super::{Format, Key};
 use crate::audit::cells::cells;
-use crate::audit::json::Object;
-use crate::audit::time_text;
 use crate::cli::screen::printable;
 use crate::store::Tally;
+use crate::text::json::Object;
+use crate::text::time_text;
 
 /// Octets of one text in JSON: more than any stored one.
 const MOST: usize = 64 * 1024;

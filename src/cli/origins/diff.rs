@@ -8,12 +8,12 @@ use similar::TextDiff;
 use super::NOTHING;
 use super::show::as_seen;
 use crate::admin::query::when::{Edge, moment};
-use crate::audit::time_text;
 use crate::cli::screen::say;
 use crate::clock::Moment;
 use crate::rep::decoded;
-use crate::robots::memory::hex;
 use crate::store::{Fetch, OriginMemory, Sha256, Store};
+use crate::text::hex;
+use crate::text::time_text;
 
 /// Digits of a digest that suffice for a search.
 const SHORTEST: usize = 6;
@@ -81,7 +81,7 @@ pub(super) async fn diff(
 
 fn unified(old: Version, old_text: &str, new: Version, new_text: &str) -> String {
     let name = |version: Version| {
-        let digest = hex(&version.sha256);
+        let digest = hex(version.sha256);
         format!("{}\t{}", digest, time_text(version.since))
     };
     TextDiff::from_lines(old_text, new_text)
@@ -117,7 +117,7 @@ fn find(point: &Point, versions: &[Version], now: Moment) -> Result<Version, Str
     let text = point.0.to_ascii_lowercase();
     let is_digest = text.len() >= SHORTEST && text.bytes().all(|octet| octet.is_ascii_hexdigit());
     if is_digest {
-        let named = |version: &&Version| hex(&version.sha256).starts_with(&text);
+        let named = |version: &&Version| hex(version.sha256).starts_with(&text);
         let mut named = versions.iter().filter(named);
         let first = named.next().copied();
         return match (
@@ -143,7 +143,7 @@ async fn text_of(version: Version, store: &dyn Store) -> Result<String, String> 
     let text = text.map_err(|error| error.to_string())?.ok_or_else(|| {
         format!(
             "the robots.txt {} is no longer in the store",
-            hex(&version.sha256)
+            hex(version.sha256)
         )
     })?;
     Ok(String::from_utf8_lossy(&decoded(&text)).into_owned())

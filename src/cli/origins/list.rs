@@ -8,7 +8,7 @@ use super::{NOTHING, StateName};
 use crate::admin::view::OriginEntry;
 use crate::cli::screen;
 use crate::clock::Moment;
-use crate::robots::words::{about, ago, next_fetch, to_come};
+use crate::explain::states::{about, ago, next_fetch, to_come};
 use crate::store::{OriginMemory, OriginQuery, Remembered, Store};
 
 /// Origins to read at once.

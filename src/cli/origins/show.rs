@@ -12,19 +12,20 @@ use super::diff::{self, Point};
 use super::{NOTHING, identity, origin};
 use crate::admin;
 use crate::admin::view::{FetchEntry, OriginEntry};
-use crate::audit::time_text;
 use crate::cli::screen::{json_line, printable, say};
 use crate::clock::Moment;
 use crate::config::{Config, CrawlDelay, format_duration};
+use crate::explain::states::{about, ago, cause, lives, other_answer, stance, to_come};
 use crate::pace::{InForce, Pace, Source};
 use crate::rep::{Field, Origin};
+use crate::robots::crawl_delay::Wish;
 use crate::robots::identity::{Identity, OWN_STATES};
-use crate::robots::memory::{awake, hex};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::State;
-use crate::robots::wish::Wish;
-use crate::robots::words::{about, ago, cause, lives, other_answer, stance, to_come};
+use crate::store::persist::awake;
 use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, Remembered, Store};
+use crate::text::hex;
+use crate::text::time_text;
 
 /// The origin, and the parts to show.
 #[derive(Args, Clone, Debug)]
@@ -118,7 +119,7 @@ fn robots(found: &OriginMemory, text: Option<Vec<u8>>) -> Result<u8, String> {
         (Some(copy), None) => Err(format!(
             "{}: its robots.txt {} is not in the store; `crawlgate store check` tells more",
             found.origin,
-            hex(&copy.sha256)
+            hex(copy.sha256)
         )),
         (Some(_), Some(text)) => {
             say(&as_seen(&text))?;
@@ -320,7 +321,7 @@ fn sheet(
             "robots",
             &format!("{} from {}", copy.status, copy.final_url),
         );
-        sheet.line("sha256", &hex(&copy.sha256));
+        sheet.line("sha256", &hex(copy.sha256));
         sheet.line("fetched", &when(copy.fetched));
     }
     if let Remembered::Unavailable { fetched, .. } = &found.state {

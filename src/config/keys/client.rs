@@ -7,7 +7,7 @@ use toml::de::DeTable;
 
 use super::super::{
     ClientConfig, Listener, Quota, Rate,
-    client::{CertificateMatch, Conditions, PasswordHash, client_name},
+    client::{CertificateMatch, Conditions, PasswordHash},
     days,
     read::{Entry, Reader, Refusal, Section},
     secs,
@@ -16,6 +16,7 @@ use super::super::{
 use super::{MODES, PROFILES, ingress::network};
 use crate::policy::overrides::words;
 use crate::rep::ProductToken;
+use crate::robots::identity::client_name;
 use crate::robots::identity::{self, LONGEST_USER_AGENT};
 
 /// Reads one `[[client]]`, after those in `before`. `listeners` are the known names.

@@ -7,11 +7,11 @@ use toml::de::{DeTable, DeValue};
 use super::super::{
     Credentials, Destination, EgressConfig, HostPattern, PortRange, Route, UpstreamConfig,
     UpstreamProxy, Via,
-    host::canonical_host,
     read::{Entry, Read, Refusal, Section, Value},
     values::{boolean, duration, integer, list, one_or_list, path, text},
 };
 use super::TIMEOUT;
+use crate::policy::host::canonical_host;
 
 pub(super) fn egress(mut section: Section<'_, '_>, to: &mut EgressConfig) {
     section.set("allow", &mut to.allow, one_or_list(text(Destination::new)));

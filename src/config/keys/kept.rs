@@ -6,14 +6,13 @@ use std::path::Path;
 use tracing_subscriber::EnvFilter;
 
 use super::super::{
-    AdminConfig, AuditConfig, KIB, LogConfig, MIB, StoreConfig, days,
-    host::canonical_host,
-    hours,
+    AdminConfig, AuditConfig, KIB, LogConfig, MIB, StoreConfig, days, hours,
     read::Section,
     secs,
     values::{boolean, bytes, choice, duration, integer, one_or_list, path, text, unless},
 };
 use super::{DURABILITY, FOREVER, LOG_FORMATS, ON_FAILURE, RECORDED, SYNCHRONOUS, UNLIMITED};
+use crate::policy::host::canonical_host;
 
 pub(super) fn log(mut section: Section<'_, '_>, base: &Path, to: &mut LogConfig) {
     section.set("decisions", &mut to.decisions, choice(&RECORDED));

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::super::{
     ClientAuthority, ClientCert, Listen, ListenAt, Listener, ListenerCertificate, ListenerTls,
-    client::client_name,
     read::Section,
     values::{boolean, choice, one_or_list, path, text},
 };
@@ -15,6 +14,7 @@ use super::{
     ingress::{network, socket_address},
 };
 use crate::rep::{Origin, Scheme};
+use crate::robots::identity::client_name;
 
 /// Reads one `[[listener]]`, after those in `before`; none if a required key is missing.
 pub(super) fn listener(

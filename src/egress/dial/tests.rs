@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::TcpListener;
 
 use super::super::resolve::DnsError;
-use super::super::walls::{Class, Wall};
 use super::*;
+use crate::policy::address_policy::{Class, Wall};
 
 fn config(text: &str) -> Config {
     Config::parse(text, std::path::Path::new("/nowhere/config.toml")).unwrap()

@@ -1,6 +1,7 @@
 //! The address policy as tables: allowed and prohibited destinations, with the rule.
 
 use super::*;
+use crate::config::EgressConfig;
 use crate::rep::Scheme;
 
 fn walls(allow: &[&str], deny: &[&str], own: &[&str]) -> Walls {
@@ -13,10 +14,7 @@ fn walls(allow: &[&str], deny: &[&str], own: &[&str]) -> Walls {
         deny: read(deny),
         connect_ports: vec![PortRange::one(443), PortRange::one(80)],
     };
-    Walls::new(
-        &config,
-        own.iter().map(|own| own.parse().unwrap()).collect(),
-    )
+    config.address_policy(own.iter().map(|own| own.parse().unwrap()).collect())
 }
 
 /// This machine has one address besides the loopback ones.

@@ -21,10 +21,10 @@ use super::error::{Failure, said};
 use super::open::PATIENCE;
 use super::schema::APPLICATION;
 use super::{open, read};
-use crate::audit::json::printable;
 use crate::policy::terms::TermsDigest;
 use crate::store::filter::Head;
 use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain};
+use crate::text::json::printable;
 
 /// Faults of the engine's own structure that are named one by one.
 const MOST_FAULTS: i64 = 20;

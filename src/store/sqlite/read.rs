@@ -10,8 +10,6 @@ use tracing::error;
 use super::digests;
 use super::error::Failure;
 use super::rows::{self, integer, number, time};
-use crate::audit::DecisionId;
-use crate::audit::json::printable;
 use crate::clock::Moment;
 use crate::policy::overrides::Override;
 use crate::store::filter::{Filter, Tallies};
@@ -19,6 +17,8 @@ use crate::store::{
     DecisionQuery, Fetch, OriginMemory, OriginQuery, Removed, Sha256, Size, StoreError,
     StoreErrorKind, StoredDecision, Tally, TallyKey, chain, place as place_of,
 };
+use crate::text::DecisionId;
+use crate::text::json::printable;
 
 /// Records read by one statement of a long search.
 const STEP: usize = 2_000;

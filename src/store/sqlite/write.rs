@@ -19,9 +19,9 @@ use super::shares::{self, Shares};
 use crate::clock::Moment;
 use crate::policy::overrides::Override;
 use crate::robots::identity::OWN_STATES;
-use crate::robots::memory::at_rest;
 use crate::robots::snapshot::Snapshot;
 use crate::store::filter::{Head, records_of};
+use crate::store::persist::at_rest;
 use crate::store::{
     Acknowledgement, Batch, FETCHES_KEPT, Landing, Note, OriginMemory, Pruned, Sha256, chain,
 };

@@ -15,8 +15,6 @@ use crate::admin::http::{BODY_WITH_ROBOTS, Site};
 use crate::config::Mode;
 use crate::explain::document::Document;
 use crate::explain::{self, Begun, Bench, Judgement, document};
-use crate::policy;
-use crate::policy::identity::Required;
 use crate::policy::overrides::Overrides;
 use crate::robots::identity::Crawler;
 
@@ -88,9 +86,9 @@ impl Site {
         let configured = settings.policy.overrides.iter().cloned();
         let bench = Bench {
             agent,
-            required: Required::of(&settings.agent),
+            required: settings.agent.required(),
             overrides: Overrides::new(configured.chain(stored)),
-            settings: policy::Settings::of(&settings.robots, Mode::Enforce),
+            settings: settings.robots.settings(Mode::Enforce),
         };
         let now = self.now();
         let (target, asserted) = match bench.begin(target, now) {

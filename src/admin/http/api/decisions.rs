@@ -20,8 +20,8 @@ use crate::audit::verify::Fault;
 use crate::audit::verify::case::{Case, Held, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::policy::{Reason, overrides};
-use crate::robots::memory::hex;
 use crate::store::{Acknowledgement, DecisionQuery, StoredDecision};
+use crate::text::hex;
 
 /// Records that a walk to the next seal may pass.
 const REACH: u64 = 20_000;
@@ -279,7 +279,7 @@ pub(super) async fn evidence(
             .collect(),
         faults: faults.chain(case.keyless.clone()).collect(),
         seq: decision.seq,
-        hash: hex(&decision.hash),
+        hash: hex(decision.hash),
         sealed: case.chain.sealed.filter(|sealed| *sealed >= decision.seq),
         chain: case.sealed(&trusted),
         keys: trusted.keys.iter().map(hex).collect(),
@@ -334,7 +334,7 @@ pub(super) async fn acknowledge(
     let seen = find(&site, &id).await?;
     if let (Some(before), false) = (&seen.acknowledged, note.replace) {
         let (at, by, said) = (
-            crate::audit::time_text(before.time),
+            crate::text::time_text(before.time),
             &before.by,
             &before.note,
         );

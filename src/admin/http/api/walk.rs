@@ -86,10 +86,10 @@ async fn end(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::time_text;
     use crate::clock::Moment;
     use crate::store::Batch;
     use crate::store::memory::Memory;
+    use crate::text::time_text;
 
     /// A little more than two pages pass.
     const COUNT: u64 = 2 * REACH + 10;

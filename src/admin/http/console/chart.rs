@@ -151,7 +151,7 @@ impl Bar {
         top: u64,
         series: &[Series],
     ) -> Bar {
-        let text = crate::audit::time_text(begin);
+        let text = crate::text::time_text(begin);
         let time = text.get(..16).unwrap_or(&text).replace('T', " ");
         let slot = f64::from(WIDTH - LEFT) / bars.max(1) as f64;
         let (x, width) = (f64::from(LEFT) + slot * at as f64, (slot - 2.0).max(1.0));

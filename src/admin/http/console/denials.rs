@@ -308,9 +308,9 @@ pub(super) fn origin_link(origin: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::time_text;
     use crate::store::Batch;
     use crate::store::memory::Memory;
+    use crate::text::time_text;
 
     #[tokio::test]
     async fn a_page_looks_where_there_may_be_something() {

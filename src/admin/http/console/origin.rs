@@ -14,11 +14,12 @@ use super::text::Text;
 use super::words::{When, encoded, line, number, octets};
 use crate::admin::query;
 use crate::clock::Moment;
+use crate::explain::states::{about, cause, lives, other_answer, stance};
 use crate::rep::{Field, Origin};
-use crate::robots::memory::{awake, hex};
 use crate::robots::snapshot::Snapshot;
-use crate::robots::words::{about, cause, lives, other_answer, stance};
+use crate::store::persist::awake;
 use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, Remembered};
+use crate::text::hex;
 
 /// Fields of a file to list; the others are counted.
 const LISTED: usize = 50;
@@ -212,7 +213,7 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
             "From",
             line(&format!("{} ({})", copy.final_url, copy.status)),
         ));
-        facts.push(fact("SHA-256", hex(&copy.sha256)));
+        facts.push(fact("SHA-256", hex(copy.sha256)));
     }
     let snapshot = state.snapshot();
     let (groups, fields, more) = snapshot.map_or_else(Default::default, |file| contents(file));

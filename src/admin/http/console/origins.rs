@@ -10,7 +10,7 @@ use super::shell::{Page, Place, Shell, Shown};
 use super::words::{When, encoded, line};
 use crate::admin::query::STATES;
 use crate::clock::Moment;
-use crate::robots::words::{about, next_fetch};
+use crate::explain::states::{about, next_fetch};
 use crate::store::{OriginMemory, OriginQuery, Remembered};
 
 /// Origins on a page.

@@ -77,7 +77,7 @@ impl Text {
         Text {
             is_cut: lines.len() < count,
             lines,
-            href: sha256.map(|sha256| format!("/robots/{}", crate::robots::memory::hex(sha256))),
+            href: sha256.map(|sha256| format!("/robots/{}", crate::text::hex(sha256))),
             count: number(count as u64),
         }
     }
@@ -124,7 +124,7 @@ pub(super) async fn page(
     }
     let page = TextPage {
         shell: Shell::new(&site, Place::Origins, "A robots.txt"),
-        sha256: crate::robots::memory::hex(&sha256),
+        sha256: crate::text::hex(sha256),
         bytes: number(text.len() as u64),
         text: Text::of(&text, None, None, &[]),
     };

@@ -18,9 +18,8 @@ use super::text::Text;
 use super::words::{line, octets};
 use crate::config::Mode;
 use crate::explain::{self, Aside, Begun, Bench, Judgement, meaning};
-use crate::policy::identity::Required;
+use crate::policy::Verdict;
 use crate::policy::overrides::{Override, Overrides};
-use crate::policy::{Settings, Verdict};
 use crate::rep::Note;
 use crate::robots::identity::Crawler;
 
@@ -117,9 +116,9 @@ async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, St
     };
     let bench = Bench {
         agent,
-        required: Required::of(&settings.agent),
+        required: settings.agent.required(),
         overrides: Overrides::new(all(site).await?),
-        settings: Settings::of(&settings.robots, Mode::Enforce),
+        settings: settings.robots.settings(Mode::Enforce),
     };
     let (target, asserted) = match bench.begin(target, now) {
         Begun::Judged(judged) => return Ok(Ok(*judged)),

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use crate::audit::json::printable;
-use crate::audit::time_text;
 use crate::clock::Moment;
-use crate::robots::words::{ago, to_come};
+use crate::explain::states::{ago, to_come};
+use crate::text::json::printable;
+use crate::text::time_text;
 
 /// A UTC time; its tooltip tells the distance from now.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,13 +12,13 @@ use serde_json::error::Category;
 
 use super::lines::{LONGEST, Line};
 use crate::agent::Agent;
+use crate::cache::View;
 use crate::config::Config;
 use crate::explain::document::{NoteOf, notes_of, write};
 use crate::policy::Reason;
 use crate::rep::{
     ComparisonPath, Guarded, Origin, ParseOptions, Robots, RuleKind, Rules, Scheme, Selection,
 };
-use crate::robots::registry::View;
 use crate::robots::state::Stance;
 
 /// Compiled rules to keep of the last line's file.

@@ -19,11 +19,11 @@ use super::super::gaps;
 use super::super::open::{self, PAGE, beside};
 use super::super::rows::{integer, number, time};
 use super::{evidence, lenient, may_be_ours, overrides, wrong_settings, wrong_texts};
-use crate::audit::json::printable;
 use crate::clock::Moment;
 use crate::config::Synchronous;
 use crate::store::filter::Head;
 use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain, failed};
+use crate::text::json::printable;
 
 /// The result of a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq)]

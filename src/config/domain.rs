@@ -1,0 +1,97 @@
+//! The configuration as the rooms below it take it.
+
+use std::time::Duration;
+
+use std::sync::Arc;
+
+use super::{AgentConfig, Config, EgressConfig, PolicyConfig, RobotsConfig};
+use crate::policy::address_policy::Walls;
+use crate::policy::generation::Generation;
+use crate::policy::identity::Required;
+use crate::policy::reporting::Reporting;
+use crate::policy::terms::{Terms, Unreachable};
+use crate::policy::{Mode, Settings};
+use crate::robots::identity::UserAgents;
+
+impl RobotsConfig {
+    /// Returns the settings that can change a verdict.
+    #[must_use]
+    pub fn terms(&self) -> Terms {
+        let mut deny_statuses = self.deny_statuses.clone();
+        deny_statuses.sort_unstable();
+        deny_statuses.dedup();
+        let profile = &self.timing.profile;
+        Terms {
+            lenient: self.lenient,
+            size_limit: self.size_limit as u64,
+            path_guard: self.path_guard,
+            soft_404: self.soft_404,
+            deny_statuses,
+            unreachable: Unreachable {
+                disallow_for_ms: millis(profile.disallow_for),
+                last_good_until_ms: profile.last_good_until.map(millis),
+                finally: profile.finally,
+            },
+        }
+    }
+
+    /// Returns the settings that a decision is made under in `mode`. A permit that is made under them sends nothing: it
+    /// has no generation.
+    #[must_use]
+    pub fn settings(&self, mode: Mode) -> Settings {
+        Settings {
+            mode,
+            generation: Generation::default(),
+            path_guard: self.path_guard,
+            terms: self.terms().digest(),
+        }
+    }
+}
+
+impl Config {
+    /// Returns the User-Agents that robots.txt is fetched with.
+    #[must_use]
+    pub fn user_agents(&self) -> UserAgents {
+        let clients = self.clients.iter().filter_map(|client| {
+            let named = client.user_agent.clone()?;
+            Some((Arc::clone(&client.name), named))
+        });
+        UserAgents::new(self.robots.user_agent.clone(), clients.collect())
+    }
+}
+
+impl PolicyConfig {
+    /// Returns the modes of origins and clients.
+    #[must_use]
+    pub fn reporting(&self) -> Reporting {
+        Reporting::new(self.mode, &self.report_origins, &self.report_clients)
+    }
+}
+
+impl AgentConfig {
+    /// Returns the requirements on a crawler's identification.
+    #[must_use]
+    pub fn required(&self) -> Required {
+        Required {
+            mismatch: self.mismatch,
+            token: self.require_identity,
+        }
+    }
+}
+
+impl EgressConfig {
+    /// Returns the address policy of a proxy that listens on `own`.
+    #[must_use]
+    pub fn address_policy(&self, own: Vec<std::net::SocketAddr>) -> Walls {
+        Walls::new(
+            self.allow.clone(),
+            self.deny.clone(),
+            self.connect_ports.clone(),
+            own,
+        )
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,10 +1,10 @@
-//! What a fetch of robots.txt means: its status, its redirects.
+//! The meaning of a fetch of robots.txt, by its status and its redirects.
 
 use serde_json::json;
 
 use crate::support::{Certificate, Gate, Origin, RULES, Reply};
 
-/// What a robots.txt response leads to.
+/// The effect of a robots.txt response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Access {
     /// The rules of its body: `/private` denied, `/open` allowed.
@@ -16,7 +16,7 @@ pub(crate) enum Access {
 }
 use Access::{Free, Nothing, Rules};
 
-/// Asserts answers, records and what the origin saw.
+/// Asserts the answers, the records and the requests that the origin saw.
 #[track_caller]
 pub(crate) fn check(case: &str, gate: &Gate, origin: &Origin, access: Access) {
     let private = gate.get(&origin.url("/private"));
@@ -195,7 +195,7 @@ fn an_operator_chooses_other_statuses() {
     assert_eq!(forbidden.seen_but_robots(), [""; 0]);
 }
 
-/// An origin whose robots.txt is `hops` redirects away.
+/// Returns an origin with a robots.txt behind `hops` redirects.
 fn chain(hops: usize, status: u16) -> Origin {
     let mut origin = Origin::http();
     for hop in 0..hops {
@@ -213,7 +213,7 @@ fn chain(hops: usize, status: u16) -> Origin {
 }
 
 #[test]
-fn up_to_five_redirects_are_followed_and_no_sixth() {
+fn five_redirects_are_followed_and_a_sixth_is_not() {
     let gate = Gate::start();
     for status in [300, 301, 302, 303, 307, 308] {
         check(&format!("one {status}"), &gate, &chain(1, status), Rules);
@@ -243,7 +243,7 @@ fn redirects_that_lead_nowhere_have_their_meanings() {
         ("another scheme", "gopher://site.test/robots.txt", Nothing),
         ("a location that is no URL", "http://[", Nothing),
         (
-            "a host that nobody knows",
+            "an unknown host",
             "http://no-such-name.test/robots.txt",
             Nothing,
         ),

@@ -1,4 +1,4 @@
-//! The local CA while it is followed by the next one, and where it may not sign.
+//! The local CA during a rotation, and the names that it may not sign.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{Gate, Origin, RULES, origin_ca_pem};
 
-/// Runs `crawlgate ca …` beside a gate; it must succeed.
+/// Runs `crawlgate ca …` with the gate's configuration; it must succeed.
 #[track_caller]
 fn ca(gate: &Gate, words: &[&str]) -> String {
     let output = gate.setup.command("ca").args(words).output().unwrap();
@@ -94,13 +94,13 @@ fn hosts_outside_the_name_constraints_are_tunnelled_or_refused() {
         let mut wire = gate.intercept(&authority, host);
         gate.denied(&wire.get_inside(&authority, "/private"));
     }
-    // A name that no certificate can be made for is told apart from the tunnel's all the same.
+    // A name outside the constraints, which no certificate can carry, still differs from the tunnel's.
     let mut wire = gate.connect();
     assert_eq!(wire.tunnel(&ruled.authority()).status, 200);
     let mut wire = wire.tls_as("other.test").unwrap();
     let answer = wire.get_inside("other.test", "/open");
     gate.refused(&answer, 421, "misdirected");
-    // Nothing is disallowed: an opaque tunnel, in which the origin shows its own certificate.
+    // The rules disallow nothing: an opaque tunnel, in which the origin shows its own certificate.
     for host in ["other.test", "127.0.0.1"] {
         let authority = authority(host, &free);
         let mut wire = gate.connect();
@@ -122,7 +122,7 @@ fn hosts_outside_the_name_constraints_are_tunnelled_or_refused() {
 }
 
 #[test]
-fn a_ca_under_other_constraints_than_configured_is_told_of() {
+fn a_ca_with_constraints_that_differ_from_the_configuration_causes_a_warning() {
     let mut gate = Gate::start();
     gate.setup.set("tls", "name_constraints", "[\"site.test\"]");
     gate.restart(Signal::TERM);

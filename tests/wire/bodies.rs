@@ -1,4 +1,5 @@
-//! The body of a robots.txt: broken framing is never parsed, content codings are undone, no size costs more than the limit.
+//! The body of a robots.txt: broken framing is never parsed, content codings are decoded, no size costs more than the
+//! limit.
 
 use std::io::Write;
 
@@ -43,7 +44,7 @@ fn zstd(text: &str) -> Vec<u8> {
     })
 }
 
-/// What HTTP calls deflate is the zlib format.
+/// HTTP calls the zlib format deflate.
 fn deflate(text: &str) -> Vec<u8> {
     block_on(async {
         let mut encoder = ZlibEncoder::new(Vec::new());
@@ -119,7 +120,7 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
             coded("br", RULES.as_bytes()),
         ),
         (
-            "a coding that nobody asked for",
+            "a coding that was not requested",
             "encoding",
             coded("snappy", RULES.as_bytes()),
         ),
@@ -173,7 +174,7 @@ fn a_body_ended_by_the_connection_is_whole_only_if_tls_says_so() {
 }
 
 #[test]
-fn content_codings_are_undone() {
+fn content_codings_are_decoded() {
     let gate = Gate::start();
     let twice = brotli(RULES);
     let cases = [
@@ -203,7 +204,7 @@ fn content_codings_are_undone() {
     }
 }
 
-/// A deflate block of 64 KiB of `#`, ended at an octet so that it can be repeated.
+/// Returns a deflate block of 64 KiB of `#`, which ends at an octet so that it can be repeated.
 fn block() -> Vec<u8> {
     let mut compress = Compress::new(Compression::best(), false);
     let mut block = Vec::with_capacity(4096);
@@ -219,7 +220,7 @@ fn an_endless_robots_txt_or_gzip_bomb_costs_no_more_than_the_limit() {
     let filler = "# nothing to see here, move along\n".repeat(1000);
     let plain = Reply::raw(format!("HTTP/1.1 200 OK\r\n\r\n{RULES}")).repeat(&filler, u64::MAX);
     let bomb = {
-        // A gzip member: header, the rules as a stored block, then blocks without end.
+        // A gzip member: header, the rules as a stored block, then endless blocks.
         let length = u16::try_from(RULES.len()).unwrap();
         let mut start = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 0];
         start.extend(length.to_le_bytes());

@@ -1,5 +1,5 @@
-//! The bypass table, first half: ways to spell a URL so that a careless gate judges one thing and fetches another. For
-//! each denial the origin has seen nothing but `/robots.txt`.
+//! The bypass table, first half: spellings of a URL that could make a careless gate judge one thing and fetch another.
+//! For each denial the origin has seen only `/robots.txt`.
 
 use crate::support::{Gate, Origin, RULES};
 

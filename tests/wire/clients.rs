@@ -1,4 +1,4 @@
-//! Who asks: clients, how each is recognised, and what holds for them.
+//! Clients: their recognition and their settings.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -13,12 +13,12 @@ use crate::overrides::proven;
 use crate::pace::held_and_broken_off;
 use crate::support::{Gate, Origin, RULES, Reply, Response, Setup, Wire, origin_ca_pem};
 
-/// The password of a test: it must be found nowhere.
+/// A test's password, which must appear nowhere.
 pub(crate) const PASSWORD: &str = "sesame-canary-4711";
 
 const RELOADED: &str = "the configuration was read again";
 
-/// An entry with a hash that takes no time to check.
+/// Returns an entry with a hash that is cheap to check.
 pub(crate) fn entry(name: &str, more: &str) -> String {
     use argon2::PasswordHasher as _;
     let params = argon2::Params::new(8, 1, 1, None).unwrap();
@@ -33,7 +33,7 @@ fn gate_with(tables: &str) -> Gate {
     })
 }
 
-/// The field line for these credentials.
+/// Returns the field line for these credentials.
 fn basic(user: &str, password: &str) -> String {
     let pair = STANDARD.encode(format!("{user}:{password}"));
     format!("Proxy-Authorization: Basic {pair}\r\n")
@@ -52,7 +52,7 @@ fn connect(wire: &mut Wire, authority: &str, fields: &str) -> Response {
     ))
 }
 
-/// Asserts that nothing the gate has written holds the password, as it is or as it was sent.
+/// Asserts that no output of the gate holds the password, plain or encoded.
 #[track_caller]
 fn kept_secret(gate: &Gate) {
     let encoded = STANDARD.encode(format!("news:{PASSWORD}"));
@@ -128,7 +128,7 @@ fn credentials_are_asked_for_checked_and_passed_on_to_nobody() {
     }
     let record = gate.record("the client", |record| record["status"] == 200);
     assert_eq!(record["client"]["name"], "news", "{record}");
-    // What it has shown once does not count for a request that shows nothing.
+    // Credentials of an earlier request do not count for a request without any.
     gate.refused(&ask(&mut wire, &url, ""), 407, "unauthenticated");
     for head in origin.seen() {
         assert_eq!(head.head.field("proxy-authorization"), None);
@@ -172,7 +172,7 @@ fn credentials_count_only_where_nobody_can_listen() {
     let mut wire = listeners::at(tls).tls("localhost", &gate.ca_pem());
     gate.refused(&ask(&mut wire, &url, ""), 407, "unauthenticated");
     ask(&mut wire, &url, &right).is_origins(200, "page /open");
-    // From afar, by a balancer, in the clear.
+    // From a remote address, through a load balancer, without TLS.
     let mut wire = listeners::at(balanced);
     wire.send("PROXY TCP4 192.0.2.7 127.0.0.1 40000 80\r\n");
     let answer = ask(&mut wire, &url, &right);
@@ -183,7 +183,7 @@ fn credentials_count_only_where_nobody_can_listen() {
 }
 
 #[test]
-fn wrong_credentials_are_recorded_and_after_a_few_no_more_looked_at() {
+fn wrong_credentials_are_recorded_and_after_a_few_ignored() {
     let gate = gate_with(&entry("news", ""));
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/open");
@@ -204,7 +204,7 @@ fn wrong_credentials_are_recorded_and_after_a_few_no_more_looked_at() {
         }
     }
     assert!((15..=21).contains(&put_off), "{put_off} were put off");
-    // The right ones are known, on this connection and on others.
+    // The right credentials are cached, on this connection and on others.
     ask(&mut known, &url, &right).is_origins(200, "page /open");
     ask(&mut gate.connect(), &url, &right).is_origins(200, "page /open");
     assert_eq!(origin.seen_but_robots().len(), 3);
@@ -220,7 +220,7 @@ fn wrong_credentials_are_recorded_and_after_a_few_no_more_looked_at() {
 }
 
 #[test]
-fn a_program_with_an_old_password_locks_out_nobody_beside_it() {
+fn a_program_with_an_old_password_locks_out_no_other() {
     let gate = gate_with(&entry("news", ""));
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/open");
@@ -253,7 +253,7 @@ fn a_flood_of_wrong_passwords_stops_no_right_one() {
                 }
             });
         }
-        // All of them at once, none known yet.
+        // All at once, before any is cached.
         for _ in 0..200 {
             let (gate, url) = (&gate, &url);
             scope.spawn(move || {
@@ -298,7 +298,7 @@ fn a_reload_ends_what_belongs_to_nobody_any_more() {
     let shaking = shaking.replacen("\r\n\r\n", &format!("\r\n{right}\r\n"), 1);
     assert_eq!(socket.exchange(shaking).status, 101);
 
-    // As it was, it goes on; another hash of the same password is other evidence.
+    // An unchanged client goes on; another hash of the same password counts as another condition.
     gate.reload(|_| (), RELOADED);
     ask(&mut plain, &url, &right).is_origins(200, "page /open");
     tunnel
@@ -343,7 +343,7 @@ fn a_crawler_that_is_judged_as_another_is_recorded_or_denied() {
     let record = gate.refused(&gate.get(&unasked.url("/open")), 403, "agent_mismatch");
     assert_eq!(record["robots"], Value::Null, "{record}");
     assert_eq!(unasked.seen().len(), 0, "not even its robots.txt");
-    // robots.txt itself is everybody's.
+    // robots.txt itself is open to every crawler.
     assert_eq!(gate.get(&unasked.url("/robots.txt")).text(), RULES);
     gate.reload(
         |setup| {
@@ -444,16 +444,16 @@ fn what_a_client_may_have_is_had_once() {
     let origin = Origin::with_rules(RULES);
     let url = |n| origin.url(&format!("/open/{n}"));
     gate.get(&url(1)).is_origins(200, "page /open/1");
-    // A denial counts like any other: its record takes room.
+    // A denial counts like any other request, because its record takes room.
     gate.denied(&gate.get(&origin.url("/private")));
     gate.get(&url(2)).is_origins(200, "page /open/2");
     let answer = gate.get(&url(3));
     gate.refused(&answer, 429, "quota_spent");
     assert!(answer.field("retry-after").is_some(), "{answer:?}");
     assert_eq!(origin.seen_but_robots(), ["GET /open/1", "GET /open/2"]);
-    // A robots.txt that a crawler asks for is a request like any other.
+    // A crawler's request for robots.txt counts like any other.
     gate.refused(&gate.get(&origin.url("/robots.txt")), 429, "quota_spent");
-    // More is allowed after a reload; what was had stays had.
+    // A reload that allows more keeps the usage so far.
     gate.reload(
         |setup| {
             setup.tables("[[client]]\nname = 'rest'\nquota = { requests = 4, per = '365d' }\n");
@@ -469,11 +469,11 @@ fn the_octets_of_a_quota_are_counted_when_a_request_ends() {
     let gate = gate_with("[[client]]\nname = 'rest'\nquota = { bytes = 8, per = '365d' }\n");
     let origin = Origin::with_rules(RULES);
     let url = |n: u32| origin.url(&format!("/{n}"));
-    // What is answered here costs nothing.
+    // Answers of crawlgate itself cost nothing.
     for _ in 0..2 {
         gate.denied(&gate.get(&origin.url("/private")));
     }
-    // Seven octets, and then more than eight.
+    // First seven octets, then more than eight.
     for n in 1..=2 {
         gate.get(&url(n)).is_origins(200, &format!("page /{n}"));
         gate.record_of(&url(n));
@@ -483,7 +483,7 @@ fn the_octets_of_a_quota_are_counted_when_a_request_ends() {
 }
 
 #[test]
-fn whoever_hangs_up_while_its_client_is_held_keeps_no_turn() {
+fn a_client_that_disconnects_while_held_keeps_no_turn() {
     let gate = Gate::with(|setup| {
         setup
             .set("pace", "max_hold", "\"150s\"")
@@ -492,7 +492,7 @@ fn whoever_hangs_up_while_its_client_is_held_keeps_no_turn() {
     let origin = Origin::with_rules(RULES);
     gate.get(&origin.url("/a")).is_origins(200, "page /a");
     for _ in 0..3 {
-        // It would have been let go after 100 seconds; were the turns before it kept, both would be refused.
+        // The hold would have ended after 100 seconds; if earlier turns were kept, both requests would be refused.
         let record = held_and_broken_off(&gate, &origin, "quota_spent");
         assert_eq!(record["reason"], "robots_allow", "{record}");
     }
@@ -508,7 +508,7 @@ fn a_client_that_is_too_fast_is_held_or_refused() {
     });
     let (one, other) = (Origin::with_rules(RULES), Origin::with_rules(RULES));
     gate.get(&one.url("/a")).is_origins(200, "page /a");
-    // Over all origins together: its turn comes after a quarter of a second.
+    // Over all origins together: the turn comes after a quarter of a second.
     gate.get(&other.url("/b")).is_origins(200, "page /b");
     let record = gate.record_of(&other.url("/b"));
     assert!(record["hold_ms"].as_f64().unwrap() > 1.0, "{record}");
@@ -540,7 +540,7 @@ fn a_client_that_is_too_fast_is_held_or_refused() {
 }
 
 #[test]
-fn entries_are_made_listed_and_checked_by_command() {
+fn entries_are_created_listed_and_checked_by_command() {
     let setup = Setup::new();
     let client = |setup: &Setup, words: &[&str], input: &str| {
         let mut command = setup.command("client");
@@ -612,7 +612,7 @@ fn entries_are_made_listed_and_checked_by_command() {
         assert_eq!(found, Some(code), "{words:?}: {out}{said}");
         assert!((out + &said).contains(told), "{words:?}: {said}");
     }
-    // What was made lets in.
+    // The created entry lets the client in.
     let gate = Gate::with(|setup| {
         setup.tables(&made);
     });
@@ -627,7 +627,7 @@ fn entries_are_made_listed_and_checked_by_command() {
 }
 
 #[test]
-fn a_run_is_nobody_or_the_client_that_is_named() {
+fn a_run_is_unnamed_or_the_named_client() {
     let mut setup = Setup::new();
     setup.tables(
         &(entry("news", "product_tokens = 'OtherBot'") + &entry("trial", "mode = 'report'")),
@@ -660,9 +660,9 @@ fn a_run_is_nobody_or_the_client_that_is_named() {
     }
 }
 
-/// Runs a real client for an allowed and a disallowed page, over HTTP and HTTPS, with the right credentials and with
-/// wrong ones. `command` is given the proxy, the file of the CA and the URL, and prints the status; that of the CONNECT
-/// where this is refused.
+/// Runs a real client for an allowed and a disallowed page, over HTTP and HTTPS, with right and with wrong credentials.
+/// `command` gets the proxy, the CA file and the URL, and returns a command that prints the status; for a refused
+/// CONNECT, the status of the CONNECT.
 fn real_client(probe: &[&str], command: impl Fn(&str, &str, &str) -> Vec<String>) {
     let (program, words) = probe.split_first().unwrap();
     let probed = Command::new(program).args(words).output();
@@ -700,7 +700,7 @@ fn real_client(probe: &[&str], command: impl Fn(&str, &str, &str) -> Vec<String>
 }
 
 fn curl(dance: &str, proxy: &str, ca: &str, url: &str) -> Vec<String> {
-    // Of a refused CONNECT curl prints no status of the request.
+    // For a refused CONNECT, curl prints no status of the request.
     let script = "set -- $(curl -s -o /dev/null -w '%{http_code} %{http_connect}' \"$@\"); \
         if [ $1 = 000 ]; then echo $2; else echo $1; fi";
     let words = [
@@ -721,7 +721,7 @@ fn curl(dance: &str, proxy: &str, ca: &str, url: &str) -> Vec<String> {
 }
 
 #[test]
-fn curl_sends_its_credentials_at_once_or_when_it_is_asked() {
+fn curl_sends_its_credentials_at_once_or_after_a_407() {
     for dance in ["--proxy-basic", "--proxy-anyauth"] {
         real_client(&["curl", "--version"], |proxy, ca, url| {
             curl(dance, proxy, ca, url)

@@ -1,4 +1,4 @@
-//! Where the configuration comes from, as a person who starts the program sees it.
+//! The sources of the configuration, as seen by a person who starts the program.
 
 use std::fs;
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// `crawlgate WORDS…` in a directory, with a home of its own and no configuration named.
+/// Runs `crawlgate WORDS…` in a directory, with a home of its own and no configuration named.
 fn crawlgate(directory: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(program());
     command.args(words).current_dir(directory);
@@ -44,7 +44,7 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
     ];
     let source = || text(&crawlgate(here, &["config", "check"]).stdout);
 
-    // Another program's file, which has a key that would be a mistake here.
+    // Another program's file, with a key that crawlgate would reject.
     fs::write(
         here.join("config.toml"),
         "baseURL = 'https://example.org/'\n",
@@ -69,7 +69,7 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
     );
 
     let nearby = here.join("crawlgate.toml");
-    // With it, the misspelt line of the robots.txt does not count.
+    // With this file, the misspelt line of the robots.txt does not count.
     fs::write(&nearby, "[robots]\nlenient = false\n").unwrap();
     let mode = |mode| fs::set_permissions(&nearby, fs::Permissions::from_mode(mode)).unwrap();
     mode(0o644);
@@ -81,7 +81,7 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
         "crawlgate: the configuration is crawlgate.toml, found in the working directory\n"
     );
 
-    // Also where the file itself asks for silence. The address is taken, so it ends at once.
+    // Also if the file itself turns the log off. The address is taken, so the program ends at once.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let quiet =
@@ -121,7 +121,7 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
 
 #[test]
 fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
-    // A host that the run knows itself goes to the proxy as an address; this one only the proxy knows.
+    // The run passes a host that it resolves itself as an address; only the proxy resolves this one.
     let company = Gate::with(|setup| {
         setup.set("upstream.hosts", "\"far.test\"", "\"127.0.0.1\"");
     });
@@ -194,7 +194,7 @@ fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
     );
 }
 
-/// The fetches of robots.txt that the run made through the other proxy, which are requests there.
+/// Returns the run's fetches of robots.txt through the other proxy, which records them as requests.
 fn company_robots(company: &Gate, origin: &Origin) -> usize {
     let robots = origin.url_as("far.test", "/robots.txt");
     company
@@ -207,7 +207,7 @@ fn company_robots(company: &Gate, origin: &Origin) -> usize {
 #[test]
 fn a_proxy_of_the_environment_is_for_the_scheme_that_it_names_and_never_for_this_machine() {
     let here = "127.0.0.1";
-    // The variable, the URL's scheme and host, and whether the request leaves by the proxy.
+    // The variable, the URL's scheme and host, and whether the request goes through the proxy.
     let cases = [
         ("https_proxy", "http", "site.test", false),
         ("https_proxy", "https", "site.test", true),
@@ -224,7 +224,7 @@ fn a_proxy_of_the_environment_is_for_the_scheme_that_it_names_and_never_for_this
             "http" => Origin::http(),
             _ => Origin::https(),
         };
-        // Hosts that the run knows itself go to the proxy as addresses.
+        // The run passes hosts that it resolves itself as addresses.
         let asked = format!("{here}:{}", origin.port());
         let proxy = Origin::http().on(&asked, [Reply::status(502, "").close()]);
         let mut command = setup.command("run");

@@ -1,6 +1,7 @@
-//! `crawlgate run --confine`: what the kernel lets the command reach.
+//! `crawlgate run --confine`: the addresses that the kernel lets the command reach.
 //!
-//! A kernel that refuses is named on stderr, and what it cannot show is left out; that it refuses loudly is shown then.
+//! A kernel that refuses is named on stderr, and the checks that need it are left out; the refusal itself is checked
+//! then.
 
 use std::net::UdpSocket;
 use std::process::{Command, Output};
@@ -9,7 +10,7 @@ use crate::support::{Origin, RULES, Setup};
 
 const WAYS: [&str; 2] = ["--confine", "--confine=net"];
 
-/// `crawlgate run WAY -- COMMAND…`
+/// Runs `crawlgate run WAY -- COMMAND…`.
 fn confined(setup: &Setup, way: &str, command: &[&str]) -> Output {
     let mut run = setup.command("run");
     run.arg(way).arg("--").args(command).output().unwrap()
@@ -19,7 +20,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The ways that this kernel offers. What it refuses must be refused before anything starts.
+/// Returns the ways that this kernel offers. A way that the kernel refuses must fail before anything starts.
 fn offered(setup: &Setup) -> Vec<&'static str> {
     let is_offered = |way: &&str| {
         let trace = setup.dir().join("offered");
@@ -45,7 +46,7 @@ fn a_confined_command_reaches_the_proxy_and_nothing_else() {
     let setup = Setup::new();
     for way in offered(&setup) {
         let origin = Origin::with_rules(RULES);
-        // By its address: a name that only the proxy knows would keep nothing from going past it.
+        // By address: a name that only the proxy resolves could not be reached without it in any case.
         let url = |path| origin.url_as("127.0.0.1", path);
         let script = format!(
             "past() {{ exec 3<>/dev/tcp/127.0.0.1/{port} && printf 'GET /private/past HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3; }}; \
@@ -59,7 +60,7 @@ fn a_confined_command_reaches_the_proxy_and_nothing_else() {
         );
         let output = confined(&setup, way, &["bash", "-c", &script]);
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-        // bash's own failure, curl's "could not connect" in a grandchild, and what came by the proxy.
+        // The failure of bash, the "could not connect" of curl in a grandchild, and the page through the proxy.
         assert_eq!(
             stdout.split_whitespace().collect::<Vec<_>>(),
             ["1", "7", "200", "403"],
@@ -108,13 +109,13 @@ fn a_network_of_its_own_lets_no_datagram_out() {
     let mut octets = [0; 8];
     let got = outside.recv(&mut octets).map_err(|error| error.kind());
     assert_eq!(got, Err(std::io::ErrorKind::WouldBlock));
-    // The same words outside arrive: the test would see them.
+    // Outside the confinement the same words arrive, so the test would see them.
     send(setup.command("run").args(["--", "bash", "-c", &script]));
     assert_eq!(outside.recv(&mut octets).unwrap(), 4);
 }
 
 #[test]
-fn a_confined_command_ends_as_it_would_otherwise() {
+fn confinement_keeps_the_exit_code_of_a_command() {
     let setup = Setup::new();
     let plain = setup.dir().join("plain-file");
     std::fs::write(&plain, "no program").unwrap();
@@ -141,7 +142,7 @@ fn a_confined_command_ends_as_it_would_otherwise() {
 }
 
 #[test]
-fn the_user_and_the_files_stay_what_they_were() {
+fn confinement_keeps_the_user_and_the_files() {
     let setup = Setup::new();
     let script = "id -u; id -g; stat -c %u .; echo \"$http_proxy\"";
     let plain = |command: &mut Command| text(&command.output().unwrap().stdout);
@@ -162,7 +163,7 @@ fn the_user_and_the_files_stay_what_they_were() {
 fn where_the_kernel_refuses_a_network_nothing_is_started() {
     let setup = Setup::new();
     let trace = setup.dir().join("trace");
-    // No user namespace may be made in the one that forbids it.
+    // Forbids user namespaces inside a new one.
     let forbid = "echo 0 >/proc/sys/user/max_user_namespaces && exec \"$@\"";
     let run = setup.command("run");
     let mut command = Command::new("unshare");

@@ -1,4 +1,4 @@
-//! No descriptor is left: that says nothing about an origin, makes nothing spin, and passes.
+//! A lack of descriptors is not the fault of an origin, causes no busy loop, and passes.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::support::{Gate, Origin, RULES, Setup, Wire, eventually};
 
-/// Lowers what the gate may have open to what it has, up to the first gap, and more by `spare`. Its hard limit stays.
+/// Lowers the gate's soft limit to its open descriptors up to the first gap, plus `spare`. The hard limit stays.
 fn leave_none(gate: &Gate, spare: u64) {
     let open: Vec<u64> = fs::read_dir(format!("/proc/{}/fd", gate.id()))
         .unwrap()
@@ -47,7 +47,7 @@ fn hard_limit(gate: &Gate) -> Option<u64> {
     line.split_whitespace().nth(4).unwrap().parse().ok()
 }
 
-/// CPU time that the gate has used, in clock ticks of a hundredth of a second.
+/// Returns the gate's CPU time in clock ticks of a hundredth of a second.
 fn ticks(gate: &Gate) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", gate.id())).unwrap();
     let (_, rest) = stat.rsplit_once(')').unwrap();
@@ -55,12 +55,12 @@ fn ticks(gate: &Gate) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// Opens connections to the gate until the numbers below that of the last one are all taken.
+/// Opens connections to the gate until all descriptor numbers below the last one are taken.
 fn fill_gaps(gate: &Gate) -> Vec<Wire> {
     let origin = Origin::http();
     let crowd = (0..24).map(|_| {
         let mut wire = gate.connect();
-        // It is accepted once it is answered.
+        // The gate has accepted a connection once it answers.
         wire.get(&origin.url("/robots.txt"));
         wire
     });
@@ -76,7 +76,7 @@ fn want_of_descriptors_is_no_outage_of_an_origin() {
         let asks = |wire: &mut Wire, origin: &Origin, path: &str| {
             let authority = origin.authority();
             match origin.url("").starts_with("https") {
-                // Through tunnels that are there before descriptors run out.
+                // Through tunnels that were opened before descriptors ran out.
                 true => wire.get_inside(&authority, path),
                 false => wire.get(&origin.url(path)),
             }
@@ -96,9 +96,9 @@ fn want_of_descriptors_is_no_outage_of_an_origin() {
         wire_of(first.as_deref_mut(), &mut wire, &known, "/1").is_origins(200, "page /1");
         set_limit(&gate, Some(3));
 
-        // What has a connection goes on.
+        // Established connections go on.
         wire_of(first.as_deref_mut(), &mut wire, &known, "/2").is_origins(200, "page /2");
-        // A robots.txt that cannot be asked for.
+        // A robots.txt that cannot be fetched.
         let answer = wire_of(to_new.as_mut(), &mut wire, &new, "/1");
         let record = gate.refused(&answer, 503, "overloaded");
         assert_eq!(record["error"], "connection_limit_reached", "{record}");
@@ -106,7 +106,7 @@ fn want_of_descriptors_is_no_outage_of_an_origin() {
         assert!(said.contains("error=connection_limit_reached"), "{said}");
         assert!(answer.field("retry-after").is_some(), "{answer:?}");
         assert_eq!(new.connections(), 0);
-        // A page of an origin whose rules are known, on a connection that is not there.
+        // A page of an origin with known rules that needs a new connection.
         let body = "Content-Length: 4\r\n\r\nbody";
         let url = known.url("/3");
         let authority = known.authority();
@@ -123,7 +123,7 @@ fn want_of_descriptors_is_no_outage_of_an_origin() {
             (&"connection_limit_reached".into(), &url.into())
         );
 
-        // All is as it was before.
+        // Everything works as before.
         set_limit(&gate, hard_limit(&gate));
         eventually("the origin to be asked", || {
             let answer = wire_of(to_new.as_mut(), &mut wire, &new, "/2");
@@ -157,7 +157,7 @@ fn idle_connections_make_room_where_no_descriptor_is_left() {
     let mut crowd = fill_gaps(&gate);
     assert_eq!(idle.ended(), 1, "that of the robots.txt");
     leave_none(&gate, 0);
-    // To an origin that is not connected to: it takes the place of what waits.
+    // A new origin: its connection replaces an idle one.
     let new = Origin::http();
     crowd[0]
         .get(&new.url("/page"))
@@ -169,8 +169,8 @@ fn idle_connections_make_room_where_no_descriptor_is_left() {
         (new.ended() == 1).then_some(())
     });
 
-    // And a crawler that comes takes the place of the connection that waits there: it is answered, but nothing is left to
-    // send its request with.
+    // A new crawler replaces the idle connection, too: it gets an answer, but there is no descriptor left to send its
+    // request.
     leave_none(&gate, 0);
     gate.refused(&gate.get(&new.url("/next")), 503, "overloaded");
     assert_eq!(new.seen_but_robots(), ["GET /page"]);
@@ -184,7 +184,7 @@ fn a_listener_without_descriptors_rests_and_comes_back() {
     let mut waiting: Vec<Wire> = (0..20).map(|_| gate.connect()).collect();
     gate.wait_said("no connection could be accepted");
     let (before, began) = (ticks(&gate), std::time::Instant::now());
-    // For as long as it rests nothing happens: its own clock is what is measured.
+    // The listener rests by its own clock, which the test measures: nothing else happens meanwhile.
     while began.elapsed() < std::time::Duration::from_secs(2) {
         std::thread::park_timeout(std::time::Duration::from_millis(100));
     }
@@ -219,7 +219,7 @@ fn a_low_limit_is_told_at_the_start_and_kept_within() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let gate = Gate::spawn(setup, command);
-    // Raised as far as it goes, and told.
+    // Raised to the hard limit, with a warning.
     assert_eq!(hard_limit(&gate), Some(96));
     gate.wait_said("the limit on open descriptors is too low");
     let said = gate.said();
@@ -227,7 +227,7 @@ fn a_low_limit_is_told_at_the_start_and_kept_within() {
         said.contains("limit=96") && said.contains("connections=31"),
         "{said}"
     );
-    // More crawlers and more origins than it has descriptors: each is served, or told to come again.
+    // More crawlers and origins than descriptors: each is served, or told to come again.
     let origins: Vec<Origin> = (0..60).map(|_| Origin::http()).collect();
     let mut silent = Vec::new();
     for origin in &origins {

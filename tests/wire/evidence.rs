@@ -1,4 +1,4 @@
-//! The decision log: what is written, and what happens when it cannot be.
+//! The decision log: its content, and the gate's behaviour if it cannot be written.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::{Gate, Origin, RULES, Reply, eventually, program};
 
 #[test]
-fn by_default_denials_stand_in_the_log_and_nothing_else() {
+fn by_default_the_log_holds_denials_only() {
     let gate = Gate::with(|setup| {
         setup.set("log", "decisions", "\"denied\"");
     });
@@ -51,7 +51,7 @@ fn foreign_octets_make_no_bad_line() {
     );
 }
 
-/// What a command shows on a terminal, where `script` gives it one.
+/// Returns the output of a command on a terminal, which `script` provides.
 fn on_a_terminal(gate: &Gate, command: &str, words: &[&str]) -> String {
     let config = gate.setup.write();
     let start = [program().display().to_string(), command.to_owned()];
@@ -137,7 +137,7 @@ fn what_cannot_be_seen_is_spelt_out_by_every_command() {
     ] {
         let (_, out, err) = gate.beside(command, words);
         assert!(!(out.is_empty() && err.is_empty()), "{command} {words:?}");
-        // A difference that is not shown but written is for programs, octet for octet.
+        // A difference written to a file is for programs, octet for octet.
         let out = if words.contains(&"--diff") {
             String::new()
         } else {
@@ -151,7 +151,7 @@ fn what_cannot_be_seen_is_spelt_out_by_every_command() {
 }
 
 #[test]
-fn after_a_kill_every_line_is_whole_and_what_was_answered_long_before_is_there() {
+fn after_a_kill_every_line_is_whole_and_earlier_answers_are_recorded() {
     let mut gate = Gate::start();
     let origin = Origin::with_rules(RULES);
     gate.denied(&gate.get(&origin.url("/private/first")));

@@ -1,4 +1,4 @@
-//! Origins that fail after their robots.txt was read: a 502 or 504 of ours that says why.
+//! Origins that fail after their robots.txt was read: a 502 or 504 of crawlgate's own with the reason.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::{Gate, Latch, Origin, Reply};
 
 #[test]
-fn failures_of_an_origin_are_ours_to_name() {
+fn failures_of_an_origin_get_our_error_answers() {
     let gate = Gate::with(|setup| {
         setup.set("upstream", "response_timeout", "\"1s\"");
     });
@@ -143,7 +143,7 @@ fn a_connection_that_dies_in_the_pool_is_no_failure_of_a_request_that_may_be_sen
     let idle = || {
         gate.get(&origin.url("/before"))
             .is_origins(200, "page /before");
-        // Only a connection that was idle for a while may have been closed by its origin in good faith.
+        // An origin may close only a connection that was idle for a while in good faith.
         std::thread::sleep(Duration::from_secs(1));
     };
     idle();
@@ -167,7 +167,7 @@ fn a_connection_that_dies_in_the_pool_is_no_failure_of_a_request_that_may_be_sen
         "{seen:?}"
     );
 
-    // A connection that dies at its first request says something about the origin.
+    // A connection that fails at its first request is evidence against the origin.
     let fresh = Origin::http()
         .on(
             "/robots.txt",

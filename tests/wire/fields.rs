@@ -1,4 +1,4 @@
-//! The duties of a proxy towards fields and messages (RFC 9110 7.6, RFC 9112).
+//! The duties of a proxy for fields and messages (RFC 9110 7.6, RFC 9112).
 
 use std::io::Write;
 
@@ -157,7 +157,8 @@ fn via_names_us_and_a_loop_is_refused() {
     assert_eq!(origin.seen_but_robots(), ["GET /page"]);
 }
 
-/// A request to `origin` by its way: absolute-form, or inside a tunnel.
+/// Opens a connection for `origin`, and returns the request line's target: absolute-form, or origin-form inside a
+/// tunnel.
 fn by_its_way(gate: &Gate, origin: &Origin, path: &str) -> (Wire, String) {
     if origin.url("").starts_with("https") {
         let wire = gate.intercept(&origin.authority(), "site.test");
@@ -354,7 +355,7 @@ fn an_expectation_is_met_by_the_origin() {
         &origin.url("/upload"),
         "Expect: 100-continue\r\nContent-Length: 4\r\n",
     ));
-    // The body goes only after the interim response: nothing but the origin can have sent it.
+    // The body follows only after the interim response, which thus comes from the origin.
     assert_eq!(wire.interim().word(1), "100");
     wire.send("body");
     assert_eq!(wire.response("POST").status, 201);
@@ -392,7 +393,7 @@ fn an_expectation_that_the_origin_ignores_does_not_hold_the_body_for_ever() {
 }
 
 #[test]
-fn a_body_passes_whatever_the_method() {
+fn a_body_passes_with_any_method() {
     let (gate, origin) = (Gate::start(), Origin::http());
     for method in ["GET", "DELETE", "PROPFIND"] {
         let url = origin.url("/body");
@@ -405,7 +406,7 @@ fn a_body_passes_whatever_the_method() {
 }
 
 #[test]
-fn a_denied_upload_is_not_asked_for() {
+fn a_denied_upload_gets_no_100_continue() {
     let gate = Gate::start();
     let origin = Origin::with_rules("User-agent: *\nDisallow: /upload\n");
     let mut wire = gate.connect();
@@ -420,7 +421,7 @@ fn a_denied_upload_is_not_asked_for() {
 }
 
 #[test]
-fn head_has_the_length_of_what_it_does_not_send() {
+fn head_has_the_length_of_the_body_that_it_omits() {
     let gate = Gate::start();
     let origin = Origin::http().on(
         "/page",
@@ -444,7 +445,7 @@ fn head_has_the_length_of_what_it_does_not_send() {
 
 #[test]
 fn interim_responses_pass() {
-    // An idle connection is looked after once in a while; the interim response must not wait for that.
+    // The gate checks an idle connection once in a while; the interim response must not wait for that.
     let gate = Gate::with(|setup| {
         setup.set("limits", "idle_timeout", "\"1h\"");
     });
@@ -538,7 +539,7 @@ fn a_trailer_section_carries_what_it_may() {
             assert_eq!(answer.trailers.all(name), [""; 0], "{name}");
             assert_eq!(seen.trailers.all(name), [""; 0], "{name}");
         }
-        // Each has its record, and the crawler had all of its answer.
+        // Each request has its record, and the crawler got its whole answer.
         let whole = |record: &serde_json::Value| record["method"] == "POST";
         assert_eq!(
             gate.record("a POST", whole)["error"],
@@ -604,7 +605,7 @@ fn an_answer_with_two_framings_has_one_when_it_leaves() {
 }
 
 #[test]
-fn an_http_1_0_origin_is_an_origin() {
+fn an_http_1_0_origin_is_served() {
     let gate = Gate::start();
     let origin = Origin::http().on(
         "/page",

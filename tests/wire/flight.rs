@@ -1,8 +1,9 @@
-//! The time between the first request and its robots.txt: one fetch for all who wait, deadlines for everything.
+//! The time between the first request and its robots.txt: one fetch for all waiting requests, time limits for
+//! everything.
 
 use crate::support::{FullQueue, Gate, Latch, Origin, RULES, Reply, Wire};
 
-/// An origin whose robots.txt waits at a latch.
+/// Returns an origin with a robots.txt that waits at a latch.
 fn slow(origin: Origin, latch: &Latch) -> Origin {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", RULES.len());
     origin.on(
@@ -113,7 +114,7 @@ fn every_stall_of_a_fetch_ends_at_its_deadline() {
             Reply::raw(head).send(RULES).wait(&never),
         ),
         (
-            "a redirect whose target stalls",
+            "a redirect to a target that stalls",
             Reply::redirect(302, "/stalls"),
         ),
     ];
@@ -141,14 +142,14 @@ fn a_connection_and_the_wait_for_an_answer_each_have_a_deadline_of_their_own() {
     const PAGES: (&str, &str) = ("upstream", "connect_timeout");
     let queue = FullQueue::new();
     let never = Latch::new();
-    // Takes a connection, which its system accepts, and says nothing: TLS never comes about.
+    // The kernel accepts the connection, but nothing answers: TLS never completes.
     let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let no_tcp = format!("http://site.test:{}/", queue.port);
     let no_tls = format!("https://site.test:{}/", mute.local_addr().unwrap().port());
     let silent = Origin::http().on("/robots.txt", [Reply::silent().wait(&never)]);
     let no_answer = silent.url("/");
     let (ended, goes_on) = ((403, "robots_unreachable"), (503, "robots_pending"));
-    // What is short is the key; all else outlasts the longest hold.
+    // The named key is short; all other time-outs exceed the longest hold.
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("no TCP", &no_tcp, CONNECT, ended),

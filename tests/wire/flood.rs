@@ -1,11 +1,11 @@
-//! A refusal costs its client nothing, so it must not cost others their evidence.
+//! Refusals cost their client nothing, so a flood of them must not displace the evidence of others.
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::{Gate, Origin, RULES};
 
-/// Ends the gate and tells how many refusals are recorded one by one, and what the counts of the others say.
+/// Ends the gate; returns the number of refusals with a record of their own, and the counts of the others.
 fn told(gate: &mut Gate, reason: &str) -> (u64, Vec<Value>) {
     gate.signal(Signal::TERM);
     gate.wait();
@@ -27,7 +27,7 @@ fn denials_beyond_a_number_are_one_record_with_a_count() {
         let answer = gate.get(&origin.url(&format!("/private/{n}")));
         assert_eq!(answer.status, 403);
     }
-    // What goes out is recorded as ever.
+    // Requests that go out are recorded as usual.
     gate.get(&origin.url("/open")).is_origins(200, "page /open");
     gate.record_of(&origin.url("/open"));
     let (single, counts) = told(&mut gate, "robots_disallow");
@@ -35,7 +35,7 @@ fn denials_beyond_a_number_are_one_record_with_a_count() {
         .iter()
         .map(|line| line["count"].as_u64().unwrap())
         .sum();
-    // The minute may have turned in between.
+    // A minute may have ended in between.
     assert!((5..=10).contains(&single), "{single} {counts:?}");
     assert_eq!(single + beyond, 60, "{counts:?}");
     let count = &counts[0];
@@ -63,7 +63,7 @@ fn a_denial_counts_against_the_rate_of_its_client() {
     for answer in &answers[3..] {
         assert_eq!(answer.status, 429);
     }
-    // What is refused before it is judged is answered with what it is, and recorded as what exceeds.
+    // A request that is refused before its judgement gets its own answer, and is recorded as an excess one.
     for _ in 0..15 {
         let mut wire = gate.connect();
         let url = origin.url("/open");
@@ -106,7 +106,7 @@ fn a_long_url_is_cut_and_named_by_its_digest() {
         .collect();
     assert_eq!(record["url_sha256"], digest);
     assert_eq!(origin.seen_but_robots(), [""; 0]);
-    // The rule could match by what is not there: that is said, and nothing is claimed.
+    // The rule could match in the part that was cut: the record says so and claims nothing.
     let id = record["id"].as_str().unwrap();
     let (code, out, said) = gate.beside("audit", &["verify", id]);
     assert_eq!(code, Some(0), "{out}{said}");

@@ -1,4 +1,4 @@
-//! Requests whose framing two readers could read differently: 400, the connection closed, nothing sent on.
+//! Requests with framing that two readers could read differently: 400, the connection closed, nothing sent on.
 
 use crate::support::{Gate, Origin, RULES};
 
@@ -24,7 +24,7 @@ fn refused(gate: &Gate, case: &str, start: &str, rest: &str) {
         let rest = rest.replace("{host}", &origin.authority());
         wire.send(format!("{start}{rest}"));
         let answer = wire.response("POST");
-        // What stands where the version should is a version that is not spoken here, or nothing that can be read.
+        // The word in place of the version is an unsupported version, or unreadable.
         let expected: &[u16] = if start.starts_with("POST") {
             &[400]
         } else {
@@ -228,7 +228,7 @@ fn two_equal_lengths_are_one() {
     let answer = gate.connect().exchange(format!(
         "POST {url} HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc"
     ));
-    // RFC 9110 8.6 lets a recipient choose: refuse, or send on a single one.
+    // RFC 9110 8.6 lets a recipient refuse the request, or send on a single length.
     if answer.status == 200 {
         assert_eq!(origin.last("/upload").head.all("content-length"), ["3"]);
     } else {

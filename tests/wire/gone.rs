@@ -1,4 +1,4 @@
-//! The store, or its key, taken away: while the gate runs, and while it does not.
+//! A store or key that is removed, while the gate runs and while it does not.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ fn a_store_that_is_deleted_is_noticed_and_never_begun_anew_in_silence() {
     for suffix in ["", "-wal", "-shm"] {
         fs::remove_file(store.with_extension(format!("db{suffix}"))).unwrap();
     }
-    // Without a single request.
+    // Without any request.
     gate.wait_said("was moved, replaced or deleted while it was open");
     let refused = eventually("a refusal", || {
         let answer = gate.get(&private);
@@ -32,7 +32,7 @@ fn a_store_that_is_deleted_is_noticed_and_never_begun_anew_in_silence() {
     });
     assert_eq!(refused.problem()["reason"], "log_failed", "{refused:?}");
 
-    // Nobody else begins a new one either.
+    // No other command begins a new store either.
     let named = origin.url("");
     let add = [
         "add", &named, "deny", "--until", "1d", "--by", "Ada", "--reason", "a letter",
@@ -44,7 +44,7 @@ fn a_store_that_is_deleted_is_noticed_and_never_begun_anew_in_silence() {
         assert!(!store.exists(), "{subcommand}");
     }
 
-    // What could not be recorded is told by the exit code, too.
+    // The exit code also reports decisions that could not be recorded.
     gate.signal(Signal::TERM);
     assert_eq!(gate.wait().code(), Some(2), "{}", gate.said());
     gate.wait_said("decisions left unrecorded: ");
@@ -54,7 +54,7 @@ fn a_store_that_is_deleted_is_noticed_and_never_begun_anew_in_silence() {
     let key = gate.setup.dir().join("crawlgate.seal.key");
     assert!(said.contains("the store is gone"), "{said}");
     assert!(said.contains("crawlgate.seal.key"), "{said}");
-    // The way out that it names is one.
+    // The advised way out works.
     fs::remove_file(key).unwrap();
     let setup = std::mem::replace(&mut gate.setup, crate::support::Setup::new());
     let command = setup.command("serve");
@@ -63,7 +63,7 @@ fn a_store_that_is_deleted_is_noticed_and_never_begun_anew_in_silence() {
 }
 
 #[test]
-fn a_key_that_is_gone_is_told_and_what_it_has_sealed_can_still_be_proven() {
+fn a_lost_key_is_reported_and_its_seals_can_still_be_verified() {
     let mut gate = strict();
     let origin = Origin::with_rules(RULES);
     let private = origin.url("/private");

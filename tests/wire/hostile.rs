@@ -1,9 +1,8 @@
-//! Requests that are out to harm: octets that two readers could read differently, targets that are not what they
-//! seem, protocols that are not HTTP. One row each, with the answer, the reason in the record, and all that the origin
-//! may have seen of it.
+//! Hostile requests: octets that two readers could read differently, targets in disguise, protocols that are not HTTP.
+//! Each row names the answer, the reason in the record, and all requests that the origin may see.
 //!
-//! `/smuggled` is a page that is allowed and that no row asks for openly: where an origin sees it, a request has hidden
-//! in another one.
+//! `/smuggled` is an allowed page that no row requests openly: if an origin sees it, a request was hidden in another
+//! one.
 
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,33 +16,33 @@ use serde_json::Value;
 
 use crate::support::{Gate, Origin, RULES, Seen, Setup, Wire, eventually};
 
-/// How a row's octets reach the gate.
+/// The way in which a row's octets reach the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// On a connection to the proxy.
     Plain,
     /// Inside a CONNECT to an https origin, in a TLS session that ends at the proxy.
     Tls,
-    /// Inside a CONNECT, as they are.
+    /// Inside a CONNECT, without TLS.
     Bare,
 }
 use Way::{Bare, Plain, Tls};
 
-/// What comes of it.
+/// The outcome of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// An answer of ours with this status and the reason that its record has, and then nothing more.
+    /// An answer of crawlgate with this status and the reason in its record, and then the end of the connection.
     Refused(u16, &'static str),
-    /// The same, but the fault was found only after the request had been judged and cleared: no more than a part of
-    /// it left, and no next one.
+    /// The same, but the gate found the fault only after it had cleared the request: at most a part of it left, and no
+    /// further request.
     BrokenOff,
-    /// The connection ends without an answer to be taken for one, and a record says why, where one is due.
+    /// The connection ends without an answer, and with a record of this reason if one is due.
     Closed(Option<&'static str>),
-    /// It was harmless: the origin answered, and saw exactly these requests.
+    /// The request was harmless: the origin answered, and saw exactly these requests.
     Served(&'static [&'static str]),
-    /// The first request is the origin's to answer, what follows is refused: the origin saw the first alone.
+    /// The origin answers the first request and sees nothing else; the second is refused.
     ServedThenRefused(&'static str, u16, &'static str),
-    /// A tunnel opens, and what is asked for inside is refused.
+    /// A tunnel opens, and the request inside is refused.
     TunnelledThenRefused(u16, &'static str),
 }
 use Outcome::{BrokenOff, Closed, Refused, Served, ServedThenRefused, TunnelledThenRefused};
@@ -53,10 +52,10 @@ type Row = (&'static str, Way, &'static str, Outcome);
 const BAD: Outcome = Refused(400, "bad_request");
 
 /// The rows. `{url}` is the origin's URL without a path, `{host}` its authority, `{port}` its port, `{gate}` the
-/// proxy's own address, `{a:N}` the letter as often.
+/// proxy's own address, `{a:N}` the letter N times.
 #[rustfmt::skip] // one row, one case
 const ROWS: &[Row] = &[
-    // Where a request ends.
+    // The end of a request.
     ("a length beside a transfer coding", Plain, "POST {url}/open HTTP/1.1\r\nHost: {host}\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET {url}/smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD),
     ("a transfer coding beside a length", Tls, "POST /open HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\nContent-Length: 40\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD),
     ("two lengths that agree", Plain, "POST {url}/open HTTP/1.1\r\nHost: {host}\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc", BAD),
@@ -95,14 +94,14 @@ const ROWS: &[Row] = &[
     ("a denied request behind a good one", Tls, "GET /open HTTP/1.1\r\nHost: {host}\r\n\r\nGET /private HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n", ServedThenRefused("GET /open", 403, "robots_disallow")),
     ("more empty lines than patience has", Plain, "\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\nGET {url}/open HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD),
 
-    // More than there is room for.
+    // Beyond the size limits.
     ("a URL beyond its bound", Plain, "GET {url}/{a:5000} HTTP/1.1\r\nHost: {host}\r\n\r\n", Refused(414, "bad_request")),
     ("a request line without end", Plain, "GET {url}/{a:20000}", Refused(414, "bad_request")),
     ("a field beyond the bound of heads", Tls, "GET /open HTTP/1.1\r\nHost: {host}\r\nX: {a:20000}\r\n\r\n", Refused(431, "bad_request")),
     ("a field without end", Plain, "GET {url}/open HTTP/1.1\r\nHost: {host}\r\nX: {a:20000}", Refused(431, "bad_request")),
     ("a method beyond every bound", Plain, "{a:20000}", Refused(414, "bad_request")),
 
-    // Octets that are no HTTP/1.1.
+    // Octets that are not HTTP/1.1.
     ("HTTP/0.9", Plain, "GET {url}/open\r\n\r\n", BAD),
     ("the preface of HTTP/2", Plain, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Refused(505, "bad_request")),
     ("a version to come", Plain, "GET {url}/open HTTP/1.2\r\nHost: {host}\r\n\r\n", Refused(505, "bad_request")),
@@ -120,7 +119,7 @@ const ROWS: &[Row] = &[
     ("a method in lower case", Plain, "get {url}/private HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n", Refused(403, "robots_disallow")),
     ("TRACE", Tls, "TRACE /open HTTP/1.1\r\nHost: {host}\r\nCookie: secret\r\nConnection: close\r\n\r\n", Refused(405, "bad_request")),
 
-    // Targets that are not what they seem.
+    // Targets in disguise.
     ("origin-form to a proxy", Plain, "GET /open HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n", BAD),
     ("asterisk-form", Plain, "OPTIONS * HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n", BAD),
     ("asterisk-form inside", Tls, "OPTIONS * HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n", BAD),
@@ -150,7 +149,7 @@ const ROWS: &[Row] = &[
     ("the proxy itself", Plain, "GET http://{gate}/open HTTP/1.1\r\nHost: {gate}\r\nConnection: close\r\n\r\n", Refused(403, "address_prohibited")),
     ("the proxy itself by a name", Plain, "GET http://site.test:{gateport}/open HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", Refused(403, "address_prohibited")),
 
-    // Hosts that say something else.
+    // Hosts that disagree.
     ("no Host", Plain, "GET {url}/open HTTP/1.1\r\n\r\n", BAD),
     ("two Hosts", Plain, "GET {url}/open HTTP/1.1\r\nHost: {host}\r\nHost: other.test\r\n\r\n", BAD),
     ("two Hosts that agree", Tls, "GET /open HTTP/1.1\r\nHost: {host}\r\nHost: {host}\r\n\r\n", BAD),
@@ -183,7 +182,7 @@ const ROWS: &[Row] = &[
     ("a ClientHello without end", Bare, "\x16\x03\x01\x7f\x7f\x01\x01\x00\x00{a:20000}", Closed(None)),
     ("an alert for a ClientHello", Bare, "\x15\x03\x01\x00\x02\x02\x00", Closed(Some("opaque_tunnel"))),
 
-    // Upgrades, expectations, credentials, ways.
+    // Upgrades, expectations, credentials, routes.
     ("an upgrade to h2c", Plain, "GET {url}/private HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n", Refused(403, "robots_disallow")),
     ("an upgrade to TLS", Plain, "GET {url}/private HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade, close\r\nUpgrade: TLS/1.0\r\n\r\n", Refused(403, "robots_disallow")),
     ("a request behind an upgrade that is denied", Plain, "GET {url}/private HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\r\nGET {url}/smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n", Refused(403, "robots_disallow")),
@@ -204,7 +203,7 @@ fn bounds(setup: &mut Setup) {
     setup.set("egress", "connect_ports", "[\"1024-65535\", 443]");
 }
 
-/// What a row sends: letters repeated, places filled in. Each character below U+0080 is its octet.
+/// Returns the octets of a row: letters repeated, placeholders filled in. Each character below U+0080 is its octet.
 fn octets(text: &str, gate: &Gate, origin: &Origin) -> Vec<u8> {
     let mut text = text
         .replace("{url}", &origin.url(""))
@@ -317,7 +316,7 @@ fn each_hostile_request_has_its_answer_and_its_record_and_hides_nothing() {
         failed.len(),
         ROWS.len()
     );
-    // By now everything that was on its way has arrived.
+    // By now everything on its way has arrived.
     let seen: Vec<Seen> = [plain.seen(), tls.seen()].concat();
     assert!(seen.iter().all(|seen| !seen.line().contains("smuggled")));
     let whole = seen
@@ -372,7 +371,7 @@ fn what_comes_too_slowly_is_ended() {
             None,
         ),
     ];
-    // All at once: each has its own time.
+    // All at once: each connection has its own time.
     let wires: Vec<Wire> = cases
         .iter()
         .map(|(name, way, text, _)| {
@@ -397,9 +396,9 @@ fn what_comes_too_slowly_is_ended() {
     assert_eq!([plain.connections(), tls.connections()], [0, 0]);
 }
 
-/// The first flight of a TLS client that asks for `name`, with the name's octets replaced.
+/// Returns the first flight of a TLS client that asks for `name`, with the name's octets replaced.
 fn client_hello(name: &[u8]) -> Vec<u8> {
-    // Of the same length, so that nothing else has to change, and of letters that stand nowhere else.
+    // A stand-in of the same length, so that nothing else changes, and of letters that occur nowhere else.
     let stand_in = format!("{}.qq", "z".repeat(name.len() - 3));
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
@@ -440,13 +439,13 @@ fn a_server_name_that_is_none_gets_no_certificate() {
         assert_eq!(wire.tunnel(&origin.authority()).status, 200, "{case}");
         wire.send(client_hello(name));
         let answer = wire.read_all();
-        // Nothing, or an alert: a ServerHello would be a handshake record.
+        // No octets, or an alert: a ServerHello would be a handshake record.
         assert!(
             matches!(answer.first(), None | Some(0x15)),
             "{case}: {answer:?}"
         );
     }
-    // The instrument can succeed.
+    // The check can succeed, too.
     let mut wire = gate.connect();
     assert_eq!(wire.tunnel(&origin.authority()).status, 200);
     wire.send(client_hello(b"SITE.test"));
@@ -523,8 +522,8 @@ fn a_loop_ends_also_where_messages_do_not_name_us() {
 
 #[track_caller]
 fn a_loop_ends(via: bool) {
-    // The first sends everything to the second, which sends everything to the first. Its place is known before either
-    // runs.
+    // The first instance sends everything to the second, and the second to the first. The listener exists before either
+    // runs, so that its address is known.
     let door = TcpListener::bind("127.0.0.1:0").unwrap();
     let by = |port: u16| {
         move |setup: &mut Setup| {
@@ -545,7 +544,7 @@ fn a_loop_ends(via: bool) {
                 (onward, stream),
             ] {
                 thread::spawn(move || {
-                    // Whoever ends first ends both.
+                    // If one side ends, both end.
                     let _ = std::io::copy(&mut from, &mut to);
                     let _ = to.shutdown(Shutdown::Write);
                 });

@@ -1,5 +1,5 @@
-//! Whose answer counts: what an origin says to one User-Agent lifts no rule for another, and no crawler chooses what
-//! robots.txt is fetched with.
+//! The crawler that an origin's answer applies to: an answer to one User-Agent lifts no rule for another, and no
+//! crawler chooses the User-Agent of a fetch of robots.txt.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ fn get_as(gate: &Gate, user_agent: &[u8], url: &str) -> Response {
     gate.connect().exchange(request)
 }
 
-/// Whether a request is sent by a crawler that names itself so.
+/// Tells whether the crawler of a request names itself so.
 fn names(name: &'static str) -> impl Fn(&Head) -> bool + Send {
     move |head| {
         let sent = head.field("user-agent").unwrap_or_default();
@@ -27,7 +27,7 @@ fn names(name: &'static str) -> impl Fn(&Head) -> bool + Send {
     }
 }
 
-/// The fields of a record that say whose robots.txt it was.
+/// Returns the fields of a record that name the User-Agent of the fetched robots.txt.
 fn fetched_as(record: &Value) -> (&str, &str) {
     let robots = &record["robots"];
     (
@@ -151,7 +151,7 @@ fn octets_that_are_no_visible_ascii_never_reach_the_origins_robots_txt() {
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 }
 
-/// An origin that keeps the robots.txt of others, by rules of its own.
+/// Returns an origin that keeps the robots.txt of others, with rules of its own.
 fn keeper(rules: &str) -> Origin {
     Origin::with_rules(rules).on(
         "/kept/robots.txt",
@@ -159,12 +159,12 @@ fn keeper(rules: &str) -> Origin {
     )
 }
 
-/// An origin whose robots.txt is at a path of another one.
+/// Returns an origin with its robots.txt at a path of another one.
 fn kept_by(keeper: &Origin, path: &str) -> Origin {
     Origin::http().on("/robots.txt", [Reply::redirect(302, &keeper.url(path))])
 }
 
-/// How often the file was asked for that an origin keeps for others.
+/// Returns the number of requests for the file that an origin keeps for others.
 fn kept_file_requests(keeper: &Origin) -> usize {
     let lines = keeper.seen_but_robots();
     let is_it = |line: &&String| *line == "GET /kept/robots.txt";
@@ -180,7 +180,7 @@ fn a_redirect_into_what_its_origin_disallows_ends_the_chain_whichever_is_visited
         if is_visited_first {
             gate.get(&keeper.url("/open")).is_origins(200, "page /open");
         }
-        // Nothing else is known of it.
+        // The site has no other robots.txt, so the page goes out.
         gate.get(&site.url("/page")).is_origins(200, "page /page");
         let record = gate.record_of(&site.url("/page"));
         assert_eq!(record["reason"], "robots_unavailable", "{record}");
@@ -225,7 +225,7 @@ fn a_redirect_that_is_disallowed_takes_no_file_away() {
     assert_eq!(site.robots_fetches(), 3, "confirmed as crawlgate alone");
     gate.denied(&gate.get(&site.url("/private")));
     gate.get(&site.url("/open")).is_origins(200, "page /open");
-    // Who was told nothing else is let in no more than before.
+    // A crawler without an earlier robots.txt is still not admitted.
     let other = get_as(&gate, b"OtherBot/1", &site.url("/private"));
     let record = gate.refused(&other, 403, "robots_unreachable");
     assert_eq!(
@@ -257,7 +257,7 @@ fn a_redirect_that_cannot_be_judged_is_not_followed() {
         assert_eq!(keeper.seen_but_robots(), [""; 0]);
         assert_eq!(site.seen_but_robots(), [""; 0]);
     }
-    // Two that keep each other's: neither can be judged.
+    // Two origins that keep each other's robots.txt: neither can be judged.
     let (one, two) = (Origin::http(), Origin::http());
     let hop = |to: &Origin| [Reply::redirect(302, &to.url("/kept"))];
     one.script("/robots.txt", hop(&two));

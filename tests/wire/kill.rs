@@ -1,4 +1,4 @@
-//! The store against kill -9 and against a disk without room.
+//! The store under kill -9 and on a full disk.
 
 use std::collections::HashSet;
 use std::io::{BufReader, Write as _};
@@ -14,13 +14,13 @@ use rustix::process::Signal;
 
 use crate::support::{Gate, Origin, RULES, Response, Setup, eventually};
 
-/// Kills in a row.
+/// The number of kills in a row.
 const ROUNDS: usize = 50;
 
-/// Crawlers at a time.
+/// The number of concurrent crawlers.
 const CRAWLERS: usize = 4;
 
-/// Asks for denied pages until the gate is gone, and notes the identifier of each denial that arrives whole.
+/// Requests denied pages until the gate is gone, and notes the identifier of each denial that arrives whole.
 fn crawl(gate: SocketAddr, url: &str, told: &Mutex<Vec<String>>, count: &AtomicUsize) {
     let Ok(mut stream) = TcpStream::connect(gate) else {
         return;
@@ -42,7 +42,7 @@ fn crawl(gate: SocketAddr, url: &str, told: &Mutex<Vec<String>>, count: &AtomicU
     }
 }
 
-/// Walks the chain on from a head; where it ends, and the identifiers on the way.
+/// Walks the chain from a head; returns its end, and the identifiers on the way.
 fn walk(store: &Path, from: (u64, [u8; 32])) -> ((u64, [u8; 32]), HashSet<String>) {
     let connection = Connection::open_with_flags(store, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let mut statement = connection
@@ -81,7 +81,7 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
         setup.set("log", "file", "\"\"");
         setup.set("audit", "durability", "\"strict\"");
         setup.set("audit", "refusals_per_minute", "10000000");
-        // Nothing is asked again within the test, so that what is known stays what it is.
+        // Long intervals: no robots.txt is fetched again within the test.
         setup.set("robots", "retry_min", "\"5m\"");
     });
     let (origin, down) = (Origin::with_rules(RULES), Origin::http());
@@ -106,7 +106,7 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
                 thread::spawn(move || crawl(address, &url, &told, &count))
             })
             .collect();
-        // Each round ends elsewhere: amid the first batch, or after many.
+        // Each round ends at another point: in the first batch, or after many.
         let enough = 1 + round * 3;
         eventually("denials", || {
             (count.load(Ordering::Relaxed) >= enough).then_some(())
@@ -143,8 +143,8 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
     assert_eq!(code, Some(0), "{said}{failed}");
 }
 
-/// A gate whose store lies on a file system of 4 MiB of its own, and where that is seen from outside. None where this
-/// machine lets nobody mount one.
+/// Returns a gate with its store on a file system of 4 MiB of its own, and the path of that file system from outside.
+/// `None` if this machine allows no mount.
 fn confined() -> Option<(Gate, std::path::PathBuf)> {
     let mut setup = Setup::new();
     setup.set("log", "file", "\"\"");
@@ -191,7 +191,7 @@ fn without_room_requests_are_denied_and_with_it_they_go_on_and_nothing_is_lost()
     let origin = Origin::with_rules(RULES);
     let (open, private) = (origin.url("/open"), origin.url("/private"));
     assert_eq!(gate.get(&private).status, 403);
-    // Someone else fills the disk to the last octet.
+    // Another program fills the disk to the last octet.
     let filler = disk.join("filler");
     let mut file = fs::File::create(&filler).unwrap();
     while file.write_all(&[0; 4_096]).is_ok() {}
@@ -216,7 +216,7 @@ fn without_room_requests_are_denied_and_with_it_they_go_on_and_nothing_is_lost()
     let denial = gate.get(&private);
     assert_eq!(denial.status, 403, "{denial:?}");
     let denial = denial.problem();
-    // The engine would look for the file in this test's own file systems: it gets a copy, log and all.
+    // SQLite would look for the file in this test's own file systems: the test opens a copy, with its log.
     let copy = gate.setup.dir().join("copy.db");
     fs::copy(disk.join("crawlgate.db"), &copy).unwrap();
     fs::copy(disk.join("crawlgate.db-wal"), copy.with_extension("db-wal")).unwrap();

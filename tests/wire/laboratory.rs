@@ -1,4 +1,4 @@
-//! The laboratory tested on its own, without a gate: a test is worth what its instruments are.
+//! Tests of the test harness, without a gate.
 
 use std::net::SocketAddr;
 
@@ -71,7 +71,7 @@ fn a_stalled_reply_waits_for_its_latch() {
 }
 
 #[test]
-fn certificates_are_as_good_or_bad_as_ordered() {
+fn certificates_have_the_requested_faults() {
     let handshake = |certificate| {
         to(&Origin::https_with(certificate))
             .try_tls("any.test", origin_ca_pem())

@@ -46,7 +46,7 @@ fn a_bad_configuration_is_refused_before_anything_listens() {
 }
 
 #[test]
-fn a_reload_changes_the_rules_of_the_game_and_a_broken_file_does_not() {
+fn a_reload_changes_the_settings_and_a_broken_file_does_not() {
     let mut gate = Gate::start();
     let origin = Origin::with_rules("User-agent: OtherBot\nDisallow: /private\n");
     let url = origin.url("/private");
@@ -85,7 +85,7 @@ fn a_reload_changes_the_rules_of_the_game_and_a_broken_file_does_not() {
 }
 
 #[test]
-fn requests_during_reloads_are_judged_as_ever() {
+fn requests_during_reloads_are_judged_as_usual() {
     let gate = Gate::start();
     let origin = Origin::with_rules(RULES);
     thread::scope(|scope| {
@@ -122,7 +122,7 @@ fn requests_during_reloads_are_judged_as_ever() {
     );
 }
 
-/// An origin whose `/slow` stands still in the middle of its body.
+/// Returns an origin that stops in the middle of the body of `/slow`.
 fn slow(latch: &Latch) -> Origin {
     Origin::http().on(
         "/slow",

@@ -1,4 +1,4 @@
-//! Bounds on what a client may take: heads, time, connections.
+//! Limits on a client: heads, time, connections.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, UdpSocket};
@@ -47,7 +47,7 @@ fn a_head_that_is_too_large_or_too_long_is_refused() {
 }
 
 #[test]
-fn a_head_has_its_time_and_an_idle_connection_too() {
+fn a_head_and_an_idle_connection_have_time_limits() {
     let gate = Gate::with(|setup| {
         setup.set("limits", "header_timeout", "\"1s\"");
         setup.set("limits", "idle_timeout", "\"1s\"");
@@ -71,7 +71,7 @@ fn a_head_has_its_time_and_an_idle_connection_too() {
 }
 
 #[test]
-fn a_client_hello_has_its_time_too() {
+fn a_client_hello_has_a_time_limit_too() {
     let gate = Gate::with(|setup| {
         setup.set("limits", "header_timeout", "\"1s\"");
         setup.set("limits", "idle_timeout", "\"1s\"");
@@ -85,13 +85,13 @@ fn a_client_hello_has_its_time_too() {
     }
 }
 
-/// An origin whose `/slow` answers when the latch opens.
+/// Returns an origin that answers `/slow` when the latch opens.
 fn slow_origin(latch: &Latch) -> Origin {
     let slow = Reply::silent().wait(latch).send("HTTP/1.1 204 No\r\n\r\n");
     Origin::http().on("/slow", [slow])
 }
 
-/// A connection with a request under way.
+/// Returns a connection with a request in progress.
 fn busy(gate: &Gate, origin: &Origin) -> Wire {
     let mut wire = gate.connect();
     let url = origin.url("/slow");
@@ -99,7 +99,7 @@ fn busy(gate: &Gate, origin: &Origin) -> Wire {
     wire
 }
 
-/// Asserts that it is told to come back, and how the connection goes on.
+/// Asserts that an answer has `Retry-After`, and that the connection then goes on or ends as promised.
 #[track_caller]
 fn told_to_come_back(gate: &Gate, wire: &mut Wire, answer: &Response, status: u16, reason: &str) {
     gate.refused(answer, status, reason);
@@ -108,7 +108,7 @@ fn told_to_come_back(gate: &Gate, wire: &mut Wire, answer: &Response, status: u1
     assert!(!closes || wire.is_closed());
 }
 
-/// GETs a page as soon as there is room for it: what has just been answered takes its place for a moment longer.
+/// GETs a page as soon as there is room: a request keeps its slot for a moment after its answer.
 #[track_caller]
 fn get_once_there_is_room(gate: &Gate, origin: &Origin, path: &str) {
     let url = origin.url(path);
@@ -142,7 +142,7 @@ fn the_longest_idle_connection_makes_room() {
     third.get(&origin.url("/4")).is_origins(200, "page /4");
     assert!(second.is_closed(), "it was idle for longest");
     first.get(&origin.url("/5")).is_origins(200, "page /5");
-    // A reload while it is full takes the new number, and cuts nobody.
+    // A reload at the limit takes the new number, and ends no connection.
     let reloaded = "the configuration was read again";
     gate.reload(
         |setup| {
@@ -173,14 +173,14 @@ fn where_nobody_is_idle_whoever_comes_is_told_so() {
     let mut tunnel = gate.connect();
     let answer = tunnel.tunnel(&other.authority());
     told_to_come_back(&gate, &mut tunnel, &answer, 503, "overloaded");
-    // Who asks for another protocol is told so, too, and is not left waiting.
+    // A request for another protocol gets the same answer and does not wait.
     let mut switching = gate.connect();
     let answer = switching.exchange(format!(
         "GET {} HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
         other.url("/4")
     ));
     told_to_come_back(&gate, &mut switching, &answer, 503, "overloaded");
-    // One that says nothing is not waited for.
+    // A connection without a request is not waited for.
     gate.connect().drain();
     assert_eq!(other.connections(), 0);
     latch.open();
@@ -191,7 +191,7 @@ fn where_nobody_is_idle_whoever_comes_is_told_so() {
 }
 
 #[test]
-fn a_tunnel_keeps_the_place_of_its_connection() {
+fn a_tunnel_keeps_its_connection_slot() {
     let gate = Gate::with(|setup| {
         setup.set("limits", "connections", "1");
     });
@@ -210,13 +210,13 @@ fn a_tunnel_keeps_the_place_of_its_connection() {
     assert_eq!(plain.connections(), 0, "it was served beside the tunnel");
     latch.open();
     assert_eq!(tunnel.response("GET").status, 204);
-    // Now nothing is under way in it.
+    // Now no request is in progress in the tunnel.
     get_once_there_is_room(&gate, &plain, "/3");
     assert!(tunnel.is_closed());
 }
 
 #[test]
-fn a_tunnel_in_which_nobody_speaks_makes_room() {
+fn an_idle_tunnel_makes_room() {
     let gate = Gate::with(|setup| {
         setup.set("limits", "connections", "1");
         setup.set("limits", "requests", "1");
@@ -234,7 +234,7 @@ fn a_tunnel_in_which_nobody_speaks_makes_room() {
 }
 
 #[test]
-fn an_opaque_tunnel_is_under_way_for_as_long_as_it_is_open() {
+fn an_opaque_tunnel_counts_as_a_request_while_it_is_open() {
     let gate = Gate::with(|setup| {
         setup.set("limits", "requests", "1");
         setup.set("tls", "tunnel", "[\"*\"]");
@@ -262,7 +262,7 @@ fn a_client_has_no_more_connections_than_it_may_have() {
     idle.get(&other.url("/1")).is_origins(200, "page /1");
     let mut all = vec![busy(&gate, &origin)];
     latch.arrivals(1);
-    // Its own idle connection makes room first.
+    // The client's own idle connection makes room first.
     all.push(busy(&gate, &origin));
     latch.arrivals(2);
     assert!(idle.is_closed());
@@ -279,7 +279,7 @@ fn a_client_has_no_more_connections_than_it_may_have() {
 }
 
 #[test]
-fn no_more_requests_are_under_way_than_allowed() {
+fn no_more_requests_are_in_progress_than_allowed() {
     for (key, status, reason) in [
         ("requests", 503, "overloaded"),
         ("requests_per_client", 429, "client_limit"),
@@ -297,7 +297,7 @@ fn no_more_requests_are_under_way_than_allowed() {
         assert_eq!(other.connections(), 0, "{key}");
         latch.open();
         assert_eq!(first.response("GET").status, 204);
-        // The connection goes on, and what was refused is not counted.
+        // The connection goes on, and refused requests are not counted.
         let url = other.url("/3");
         eventually("a place to be free", || {
             (second.get(&url).status == 200).then_some(())
@@ -306,7 +306,7 @@ fn no_more_requests_are_under_way_than_allowed() {
 }
 
 #[test]
-fn a_client_of_its_own_has_numbers_of_its_own() {
+fn a_client_may_have_limits_of_its_own() {
     let gate = Gate::with(|setup| {
         setup.set("limits", "requests_per_client", "1");
         setup.tables(
@@ -343,7 +343,7 @@ fn the_connections_of_a_client_that_is_known_without_a_request_are_counted_at_on
     for wire in &mut all {
         wire.get(&origin.url("/page")).is_origins(200, "page /page");
     }
-    // It asks for nothing, and still is one too many.
+    // A connection without a request still counts.
     let _third = fewer.connect();
     all[0].drain();
     all[1]
@@ -383,7 +383,7 @@ fn fields_are_counted() {
 fn a_body_that_comes_too_slowly_is_given_up() {
     let gate = Gate::with(|setup| {
         setup.set("limits", "body_timeout", "\"3s\"");
-        // It is for the origin, which has nothing to answer to yet.
+        // This time-out is for the origin, which has nothing to answer yet.
         setup.set("upstream", "response_timeout", "\"2s\"");
     });
     let origin = Origin::http();
@@ -416,7 +416,7 @@ fn a_body_that_comes_too_slowly_is_given_up() {
     assert_eq!(trickle.response("POST").status, 408);
     drop(trickle);
     trickling.join().unwrap();
-    // One that keeps to the rate has all the time that it takes.
+    // A client at the minimum rate has unlimited time.
     let mut steady = gate.connect();
     steady.send(post("/steady"));
     for _ in 0..40 {
@@ -427,7 +427,7 @@ fn a_body_that_comes_too_slowly_is_given_up() {
 }
 
 #[test]
-fn an_answer_that_is_not_taken_is_cut_and_the_record_says_so() {
+fn an_answer_that_the_client_does_not_read_is_cut_and_recorded_so() {
     let gate = Gate::with(|setup| {
         setup.set("limits", "body_timeout", "\"1s\"");
     });
@@ -452,13 +452,13 @@ fn an_answer_that_is_not_taken_is_cut_and_the_record_says_so() {
         assert_eq!(record["status"], 200, "{record}");
         assert!(record["bytes_out"].as_u64().unwrap() < length, "{record}");
     }
-    // A crawler that takes it is served whole.
+    // A crawler that reads its answer gets all of it.
     assert!(gate.get(&plain.url("/large")).whole);
 }
 
 #[test]
 fn thousands_that_say_nothing_or_say_it_slowly_stop_nobody() {
-    // Each of them takes two descriptors here.
+    // Each connection takes two descriptors here.
     let most = getrlimit(Resource::Nofile);
     let raised = rustix::process::Rlimit {
         current: most.maximum,
@@ -493,7 +493,7 @@ fn thousands_that_say_nothing_or_say_it_slowly_stop_nobody() {
         many.push(wire);
         if number % 250 == 0 {
             let path = format!("/{number}");
-            // On a connection that is in use, and on one of its own.
+            // On a used connection, and on a new one.
             crawler
                 .get(&origin.url(&path))
                 .is_origins(200, &format!("page {path}"));
@@ -509,7 +509,7 @@ fn thousands_that_say_nothing_or_say_it_slowly_stop_nobody() {
 }
 
 #[test]
-fn listeners_share_the_places() {
+fn listeners_share_the_connection_slots() {
     let gate = Gate::with(|setup| {
         setup.set("listen", "address", "[\"127.0.0.1:0\", \"127.0.0.1:0\"]");
         setup.set("limits", "connections", "1");
@@ -542,7 +542,7 @@ fn listeners_share_the_places() {
 
 #[test]
 fn only_crawlers_of_the_allowed_networks_are_served() {
-    // An address of this machine that is not loopback, where there is one. Nothing is sent to find it.
+    // An address of this machine that is not loopback, if there is one. The look-up sends nothing.
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     let outward = socket
         .connect("198.51.100.1:9")
@@ -571,7 +571,7 @@ fn only_crawlers_of_the_allowed_networks_are_served() {
 fn a_request_that_politeness_would_hold_too_long_is_told_to_come_back() {
     let gate = Gate::with(|setup| {
         setup.set("pace", "requests_per_second", "0.05");
-        // The fetch of robots.txt is one of them.
+        // The fetch of robots.txt counts as one.
         setup.set("pace", "burst", "2");
         setup.set("pace", "max_hold", "\"1s\"");
     });

@@ -1,4 +1,4 @@
-//! Where crawlers connect: each kind of listener, and what a connection tells of its crawler before it asks.
+//! The kinds of listeners, and the facts that a connection tells about its client before any request.
 
 use std::fs;
 use std::io::{BufReader, Write as _};
@@ -21,7 +21,7 @@ use crate::support::{Gate, Latch, Origin, Reply, Response, Setup, Wire, eventual
 
 const RELOADED: &str = "the configuration was read again";
 
-/// A gate with these tables, and where each of its listeners is: those of `[listen]` first.
+/// Starts a gate with these tables; returns the addresses of its listeners, those of `[listen]` first.
 pub(crate) fn gate_with(tables: &str, listeners: usize) -> (Gate, Vec<String>) {
     gate_in(tables, listeners, |_| ())
 }
@@ -56,7 +56,7 @@ fn port(place: &str) -> u16 {
     place.parse::<SocketAddr>().unwrap().port()
 }
 
-/// What a setup that is wrong is told.
+/// Returns the messages about a wrong set-up.
 fn refused(configure: impl FnOnce(&mut Setup)) -> String {
     let mut setup = Setup::new();
     configure(&mut setup);
@@ -102,7 +102,7 @@ fn ask_by(socket: &Path, url: &str) -> Response {
 }
 
 #[test]
-fn a_unix_socket_serves_whoever_its_permissions_let_in() {
+fn a_unix_socket_serves_the_users_that_its_permissions_admit() {
     let tables = "[[listener]]\nname = 'local'\nunix = 'run/gate.sock'\nmode = '0660'\n";
     let (mut gate, places) = gate_with(tables, 2);
     let socket = gate.setup.dir().join("run/gate.sock");
@@ -113,13 +113,13 @@ fn a_unix_socket_serves_whoever_its_permissions_let_in() {
     ask_by(&socket, &origin.url("/page")).is_origins(200, "page /page");
     let record = gate.denied(&ask_by(&socket, &origin.url("/private")));
     assert_eq!(record["client"]["address"], "127.0.0.1:0", "{record}");
-    // A second one does not take it away.
+    // A second instance does not take the socket away.
     let mut setup = Setup::new();
     setup.tables(&tables.replace("run/gate.sock", &socket.display().to_string()));
     let second = setup.command("serve").output().unwrap();
     let said = String::from_utf8_lossy(&second.stderr);
     assert!(said.contains("another process listens there"), "{said}");
-    // What a process that was killed has left is.
+    // A socket that a killed process has left is replaced.
     gate.restart(Signal::KILL);
     eventually("the socket to answer", || {
         gate.said().contains("gate.sock").then_some(())
@@ -147,7 +147,7 @@ fn a_proxy_over_https_with_a_certificate_of_the_local_ca() {
             .is_err(),
         "a name that it is not for"
     );
-    // TLS within TLS, by a client that others have written.
+    // TLS within TLS, with an independent client.
     let ca = gate.setup.dir().join("ca.crt");
     for url in [
         plain.url("/curl"),
@@ -178,7 +178,7 @@ fn a_proxy_over_https_with_a_certificate_of_the_local_ca() {
             "{said}"
         );
     }
-    // Plain HTTP is not spoken there, and whoever says nothing is not waited for.
+    // The listener does not speak plain HTTP, and does not wait for a silent client.
     let mut wrong = at(&places[1]);
     wrong.send(format!(
         "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -192,7 +192,7 @@ fn a_proxy_over_https_with_a_certificate_of_the_local_ca() {
     assert!(!plain.seen_but_robots().contains(&"GET /no".to_owned()));
 }
 
-/// An authority of a test: its certificate and its signer.
+/// Returns an authority for a test: its certificate and its signer.
 fn authority() -> (String, Issuer<'static, KeyPair>) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -203,7 +203,7 @@ fn authority() -> (String, Issuer<'static, KeyPair>) {
     )
 }
 
-/// A certificate for a name, and its key.
+/// Returns a certificate for a name, and its key.
 fn leaf(name: &str, issuer: &Issuer<'_, KeyPair>) -> (String, String) {
     let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
     params.use_authority_key_identifier_extension = true;
@@ -224,7 +224,7 @@ const FILES: &str = "[[listener]]\nname = 'tls'\naddress = '127.0.0.1:0'\ntls = 
                      cert = 'proxy.pem'\nkey = 'proxy.key'\n";
 
 #[test]
-fn a_certificate_of_the_operators_is_read_again_at_a_reload() {
+fn a_certificate_of_the_operator_is_read_again_at_a_reload() {
     let (ca, issuer) = authority();
     let (mut gate, places) = gate_in(FILES, 2, |setup| {
         let (cert, key) = leaf("one.test", &issuer);
@@ -246,7 +246,7 @@ fn a_certificate_of_the_operators_is_read_again_at_a_reload() {
     let mut wire = at(&places[1]).tls("two.test", &ca);
     wire.get(&origin.url("/2")).is_origins(200, "page /2");
     early.get(&origin.url("/3")).is_origins(200, "page /3");
-    // One that cannot be read leaves the old one in force.
+    // An unreadable certificate leaves the old one in use.
     gate.reload(
         |setup| keep(setup.dir(), "proxy.pem", "none", 0o644),
         "the certificate stays as it was",
@@ -256,7 +256,7 @@ fn a_certificate_of_the_operators_is_read_again_at_a_reload() {
 }
 
 #[test]
-fn a_certificate_that_cannot_be_used_is_told_with_its_file() {
+fn an_unusable_certificate_is_reported_with_its_file() {
     let (_, issuer) = authority();
     let (cert, key) = leaf("one.test", &issuer);
     let (_, other) = leaf("one.test", &issuer);
@@ -296,7 +296,7 @@ fn a_certificate_that_cannot_be_used_is_told_with_its_file() {
     }
 }
 
-/// A client that trusts the gate's CA, and shows this certificate.
+/// Returns a client configuration that trusts the gate's CA and presents this certificate.
 fn shows(ca_pem: &str, shown: Option<&(String, String)>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots
@@ -356,7 +356,7 @@ fn a_client_certificate_is_demanded_or_asked_for_and_known_again() {
         let url = origin.url(&format!("/{number}"));
         let wire = at(&places[place]).handshake("localhost", shows(&ca, shown));
         let Some(client) = client else {
-            // In TLS 1.3 the client learns only afterwards that it was refused.
+            // In TLS 1.3 the client learns of its refusal only later.
             if let Ok(mut wire) = wire {
                 wire.send(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n"));
                 assert_eq!(wire.drain(), 0, "{case}");
@@ -371,7 +371,7 @@ fn a_client_certificate_is_demanded_or_asked_for_and_known_again() {
     assert_eq!(origin.seen_but_robots().len(), 4);
 }
 
-/// A header of the PROXY protocol, version 2, for `192.0.2.7:40000`.
+/// Returns a header of the PROXY protocol, version 2, for `192.0.2.7:40000`.
 fn v2(command: u8) -> Vec<u8> {
     let mut header = b"\r\n\r\n\0\r\nQUIT\n".to_vec();
     header.extend([0x20 | command, 0x11, 0, 12]);
@@ -428,7 +428,7 @@ fn a_load_balancer_says_for_whom_it_connects_and_nobody_else_may() {
     }
     assert_eq!(origin.seen_but_robots().len(), 6);
 
-    // A balancer that does not say, does not say it well, or speaks for somebody who may not connect.
+    // A balancer without a header, with a malformed one, or with the address of a client that may not connect.
     let get = format!("GET {} HTTP/1.1\r\nHost: x\r\n\r\n", origin.url("/no"));
     let before = |header: &[u8]| [header, get.as_bytes()].concat();
     for (case, octets) in [
@@ -456,7 +456,7 @@ fn a_load_balancer_says_for_whom_it_connects_and_nobody_else_may() {
         wire.send(octets);
         assert_eq!(wire.drain(), 0, "{case}");
     }
-    // Whoever is none and sends a header has sent a malformed request.
+    // A peer that is not a balancer and sends a header has sent a malformed request.
     for (case, header, status) in [("v1", v1, 505), ("v2", v2(1), 400)] {
         let mut wire = at(other);
         wire.send(before(&header));
@@ -469,7 +469,7 @@ fn a_load_balancer_says_for_whom_it_connects_and_nobody_else_may() {
 }
 
 #[test]
-fn limits_hold_for_whoever_a_balancer_speaks_for() {
+fn limits_hold_for_the_clients_behind_a_balancer() {
     let tables = "[[listener]]\nname = 'balanced'\naddress = '127.0.0.1:0'\nopen = true\n\
                   proxy_protocol_from = '127.0.0.1'\n";
     let (gate, places) = gate_in(tables, 2, |setup| {
@@ -500,7 +500,7 @@ fn limits_hold_for_whoever_a_balancer_speaks_for() {
 }
 
 #[test]
-fn a_socket_that_systemd_passes_by_name_is_that_listeners() {
+fn a_socket_that_systemd_passes_by_name_belongs_to_that_listener() {
     let mut setup = Setup::new();
     setup.tables("[[listener]]\nname = 'local'\nunix = 'unused.sock'\n");
     let (tcp, path) = (

@@ -1,5 +1,5 @@
-//! The whole program on the wire: every case starts the real gate, scripts an origin, sends octets, and asserts
-//! three things: what the crawler got, what the decision log says, and what the origin saw.
+//! The whole program: every case starts the real gate, scripts an origin, sends octets, and asserts three things: the
+//! crawler's answer, the decision log, and the requests that the origin saw.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! What is known of origins outlives the process; other commands see it and reach the process that runs.
+//! Stored states of origins outlive the process; other commands read them and reach the running process.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::{Gate, Latch, Origin, RULES, Reply, Setup};
 
-/// `crawlgate origins show --json`, once so many fetches of it are in the store.
+/// Returns `crawlgate origins show --json`, once the store has this many fetches of the origin.
 #[track_caller]
 fn known_after(gate: &Gate, origin: &Origin, fetches: usize) -> Value {
     let read = |said: &str| serde_json::from_str::<Value>(said).unwrap_or_default();
@@ -74,7 +74,7 @@ fn an_outage_goes_on_where_it_was_after_a_kill() {
 }
 
 #[test]
-fn a_fetch_that_is_under_way_at_the_end_is_no_failure_of_the_origin() {
+fn a_fetch_that_the_shutdown_interrupts_is_no_failure_of_the_origin() {
     let mut gate = Gate::with(|setup| {
         setup.set("limits", "drain", "\"50ms\"");
     });
@@ -120,7 +120,7 @@ fn a_refresh_reaches_the_process() {
 }
 
 #[test]
-fn what_is_forgotten_is_learnt_anew() {
+fn a_forgotten_origin_is_fetched_anew() {
     let mut gate = Gate::start();
     let origin = Origin::with_rules(RULES);
     let url = origin.url("");
@@ -131,7 +131,7 @@ fn what_is_forgotten_is_learnt_anew() {
     assert_eq!(gate.beside("origins", &["show", &url]).0, Some(1));
     gate.get(&origin.url("/page"));
     assert_eq!(origin.robots_fetches(), 2);
-    // Nobody runs: the store alone is told, and nobody can refresh.
+    // Without a running process, the command changes the store alone, and cannot refresh.
     gate.signal(Signal::TERM);
     gate.wait();
     let (code, said, error) = gate.beside("origins", &["refresh", &url]);
@@ -153,13 +153,13 @@ fn a_run_shares_what_the_daemon_knows() {
     assert_eq!(code, Some(0), "{said}{error}");
     assert!(said.contains("robots_disallow"), "{said}");
     assert_eq!(origin.robots_fetches(), 1);
-    // Both wrote to the one store.
+    // Both processes wrote to the one store.
     let words = ["--all", "--format", "jsonl"];
     gate.beside_until("log", &words, |said| said.lines().count() == 2);
 }
 
 #[test]
-fn a_second_process_on_the_same_socket_goes_without() {
+fn a_second_process_runs_without_the_taken_socket() {
     let gate = Gate::start();
     gate.wait_said("reach this process here");
     let mut setup = Setup::new();
@@ -175,7 +175,7 @@ fn a_second_process_on_the_same_socket_goes_without() {
 }
 
 #[test]
-fn the_process_tells_how_it_is() {
+fn the_process_reports_its_status() {
     let gate = Gate::start();
     gate.wait_said("reach this process here");
     let origin = Origin::with_rules(RULES);

@@ -1,5 +1,5 @@
-//! `GET /metrics`: what is counted is what happened, in formats that others' parsers take, under names that the
-//! dashboard and the alerts in `docs/` know.
+//! `GET /metrics`: the counts match the traffic, other programs' parsers accept the formats, and the dashboard and the
+//! alerts in `docs/` use existing names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{Gate, Origin, RULES, Reply, Response, Wire, eventually};
 
-/// A gate with an admin side.
+/// Starts a gate with an admin listener.
 fn watched(configure: impl FnOnce(&mut crate::support::Setup)) -> Gate {
     Gate::with(|setup| {
         setup.set("admin", "address", "\"127.0.0.1:0\"");
@@ -16,7 +16,7 @@ fn watched(configure: impl FnOnce(&mut crate::support::Setup)) -> Gate {
     })
 }
 
-/// Asks its admin side.
+/// Requests the metrics from its admin listener.
 fn scrape(gate: &Gate, accept: &str) -> Response {
     let said = gate.said();
     let (_, rest) = said.split_once("console: http://").unwrap();
@@ -28,11 +28,11 @@ fn scrape(gate: &Gate, accept: &str) -> Response {
     ))
 }
 
-/// What one sample says.
+/// The value of each sample.
 type Samples = BTreeMap<String, f64>;
 
-/// Reads Prometheus text 0.0.4, strictly: each family has its HELP and TYPE once and in that order, before its samples, and
-/// no sample comes twice or stands apart from its family.
+/// Reads Prometheus text 0.0.4, strictly: each family has its HELP and TYPE once and in that order, before its samples,
+/// and no sample occurs twice or apart from its family.
 #[track_caller]
 fn read(text: &str) -> Samples {
     let (mut samples, mut families) = (Samples::new(), BTreeSet::new());
@@ -88,7 +88,7 @@ fn decisions(verdict: &str, reason: &str) -> String {
     )
 }
 
-/// Some traffic of each kind.
+/// Sends some traffic of each kind.
 fn busy() -> (Gate, Origin, Origin) {
     let gate = watched(|_| ());
     let http = Origin::with_rules(RULES).on("/page", [Reply::ok("twelve bytes")]);
@@ -101,7 +101,7 @@ fn busy() -> (Gate, Origin, Origin) {
 }
 
 #[test]
-fn what_is_counted_is_what_happened() {
+fn the_counts_match_the_traffic() {
     let (gate, _http, _https) = busy();
     wait(&gate, &decisions("allow", "robots_allow"), 2.0);
     let samples = samples(&gate);
@@ -116,7 +116,7 @@ fn what_is_counted_is_what_happened() {
         ("crawlgate_robots_fetch_duration_seconds_count".to_owned(), 2.0),
         ("crawlgate_origins{state=\"successful\"}".to_owned(), 2.0),
         ("crawlgate_origins{state=\"never_fetched\"}".to_owned(), 0.0),
-        // A page that is allowed leaves, what is denied does not; a robots.txt is no page.
+        // An allowed page goes out, a denied one does not; a robots.txt is not a page.
         ("crawlgate_added_latency_seconds_count".to_owned(), 2.0),
         ("crawlgate_held_requests".to_owned(), 0.0),
         ("crawlgate_downstream_handshakes_total{result=\"done\"}".to_owned(), 1.0),
@@ -132,7 +132,7 @@ fn what_is_counted_is_what_happened() {
     for (series, value) in cases {
         assert_eq!(samples.get(&series), Some(&value), "{series}");
     }
-    // Requests were held for two files, whatever else they waited for.
+    // Requests were held for two files, and perhaps for other reasons.
     assert!(samples["crawlgate_hold_seconds_count"] >= 2.0);
     assert!(samples["crawlgate_hold_seconds_sum"] > 0.0);
     assert!(samples["crawlgate_bytes_total{direction=\"downstream\"}"] > 13.0);
@@ -145,7 +145,7 @@ fn what_is_counted_is_what_happened() {
 }
 
 #[test]
-fn what_is_open_is_counted_until_it_closes() {
+fn open_connections_are_counted_until_they_close() {
     let gate = watched(|_| ());
     let origin = Origin::with_rules(RULES).on("/page", [Reply::ok("a page")]);
     let mut wire = gate.connect();
@@ -177,7 +177,7 @@ fn a_request_is_held_while_its_robots_txt_is_fetched_and_that_is_not_added_laten
     ));
     latch.arrivals(1);
     wait(&gate, "crawlgate_held_requests", 1.0);
-    // A hold that can be told from everything else.
+    // A hold that differs clearly from every other delay.
     std::thread::sleep(std::time::Duration::from_millis(600));
     latch.open();
     wire.response("GET").is_origins(200, "a page");
@@ -193,7 +193,7 @@ fn a_request_is_held_while_its_robots_txt_is_fetched_and_that_is_not_added_laten
 }
 
 #[test]
-fn no_series_comes_from_what_a_stranger_says() {
+fn no_series_comes_from_input_of_clients() {
     let gate = watched(|_| ());
     let before: Vec<String> = samples(&gate).into_keys().collect();
     for number in 0..20 {
@@ -205,7 +205,7 @@ fn no_series_comes_from_what_a_stranger_says() {
 }
 
 #[test]
-fn the_format_is_the_one_that_is_asked_for() {
+fn the_format_is_the_requested_one() {
     let (gate, _http, _https) = busy();
     let open = scrape(
         &gate,
@@ -229,7 +229,7 @@ fn the_format_is_the_one_that_is_asked_for() {
     assert!(found("crawlgate_added_latency_seconds"));
 }
 
-/// The metric names in a text: what looks like one of ours or of the process.
+/// Returns the metric names in a text: words in the form of our names or those of the process.
 fn names(text: &str) -> BTreeSet<String> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':')
         .filter(|word| word.starts_with("crawlgate_") || word.starts_with("process_"))
@@ -253,10 +253,10 @@ fn the_dashboard_and_the_alerts_know_only_what_is_counted() {
         for name in &used {
             assert!(
                 shown.contains(name),
-                "{file} asks for {name}, which nobody counts"
+                "{file} asks for {name}, which no series has"
             );
         }
-        // Values of labels that are asked for exist, too: crawlgate_x{label="value"}.
+        // Label values in queries exist, too: crawlgate_x{label="value"}.
         for word in text.split("crawlgate_").skip(1) {
             let Some((_, rest)) = word.split_once('{') else {
                 continue;
@@ -281,7 +281,7 @@ fn the_dashboard_and_the_alerts_know_only_what_is_counted() {
     }
     let dashboard = std::fs::read(format!("{root}/docs/grafana-dashboard.json")).unwrap();
     let dashboard: serde_json::Value = serde_json::from_slice(&dashboard).unwrap();
-    // Whatever is counted of decisions, time and failure can be seen somewhere.
+    // The dashboard shows every metric of decisions, time and failures.
     let text = dashboard.to_string();
     for name in shown.iter().filter(|name| name.starts_with("crawlgate_")) {
         let name = name.trim_end_matches("_sum").trim_end_matches("_count");
@@ -289,7 +289,7 @@ fn the_dashboard_and_the_alerts_know_only_what_is_counted() {
     }
 }
 
-/// Whether a program is there; where it must be and is not, the test fails.
+/// Tells whether a program is installed; fails the test if it must be and is not.
 fn is_there(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command
@@ -305,7 +305,7 @@ fn is_there(program: &str, arguments: &[&str]) -> bool {
     found
 }
 
-/// Runs a program with `input`, and asserts that it is content.
+/// Runs a program with `input`, and asserts that it succeeds.
 #[track_caller]
 fn is_content(program: &str, arguments: &[&str], input: &[u8]) {
     let mut command = Command::new(program);

@@ -1,10 +1,10 @@
-//! What a gate cannot look into: opaque tunnels, and protocols that a connection switches to.
+//! Traffic that the gate cannot read: opaque tunnels, and protocols that a connection switches to.
 
 use serde_json::json;
 
 use crate::support::{Gate, Latch, Origin, RULES, Reply, Wire, origin_ca_pem};
 
-/// A gate that does not intercept `bank.test`.
+/// Starts a gate that does not intercept `bank.test`.
 fn tunnelling() -> Gate {
     Gate::with(|setup| {
         setup.set("tls", "tunnel", "[\"bank.test\"]");
@@ -171,7 +171,7 @@ fn an_opaque_tunnel_carries_tls_for_its_host_and_nothing_else() {
         let of_it = of_it.iter().filter(|record| record["port"] == port).count();
         assert_eq!(of_it, 1, "{case}");
     }
-    // An address has no name to be called by (RFC 6066 3).
+    // An address is not a server name (RFC 6066 3).
     let origin = Origin::https();
     let authority = format!("127.0.0.1:{}", origin.port());
     let mut wire = gate.connect();
@@ -179,7 +179,7 @@ fn an_opaque_tunnel_carries_tls_for_its_host_and_nothing_else() {
     let mut wire = wire.tls_as("127.0.0.1").unwrap();
     wire.get_inside(&authority, "/inside")
         .is_origins(200, "page /inside");
-    // Silence ends, and so does half a hello.
+    // A silent tunnel ends, and so does one with half a ClientHello.
     for sent in [&b""[..], b"\x16\x03\x01\x02\x00\x01"] {
         let origin = Origin::https();
         let mut wire = gate.connect();
@@ -193,7 +193,7 @@ fn an_opaque_tunnel_carries_tls_for_its_host_and_nothing_else() {
 }
 
 #[test]
-fn report_mode_lets_pass_what_is_no_tls_and_says_so() {
+fn report_mode_lets_other_protocols_pass_and_records_it() {
     let gate = Gate::with(|setup| {
         setup.set("tls", "tunnel", "[\"bank.test\"]");
         setup.set("policy", "mode", "\"report\"");
@@ -211,7 +211,7 @@ fn report_mode_lets_pass_what_is_no_tls_and_says_so() {
 
 pub(crate) const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n";
 
-/// A request to switch to the WebSocket protocol.
+/// Returns a request to switch to the WebSocket protocol.
 pub(crate) fn upgrade(target: &str, host: &str) -> String {
     let fields = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n";
     format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: TestBot/1.0\r\n{fields}\r\n")
@@ -248,7 +248,7 @@ fn a_websocket_is_judged_then_relayed() {
                 .to_ascii_lowercase()
                 .contains("upgrade")
         );
-        // What looks like a request inside is none any more.
+        // Text in the form of a request is not a request inside.
         for message in [
             &b"\x81\x05hello"[..],
             b"GET /private HTTP/1.1\r\n\r\n",
@@ -317,7 +317,7 @@ fn a_websocket_that_one_side_has_left_gives_back_its_place_and_its_turn() {
     assert_eq!(record["error"], "client_closed", "{record}");
     latch.open();
 
-    // And the other way: the crawler does not close, though the origin has.
+    // The other way: the crawler does not close, although the origin has.
     let origin = Origin::http().on("/socket", [Reply::raw(SWITCH).close()]);
     let mut wire = gate.connect();
     let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));
@@ -340,12 +340,12 @@ fn until_the_origin_switches_what_follows_is_a_request() {
     wire.send(upgrade(&origin.url("/page"), &host) + &private);
     wire.response("GET").is_origins(200, "page /page");
     gate.denied(&wire.response("GET"));
-    // It does: early octets are the new protocol's.
+    // The origin switches: early octets belong to the new protocol.
     let mut wire = gate.connect();
     wire.send(upgrade(&origin.url("/socket"), &host) + "early");
     assert_eq!(wire.response("GET").status, 101);
     assert_eq!(wire.read(5), b"early");
-    // A switch that nobody asked for is not passed on.
+    // A switch without a request for one is not passed on.
     let mut wire = gate.connect();
     let answer = wire.get(&origin.url("/socket"));
     assert!(answer.status == 502 && answer.is_ours(), "{answer:?}");

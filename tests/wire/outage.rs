@@ -1,4 +1,4 @@
-//! What is no origin's outage: a process that stood still, a way out that is cut.
+//! Failures that are not an outage of an origin: a suspended process, a lost network.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn a_fetch_that_failed_while_the_process_was_stopped_is_begun_anew() {
     ));
     latch.arrivals(1);
     gate.signal(Signal::STOP);
-    // What is tested: so long nothing runs there.
+    // The time for which the process is stopped, which is the point of the test.
     std::thread::sleep(Duration::from_secs(7));
     gate.signal(Signal::CONT);
     gate.denied(&wire.response("GET"));
@@ -72,7 +72,7 @@ fn failures_while_no_origin_is_reached_are_no_origins() {
         last_failure(&fifth, "/b"),
         "one is reached: this one's failure is its own"
     );
-    // A page that is answered tells as much: no robots.txt is asked for here.
+    // An answered page shows as well that the network works; it needs no new robots.txt.
     for origin in &dead {
         let other = origin.url_as("other.test", "/c");
         gate.refused(&gate.get(&other), 403, "robots_unreachable");

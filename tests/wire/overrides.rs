@@ -1,4 +1,4 @@
-//! What a person asserts over robots.txt: in the configuration, in the store, on every way through the gate.
+//! Overrides of robots.txt: in the configuration and in the store, on every way through the gate.
 
 use std::process::Output;
 
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Gate, Origin, RULES, Reply, Response, Setup, eventually, origin_ca_pem};
 
-/// `crawlgate override …` beside a gate.
+/// Runs `crawlgate override …` with the gate's configuration.
 fn override_(setup: &Setup, words: &[&str]) -> Output {
     setup.command("override").args(words).output().unwrap()
 }
 
-/// Adds one that holds for a day, and returns its number.
+/// Adds an override for a day, and returns its number.
 #[track_caller]
 fn add(setup: &Setup, origin: &str, pattern: &str, action: &str) -> String {
     let words = [
@@ -41,7 +41,7 @@ fn origin_of(origin: &Origin) -> String {
     origin.url("")
 }
 
-/// Asserts that this is the operator's denial, and returns its record.
+/// Asserts that an answer is the operator's denial, and returns its record.
 #[track_caller]
 fn denied(gate: &Gate, answer: &Response, id: &str) -> Value {
     let record = gate.refused(answer, 403, "operator_deny");
@@ -68,7 +68,7 @@ fn denied(gate: &Gate, answer: &Response, id: &str) -> Value {
     record
 }
 
-/// Asserts that every decision so far follows from what its record names.
+/// Asserts that every decision so far follows from the evidence that its record names.
 #[track_caller]
 pub(crate) fn proven(gate: &Gate) {
     let mut audit = gate.setup.command("audit");
@@ -85,7 +85,7 @@ fn an_override_decides_before_robots_txt_which_is_not_fetched_for_it() {
         let deny = add(&gate.setup, &named, "/open", "deny");
         let allow = add(&gate.setup, &named, "/private/press", "allow");
         let url = origin.url("/open");
-        // The running process takes it over without a signal.
+        // The running process adopts the override without a signal.
         eventually("the override", || {
             (gate.get(&url).problem()["reason"] == "operator_deny").then_some(())
         });
@@ -110,7 +110,7 @@ fn an_override_decides_before_robots_txt_which_is_not_fetched_for_it() {
             "{record}"
         );
         assert_eq!(record["override"]["id"], allow, "{record}");
-        // Everything else is robots.txt's.
+        // All other paths are left to robots.txt.
         gate.denied(&gate.get(&origin.url("/private/x")));
         gate.get(&origin.url("/else")).is_origins(200, "page /else");
         assert!(gate.record_of(&origin.url("/else"))["override"].is_null());
@@ -119,7 +119,7 @@ fn an_override_decides_before_robots_txt_which_is_not_fetched_for_it() {
 }
 
 #[test]
-fn an_unreachable_robots_txt_does_not_hold_up_what_a_person_has_allowed() {
+fn an_unreachable_robots_txt_does_not_delay_a_page_that_an_override_allows() {
     let origin = Origin::http().on("/robots.txt", [Reply::status(503, "")]);
     let mut gate = Gate::start();
     let url = origin.url("/press/x");
@@ -155,7 +155,7 @@ fn an_unreachable_robots_txt_does_not_hold_up_what_a_person_has_allowed() {
     });
     assert_eq!(record["override"]["id"], "config-1", "{record}");
     assert!(record["override"]["until"].is_null(), "{record}");
-    // A list names it, and takes nothing out of the configuration.
+    // The list shows it, and a removal does not change the configuration.
     let listed = text(&override_(&gate.setup, &["list"]).stdout);
     assert!(
         listed.contains("config-1") && listed.contains(&named),
@@ -171,7 +171,7 @@ fn an_unreachable_robots_txt_does_not_hold_up_what_a_person_has_allowed() {
 }
 
 #[test]
-fn a_reload_puts_configured_ones_in_force_and_out_of_it() {
+fn a_reload_adds_and_removes_configured_overrides() {
     let mut gate = Gate::start();
     let origin = Origin::with_rules("");
     let url = origin.url("/x");
@@ -199,7 +199,7 @@ fn a_reload_puts_configured_ones_in_force_and_out_of_it() {
 }
 
 #[test]
-fn a_deny_is_never_forwarded_whatever_robots_says_and_however_it_is_asked_for() {
+fn a_denied_page_is_never_forwarded_under_any_robots_txt_or_request() {
     let setup = Setup::new();
     let files = [
         ("allowed", Reply::ok("User-agent: *\nAllow: /\n")),
@@ -214,7 +214,7 @@ fn a_deny_is_never_forwarded_whatever_robots_says_and_however_it_is_asked_for() 
     for (_, origin) in &origins {
         add(&setup, &origin_of(origin), "/no/", "deny");
     }
-    // In force from the first request on: it was there before the gate was.
+    // The override exists before the gate starts, so it holds from the first request.
     let command = setup.command("serve");
     let gate = Gate::spawn(setup, command);
     for (name, origin) in &origins {
@@ -235,7 +235,7 @@ fn a_deny_is_never_forwarded_whatever_robots_says_and_however_it_is_asked_for() 
                 );
             }
         }
-        // robots.txt itself is not for anybody to deny.
+        // No override can deny robots.txt itself.
         let answer = gate.get(&origin.url("/robots.txt"));
         assert!(!answer.is_ours(), "{name}: {answer:?}");
         assert_eq!(origin.seen_but_robots(), [""; 0], "{name}");
@@ -278,7 +278,7 @@ fn an_allow_of_the_whole_origin_opens_a_tunnel_and_any_deny_shuts_it() {
 }
 
 #[test]
-fn one_that_is_removed_or_wrong_does_not_hold() {
+fn a_removed_or_invalid_override_does_not_hold() {
     let gate = Gate::start();
     let origin = Origin::with_rules("");
     let (named, url) = (origin_of(&origin), origin.url("/x"));
@@ -286,7 +286,7 @@ fn one_that_is_removed_or_wrong_does_not_hold() {
     eventually("the override", || {
         (gate.get(&url).problem()["reason"] == "operator_deny").then_some(())
     });
-    // What decides without being sent knows of it, too.
+    // `check`, which sends nothing, reads the overrides, too.
     let check = |format: &[&str]| {
         let output = gate.setup.command("check").arg(&url).args(format).output();
         let output = output.unwrap();

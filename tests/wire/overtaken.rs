@@ -1,4 +1,4 @@
-//! What changes while a request waits: it is judged again, before it goes out and before it goes out a second time.
+//! Changes while a request waits: the gate judges it again before it is sent, and before it is sent a second time.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,10 +9,10 @@ use crate::support::{Gate, Latch, Origin, RULES, Reply, Setup, Wire};
 
 const RELOADED: &str = "the configuration was read again";
 
-/// Rules that a file can be taken for when it comes after all.
+/// Rules under which a change of the crawler's identity to OtherBot forbids the page.
 const OTHERS: &str = "User-agent: *\nDisallow: /private\n\nUser-agent: OtherBot\nDisallow: /\n";
 
-/// Sends a request for `url` and leaves its answer on the wire.
+/// Sends a request for `url` and leaves its answer unread.
 fn ask(gate: &Gate, url: &str) -> Wire {
     let mut wire = gate.connect();
     wire.send(format!(
@@ -30,10 +30,10 @@ fn assert_by_hand(setup: &mut Setup, origin: &str, action: &str) {
         .set("[override]", "reason", "\"a letter\"");
 }
 
-/// A change of the configuration, for this origin.
+/// A change of the configuration for this origin.
 type Change = fn(&mut Setup, &str);
 
-/// What forbids a page that was allowed before, and the answer then.
+/// Changes that forbid a page that was allowed before, each with the answer to expect.
 const FORBIDS: [(&str, Change, u16, &str); 4] = [
     (
         "a deny by hand",
@@ -96,7 +96,7 @@ fn what_is_forbidden_while_robots_txt_is_fetched_does_not_go_out() {
 }
 
 #[test]
-fn what_is_allowed_by_hand_while_robots_txt_is_fetched_goes_out() {
+fn an_override_that_allows_during_the_fetch_of_robots_txt_lets_the_request_out() {
     let mut gate = Gate::start();
     let latch = Latch::new();
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", RULES.len());
@@ -143,7 +143,7 @@ fn what_is_forbidden_while_it_waits_for_its_turn_does_not_go_out() {
     }
 }
 
-/// Runs a command, which takes longer than the time after which a connection is doubtful.
+/// Runs a command that takes longer than a connection may be idle before the gate doubts it.
 fn rest(gate: &Gate) {
     let (code, ..) = gate.beside("origins", &["list"]);
     assert_eq!(code, Some(0));
@@ -230,7 +230,7 @@ fn what_is_forbidden_while_its_origin_is_dialled_does_not_go_out() {
     let port = relay(origin.port(), &latch);
     let authority = format!("bank.test:{port}");
     let named = format!("https://{authority}");
-    // Nothing is asked of robots.txt, which would have to be fetched on the same way.
+    // An override allows everything, so robots.txt is not fetched on the same route.
     let mut gate = Gate::with(|setup| assert_by_hand(setup, &named, "allow"));
     let mut wire = gate.intercept(&authority, "bank.test");
     wire.send(format!("GET /x HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
@@ -242,7 +242,7 @@ fn what_is_forbidden_while_its_origin_is_dialled_does_not_go_out() {
 }
 
 #[test]
-fn robots_txt_is_not_fetched_for_what_a_quota_refuses() {
+fn robots_txt_is_not_fetched_for_a_request_over_quota() {
     let gate = Gate::with(|setup| {
         setup.tables(&format!("{NEAR}quota = {{ requests = 1, per = '1d' }}\n"));
     });

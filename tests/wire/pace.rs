@@ -1,5 +1,5 @@
-//! Politeness: how often an origin is asked, and who is told to wait. Times are bounded below only: a test machine may
-//! be slow, but a gap may never be shorter than promised.
+//! Politeness: the rate of requests to an origin, and the requests that must wait. Times have lower bounds only: a test
+//! machine may be slow, but a gap may never be shorter than promised.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::overrides::proven;
 use crate::support::{Gate, Latch, Origin, RULES, Reply};
 
-/// What a record says of the pace.
+/// Returns the `pace` member of a record.
 fn pace(interval_ms: f64, source: &str, clamped: bool) -> Value {
     json!({ "interval_ms": interval_ms, "source": source, "clamped": clamped })
 }
@@ -26,14 +26,14 @@ fn a_request_beyond_the_pace_is_held_and_one_far_beyond_it_is_told_when_to_come(
     });
     let origin = Origin::with_rules(RULES);
     let began = Instant::now();
-    // The fetch of robots.txt was the first.
+    // The fetch of robots.txt was the first request.
     gate.get(&origin.url("/1")).is_origins(200, "page /1");
     assert!(began.elapsed() >= Duration::from_millis(490));
     let record = gate.record_of(&origin.url("/1"));
     assert_eq!(record["pace"], pace(500.0, "own", false), "{record}");
     assert!(record["hold_ms"].as_f64().unwrap() >= 490.0, "{record}");
 
-    // One is held; the next would be held for a second.
+    // One request is held; the next would be held for a second.
     let url = origin.url("/2");
     let answer = thread::scope(|scope| {
         let held = scope.spawn(|| gate.get(&url));
@@ -54,7 +54,7 @@ fn a_request_beyond_the_pace_is_held_and_one_far_beyond_it_is_told_when_to_come(
 }
 
 #[test]
-fn a_crawl_delay_is_kept_where_it_is_honoured_and_else_only_shown() {
+fn a_crawl_delay_is_kept_if_honoured_and_otherwise_only_recorded() {
     for (honour, clamp, waits, shown) in [
         ("honour", "30s", 500, pace(500.0, "crawl_delay", false)),
         ("honour", "300ms", 300, pace(300.0, "crawl_delay", true)),
@@ -92,7 +92,7 @@ fn a_crawl_delay_is_kept_where_it_is_honoured_and_else_only_shown() {
 }
 
 #[test]
-fn a_page_that_says_when_to_come_again_is_believed() {
+fn the_retry_after_of_a_page_is_respected() {
     let gate = Gate::with(|setup| {
         setup.set("pace", "max_hold", "\"1s\"");
     });
@@ -111,7 +111,7 @@ fn a_page_that_says_when_to_come_again_is_believed() {
         shown.contains("in trouble     asked once in 1m for now"),
         "{shown}"
     );
-    // A denial needs no turn, and another origin knows nothing of it.
+    // A denial needs no turn, and another origin is not affected.
     gate.denied(&gate.get(&origin.url("/private")));
     let other = Origin::with_rules(RULES);
     gate.get(&other.url("/open")).is_origins(200, "page /open");
@@ -119,7 +119,7 @@ fn a_page_that_says_when_to_come_again_is_believed() {
 }
 
 #[test]
-fn without_backoff_an_origin_is_asked_all_the_same() {
+fn without_backoff_requests_go_on() {
     let gate = Gate::with(|setup| {
         setup.set("pace", "backoff", "false");
     });
@@ -132,7 +132,7 @@ fn without_backoff_an_origin_is_asked_all_the_same() {
 }
 
 #[test]
-fn no_more_requests_are_under_way_at_an_origin_than_may_be() {
+fn no_more_requests_are_in_progress_at_an_origin_than_allowed() {
     let gate = Gate::with(|setup| {
         setup.set("pace", "concurrency", "1");
         setup.set("pace", "max_hold", "\"200ms\"");
@@ -153,21 +153,21 @@ fn no_more_requests_are_under_way_at_an_origin_than_may_be() {
         latch.open();
         first.join().unwrap().is_origins(200, "slow");
     });
-    // Its place is free once its body has ended and its record is made.
+    // A request slot is free once the body has ended and the record is made.
     gate.record_of(&url);
     gate.get(&origin.url("/3")).is_origins(200, "page /3");
     assert_eq!(origin.seen_but_robots(), ["GET /slow", "GET /3"]);
 }
 
 #[test]
-fn origins_at_one_address_are_paced_together_where_that_is_asked_for() {
+fn origins_at_one_address_are_paced_together_if_configured() {
     let gate = Gate::with(|setup| {
         setup.set("pace", "requests_per_second", "0.1");
         setup.set("pace", "burst", "2");
         setup.set("pace", "max_hold", "\"0s\"");
         setup.set("pace", "per_address", "true");
     });
-    // A robots.txt and a page; the next robots.txt waits for nothing here, but its page would have to.
+    // A robots.txt and a page; the next robots.txt does not wait here, but its page would.
     let origins = [Origin::http(), Origin::http(), Origin::http()];
     for (number, origin) in origins.iter().enumerate() {
         let answer = gate.get(&origin.url("/page"));
@@ -208,8 +208,8 @@ fn a_reload_changes_the_pace_and_lets_no_burst_through() {
     assert_eq!(origin.seen_but_robots(), ["GET /1", "GET /4"]);
 }
 
-/// Sends two requests of which one can be held, and the other is refused for this reason; hangs up once that is so. Gives
-/// the record of the one that was held.
+/// Sends two requests, of which one can be held and the other is refused for this reason; then disconnects. Returns the
+/// record of the held request.
 pub(crate) fn held_and_broken_off(gate: &Gate, origin: &Origin, reason: &str) -> Value {
     let before = gate.records().len();
     let is_new = |record: &Value| {
@@ -227,7 +227,7 @@ pub(crate) fn held_and_broken_off(gate: &Gate, origin: &Origin, reason: &str) ->
         ));
         wire
     });
-    // There was no room for it: the other one is held.
+    // There was no room for one request, so the other is held.
     gate.record("one refused", |record| {
         record["reason"] == reason && is_new(record)
     });
@@ -238,7 +238,7 @@ pub(crate) fn held_and_broken_off(gate: &Gate, origin: &Origin, reason: &str) ->
 }
 
 #[test]
-fn what_is_broken_off_while_it_is_held_is_recorded_as_what_it_was() {
+fn a_request_that_ends_while_held_is_recorded_with_its_reason() {
     let gate = Gate::with(|setup| {
         setup.set("pace", "requests_per_second", "0.01");
         setup.set("pace", "burst", "2");
@@ -261,7 +261,7 @@ fn what_is_broken_off_while_it_is_held_is_recorded_as_what_it_was() {
 }
 
 #[test]
-fn what_is_sent_again_waits_for_its_turn_again() {
+fn a_repeated_request_waits_for_another_turn() {
     let gate = Gate::with(|setup| {
         setup.set("pace", "requests_per_second", "2");
     });

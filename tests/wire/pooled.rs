@@ -1,4 +1,4 @@
-//! Which requests share a connection to an origin, and that none gets an answer that belongs to another.
+//! Reuse of connections to an origin: which requests share one, and that no request gets the answer to another.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -11,13 +11,13 @@ use base64::engine::general_purpose::STANDARD;
 use crate::clients::entry;
 use crate::support::{Gate, Latch, Origin, RULES, Reply, Wire, eventually};
 
-/// The connection that the last request for `path` came on.
+/// Returns the number of the connection that carried the last request for `path`.
 #[track_caller]
 fn connection_of(origin: &Origin, path: &str) -> usize {
     origin.last(path).connection
 }
 
-/// CPython's own web server, which leaves the body of a GET unread, and reads it as the next request.
+/// CPython's own web server, which leaves the body of a GET unread and then reads it as the next request.
 struct HttpServer {
     child: Child,
     port: u16,
@@ -49,7 +49,7 @@ impl HttpServer {
         Self { child, port, log }
     }
 
-    /// Request lines that it has answered, once that for `path` is among them.
+    /// Returns the answered request lines, once the line for `path` is among them.
     fn answered(&self, path: &str) -> Vec<String> {
         eventually("the server's log", || {
             let log = self.log.lock().unwrap();
@@ -68,7 +68,7 @@ impl Drop for HttpServer {
     }
 }
 
-/// A request with another one for its body.
+/// Returns a request with another request as its body.
 fn with_request_inside(method: &str, target: &str, authority: &str, fields: &str) -> String {
     let body = format!("GET /private HTTP/1.1\r\nHost: {authority}\r\n\r\n");
     format!(
@@ -92,7 +92,7 @@ fn a_body_that_its_server_takes_for_a_request_is_none() {
     let server = HttpServer::start(site.path());
     let authority = format!("site.test:{}", server.port);
 
-    // The server does what is said of it: two answers to one request.
+    // The server has the known fault: two answers to one request.
     let mut wire = Wire::connect(([127, 0, 0, 1], server.port).into());
     let straight = with_request_inside("GET", "/page", &authority, "");
     wire.exchange(&straight).is_origins(200, "the page");
@@ -129,7 +129,7 @@ fn a_body_that_its_server_takes_for_a_request_is_none() {
         let lines = server.answered(&last);
         let is_smuggled = |line: &&String| line.contains("/private");
         assert_eq!(lines.iter().find(is_smuggled), None, "{lines:?}");
-        // One line each: two a round, the robots.txt and the last.
+        // One line for each request: two a round, the robots.txt and the last.
         let asked = lines.iter().filter(|line| line.starts_with("GET /page"));
         assert_eq!(
             asked.count(),
@@ -199,10 +199,10 @@ fn a_body_goes_alone() {
                 assert_eq!((page, after, closes), (before, before, false), "{case}");
             } else {
                 assert!(page != before && closes, "{case}: {seen:?}");
-                // Those that share are not disturbed.
+                // Requests that share a connection are not disturbed.
                 assert_eq!(after, before, "{case}");
                 eventually("the connection to end", || {
-                    // That of the robots.txt, and this one.
+                    // The connection of the robots.txt, and this one.
                     (origin.ended() == 2).then_some(())
                 });
             }
@@ -226,11 +226,11 @@ fn a_robots_txt_has_a_connection_of_its_own() {
         assert_ne!(robots.connection, pages);
         assert_eq!(connection_of(&origin, "/2"), pages);
         assert_eq!(origin.connections(), 2);
-        // A crawler that asks for the file itself gets it as it gets any page.
+        // A crawler that requests the file itself gets it like any page.
         gate.get(&origin.url("/robots.txt")).is_origins(200, RULES);
         assert_eq!(connection_of(&origin, "/robots.txt"), pages);
 
-        // Asked for again, it does not take the one that pages wait for either.
+        // A second fetch does not take the connection that pages reuse either.
         let authority = origin.url("");
         let (code, _, said) = gate.beside("origins", &["refresh", &authority]);
         assert_eq!(code, Some(0), "{said}");
@@ -304,14 +304,14 @@ fn octets_that_were_not_asked_for_answer_nothing() {
                 "{case}"
             );
         }
-        // Some come when no request is under way.
+        // Some octets come when no request is in progress.
         let latch = Latch::new();
         let late = Reply::raw(answer("page")).wait(&latch).send(&stray);
         let origin = origin().on("/page", [late]);
         gate.get(&origin.url("/page")).is_origins(200, "page");
         latch.open();
         eventually("the connection to end", || {
-            // That of the robots.txt, and this one.
+            // The connection of the robots.txt, and this one.
             (origin.ended() == 2).then_some(())
         });
         gate.get(&origin.url("/next")).is_origins(200, "page /next");
@@ -322,7 +322,7 @@ fn octets_that_were_not_asked_for_answer_nothing() {
 fn an_answer_before_the_end_of_the_request_is_the_last_of_its_connection() {
     let gate = Gate::start();
     for origin in [Origin::http(), Origin::https()] {
-        // The rest of the body is read: nothing is wrong with the connection but that it might have been otherwise.
+        // The origin reads the rest of the body: the connection is in order, but the gate cannot rely on that.
         let early = Reply::ok("enough").read_body();
         let origin = origin.on(
             "/upload",
@@ -358,7 +358,7 @@ fn an_answer_before_the_end_of_the_request_is_the_last_of_its_connection() {
             (answer.text(), is_kept)
         };
         assert_eq!(upload(true), ("enough".to_owned(), false));
-        // And so does one with an answer in its time: each body has a connection to itself.
+        // The same with an answer after the body: each body has a connection to itself.
         assert_eq!(upload(false), ("well".to_owned(), false));
     }
 }

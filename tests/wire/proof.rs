@@ -1,11 +1,11 @@
-//! What the running program records can be proven afterwards, whatever it was.
+//! Every decision that the running program records can be proven afterwards.
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::{Gate, Origin, RULES, Reply, eventually};
 
-/// `crawlgate audit verify --all --json`
+/// Runs `crawlgate audit verify --all --json`.
 #[track_caller]
 fn verified(gate: &Gate, ok: bool) -> Value {
     let (code, said, error) = gate.beside("audit", &["verify", "--all", "--json"]);
@@ -19,9 +19,9 @@ fn verified(gate: &Gate, ok: bool) -> Value {
     told
 }
 
-/// What is decided before and after a reload is decided by one set of settings, and so can be proven.
+/// Decisions before and after a reload each follow from one set of settings, so they can be proven.
 #[test]
-fn a_reload_of_how_files_are_read_holds_at_once_and_leaves_every_record_provable() {
+fn a_reload_of_parse_options_holds_at_once_and_leaves_every_record_provable() {
     let mut gate = Gate::start();
     let misspelt = Origin::with_rules("User-agent: *\nDissallow: /private\n");
     let long = Origin::with_rules(&format!(
@@ -114,7 +114,7 @@ fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
                 .then_some(())
         });
     }
-    // While it runs, and after its end.
+    // While the program runs, and after its end.
     verified(&gate, true);
     gate.signal(Signal::TERM);
     gate.wait();
@@ -126,7 +126,7 @@ fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
         (&told["records"], &serde_json::json!({}))
     );
 
-    // The program's own log and the store tell of the same decisions.
+    // The program's own log and the store hold the same decisions.
     let (_, listed, _) = gate.beside("log", &["--all", "--format", "jsonl"]);
     assert_eq!(listed, std::fs::read_to_string(gate.log_path()).unwrap());
     let id = gate.records()[0]["id"].as_str().unwrap().to_owned();

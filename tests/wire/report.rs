@@ -1,11 +1,11 @@
-//! Report mode: everything is decided and recorded, nothing is denied.
+//! Report mode: the gate decides and records everything, and denies nothing.
 
 use serde_json::{Value, json};
 
 use crate::overrides::proven;
 use crate::support::{Gate, Origin, RULES, Reply, Setup};
 
-/// Asserts what enforcement would have done, and what happened.
+/// Asserts the outcome under enforcement, and the actual outcome.
 #[track_caller]
 fn reported(record: &Value, verdict: &str, reason: &str, status: u16) {
     assert_eq!(
@@ -25,7 +25,7 @@ fn reporting() -> Gate {
 }
 
 #[test]
-fn what_would_be_denied_goes_out_and_the_record_says_what_enforcement_would_have_done() {
+fn a_request_that_would_be_denied_goes_out_and_its_record_has_the_denial() {
     let gate = reporting();
     gate.wait_said("NOTHING IS DENIED");
     let down = || Reply::status(500, "");
@@ -84,7 +84,7 @@ fn what_would_be_denied_goes_out_and_the_record_says_what_enforcement_would_have
 }
 
 #[test]
-fn walls_hold_in_report_mode() {
+fn prohibited_addresses_stay_prohibited_in_report_mode() {
     let gate = reporting();
     let origin = Origin::with_rules(RULES);
     let mut wire = gate.connect();
@@ -143,14 +143,14 @@ fn a_pending_or_paced_request_goes_out_all_the_same() {
         setup
             .set("policy", "mode", "\"report\"")
             .set("pace", "requests_per_second", "0.001")
-            // The fetch of robots.txt is one of them.
+            // The fetch of robots.txt counts as one.
             .set("pace", "burst", "2")
             .set("pace", "max_hold", "\"0s\"");
     });
     let origin = Origin::with_rules(RULES);
     let url = |n| origin.url(&format!("/open/{n}"));
     gate.get(&url(1)).is_origins(200, "page /open/1");
-    // Enforcement would not have sent it, so it takes no turn.
+    // Enforcement would not have sent the request, so it takes no turn.
     gate.get(&origin.url("/private"))
         .is_origins(200, "page /private");
     gate.get(&url(2)).is_origins(200, "page /open/2");
@@ -182,7 +182,7 @@ fn a_tunnel_that_cannot_be_judged_opens_all_the_same() {
     let record = gate.record("the tunnel", |record| record["via"] == "tunnel");
     reported(&record, "deny", "opaque_tunnel", 200);
 
-    // Neither TLS nor HTTP: nobody can say what is asked for.
+    // Neither TLS nor HTTP: the requested path is unknown.
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port();
     let mut wire = gate.connect();
@@ -221,7 +221,7 @@ fn a_reload_ends_report_mode() {
 }
 
 #[test]
-fn a_run_that_only_reports_denies_nothing_and_sums_up_what_it_would_have() {
+fn a_run_in_report_mode_denies_nothing_and_summarises_the_denials() {
     let setup = Setup::new();
     let origin = Origin::with_rules(RULES);
     let output = setup

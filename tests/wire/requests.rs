@@ -1,5 +1,5 @@
-//! The bypass table, second half: methods, the Host field, and what shares a connection. For each denial the origin has
-//! seen nothing but `/robots.txt`.
+//! The bypass table, second half: methods, the Host field, and requests that share a connection. For each denial the
+//! origin has seen only `/robots.txt`.
 
 use crate::support::{Gate, Origin, RULES};
 

@@ -1,4 +1,4 @@
-//! Restarts while the service manager holds the listening socket: what was accepted is answered, what was not waits.
+//! Restarts while the service manager holds the listening socket: accepted connections are answered, others wait.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,12 +14,12 @@ use rustls::{ClientConnection, StreamOwned};
 
 use crate::support::{Gate, Origin, PATIENCE, Response, Setup, client_config, program};
 
-/// Restarts under load.
+/// The number of restarts under load.
 const RESTARTS: usize = 8;
 
 const STOPPING: &str = "no new connections";
 
-/// A gate on a socket that outlives it.
+/// Starts a gate on a socket that outlives it.
 fn activated(setup: Setup, listener: &TcpListener) -> Gate {
     let passed = OwnedFd::from(listener.try_clone().unwrap());
     let mut command = Command::new("sh");
@@ -38,7 +38,7 @@ fn activated(setup: Setup, listener: &TcpListener) -> Gate {
 }
 
 #[test]
-fn an_accepted_connection_has_its_turn_when_the_gate_stops() {
+fn an_accepted_connection_is_served_when_the_gate_stops() {
     let mut gate = Gate::start();
     let origin = Origin::http();
     let bound = Origin::https();
@@ -52,7 +52,7 @@ fn an_accepted_connection_has_its_turn_when_the_gate_stops() {
     half.send(format!("GET {start}"));
     let mut tunnel = gate.connect();
     assert_eq!(tunnel.tunnel(&bound.authority()).status, 200);
-    // The gate has accepted all of them by now: connections are accepted in their order.
+    // The gate has accepted all of them by now, because it accepts connections in their order.
     gate.signal(Signal::TERM);
     gate.wait_said(STOPPING);
     let answer = fresh.get(&url);
@@ -69,7 +69,7 @@ fn an_accepted_connection_has_its_turn_when_the_gate_stops() {
     assert_eq!(gate.wait().code(), Some(0));
 }
 
-/// Has the robots.txt of an origin fetched.
+/// Makes the gate fetch an origin's robots.txt.
 fn bound_is_known(gate: &Gate, origin: &Origin) {
     gate.get(&origin.url("/known"))
         .is_origins(200, "page /known");
@@ -108,7 +108,7 @@ fn restarts_under_socket_activation_break_no_connection() {
         .collect();
     for _ in 0..RESTARTS {
         let before = served.load(Ordering::Relaxed);
-        // Whatever it is about to do, it is in the midst of it.
+        // The gate must be in the middle of some work when the signal comes.
         crate::support::eventually("some load", || {
             (served.load(Ordering::Relaxed) >= before + 60).then_some(())
         });
@@ -130,7 +130,7 @@ fn restarts_under_socket_activation_break_no_connection() {
     );
 }
 
-/// A client that counts what it could not have tried again.
+/// A client that counts the failures that it could not retry.
 struct Crawler {
     address: SocketAddr,
     url: String,
@@ -140,12 +140,12 @@ struct Crawler {
     broken: Arc<std::sync::Mutex<Vec<String>>>,
 }
 
-/// How one request ended.
+/// The end of one request.
 enum End {
     Served {
         goes_on: bool,
     },
-    /// Not an octet came: on a connection that was used before, the request may be sent again (RFC 9112 9.5).
+    /// No octet came: on a reused connection, the client may send the request again (RFC 9112 9.5).
     Nothing,
     Broken(String),
 }

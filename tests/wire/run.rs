@@ -1,10 +1,10 @@
-//! `crawlgate run`: the command's environment, its arguments, its exit code, the summary at the end.
+//! `crawlgate run`: the command's environment, arguments and exit code, and the summary at the end.
 
 use std::process::Output;
 
 use crate::support::{Gate, Origin, RULES, Setup, program};
 
-/// `crawlgate run -- COMMAND…`
+/// Runs `crawlgate run -- COMMAND…`.
 fn run(setup: &Setup, command: &[&str]) -> Output {
     setup
         .command("run")
@@ -82,12 +82,12 @@ fn placeholders_are_filled_in() {
 }
 
 #[test]
-fn it_ends_with_a_summary_on_stderr() {
+fn a_run_ends_with_a_summary_on_stderr() {
     let setup = Setup::new();
     let origin = Origin::with_rules(RULES);
     let mut wires = String::new();
     for path in ["/open", "/private", "/private/x"] {
-        // A client in three lines of shell is in every test machine: printf into bash's /dev/tcp.
+        // A client in three lines of shell works on every test machine: printf into bash's /dev/tcp.
         wires += &format!(
             "exec 3<>/dev/tcp/${{address%:*}}/${{address#*:}}; printf 'GET {} HTTP/1.0\\r\\nHost: x\\r\\n\\r\\n' >&3; cat <&3; ",
             origin.url(path)
@@ -124,7 +124,7 @@ fn check_decides_without_sending() {
         let output = std::process::Command::new(program())
             .args(["check", url, "--agent", "TestBot", "--robots"])
             .arg(&robots)
-            // Not the store of whoever runs the tests.
+            // Not the store of the user who runs the tests.
             .env("XDG_STATE_HOME", setup.dir())
             .env_remove("STATE_DIRECTORY")
             .output()
@@ -176,7 +176,7 @@ fn a_run_beside_a_proxy_keeps_a_log_of_its_own() {
     assert!(gate.records().is_empty(), "the proxy's log is its own");
 }
 
-/// A name, options of `run`, the command, the exit code, and whether the run says that it saw nothing.
+/// A name, options of `run`, the command, the exit code, and whether the run reports that it saw no request.
 type Unseen<'a> = (&'a str, &'a [&'a str], &'a [&'a str], i32, bool);
 
 #[test]

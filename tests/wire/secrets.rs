@@ -1,10 +1,8 @@
-//! What crawlers, operators and origins confide stays where it was put: a secret is sent through every place that
-//! takes one, and then everything that the program has said or kept is searched for it, at the most talkative level
-//! there is.
+//! Secrets of crawlers, operators and origins stay where they were entered: the test sends a secret through every place
+//! that takes one, then searches everything that the program has printed or stored, at the most verbose level.
 //!
-//! What is kept on purpose, and so holds no secrets here: the User-Agent and the path of a request, the text of a
-//! robots.txt and the URLs that it was redirected to, and, unless `[log] redact_query` says otherwise, a request's
-//! query.
+//! Kept on purpose, and so without secrets here: the User-Agent and the path of a request, the text of a robots.txt and
+//! the URLs of its redirects, and a request's query unless `[log] redact_query` is set.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,13 +13,13 @@ use std::process::Stdio;
 
 use crate::support::{Gate, Origin, RULES, Reply, Response, Setup, Wire, eventually};
 
-/// What no one may find. Each place adds its own ending, so that a find tells where it came from.
+/// The secret. Each place adds its own ending, so that a find shows where the secret came from.
 const SECRET: &str = "s3cr3tc4n4ry";
 
-/// What must be found, or the search finds nothing at all.
+/// A word that the search must find; otherwise the search itself is broken.
 const CONTROL: &str = "c0ntr0lw0rd";
 
-/// A request's fields that confide something, with a place to tell them by.
+/// Returns a request's fields with secrets that name `place`.
 fn confiding(place: &str) -> String {
     let basic = base64(format!("user:{SECRET}-basic-{place}").as_bytes());
     format!(
@@ -38,8 +36,8 @@ fn base64(octets: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(octets)
 }
 
-/// The secret as it could stand somewhere: itself, and base64 of it at each of three offsets, less the letters that
-/// depend on what is around it.
+/// Returns the forms of the secret: itself, and its base64 at each of three offsets, without the letters that depend on
+/// the text around it.
 fn spellings() -> Vec<Vec<u8>> {
     let coded = (0..3).map(|offset| {
         let text = base64(format!("{}{SECRET}", "x".repeat(offset)).as_bytes());
@@ -64,7 +62,7 @@ fn assert_tells_nothing(what: &str, said: &[u8]) {
     }
 }
 
-/// All that is in the gate's directory but the configuration, which is the operator's own.
+/// Returns all files in the gate's directory except the configuration, which is the operator's own.
 fn kept(gate: &Gate) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(gate.setup.dir()).unwrap();
     entries
@@ -77,7 +75,7 @@ fn kept(gate: &Gate) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// Searches everything that the program has said and kept. `control` must be found in the log and in the store.
+/// Searches all output and files of the program. `control` must be found in the log and in the store.
 fn search(gate: &Gate, control: &str) {
     let said = gate.said();
     assert!(
@@ -163,14 +161,14 @@ fn what_is_confided_stands_in_no_answer_message_record_or_file() {
             let place = path.trim_start_matches('/');
             let url = origin.url(&format!("{path}?token={SECRET}-query-{place}"));
             let answer = gate.request("GET", &url, &confiding(place));
-            // The origin's own answer may say what it likes.
+            // The origin's own answer may hold anything.
             if answer.is_ours() {
                 answers.push((url, answer));
             }
         }
         let url = origin.url("/private");
         let fields = format!("{}Content-Length: 12\r\n\r\n{SECRET}", confiding("body"));
-        // `request` ends the head; the body stands in front of that end and makes it a request of its own.
+        // `request` ends the head; the body in front of that end becomes a request of its own.
         answers.push((url.clone(), gate.request("POST", &url, &fields)));
     }
     // Userinfo.
@@ -181,7 +179,7 @@ fn what_is_confided_stands_in_no_answer_message_record_or_file() {
             answers.push((url, answer));
         }
     }
-    // Requests that cannot be read, or not here.
+    // Requests that are unreadable or not for this proxy.
     let (host, url) = (plain.authority(), plain.url("/open"));
     let odd = [
         format!("GET http://user:{SECRET}-line@{host}/ x HTTP/1.1\r\nHost: {host}\r\n\r\n"),
@@ -226,7 +224,7 @@ fn what_is_confided_stands_in_no_answer_message_record_or_file() {
     );
     assert_eq!(wire.exchange(connect).status, 200);
     wire.send(format!("\x05{SECRET}-opaque")).drain();
-    // A robots.txt behind redirects that name somebody.
+    // A robots.txt behind redirects with user information.
     for (number, location) in ["http://", "//"].into_iter().enumerate() {
         let led = Origin::http();
         let to = format!(
@@ -237,7 +235,7 @@ fn what_is_confided_stands_in_no_answer_message_record_or_file() {
         led.script("/robots.txt", [Reply::with(302, &fields, SECRET)]);
         gate.denied(&gate.get(&led.url(&format!("/private/{number}"))));
     }
-    // What is to be found.
+    // The words that must be found.
     gate.denied(&gate.get(&plain.url(&format!("/private/{CONTROL}"))));
 
     for (what, answer) in &answers {
@@ -264,7 +262,7 @@ fn what_is_confided_stands_in_no_answer_message_record_or_file() {
         assert_tells_nothing(path, &answer.head.raw);
         assert_tells_nothing(path, &answer.body);
     }
-    // Once more when all of it has been written.
+    // Once more after everything is written.
     let mut gate = gate;
     gate.signal(rustix::process::Signal::TERM);
     gate.wait();
@@ -366,7 +364,7 @@ fn the_keys_of_leaves_never_reach_the_disk() {
             .iter()
             .filter(|name| !known.contains(&name.as_str()))
             .collect();
-        assert!(unknown.is_empty(), "nobody knows {unknown:?}");
+        assert!(unknown.is_empty(), "unknown files: {unknown:?}");
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         assert!(keys.contains(&"ca.key"), "the search finds no key at all");
         assert!(
@@ -377,7 +375,7 @@ fn the_keys_of_leaves_never_reach_the_disk() {
     }
 }
 
-/// All Rust under a directory of the repository.
+/// Appends all Rust sources under a directory of the repository.
 fn sources(directory: &Path, into: &mut String) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -410,7 +408,7 @@ fn every_test_that_the_threat_model_names_is_there() {
             let Some(at) = code.find(&format!("fn {name}()")) else {
                 return true;
             };
-            // What stands right before it makes it a test.
+            // The attribute in front of the function makes it a test.
             let before = code[..at].trim_end_matches("async ").trim_end();
             !before.ends_with(']') || !before[before.len().saturating_sub(60)..].contains("test")
         })

@@ -1,11 +1,11 @@
-//! Tunnels and WebSockets through which nothing passes: they end, and make room before that.
+//! Silent tunnels and WebSockets: they end, and make room before that.
 
 use std::time::Instant;
 
 use crate::opaque::{SWITCH, upgrade};
 use crate::support::{Gate, Origin, Reply, Wire, eventually};
 
-/// Opens a WebSocket to an echo, and says something.
+/// Opens a WebSocket to an echo, and sends a message.
 #[track_caller]
 fn socket(gate: &Gate, origin: &Origin, path: &str) -> Wire {
     let host = origin.authority();
@@ -24,7 +24,7 @@ fn says(wire: &mut Wire) {
     assert_eq!(wire.read(5), b"hello");
 }
 
-/// Opens an opaque tunnel to an origin that repeats what it is told, and says something.
+/// Opens an opaque tunnel to an origin that echoes, and sends a message.
 #[track_caller]
 fn tunnel(gate: &Gate, origin: &Origin) -> Wire {
     let mut wire = gate.connect();
@@ -77,7 +77,7 @@ fn what_says_nothing_ends() {
         assert_eq!(record["error"], "connection_read_timeout", "{record}");
         assert_eq!(record["verdict"], "allow", "{record}");
     }
-    // The origins know, too: each robots.txt, and what was silent.
+    // The origins' connections end, too: those of each robots.txt, and the silent ones.
     eventually("the connections to end", || {
         (plain.ended() == 2 && tls.ended() >= 3).then_some(())
     });
@@ -85,7 +85,7 @@ fn what_says_nothing_ends() {
 
 #[test]
 fn what_is_silent_makes_room_at_each_limit() {
-    // Each takes seconds of silence.
+    // Each limit takes seconds of silence.
     std::thread::scope(|scope| {
         for limit in [
             "connections",
@@ -99,7 +99,7 @@ fn what_is_silent_makes_room_at_each_limit() {
 }
 
 fn makes_room_at(limit: &str) {
-    // A quarter of it makes silent.
+    // A quarter of the time-out makes a connection silent.
     let gate = gate(&[("tunnel_idle_timeout", "\"20s\""), (limit, "2")]);
     let (one, two) = (echo(Origin::http()), echo(Origin::https()));
     let mut first = socket(&gate, &one, "/socket");
@@ -117,6 +117,6 @@ fn makes_room_at(limit: &str) {
         record["error"], "connection_limit_reached",
         "{limit}: {record}"
     );
-    // The one that was heard last is still there.
+    // The connection that was active last is still there.
     says(&mut second);
 }

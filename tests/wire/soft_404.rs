@@ -1,4 +1,4 @@
-//! A 5xx that says "page not found": believed only of a site that answers every missing page so.
+//! A 5xx that says "page not found": believed only of a site that answers every missing page in this way.
 
 use serde_json::Value;
 
@@ -7,17 +7,17 @@ use crate::support::{Gate, Head, Origin, RULES, Reply};
 
 const MISSING: &str = "<!doctype html><title>Oops</title><h1>Page not found</h1>";
 
-/// An origin that answers robots.txt with `robots`, and every other text with `missing`.
+/// Returns an origin that answers robots.txt with `robots`, and every other text file with `missing`.
 fn site(robots: Reply, missing: Reply) -> Origin {
     Origin::http().on("/robots.txt", [robots]).missing(missing)
 }
 
-/// What it was asked beside robots.txt and the pages of [`check`].
+/// Returns its requests apart from those for robots.txt and the pages of [`check`].
 fn probes(origin: &Origin) -> Vec<String> {
     let is_page = |line: &String| line.ends_with("/private") || line.ends_with("/open");
     let mut seen = origin.seen_but_robots();
     seen.retain(|line| !is_page(line));
-    // A request that is lost with a connection that was used before is sent once more.
+    // A request that is lost with a reused connection is sent once more.
     seen.dedup();
     seen
 }
@@ -28,8 +28,8 @@ fn a_5xx_is_no_missing_robots_txt_without_evidence() {
     let gate = Gate::start();
     let german = "<h1>Fehler</h1> Diese Seite wurde nicht gefunden.";
     let php = "<b>Warning</b>: include(rules.php): Failed to open stream: file not found";
-    // Name, what robots.txt gets, what every missing page gets, what that means, and how often it is looked: what speaks
-    // for a missing file is looked at as crawlgate alone, too.
+    // Name, the answer to robots.txt, the answer to missing pages, the result, and the number of probes: evidence for a
+    // missing file is checked once more under crawlgate's name alone.
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("every missing page gets the same", Reply::status(500, MISSING), Reply::status(500, MISSING), Free, 2),
@@ -62,7 +62,7 @@ fn a_5xx_is_no_missing_robots_txt_without_evidence() {
 fn the_probe_is_a_fetch_like_that_of_robots_txt_and_leaves_its_trace() {
     let gate = Gate::start();
     let origin = site(Reply::status(500, MISSING), Reply::status(500, MISSING));
-    // A crawler without a name is asked for as crawlgate alone, once.
+    // For a crawler without a name, the gate probes under crawlgate's name alone, once.
     let answer = gate.connect().exchange(format!(
         "GET {} HTTP/1.1\r\nHost: x\r\nCookie: a=b\r\n\r\n",
         origin.url("/open")

@@ -1,4 +1,4 @@
-//! Bodies flow through: never held whole, never faster than who takes them, never whole when they are not.
+//! Bodies are streamed: never held whole, never faster than the reader, and never shown as whole if they are not.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use crate::support::{Gate, Latch, Origin, Reply, Response, Wire, eventually};
 
 const CHUNK: usize = 64 * 1024;
 const HUNDRED_MEGABYTES: u64 = 1600 * CHUNK as u64;
-/// What a gate may hold of one body: socket buffers, TLS records, and room for a slow allocator.
+/// The memory that a gate may use for one body: socket buffers, TLS records, and room for a slow allocator.
 const ROOM: u64 = 48 << 20;
 
 fn big() -> Reply {
@@ -18,7 +18,7 @@ fn big() -> Reply {
     .repeat([b'x'; CHUNK], 1600)
 }
 
-/// A connection for `origin`, and the target of `path` on it.
+/// Opens a connection for `origin`; returns it with the target of `path` on it.
 fn open(gate: &Gate, origin: &Origin, path: &str) -> (Wire, String) {
     if origin.url("").starts_with("https") {
         (
@@ -75,7 +75,7 @@ fn a_big_upload_streams_in_bounded_memory() {
         }
         wire.response("POST").status
     });
-    // The origin takes nothing yet: the upload must come to rest, or the gate would hold it all.
+    // The origin reads nothing yet: the upload must stop, or the gate would hold all of it.
     latch.arrivals(1);
     latch.open();
     assert_eq!(upload.join().unwrap(), 204);
@@ -111,7 +111,7 @@ fn a_crawler_that_does_not_read_holds_the_origin_back() {
     gate.record_of(&origin.url("/endless"));
 }
 
-/// Asks in HTTP/1.0, whose bodies may end with the connection.
+/// Requests in HTTP/1.0, in which a body may end with the connection.
 fn get_in_http_10(gate: &Gate, origin: &Origin, path: &str) -> Response {
     let url = origin.url(path);
     let (authority, mut wire, target) = match url.starts_with("https") {
@@ -299,7 +299,7 @@ fn an_upload_that_breaks_off_breaks_off_for_the_origin_too() {
                 "POST {target} HTTP/1.1\r\nHost: {}\r\n{framing}",
                 origin.authority()
             ));
-            // On its way when the robots.txt has been asked for; then the crawler leaves.
+            // The request is being sent once robots.txt has been requested; then the crawler leaves.
             origin.wait_seen(1);
             drop(wire);
             gate.record(framing, |record| {
@@ -399,7 +399,7 @@ fn interim_responses_without_end_are_a_502_and_cost_no_memory() {
                 most - before
             );
         }
-        // Nor is a robots.txt that comes after them read, or any crawler of HTTP/1.0 held.
+        // A robots.txt behind such responses is not read either, and a crawler of HTTP/1.0 is not held.
         let origin = Origin::http().on("/robots.txt", [reply]);
         let url = origin.url("/page");
         let mut wire = gate.connect();

@@ -1,4 +1,4 @@
-//! `[audit] durability = "strict"`: a denial is kept before it is told.
+//! `[audit] durability = "strict"`: the gate stores a denial before it answers.
 
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ fn whoever_is_denied_finds_the_record_in_place() {
     for n in 0..50 {
         let url = origin.url(&format!("/private/{n}"));
         let answer = wire.get(&url);
-        // Looked at once, without patience.
+        // Read at once, without waiting.
         let records = gate.records();
         let found: Vec<_> = records
             .iter()
@@ -35,7 +35,7 @@ fn whoever_is_denied_finds_the_record_in_place() {
         assert_eq!(found[0]["bytes_out"], answer.text().len(), "{url}");
         assert!(found[0]["error"] == "http_request_denied", "{}", found[0]);
     }
-    // Other refusals are denials, too; what is forwarded waits for nobody.
+    // Other refusals are denials, too; forwarded requests do not wait for their record.
     let answer = gate
         .connect()
         .exchange("GET /origin-form HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -65,7 +65,7 @@ fn a_head_request_is_denied_without_a_body_and_recorded_so() {
 }
 
 #[test]
-fn a_denial_that_cannot_be_kept_is_not_told_unless_that_is_to_go_on() {
+fn a_denial_that_cannot_be_stored_is_not_answered_unless_configured() {
     for (on_failure, status, reason) in [
         ("\"deny\"", 503, "log_failed"),
         ("\"continue\"", 403, "robots_disallow"),
@@ -98,7 +98,7 @@ fn a_kill_takes_no_refusal_that_was_told() {
     });
     let origin = Origin::with_rules(RULES);
     let mut told = HashSet::new();
-    // Beyond what is recorded one by one otherwise: of denials, and of what exceeds the client's rate.
+    // More than the limit on single records: denials, and requests beyond the client's rate.
     for n in 0..60 {
         let answer = gate.get(&origin.url(&format!("/private/{n}")));
         let status = if n < 20 { 403 } else { 429 };

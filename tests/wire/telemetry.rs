@@ -1,4 +1,4 @@
-//! What goes to an OpenTelemetry collector: spans and messages, nothing secret, and nothing that a request waits for.
+//! Data for an OpenTelemetry collector: spans and messages, without secrets and without delay for requests.
 
 use rustix::process::Signal;
 
@@ -12,7 +12,7 @@ fn octets(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(pair).collect()
 }
 
-/// A field of a protobuf message: its number, and its octets where it has a length.
+/// Returns the fields of a protobuf message: each number, and the octets of fields with a length.
 fn fields(mut message: &[u8]) -> Vec<(u64, Vec<u8>)> {
     fn varint(message: &mut &[u8]) -> u64 {
         let mut value = 0;
@@ -47,7 +47,7 @@ fn fields(mut message: &[u8]) -> Vec<(u64, Vec<u8>)> {
     fields
 }
 
-/// The messages at the end of a path of field numbers.
+/// Returns the messages at the end of a path of field numbers.
 fn inside(message: &[u8], path: &[u64]) -> Vec<Vec<u8>> {
     let Some((number, rest)) = path.split_first() else {
         return vec![message.to_vec()];
@@ -64,13 +64,13 @@ fn text(message: &[u8], path: &[u64]) -> Vec<String> {
         .collect()
 }
 
-/// A collector that takes everything.
+/// Returns a collector that accepts everything.
 fn collector(origin: Origin) -> Origin {
     let take = || (0..50).map(|_| Reply::ok("").read_body());
     origin.on("/v1/traces", take()).on("/v1/logs", take())
 }
 
-/// What was delivered to a path, message by message.
+/// Returns the deliveries to a path, message by message.
 fn delivered(collector: &Origin, path: &str) -> Vec<Vec<u8>> {
     let seen = collector.seen().into_iter();
     let there = seen.filter(|seen| seen.line() == format!("POST {path}"));
@@ -86,7 +86,7 @@ fn traced(collector: &Origin, configure: impl FnOnce(&mut Setup)) -> Gate {
     })
 }
 
-/// The spans that were delivered.
+/// Returns the delivered spans.
 fn spans(collector: &Origin) -> Vec<Vec<u8>> {
     let batches = delivered(collector, "/v1/traces").into_iter();
     batches
@@ -94,7 +94,7 @@ fn spans(collector: &Origin) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The text of a span's attribute.
+/// Returns the text of a span's attribute.
 fn attribute(span: &[u8], name: &str) -> Option<String> {
     let mut attributes = inside(span, &[9]).into_iter();
     let found = attributes.find(|attribute| text(attribute, &[1]) == [name])?;
@@ -117,7 +117,7 @@ fn an_exchange_is_a_span_under_the_crawlers_own_and_says_nothing_secret() {
         .is_origins(200, "a page");
     gate.denied(&gate.get(&origin.url("/private/x?key=s3cret")));
     gate.record_of(&origin.url("/page?key=s3cret"));
-    // Its crawler has decided not to trace this one.
+    // The crawler of this request has decided not to trace it.
     let other = TRACE.replace('0', "f");
     let fields = format!("traceparent: 00-{other}-{PARENT}-00\r\n");
     gate.denied(&gate.request("GET", &origin.url("/private/x"), &fields));
@@ -161,7 +161,7 @@ fn an_exchange_is_a_span_under_the_crawlers_own_and_says_nothing_secret() {
     let denied = of("robots_disallow");
     assert_ne!(inside(denied, &[1]), [octets(TRACE)]);
     assert_eq!(attribute(denied, "url.path").as_deref(), Some("/private/x"));
-    // The origin's part is a child of the exchange, and what is denied has none.
+    // The origin's part is a child of the exchange; a denied request has none.
     let [origins] = named("origin")[..] else {
         panic!("{} spans", spans.len())
     };
@@ -225,7 +225,7 @@ fn a_collector_over_tls_is_verified() {
 }
 
 #[test]
-fn a_share_of_nothing_traces_nothing_and_messages_can_stay() {
+fn a_sampling_share_of_zero_traces_nothing_and_messages_can_stay() {
     let collector = collector(Origin::http());
     let mut gate = traced(&collector, |setup| {
         setup.set("telemetry", "sample", "0");
@@ -241,8 +241,8 @@ fn a_share_of_nothing_traces_nothing_and_messages_can_stay() {
 }
 
 #[test]
-fn a_collector_that_is_away_costs_no_request_and_is_told_of_once() {
-    // A port that nobody listens on.
+fn an_unreachable_collector_costs_no_request_and_is_reported_once() {
+    // A port without a listener.
     let gone = Origin::http();
     gone.stop();
     let mut gate = traced(&gone, |_| ());
@@ -261,7 +261,7 @@ fn a_collector_that_is_away_costs_no_request_and_is_told_of_once() {
 }
 
 #[test]
-fn messages_are_json_where_that_is_asked_for() {
+fn messages_are_json_if_configured() {
     let gate = Gate::with(|setup| {
         setup.set("log", "format", "\"json\"");
     });
@@ -288,7 +288,7 @@ fn messages_are_json_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_file_of_headers_that_is_none_is_told_at_once() {
+fn an_invalid_file_of_headers_is_reported_at_once() {
     let mut setup = Setup::new();
     setup.set("telemetry", "otlp_endpoint", "\"http://127.0.0.1:4318\"");
     setup.set("telemetry", "headers_file", "\"otlp.fields\"");

@@ -1,4 +1,4 @@
-//! CONNECT: intercepted, opaque, plain inside, and everything that does not agree with itself.
+//! CONNECT: intercepted, opaque and plain tunnels, and requests that contradict themselves.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ fn a_connect_that_cannot_be_read_is_refused_and_closed() {
 }
 
 #[test]
-fn a_crawler_that_does_not_trust_our_ca_is_told_of_on_stderr() {
+fn a_crawler_that_does_not_trust_our_ca_causes_a_warning_on_stderr() {
     let (gate, origin) = (Gate::start(), Origin::https());
     let mut wire = gate.connect();
     assert_eq!(wire.tunnel(&origin.authority()).status, 200);
@@ -73,7 +73,7 @@ fn a_crawler_that_does_not_trust_our_ca_is_told_of_on_stderr() {
 }
 
 #[test]
-fn a_crawler_that_offers_http_2_only_is_told_of_once() {
+fn a_crawler_that_offers_http_2_only_causes_one_warning() {
     let (gate, origin) = (Gate::start(), Origin::https());
     for offered in [&["h2"][..], &["h2"], &["h2", "http/1.1"]] {
         let mut config = Arc::unwrap_or_clone(client_config(&gate.ca_pem()));
@@ -106,7 +106,7 @@ fn a_connect_with_a_body_is_refused() {
 }
 
 #[test]
-fn what_is_sent_before_the_tunnel_is_open_is_judged_like_the_rest() {
+fn octets_before_the_tunnel_is_open_are_judged_like_the_rest() {
     let (gate, origin) = (Gate::start(), Origin::with_rules(RULES));
     let authority = origin.authority();
     let fields = format!("Host: {authority}\r\nUser-Agent: TestBot/1.0\r\n\r\n");
@@ -127,7 +127,7 @@ fn connect_authority_server_name_and_inner_host_must_agree() {
         assert_eq!(wire.tunnel(&a.authority()).status, 200);
         wire.tls_as(sni)
     };
-    // Another server name: refused in the handshake, or by 421 to what follows.
+    // Another server name: refused in the handshake, or by a 421 to the next request.
     if let Ok(mut wire) = connect("other.test") {
         gate.refused(&wire.get_inside("other.test", "/open"), 421, "misdirected");
     } else {
@@ -187,7 +187,7 @@ fn spellings_of_the_same_host_agree() {
         origin.last("/b").head.field("host"),
         Some(origin.authority())
     );
-    // Without its port the field is what clients of a default port send; here it names another origin.
+    // Without its port, the field is that of a client of the default port; here it names another origin.
     assert_eq!(wire.get_inside("site.test", "/c").status, 421);
 }
 
@@ -217,7 +217,7 @@ fn anything_else_inside_a_connect_is_refused() {
         (b"EHLO x\r\n\r\n", "bad_request"),
         (b"EHLO x\r\n", "bad_request"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "bad_request"),
-        // No whole ClientHello: nothing was asked for yet.
+        // No whole ClientHello: nothing was requested yet.
         (b"\x16\x03\x01\xff\xff\x02junk", ""),
     ];
     for (bytes, reason) in cases {
@@ -247,13 +247,13 @@ fn anything_else_inside_a_connect_is_refused() {
 
 #[test]
 fn a_protocol_of_lines_is_refused_after_its_first_line() {
-    // No time that anything waits for ends within the test.
+    // No time-out ends within the test.
     let gate = Gate::with(|setup| {
         setup.set("limits", "header_timeout", "\"10m\"");
         setup.set("egress", "connect_ports", "[\"26-65535\"]");
     });
     let origin = Origin::http();
-    // A port that a CONNECT may lead to, and one that it may not.
+    // A port that CONNECT may reach, and one that it may not.
     for authority in [origin.authority(), "site.test:25".to_owned()] {
         for line in [
             "SSH-2.0-OpenSSH_9.6\r\n",
@@ -263,13 +263,13 @@ fn a_protocol_of_lines_is_refused_after_its_first_line() {
         ] {
             let mut wire = gate.connect();
             assert_eq!(wire.tunnel(&authority).status, 200);
-            // The client waits for the other side to speak.
+            // The client waits for the server to speak first.
             let answer = wire.exchange(line);
             gate.refused(&answer, 400, "bad_request");
             assert!(wire.is_closed(), "{authority}, {line}");
         }
     }
-    // There, a client that waits for the other side to speak first does not wait for long.
+    // On such a port, a client that waits for the server to speak first does not wait for long.
     let mut silent = gate.connect();
     assert_eq!(silent.tunnel("site.test:25").status, 200);
     silent.drain();

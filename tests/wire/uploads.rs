@@ -1,10 +1,10 @@
-//! Answers to a request whose body is still on its way: the client that sends it whole gets the answer, and one that
-//! does not end it is cut.
+//! Answers to a request with its body still on the way: a client that sends all of it gets the answer, and a client
+//! that does not end it is cut off.
 
 use crate::listeners::{at, gate_with};
 use crate::support::{Gate, Latch, Origin, RULES, Reply, Response, Setup, Wire};
 
-/// More than the buffers of a connection take.
+/// More than the buffers of a connection hold.
 const UPLOAD: usize = 8 << 20;
 
 /// Sends a POST whole before it reads the answer, as most HTTP clients do.
@@ -28,7 +28,7 @@ fn post(case: &str, wire: &mut Wire, target: &str, fields: &str) -> Response {
 }
 
 #[test]
-fn a_denied_upload_gets_its_403_by_every_way() {
+fn a_denied_upload_gets_its_403_in_every_way() {
     let (gate, places) = gate_with(
         "[[listener]]\nname = 'tls'\naddress = '127.0.0.1:0'\ntls = true\nnames = 'localhost'\n",
         2,
@@ -131,7 +131,7 @@ fn a_small_body_that_is_denied_leaves_its_connection_open() {
         assert_eq!(answer.field("connection"), None, "{answer:?}");
     }
     wire.get(&origin.url("/open")).is_origins(200, "page /open");
-    // In chunks it might not: the answer says so.
+    // A chunked body has no known length: the answer closes the connection.
     let answer = wire.exchange(format!(
         "POST {} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n2\r\ncd\r\n0\r\n\r\n",
         origin.url("/private")
@@ -154,7 +154,7 @@ fn an_upload_that_is_never_ended_counts_and_makes_room() {
         origin.url("/private")
     ));
     gate.denied(&answer);
-    // It has the only place, and gives it up to a client that asks for something.
+    // It has the only slot, and gives it up to a client with a request.
     gate.connect()
         .get(&origin.url("/open"))
         .is_origins(200, "page /open");

@@ -1,4 +1,4 @@
-//! The main job: what the rules allow arrives unchanged, what they disallow gets a 403 that names the rule.
+//! The main task: allowed requests arrive unchanged, disallowed ones get a 403 that names the rule.
 
 use serde_json::json;
 
@@ -219,7 +219,7 @@ fn robots_txt_is_fetched_with_the_crawlers_token_and_our_name_and_unconditionall
 }
 
 #[test]
-fn a_denial_is_text_for_who_asks_for_text_and_without_body_for_head() {
+fn a_denial_is_text_on_request_and_without_body_for_head() {
     let (gate, origin) = (Gate::start(), Origin::with_rules(RULES));
     let url = origin.url("/private");
     let text = gate.request("GET", &url, "Accept: text/plain\r\n");

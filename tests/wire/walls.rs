@@ -1,5 +1,5 @@
-//! The walls of egress: places that only this machine's networks can see are not dialled, however they are written and
-//! whoever named them; and what is dialled goes by the way that the operator says.
+//! The address policy: the gate does not dial addresses that only this machine's networks can reach, in any spelling
+//! and from any source, and dials the others by the operator's route.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use crate::support::{Gate, Origin, RULES, Reply, Response, Setup, eventually};
 
 const RELOADED: &str = "the configuration was read again";
 
-/// A gate with the walls as they are where nothing is said.
+/// Starts a gate with the default address policy.
 fn walled() -> Gate {
     Gate::with(default_walls)
 }
@@ -25,7 +25,7 @@ fn ask(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n")
 }
 
-/// Asserts that an answer is the walls' in every respect, and returns its record.
+/// Asserts that an answer is an `address_prohibited` refusal in every respect, and returns its record.
 #[track_caller]
 fn prohibited(gate: &Gate, answer: &Response) -> Value {
     let record = gate.refused(answer, 403, "address_prohibited");
@@ -60,7 +60,7 @@ fn no_spelling_of_an_internal_address_is_dialled() {
         // metadata
         "169.254.169.254", "2852039166", "0xa9fea9fe", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]",
         "100.100.100.200", "168.63.129.16", "[fd00:ec2::254]",
-        // nobody's
+        // reserved, unassigned or multicast
         "224.0.0.1", "255.255.255.255", "240.0.0.1", "192.0.2.1", "198.18.0.1", "192.0.0.1", "[ff02::1]",
         "[2001:db8::1]", "[100::1]", "[2001:20::1]", "[3fff::1]",
     ];
@@ -69,7 +69,7 @@ fn no_spelling_of_an_internal_address_is_dialled() {
         assert_eq!(answer.status, 403, "{host}: {answer:?}");
         prohibited(&gate, &answer);
     }
-    // /robots.txt is always allowed, but for the walls; inside a tunnel they stand as well.
+    // /robots.txt is always allowed, except by the address policy, which also holds inside a tunnel.
     prohibited(&gate, &gate.get(&origin.url("/robots.txt")));
     prohibited(&gate, &gate.get("https://127.0.0.1:443/"));
     prohibited(&gate, &gate.get("https://site.test:443/"));
@@ -98,7 +98,7 @@ fn the_answer_names_the_way_out_and_the_way_out_opens() {
     for url in [&by_address, &by_name] {
         assert_eq!(gate.get(url).text(), "page /open", "{url}");
     }
-    // What is pooled since does not outlive the walls either.
+    // A pooled connection does not outlive a change of the address policy either.
     gate.reload(default_walls, RELOADED);
     for url in [&by_address, &by_name] {
         prohibited(&gate, &gate.get(url));
@@ -185,7 +185,7 @@ fn connect_reaches_the_ports_that_are_named() {
         ("8.8.8.8:6379", "8.8.8.8"),
         ("[2606:4700::1]:8080", "[2606:4700::1]"),
     ] {
-        // Inside, where a client shows it: over TLS and without.
+        // Inside the tunnel, where a client names the host: over TLS and without.
         let mut wire = gate.intercept(authority, host);
         refused(&wire.get_inside(authority, "/"));
         let mut wire = gate.connect();
@@ -193,7 +193,7 @@ fn connect_reaches_the_ports_that_are_named() {
         refused(&wire.get_inside(authority, "/"));
         let mut wire = gate.connect();
         assert_eq!(wire.tunnel(authority).status, 200);
-        // A client that goes without a word has asked for it all the same.
+        // A client that leaves without a word has requested the tunnel all the same.
         drop(wire);
         gate.record(authority, |record| {
             record["via"] == "tunnel"
@@ -214,25 +214,25 @@ fn connect_reaches_the_ports_that_are_named() {
         });
     }
     assert_eq!(gate.wait_records(12).len(), 12, "one for each request");
-    // What is behind a wall is told as that: it opens every port.
+    // A prohibited address is reported as such: allowing it opens every port.
     let mut wire = gate.intercept("10.0.0.1:8443", "10.0.0.1");
     let answer = wire.get_inside("10.0.0.1:8443", "/");
     gate.refused(&answer, 403, "address_prohibited");
     let detail = answer.problem()["detail"].to_string();
     assert!(detail.contains("--allow 10.0.0.1"), "{detail}");
-    // A host that is not looked into has no inside.
+    // A host without interception has no requests inside.
     let mut wire = gate.connect();
     let answer = wire.tunnel("bank.test:25");
     refused(&answer);
     assert!(wire.is_closed(), "what follows is no request");
     assert_eq!(gate.get(&origin.url("/open")).text(), "page /open");
-    // An address that is allowed is allowed at every port, as it is for http.
+    // An allowed address is allowed at every port, as for http.
     let url = origin.url_as("127.0.0.1", "/open");
     let other = Origin::https().robots(RULES);
     assert_eq!(gate.get(&url).text(), "page /open");
     let url = other.url_as("127.0.0.1", "/open");
     assert_eq!(gate.get(&url).text(), "page /open");
-    // And so is a name that leads to such addresses alone.
+    // So is a name that has only such addresses.
     assert_eq!(gate.get(&other.url("/open")).text(), "page /open");
 }
 
@@ -274,10 +274,10 @@ fn an_opaque_tunnel_does_not_go_through_a_wall() {
     assert_eq!(origin.connections(), 0);
 }
 
-/// What a proxy answers to the head of a CONNECT.
+/// Returns a proxy's answer to the head of a CONNECT.
 type Says = fn(&str) -> &'static str;
 
-/// A proxy on the way. It connects whatever it is asked for to one origin, and remembers what it was asked.
+/// An upstream proxy. It connects every request to one origin, and notes the requests.
 struct Proxy {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -307,7 +307,7 @@ impl Proxy {
         Self { address, asked }
     }
 
-    /// CONNECT; answers what `answer` says to the request's head.
+    /// Starts an HTTP proxy; `answer` gives its answer to the head of a CONNECT.
     fn http(origin: u16, answer: Says) -> Self {
         Self::start(origin, move |stream| {
             let mut head = String::new();
@@ -324,7 +324,7 @@ impl Proxy {
         })
     }
 
-    /// SOCKS 5 for a user and a password.
+    /// Starts a SOCKS 5 proxy for a user and a password.
     fn socks5(origin: u16, login: &'static str) -> Self {
         Self::start(origin, move |stream| {
             let mut octets = [0; 3];
@@ -355,7 +355,7 @@ impl Proxy {
     }
 }
 
-/// A text behind its length.
+/// Reads a text behind its length.
 fn text(stream: &mut TcpStream) -> String {
     let mut length = [0; 1];
     stream.read_exact(&mut length).unwrap();
@@ -384,7 +384,7 @@ fn opens_to_ada(head: &str) -> &'static str {
     }
 }
 
-/// A gate whose origins outside of the laboratory's names lie behind a proxy.
+/// Starts a gate that reaches all other origins than the test names through a proxy.
 fn behind(url: &str) -> Gate {
     let routes = format!(
         "[{{ hosts = [\"*.far.test\", \"far.test\"], url = {url:?} }}, {{ hosts = [\"*\"], direct = true }}]"
@@ -421,7 +421,7 @@ fn pages_and_robots_txt_go_by_the_same_proxy() {
                 let sni = is_https.then(|| "www.far.test".to_owned());
                 assert_eq!(seen.sni, sni);
             }
-            // A robots.txt shares its connection with no page.
+            // A robots.txt shares no connection with a page.
             let want =
                 ["far.test", "www.far.test", "www.far.test"].map(|host| format!("{host}:{port}"));
             assert_eq!(proxy.asked(), want, "{kind}");
@@ -463,7 +463,7 @@ fn what_a_proxy_says_itself_is_never_taken_for_a_robots_txt() {
         let answer = gate.get("http://far.test/open");
         let record = gate.refused(&answer, 403, "robots_unreachable");
         assert_eq!(record["robots"]["state"], "unreachable", "{case}: {record}");
-        // robots.txt itself needs no robots.txt: what the proxy does is told.
+        // robots.txt itself needs no robots.txt: the gate reports the proxy's answer.
         let answer = gate.get("http://far.test/robots.txt");
         assert_eq!(answer.status, 502, "{case}: {answer:?}");
         let detail = answer.problem()["detail"].to_string();
@@ -473,7 +473,7 @@ fn what_a_proxy_says_itself_is_never_taken_for_a_robots_txt() {
 }
 
 #[test]
-fn behind_a_proxy_the_walls_hold_for_what_they_can_see() {
+fn behind_a_proxy_the_address_policy_holds_for_known_addresses() {
     let origin = Origin::with_rules(RULES);
     let proxy = Proxy::http(origin.port(), opens);
     let gate = Gate::with(|setup| {
@@ -495,7 +495,7 @@ fn behind_a_proxy_the_walls_hold_for_what_they_can_see() {
 }
 
 #[test]
-fn run_takes_what_it_may_reach_on_its_command_line() {
+fn run_takes_allowed_addresses_on_its_command_line() {
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/open");
     let mut setup = Setup::new();

@@ -225,7 +225,7 @@ async fn find(store: &Arc<dyn Store>, id: &str) -> Result<StoredDecision, String
 /// Returns the message about an unknown decision.
 pub(super) fn unknown(id: &str) -> String {
     format!(
-        "{id}: no such decision in the store; it was never kept ([log] decisions says which are), or is older than \
+        "{id}: no such decision in the store; it was never stored ([log] decisions selects them), or is older than \
          [audit] keep"
     )
 }

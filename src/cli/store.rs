@@ -93,7 +93,7 @@ fn rebuild(config: &Config) -> Result<ExitCode, String> {
         let lost = match saved.lost {
             Some(0) => String::new(),
             Some(lost) => format!(", {lost} lost"),
-            None => ", some lost: the damage does not let them be counted".to_owned(),
+            None => ", some lost: the damage hides how many".to_owned(),
         };
         let _ = writeln!(text, "{}: {} saved{lost}", saved.table, saved.rows);
     }

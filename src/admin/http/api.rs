@@ -57,7 +57,7 @@ pub fn routes() -> Router<Site> {
 #[openapi(
     info(
         title = "crawlgate",
-        description = "What a running crawlgate has decided, knows of origins, and holds to be asserted by people.",
+        description = "The decisions of a running crawlgate, the states of origins, and people's overrides.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     servers((url = "/api/v1")),
@@ -84,8 +84,8 @@ pub fn routes() -> Router<Site> {
     components(schemas(Problem)),
     tags(
         (name = "decisions", description = "Decisions, their clients, and their reasons"),
-        (name = "origins", description = "What is known of origins and their robots.txt"),
-        (name = "overrides", description = "What people assert over a robots.txt"),
+        (name = "origins", description = "Origins, their states and their robots.txt"),
+        (name = "overrides", description = "Paths that people allow or deny regardless of robots.txt"),
         (name = "process", description = "The process itself"),
     ),
 )]
@@ -125,7 +125,7 @@ struct Page<T> {
 /// Returns 404 for a decision that the store does not have.
 fn unknown_decision(id: &str) -> Problem {
     Problem::missing(format!(
-        "{id}: no such decision in the store; it was never kept ([log] decisions says which are), or is older than [audit] \
+        "{id}: no such decision in the store; it was never stored ([log] decisions selects them), or is older than [audit] \
          keep"
     ))
 }

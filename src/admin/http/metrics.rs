@@ -99,13 +99,13 @@ impl Collector for Now {
         let (pace, most_held) = (proxy.gate().pace().counts(), proxy.settings().pace.max_held);
         gauge(
             "crawlgate_ready",
-            "1 while requests would be answered, as GET /ready tells it",
+            "1 while GET /ready reports that requests are answered",
             None,
             u64::from(self.is_ready.load(Ordering::Relaxed)),
         )?;
         gauge(
             "crawlgate_cache",
-            "Memory taken by what is known of origins, roughly",
+            "Memory of the states of origins, roughly",
             Some(Unit::Bytes),
             count(proxy.gate().registry().bytes()),
         )?;
@@ -117,7 +117,7 @@ impl Collector for Now {
         )?;
         gauge(
             "crawlgate_requests_in_flight",
-            "Requests and tunnels under way",
+            "Requests and tunnels in progress",
             None,
             count(occupied.requests),
         )?;
@@ -129,7 +129,7 @@ impl Collector for Now {
         )?;
         gauge(
             "crawlgate_paced_requests_limit",
-            "How many may ([pace] max_held)",
+            "Limit of requests that wait for their turn ([pace] max_held)",
             None,
             count(most_held),
         )?;

@@ -63,11 +63,7 @@ impl Token {
         match (path.try_exists(), above) {
             (Ok(false), Some(above)) => match fs::metadata(above) {
                 Ok(above) if above.is_dir() => Ok(()),
-                Ok(_) => Err(told(
-                    path,
-                    &"it would lie in what is no directory",
-                    UNWRITTEN,
-                )),
+                Ok(_) => Err(told(path, &"its parent is not a directory", UNWRITTEN)),
                 Err(error) => Err(told(path, &error, UNWRITTEN)),
             },
             (Ok(false), None) => Ok(()),

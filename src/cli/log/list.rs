@@ -60,7 +60,7 @@ fn tell_of_none(args: &ListArgs) {
     } else if args.limit == 0 && !args.all {
         return; // an empty list is as requested
     } else {
-        "no decisions are kept yet; [log] decisions says which are"
+        "no decisions are stored yet; [log] decisions selects them"
     };
     let _ = writeln!(std::io::stderr(), "crawlgate: {said}"); // stderr may be closed
 }

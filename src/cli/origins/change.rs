@@ -117,5 +117,7 @@ async fn ask(
 }
 
 fn unexpected(answer: &Answer) -> String {
-    format!("the running process answers something else, {answer:?}: is it of the same version?")
+    format!(
+        "the running process gives an unexpected answer, {answer:?}: is it of the same version?"
+    )
 }

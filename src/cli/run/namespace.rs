@@ -145,7 +145,7 @@ fn refused(error: impl Into<io::Error>) -> Refusal {
     Refusal::new(
         "the kernel does not give it a network of its own",
         error.into(),
-        "it takes user namespaces, which sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone and \
+        "it needs user namespaces, which sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone and \
          kernel.apparmor_restrict_unprivileged_userns can forbid; --confine takes Landlock instead",
     )
 }

@@ -47,8 +47,8 @@ pub struct Question {
     post, path = "/check", tag = "decisions",
     request_body = Question,
     responses(
-        (status = 200, description = "The verdict, and the whole way to it", body = Document<'static>),
-        (status = "4XX", description = "It cannot be judged, or is not asked as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The verdict, with each step to it", body = Document<'static>),
+        (status = "4XX", description = "The URL cannot be judged, or the request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -115,6 +115,6 @@ impl Site {
             (None, None) => None,
         });
         let judged = judging.await.ok().flatten();
-        judged.ok_or_else(|| Problem::busy("the question was given up"))
+        judged.ok_or_else(|| Problem::busy("the judgement was cut off"))
     }
 }

@@ -122,7 +122,7 @@ pub(super) struct DecisionPage {
     ),
     responses(
         (status = 200, description = "A page of them", body = DecisionPage),
-        (status = "4XX", description = "Not asked as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -168,7 +168,7 @@ async fn find(site: &Site, id: &str) -> Result<StoredDecision, Problem> {
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2")),
     responses(
         (status = 200, description = "The decision", body = Decision),
-        (status = "4XX", description = "There is none, or it is not asked for as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "There is no such decision, or the request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -234,7 +234,7 @@ pub(super) struct Difference {
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2")),
     responses(
         (status = 200, description = "What came of it", body = EvidenceReport),
-        (status = "4XX", description = "There is none, or it is not asked for as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "There is no such decision, or the request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -370,12 +370,12 @@ pub(super) struct Tallies {
     get, path = "/tallies", tag = "decisions",
     params(
         Described,
-        ("by" = Option<String>, Query, description = "What they are counted by: `reason`, `origin` or `rule` (of an origin)", pattern = "^(reason|origin|rule)$"),
-        ("limit" = Option<u32>, Query, description = "The most frequent so many", minimum = 1, maximum = 1000),
+        ("by" = Option<String>, Query, description = "The key of the counts: `reason`, `origin` or `rule` (of an origin)", pattern = "^(reason|origin|rule)$"),
+        ("limit" = Option<u32>, Query, description = "At most this many, the most frequent", minimum = 1, maximum = 1000),
     ),
     responses(
         (status = 200, description = "How many there are", body = Tallies),
-        (status = "4XX", description = "Not asked as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]

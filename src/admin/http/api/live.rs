@@ -40,8 +40,8 @@ pub(super) fn routes() -> Router<Site> {
     params(Described),
     responses(
         (status = 200, description = "Events, until either side ends it", body = String, content_type = "text/event-stream"),
-        (status = "4XX", description = "Not asked as it should be", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "As many watch as may (503)", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Too many readers (503)", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 pub(super) async fn live(
@@ -56,7 +56,7 @@ pub(super) async fn live(
         ("acknowledged", conditions.acknowledged.is_some()),
     ];
     if let Some((name, _)) = senseless.iter().find(|(_, is_said)| *is_said) {
-        return Err(Wrong::new(name, "makes no sense of what is yet to come").into());
+        return Err(Wrong::new(name, "does not apply to future decisions").into());
     }
     let query = conditions.query(site.now())?;
     // Report a filter that can never match before the feed begins.
@@ -65,7 +65,7 @@ pub(super) async fn live(
         .proxy()
         .log()
         .watch()
-        .ok_or_else(|| Problem::busy("as many watch as may; close another live view"))?;
+        .ok_or_else(|| Problem::busy("too many live views are open; close another one"))?;
     let (events, waiting) = mpsc::channel(WAITING);
     // Ends with the reader: its end of the channel goes with the connection.
     tokio::spawn(show(watch, query, events));

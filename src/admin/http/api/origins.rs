@@ -30,14 +30,14 @@ pub(super) fn routes() -> Router<Site> {
 #[utoipa::path(
     get, path = "/origins", operation_id = "list_origins", tag = "origins",
     params(
-        ("containing" = Option<String>, Query, description = "Those whose name holds this"),
-        ("state" = Option<String>, Query, description = "Those in this state: `successful`, `unavailable` or `unreachable`", pattern = "^(successful|unavailable|unreachable)$"),
+        ("containing" = Option<String>, Query, description = "Only origins with this text in their name"),
+        ("state" = Option<String>, Query, description = "Only origins in this state: `successful`, `unavailable` or `unreachable`", pattern = "^(successful|unavailable|unreachable)$"),
         ("limit" = Option<u32>, Query, description = "So many", minimum = 1, maximum = 1000),
         ("cursor" = Option<String>, Query, description = "`next` of the page before", pattern = "^[A-Za-z0-9_-]+$"),
     ),
     responses(
         (status = 200, description = "A page of them", body = Page<OriginEntry>),
-        (status = "4XX", description = "Not asked as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -105,11 +105,11 @@ fn unknown(origin: &Origin) -> Problem {
     get, path = "/origins/{origin}", operation_id = "origin", tag = "origins",
     params(
         ("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example"),
-        ("identity" = Option<String>, Query, description = "For this identity; without one, for the first of `states`", pattern = "^[A-Za-z0-9._*@-]+$"),
+        ("identity" = Option<String>, Query, description = "The identity; by default the first of `states`", pattern = "^[A-Za-z0-9._*@-]+$"),
     ),
     responses(
         (status = 200, description = "What is known", body = OriginReport),
-        (status = "4XX", description = "Nothing is known, or it is no origin", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The origin has no state, or is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -175,11 +175,11 @@ pub(super) async fn fetches(
     delete, path = "/origins/{origin}", tag = "origins",
     params(
         ("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example"),
-        ("identity" = Option<String>, Query, description = "For this identity; without one, for all", pattern = "^[A-Za-z0-9._*@-]+$"),
+        ("identity" = Option<String>, Query, description = "The identity; by default all", pattern = "^[A-Za-z0-9._*@-]+$"),
     ),
     responses(
         (status = 204, description = "It is forgotten"),
-        (status = "4XX", description = "Nothing was known, or it is no origin", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The origin had no state, or is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -200,7 +200,7 @@ pub(super) async fn forget(
         Answer::Forgotten { was_known: false } => Err(unknown(&origin)),
         Answer::Failed { error } => Err(failed(error)),
         other => Err(failed(format!(
-            "the process answers something else: {other:?}"
+            "the process gives an unexpected answer: {other:?}"
         ))),
     }
 }
@@ -238,7 +238,7 @@ pub(super) struct Refreshed {
     request_body = Refresh,
     responses(
         (status = 200, description = "The fetches have ended", body = Refreshed),
-        (status = "4XX", description = "It is no origin, or may not be fetched (409)", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The origin is not valid, or may not be fetched (409)", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -267,7 +267,7 @@ pub(super) async fn refresh(
         })),
         Answer::Failed { error } => Err(failed(error)),
         other => Err(failed(format!(
-            "the process answers something else: {other:?}"
+            "the process gives an unexpected answer: {other:?}"
         ))),
     }
 }

@@ -32,10 +32,10 @@ pub(super) struct OverrideList {
 /// List the overrides in force, those of the configuration included
 #[utoipa::path(
     get, path = "/overrides", operation_id = "list_overrides", tag = "overrides",
-    params(("all" = Option<bool>, Query, description = "Those that have expired or were removed, too")),
+    params(("all" = Option<bool>, Query, description = "True to list expired and removed overrides, too")),
     responses(
         (status = 200, description = "The overrides", body = OverrideList),
-        (status = "4XX", description = "Not asked as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -118,8 +118,8 @@ impl From<Action> for overrides::Action {
     post, path = "/overrides", tag = "overrides",
     request_body = NewOverride,
     responses(
-        (status = 201, description = "The override, with its number", body = OverrideEntry, headers(("Location" = String, description = "Where it can be removed"))),
-        (status = "4XX", description = "Not said as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = 201, description = "The override, with its number", body = OverrideEntry, headers(("Location" = String, description = "The URL to remove it"))),
+        (status = "4XX", description = "The override is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -152,7 +152,7 @@ pub(super) async fn add(
         ("by" = String, Query, description = "Who takes it out", min_length = 1, example = "Ada Example"),
     ),
     responses(
-        (status = 204, description = "It decides nothing any more"),
+        (status = 204, description = "The override is out of force"),
         (status = "4XX", description = "There is no override of this number, it stands in the configuration (409), or `by` is missing", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
@@ -164,7 +164,7 @@ pub(super) async fn remove(
 ) -> Result<StatusCode, Problem> {
     let by = params
         .text("by")?
-        .ok_or_else(|| Wrong::new("by", "is missing: say who takes it out"))?;
+        .ok_or_else(|| Wrong::new("by", "is missing: name the person who removes it"))?;
     params.finish(&["by"])?;
     let by = overrides::words(&by).map_err(|error| Wrong::new("by", format_args!("{error}")))?;
     site.remove_override(&id, by).await?;

@@ -37,7 +37,7 @@ fn digest(text: &str) -> Result<Sha256, Problem> {
 async fn find(site: &Site, text: &str) -> Result<Vec<u8>, Problem> {
     let sha256 = digest(text)?;
     let found = site.kept()?.snapshot(sha256).await?;
-    found.ok_or_else(|| Problem::missing(format!("{text}: no such robots.txt is kept")))
+    found.ok_or_else(|| Problem::missing(format!("{text}: no such robots.txt is in the store")))
 }
 
 fn plain(text: Vec<u8>) -> Response {
@@ -50,7 +50,7 @@ fn plain(text: Vec<u8>) -> Response {
     params(("sha256" = String, Path, description = "Its SHA-256, in hexadecimal", pattern = "^[0-9a-fA-F]{64}$")),
     responses(
         (status = 200, description = "The text", body = String, content_type = "text/plain; charset=utf-8"),
-        (status = "4XX", description = "There is none, or it is no digest", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "There is no such text, or the digest is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -67,12 +67,12 @@ pub(super) async fn text(
 #[utoipa::path(
     get, path = "/snapshots/{sha256}/diff/{to}", tag = "origins",
     params(
-        ("sha256" = String, Path, description = "SHA-256 of the one, in hexadecimal", pattern = "^[0-9a-fA-F]{64}$"),
+        ("sha256" = String, Path, description = "SHA-256 of the first text, in hexadecimal", pattern = "^[0-9a-fA-F]{64}$"),
         ("to" = String, Path, description = "SHA-256 of the other", pattern = "^[0-9a-fA-F]{64}$"),
     ),
     responses(
-        (status = 200, description = "The difference; nothing where there is none", body = String, content_type = "text/plain; charset=utf-8"),
-        (status = "4XX", description = "There is no such text, or it is no digest", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The difference; empty for equal texts", body = String, content_type = "text/plain; charset=utf-8"),
+        (status = "4XX", description = "There is no such text, or a digest is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -96,6 +96,6 @@ pub(super) async fn diff(
             .to_string()
     });
     let compared = compared.await;
-    let compared = compared.map_err(|_| Problem::busy("the comparison was given up"))?;
+    let compared = compared.map_err(|_| Problem::busy("the comparison was cut off"))?;
     Ok(plain(compared.into_bytes()))
 }

@@ -47,7 +47,7 @@ pub(super) struct StoreSize {
     get, path = "/status", tag = "process",
     responses(
         (status = 200, description = "How it is", body = StatusReport),
-        (status = "4XX", description = "Not asked as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -61,7 +61,7 @@ pub(super) async fn status(
         Answer::Failed { error } => return Err(failed(error)),
         other => {
             return Err(failed(format!(
-                "the process answers something else: {other:?}"
+                "the process gives an unexpected answer: {other:?}"
             )));
         }
     };

@@ -169,6 +169,6 @@ pub(super) async fn forget(
 fn refused(answer: Answer) -> Problem {
     match answer {
         Answer::Failed { error } => Problem::busy(error),
-        other => Problem::busy(format!("the process answers something else: {other:?}")),
+        other => Problem::busy(format!("the process gives an unexpected answer: {other:?}")),
     }
 }

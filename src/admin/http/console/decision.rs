@@ -139,7 +139,7 @@ pub(super) async fn find(store: &dyn Store, id: &str) -> Result<StoredDecision, 
     let found = store.decision(&id.to_ascii_uppercase()).await?;
     found.ok_or_else(|| {
         Problem::missing(format!(
-            "{id}: no such decision in the store; it was never kept ([log] decisions says which are), or is older than \
+            "{id}: no such decision in the store; it was never stored ([log] decisions selects them), or is older than \
              [audit] keep"
         ))
     })

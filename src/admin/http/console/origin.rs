@@ -127,9 +127,7 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
         link: encoded(origin.as_str()),
         is_bad: done.as_deref() == Some("failed"),
         done: done.map(|done| match &*done {
-            "failed" => {
-                "The fetch failed; what was known before holds for as long as its state says."
-            }
+            "failed" => "The fetch failed; an earlier copy holds for as long as its state allows.",
             _ => "Its robots.txt was fetched.",
         }),
         known,

@@ -112,7 +112,7 @@ pub(super) async fn page(
         shell: Shell::new(&site, Place::Origins, "Origins"),
         done: forgotten.map(|name| {
             let name = line(&name);
-            format!("{name} is forgotten: the next request finds it as one never heard of.")
+            format!("{name} is forgotten: the next request treats it as unknown.")
         }),
         containing: line(&containing),
         state,

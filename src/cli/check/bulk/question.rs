@@ -132,7 +132,7 @@ impl Desk {
         };
         let question: Question<'_> = serde_json::from_slice(line).map_err(|error| wrong(&error))?;
         if question.agent.is_some() || question.user_agent.is_some() {
-            return Err("who asks stands in `agents`, a list: [\"ExampleBot\"]".to_owned());
+            return Err("name the crawler in `agents`, a list: [\"ExampleBot\"]".to_owned());
         }
         let (origin, path) = crate::explain::origin(&question.url)?;
         let agent = match &question.agents {

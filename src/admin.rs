@@ -113,9 +113,9 @@ pub struct RefreshedState {
 /// The status of a running process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
-    /// Its version.
+    /// The version of the process.
     pub version: String,
-    /// Its process identifier.
+    /// The process identifier.
     pub pid: u32,
     /// When it started, RFC 3339.
     pub started: String,

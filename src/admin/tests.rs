@@ -79,7 +79,7 @@ async fn a_question_is_answered_and_the_file_is_the_owners() {
 }
 
 #[tokio::test]
-async fn what_is_no_question_is_told_so() {
+async fn an_invalid_request_gets_an_error() {
     let (_folder, path) = place();
     let _server = serving(&path).await;
     let endless = [b' '; 2 * LONGEST_REQUEST as usize];
@@ -108,7 +108,7 @@ async fn what_is_no_question_is_told_so() {
 }
 
 #[tokio::test]
-async fn those_who_say_nothing_or_take_nothing_keep_nobody_waiting() {
+async fn silent_clients_delay_no_other_client() {
     let (_folder, path) = place();
     let _server = serving(&path).await;
     let mut silent = Vec::new();
@@ -128,7 +128,7 @@ async fn those_who_say_nothing_or_take_nothing_keep_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn what_a_crash_has_left_is_replaced_and_a_second_process_is_sent_away() {
+async fn a_crashed_process_is_replaced_and_a_second_one_is_refused() {
     let (_folder, path) = place();
     fs::create_dir(path.parent().unwrap()).unwrap();
     // A closed listener leaves its file, as a killed process does.
@@ -153,7 +153,7 @@ async fn a_file_that_is_no_socket_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_too_long_is_told_so() {
+async fn a_path_that_is_too_long_is_an_error() {
     let (folder, _) = place();
     let path = folder.path().join("x".repeat(120));
     let error = Socket::bind(&path).await.unwrap_err().to_string();
@@ -164,7 +164,7 @@ async fn a_path_that_is_too_long_is_told_so() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_an_answer_of_its_own() {
+async fn a_missing_process_is_an_error_of_its_own() {
     let (_folder, path) = place();
     let error = forget(&path, "x").await.unwrap_err();
     assert!(matches!(error, AskError::Nobody(_)), "{error}");

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_that_set_up_names_are_there_and_stand_for_the_authority_in_force() {
+    fn the_files_of_a_set_up_exist_and_match_the_authority() {
         let directory = tempfile::tempdir().unwrap();
         let mut config = Config::builtin(&Places::default());
         config.tls.ca_cert = directory.path().join("ca.crt");

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_tells_how_each_is_recognised_and_no_hash() {
+    fn the_list_shows_conditions_and_no_hash() {
         let hash = passwords::hash(b"open sesame").expect("hashes");
         let text = entry(&args("news"), &hash)
             + "[[listener]]\nname = 'a'\nunix = 'a'\n[[listener]]\nname = 'b'\nunix = 'b'\n\
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_leaves_what_is_there() {
+    fn an_appended_entry_keeps_the_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("config.toml");
         let before = "# mine\n[log]\nlevel = \"warn\" # quiet";

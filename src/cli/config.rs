@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn check_tells_where_two_would_listen_at_one_place() {
+    fn check_reports_two_listeners_at_one_address() {
         let cases = [
             (
                 "a listener twice",

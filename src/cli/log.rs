@@ -47,7 +47,7 @@ struct ListArgs {
     /// The format of the output
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
-    /// The same as --format jsonl
+    /// Short for --format jsonl
     #[arg(long, conflicts_with = "format")]
     json: bool,
 }

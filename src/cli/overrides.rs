@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_is_told_of_and_not_removed_again() {
+    fn a_removed_override_is_listed_and_not_removed_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = Config::default();
         config.store.path = Some(folder.path().join("crawlgate.db"));

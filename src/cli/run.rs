@@ -1,7 +1,7 @@
 //! `crawlgate run COMMAND…`: runs one command, held to robots.txt.
 //!
-//! It starts a proxy of its own on a free loopback port, and the command with all variables that make common clients
-//! use the proxy and trust its authority. There are four steps:
+//! crawlgate starts a proxy of its own on a free loopback port, and the command with all variables that make common
+//! clients use the proxy and trust its authority. There are four steps:
 //!
 //! 1. [`PrivateFiles::create`] writes the files that clients read (the authority, a bundle, a truststore, …)
 //! 2. [`child_environment`] names the variables that point to the proxy and to those files

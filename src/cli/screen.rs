@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_drives_no_terminal_and_fits() {
+    fn shown_text_is_escaped_and_fits() {
         let cases = [
             ("plain text", "/a?b", 10, "/a?b"),
             ("any script", "/ツツ", 3, "/ツツ"),

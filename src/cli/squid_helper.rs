@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_one_by_one_and_of_half_ones_the_channel_alone() {
+    fn lines_are_read_one_by_one_and_cut_ones_keep_their_channel() {
         let long = [b"7 http://a.test/ Go".to_vec(), vec![b'x'; 200_000]].concat();
         let endless = vec![b'9'; 200_000];
         let input = [

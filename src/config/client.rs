@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_argon2id_and_not_too_dear() {
+    fn a_hash_is_argon2id_with_bounded_cost() {
         let salt = "c29tZXNhbHRzb21lc2FsdA";
         let hash = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY";
         let phc = |kind: &str, cost: &str| format!("${kind}$v=19${cost}${salt}${hash}");

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_of_a_proxy_is_refused_without_repeating_it() {
+    fn an_invalid_proxy_url_is_refused_and_not_repeated() {
         #[rustfmt::skip] // one row, one case
         let cases = [
             "", "proxy.example:3128", "https://proxy.example", "socks4://proxy.example", "http://", "http://:3128",

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_read_whole_or_refused_for_what_it_is() {
+    fn a_found_file_is_read_whole_or_refused() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("crawlgate.toml");
         let mode = |mode| fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();

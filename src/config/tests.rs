@@ -390,7 +390,7 @@ fn the_password_of_an_upstream_proxy_is_not_shown() {
 }
 
 #[test]
-fn the_hash_of_a_password_is_not_shown_but_its_change_is_told() {
+fn the_hash_of_a_password_is_not_shown_but_its_change_is_reported() {
     let hash = |salt: &str| {
         format!("$argon2id$v=19$m=19456,t=2,p=1${salt}$MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY")
     };

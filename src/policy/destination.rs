@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_place_is_refused() {
+    fn an_invalid_destination_is_refused() {
         #[rustfmt::skip] // one row, one case
         let cases = [
             "", "*", "*:80", ":80", "site.example:", "site.example:0", "site.example:65536", "site.example:http",

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_line_with_a_fragment_is_broken_however_it_comes() {
+    fn a_request_line_with_a_fragment_is_cut_in_any_pieces() {
         for (name, said, passed) in [
             (
                 "none",

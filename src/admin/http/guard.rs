@@ -194,7 +194,7 @@ fn crosses(
         visits == Visits::Taken && is_safe && field("sec-fetch-mode") == Some("navigate");
     match from {
         None | Some("same-origin" | "none") => {}
-        // A link from elsewhere may be followed; nothing is changed by that.
+        // A visit by a link is allowed: it changes nothing.
         Some(_) if is_visit => {}
         Some(_) => return Some(CROSSES),
     }
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_ours_or_a_strangers() {
+    fn a_host_name_is_ours_or_foreign() {
         let hosts = ["gate.example".to_owned()];
         for (name, host, expected) in [
             ("an address", "127.0.0.1", true),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn one_authority_is_asked_for() {
+    fn a_request_names_one_authority() {
         let of = |uri: &str, hosts: &[&str]| {
             let mut headers = HeaderMap::new();
             for host in hosts {

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_answered_stays_and_spare_seats_are_left() {
+    fn busy_connections_stay_and_spare_slots_remain() {
         let room = Room::new(1);
         let busy = room.seat().unwrap();
         let question = busy.question();

@@ -57,7 +57,7 @@ impl Token {
     /// Checks whether [`load_or_create`](Self::load_or_create) would succeed, without making a token.
     ///
     /// # Errors
-    /// As there.
+    /// When it would fail.
     pub fn check(path: &Path) -> Result<(), String> {
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
         match (path.try_exists(), above) {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn its_file_is_made_once_and_is_its_owners_alone() {
+    fn the_token_file_is_made_once_for_its_owner_alone() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("admin.token");
         let made = Token::load_or_create(&path).expect("made");

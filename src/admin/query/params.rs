@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_parameter_is_taken_once_and_none_is_passed_over() {
+    fn each_parameter_is_taken_once_and_none_is_ignored() {
         let mut params = Params::of(
             Some("reason=paced&limit=7&acknowledged=false"),
             Blank::Value,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_says_nothing_by_an_empty_field() {
+    fn an_empty_form_field_sets_no_parameter() {
         let query = Some("origin=&limit=&reason=%20&agent=a");
         let mut params = Params::of(query, Blank::Unsaid);
         let conditions = params.conditions().expect("valid");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_leads_on_in_its_own_list_only() {
+    fn a_cursor_is_valid_in_its_own_list_only() {
         let query = format!("cursor={}", cursor("decisions-newest", "17"));
         let of = |kind| Params::of(Some(&query), Blank::Value).cursor(kind);
         assert_eq!(of("decisions-newest"), Ok(Some("17".to_owned())));

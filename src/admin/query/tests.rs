@@ -74,7 +74,7 @@ fn an_override_is_of_an_origin_and_ends() {
 }
 
 #[test]
-fn an_end_is_ahead_and_not_too_far() {
+fn an_override_ends_within_a_year() {
     for (name, text, expected) in [
         (
             "a day counts whole",

@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_on_no_chain_is_not_proven() {
+    fn unlinked_records_are_not_proven() {
         use Link::{Broken, Denied, Follows, Vouched};
         let cases = [
             (

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guarded_path_is_shown_as_it_may_be_read() {
+    fn a_guarded_path_is_shown_with_its_reading() {
         for (reading, want) in [
             ("\"/private/diary\"", Some("read as   /private/diary")),
             ("null", None),

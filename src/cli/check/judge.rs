@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_asked_over_the_overrides_and_they_are_told_of() {
+    fn a_given_file_decides_and_overrides_are_reported() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("robots.txt");
         std::fs::write(&file, "User-agent: *\nDisallow: /\n").expect("written");

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_proxies_of_the_environment_become_routes_and_are_told() {
+    fn the_proxies_of_the_environment_become_routes_and_are_reported() {
         /// An environment, the routes from it, and the messages.
         type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str], &'a str);
         #[rustfmt::skip] // one row, one case

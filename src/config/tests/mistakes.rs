@@ -9,7 +9,7 @@ fn message(text: &str) -> String {
 }
 
 #[test]
-fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
+fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
     let cases = [
         (
             "a name that is none of the choice",
@@ -418,7 +418,7 @@ fn each_mistake_is_told_with_line_key_value_and_what_is_allowed() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
+fn all_mistakes_are_reported_at_once_in_the_order_of_the_file() {
     let text =
         "colour = 1\n[robots]\nprofil = 2\nhold = 3\njitter = 4\n[listen]\naddress = ['x', 'y']\n";
     let lines: Vec<String> = message(text)
@@ -439,7 +439,7 @@ fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
 }
 
 #[test]
-fn what_is_not_toml_is_told_with_its_line() {
+fn a_syntax_error_is_reported_with_its_line() {
     let cases = [
         ("a value without quotes", "[robots]\nprofile = strict\n", 2),
         ("a key twice", "[robots]\nhold = '1s'\n\nhold = '2s'", 4),

@@ -190,7 +190,7 @@ pub(super) struct EvidenceReport {
     ok: bool,
     /// The strength of the evidence: `proven`, `attested` or `broken`.
     held: &'static str,
-    /// The same for people.
+    /// The strength of the evidence, for people.
     said: String,
     /// The fields that differ when the decision is made again.
     differences: Vec<Difference>,
@@ -228,7 +228,7 @@ pub(super) struct Difference {
     replayed: String,
 }
 
-/// Prove a decision: make it again from what was kept, and check the chain around its record
+/// Prove a decision: make it again from the stored evidence, and check the chain around its record
 #[utoipa::path(
     get, path = "/decisions/{id}/evidence", tag = "decisions",
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2")),

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_passes_so_many_records_and_leads_on() {
+    async fn a_page_passes_a_limited_number_of_records() {
         let store = store().await;
         let query = |verdict: &str, newest_first, limit| DecisionQuery {
             verdict: Some(verdict.to_owned()),

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn days_begin_at_midnight_and_what_is_rare_is_one_colour() {
+    fn days_begin_at_midnight_and_rare_reasons_share_a_colour() {
         let hours: Vec<Hourly> = (0..8)
             .map(|n| hour(n * 24, &format!("r{n}"), 10 - n))
             .collect();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_makes_a_chart_too() {
+    fn a_chart_without_counts_is_drawn() {
         let chart = Chart::of(&[], NOW, 6, 28);
         assert_eq!(
             (chart.bars.len(), chart.series.len(), chart.total),

@@ -313,7 +313,7 @@ mod tests {
     use crate::text::time_text;
 
     #[tokio::test]
-    async fn a_page_looks_where_there_may_be_something() {
+    async fn a_page_looks_where_records_may_match() {
         let store = Memory::new();
         let time = |n: u64| Moment::from_millis(1_795_176_000_000 + n * 1_000);
         let count = REACH + 100;

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_are_carried_on_and_what_is_said_anew_counts() {
+    fn links_keep_conditions_unless_new_ones_replace_them() {
         let mut params = params(Some(
             "origin=a.example&reason=paced&path=&acknowledged=false",
         ));

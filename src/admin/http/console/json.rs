@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_spread_and_says_the_same() {
+    fn a_spread_record_keeps_its_content() {
         for (name, record, want) in [
             (
                 "flat",

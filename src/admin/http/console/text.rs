@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_file_the_lines_that_matter_are_shown() {
+    fn a_long_file_shows_its_important_lines() {
         let long: String = (1..=10_000).map(|n| format!("Disallow: /{n}\n")).collect();
         let text = Text::of(long.as_bytes(), None, Some(9_000), &[1]);
         let numbers: Vec<u32> = text.lines.iter().map(|line| line.number).collect();

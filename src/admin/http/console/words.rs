@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_tells_how_far_it_is() {
+    fn a_time_shows_its_distance_from_now() {
         let now = Moment::from_millis(1_795_176_000_123);
         let when = |millis| When::at(Moment::from_millis(millis), now).to_string();
         assert_eq!(

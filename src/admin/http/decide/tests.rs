@@ -88,7 +88,7 @@ fn fields_tell_one_url_or_none() {
 }
 
 #[test]
-fn a_path_of_envoys_is_told_from_the_console() {
+fn envoys_paths_differ_from_the_consoles() {
     for (path, expected) in [
         ("/ext-authz/", true),
         ("/ext-authz/decide", true),

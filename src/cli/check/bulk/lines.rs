@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_beyond_the_limit_is_passed_over() {
+    fn a_line_beyond_the_limit_is_skipped() {
         let mut input = vec![b'x'; LONGEST];
         input.extend(b"\n");
         input.extend(vec![b'x'; LONGEST + 1]);

@@ -45,7 +45,7 @@ fn a_row_is_no_wider_than_the_terminal() {
 }
 
 #[test]
-fn what_there_is_room_for_is_shown() {
+fn a_table_row_fits_the_width() {
     let decision = decision("enforce", RULE);
     assert_eq!(
         rows(Some(120), &decision),
@@ -95,7 +95,7 @@ fn a_path_is_seen_behind_any_host() {
 }
 
 #[test]
-fn who_has_seen_it_is_told() {
+fn an_acknowledgement_is_shown() {
     let mut decision = decision("report", "null");
     decision.acknowledged = Some(crate::store::Acknowledgement {
         time: Moment::default(),
@@ -108,7 +108,7 @@ fn who_has_seen_it_is_told() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_is_told() {
+fn a_record_that_cannot_be_read_is_reported() {
     let mut decision = decision("enforce", RULE);
     decision.record = "{}".to_owned();
     assert!(rows(None, &decision).starts_with("record 1 cannot be read: "));

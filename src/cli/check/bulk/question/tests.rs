@@ -114,7 +114,7 @@ fn base64_brings_octets_that_are_not_utf8() {
 }
 
 #[test]
-fn a_bad_line_says_what_is_wrong_with_it() {
+fn a_bad_line_gets_its_error() {
     let deep = "[".repeat(100_000);
     let cases = [
         ("nothing", "", "not a JSON object: EOF"),

@@ -123,9 +123,9 @@ impl fmt::Display for Attested {
     }
 }
 
-/// Restores a robots.txt, for all replays of decisions behind which it stands. `text` is the part in force at the
-/// fetch, and `truncated` tells whether the file was longer: the limit may have differed then. Facts of its fetch are
-/// unknown; a replay does not need them.
+/// Restores a robots.txt, once for all replays of the decisions that name it. `text` is the part in force at the fetch,
+/// and `truncated` tells whether the file was longer: the limit may have differed then. Facts of its fetch are unknown;
+/// a replay does not need them.
 pub fn snapshot(text: &[u8], terms: &Terms, truncated: bool) -> Arc<Snapshot> {
     let robots = Snapshot::reread(text, terms.lenient, truncated);
     Arc::new(Snapshot::new(robots, Moment::default(), 200, ""))

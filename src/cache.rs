@@ -786,7 +786,7 @@ impl Shared {
         debug!(
             evicted,
             held = self.entries.len(),
-            "forgot the origins used least recently"
+            "evicted the least recently used origins"
         );
     }
 }

@@ -266,7 +266,7 @@ pub fn target(url: &str) -> Result<Target, String> {
         Ok(path) => Ok(Target { origin, path }),
         Err(error) => Err(match PathAndQuery::try_from(encoded(&path)) {
             Ok(encoded) => {
-                format!("no request can carry it as it is written: write {origin}{encoded}")
+                format!("no request can carry this spelling: write {origin}{encoded}")
             }
             Err(_) => error.to_string(),
         }),

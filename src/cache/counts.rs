@@ -80,18 +80,18 @@ impl Counts {
         } = self.clone();
         registry.register(
             "crawlgate_robots_fetches",
-            "Fetches of robots.txt, by what they meant",
+            "Fetches of robots.txt, by result",
             fetches,
         );
         registry.register_with_unit(
             "crawlgate_robots_fetch_duration",
-            "How long fetches of robots.txt took, redirects included",
+            "Duration of robots.txt fetches, redirects included",
             Unit::Seconds,
             durations,
         );
         registry.register(
             "crawlgate_origins",
-            "States held in memory, one for each origin and crawler identity, by what is known of robots.txt",
+            "States in memory, one for each origin and crawler identity, by kind",
             origins,
         );
     }

@@ -120,7 +120,7 @@ pub async fn fetch(
             break result;
         }
         repeats += 1;
-        info!(origin = %asked.origin, "the fetch of robots.txt is begun anew: the process stood still");
+        info!(origin = %asked.origin, "repeating the fetch of robots.txt: the process stood still");
         trace.begins_anew();
     };
     let fetch = trace.end(asked, &result, clock.now());

@@ -58,8 +58,8 @@ impl Memory {
                 if !self.fails.swap(true, Ordering::Relaxed) {
                     warn!(
                         %origin,
-                        "what is known of origins cannot be read from the store, and requests to those that are not \
-                         in memory are deferred until it can: {failure}"
+                        "the store cannot be read, and requests to origins that are not in memory are deferred until it \
+                         can: {failure}"
                     );
                 }
                 Err(failure)
@@ -68,8 +68,8 @@ impl Memory {
             Err(Unread::Broken(broken)) => {
                 error!(
                     %origin,
-                    "what the store knows of this origin was altered, and it is asked anew: {broken}; `crawlgate store \
-                     check` tells what else is damaged"
+                    "the stored state of this origin was altered, so its robots.txt is fetched again: {broken}; \
+                     `crawlgate store check` finds other damage"
                 );
                 Ok(Vec::new())
             }

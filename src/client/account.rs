@@ -50,7 +50,7 @@ pub struct Spent(pub Moment);
 
 /// One request's entry in the usage. Dropping it takes the entry back: the request was not sent.
 #[derive(Debug)]
-#[must_use = "what was entered is taken back when this is dropped"]
+#[must_use = "dropping it takes the entry back"]
 pub struct Entered<'a> {
     account: &'a Account,
     hold: Duration,

@@ -59,8 +59,8 @@ pub async fn watch(clock: Clock) {
         };
         warn!(
             seconds = by.as_secs(),
-            "the wall clock was set {direction}: times in records jump with it, copies of robots.txt may be asked for \
-             again, and no outage becomes longer by it"
+            "the wall clock was set {direction}: times in records jump with it, copies of robots.txt may be fetched \
+             again, and no outage becomes longer"
         );
     }
 }

@@ -59,12 +59,12 @@ impl Counts {
         );
         registry.register(
             "crawlgate_upstream_connections",
-            "Open connections to origins, those that wait for their next request and those that carry one",
+            "Open connections to origins, with a request or waiting for their next one",
             Connections { open, pool },
         );
         registry.register(
             "crawlgate_upstream_handshakes",
-            "TLS handshakes with origins, by how they ended; distrusted: the certificate could not be verified",
+            "TLS handshakes with origins, by outcome; distrusted: the certificate could not be verified",
             handshakes,
         );
     }

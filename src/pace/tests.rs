@@ -18,7 +18,7 @@ const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// No bound at all, and an hour's patience.
+/// No bound at all, and a longest hold of an hour.
 fn config() -> PaceConfig {
     PaceConfig {
         requests_per_second: None,
@@ -42,7 +42,7 @@ fn rate(requests_per_second: f64, burst: u32) -> PaceConfig {
     }
 }
 
-/// Requests are never held: each has its turn now or is too early.
+/// Without holds: each request has its turn now or is too early.
 fn impatient(config: PaceConfig) -> (Pace, Clock) {
     let clock = Clock::manual(START);
     let config = PaceConfig {
@@ -74,12 +74,12 @@ fn ask(origin: &Origin) -> Ask<'_> {
     Ask { origin, wish: None }
 }
 
-/// Waits for the turn of a request, and ends it.
+/// Waits for the turn of a request, and ends the request.
 async fn turn(pace: &Pace, ask: Ask<'_>, of: &ClientKey) -> Result<Option<InForce>, TooEarly> {
     pace.turn(ask, of, None).await.map(|(_, pace)| pace)
 }
 
-/// When the turn comes, counted from the start; none where it is now.
+/// Returns the time from the start to the turn; `None` if the turn is now.
 async fn early(pace: &Pace, origin: &Origin) -> Option<Duration> {
     match turn(pace, ask(origin), &client("a")).await {
         Ok(held) => {
@@ -137,7 +137,7 @@ fn crawl(pace: &Pace, clock: &Clock, of: &str, to: &Origin, wish: Option<Arc<Wis
     });
 }
 
-/// Asserts that in any span of time no more was seen than a burst and what the interval adds to it.
+/// Asserts that every span of time holds at most a burst plus the requests that the interval adds.
 #[track_caller]
 fn is_spaced(seen: &[Moment], interval: Duration, burst: usize, name: &str) {
     for (first, start) in seen.iter().enumerate() {
@@ -306,7 +306,7 @@ async fn the_gaps_are_kept_for_any_number_of_crawlers_and_across_reloads() {
             crawl(&pace, &clock, &number.to_string(), &a, None, &seen);
         }
         pass(&clock, secs(3)).await;
-        // Read again, the same; then slower, then faster again.
+        // The same settings again; then slower, then faster again.
         pace.reconfigure(&rate(10.0, burst));
         pass(&clock, secs(2)).await;
         let at_first = moments(&seen);
@@ -314,7 +314,7 @@ async fn the_gaps_are_kept_for_any_number_of_crawlers_and_across_reloads() {
         assert!(at_first.len() >= 50, "{name}: {}", at_first.len());
         pace.reconfigure(&rate(1.0, burst));
         pass(&clock, secs(10)).await;
-        // What went last under the other pace counts.
+        // The last request under the other pace counts.
         let later = moments(&seen).split_off(at_first.len() - 1);
         is_spaced(&later, secs(1), burst as usize, &name);
         assert!(
@@ -381,11 +381,11 @@ async fn who_would_wait_too_long_is_told_at_once_and_when_to_come() {
         pace: own,
     };
     assert_eq!(turn(&pace, ask(&a), &key).await, Err(too_early(3_000)));
-    // Another client's next turn is not behind them, but between.
+    // Another client's next turn comes between them, not after them.
     crawl(&pace, &clock, "b", &a, None, &seen);
     pass(&clock, ms(2_600)).await;
     assert!(once(&mut first.as_mut()).await.is_ready());
-    // The turn that was the second's was the other client's: it was held as long as may be.
+    // The other client took the second's turn: the second was held for the longest hold.
     assert!(matches!(
         once(&mut second.as_mut()).await,
         Poll::Ready(Err(_))
@@ -417,7 +417,7 @@ async fn who_hangs_up_leaves_its_place_and_its_turn() {
         once(&mut stays).await.is_ready(),
         "no request is before it any more"
     );
-    // One that has its turn already, and does not take it.
+    // A request that has its turn already, and does not take it.
     {
         let mut granted = Box::pin(turn(&pace, ask(&a), &key));
         assert!(once(&mut granted.as_mut()).await.is_pending());
@@ -484,13 +484,13 @@ async fn each_group_keeps_the_interval_that_it_is_asked_to() {
     let pace = Pace::new(&config(), clock.clone());
     let (a, seen) = (origin("a"), Seen::default());
     let (slow, fast) = (wish("slow", secs(4)), wish("*", secs(1)));
-    // Of one client: neither holds up the other.
+    // The two belong to one client, and neither holds up the other.
     crawl(&pace, &clock, "one", &a, Some(slow.clone()), &seen);
     crawl(&pace, &clock, "one", &a, Some(fast.clone()), &seen);
     crawl(&pace, &clock, "two", &a, Some(fast.clone()), &seen);
     pass(&clock, secs(20)).await;
     let all = moments(&seen);
-    // The group * is shared by both clients.
+    // The two clients share the group `*`.
     let of_two = seen.lock().iter().filter(|(_, of)| of == "two").count();
     assert!((9..=11).contains(&of_two), "{of_two}");
     assert!((5 + 20..=6 + 21).contains(&all.len()), "{}", all.len());
@@ -538,7 +538,7 @@ async fn an_origin_that_says_so_is_left_alone_and_then_asked_more_slowly() {
     assert_eq!(pace.of(&a), Some(rest));
     assert_eq!(early(&pace, &a).await, Some(secs(120)));
     clock.advance(secs(120));
-    // One goes, and the gap is kept until answers are fine again.
+    // One request goes, and the gap is kept until answers are fine again.
     let probe = go().expect("a turn");
     assert!(go().is_none());
     assert_eq!(pace.of(&a), Some(InForce::plain(secs(1), Source::Backoff)));
@@ -550,7 +550,7 @@ async fn an_origin_that_says_so_is_left_alone_and_then_asked_more_slowly() {
     }
     assert!(go().is_some() && go().is_some(), "all is well");
     assert_eq!(pace.of(&a), None);
-    // Refused for ever, it is still asked now and then.
+    // An origin that refuses for ever is still asked now and then.
     let mut asked = 0;
     for _ in 0..3_600 {
         clock.advance(secs(1));
@@ -573,7 +573,7 @@ async fn without_backoff_nothing_an_origin_says_counts() {
     let turn = pace.try_turn(ask(&a), clock.now()).expect("a turn");
     pace.answered(&turn, 429, || Some(secs(120)), true);
     assert!(pace.try_turn(ask(&a), clock.now()).is_some());
-    // Switched off, it ends what it began.
+    // Switching backoff off ends the gap.
     pace.reconfigure(&config());
     pace.answered(&turn, 429, || Some(secs(120)), true);
     assert!(pace.try_turn(ask(&a), clock.now()).is_none());
@@ -595,13 +595,13 @@ async fn a_robots_txt_goes_first_and_counts() {
     assert_eq!(seen.lock().len(), 1);
     assert!(once(&mut robots).await.is_pending(), "it waits as all do");
     pass(&clock, ms(515)).await;
-    // One of the two has gone by now, and the other a second later.
+    // One of the two has gone by now, the other goes a second later.
     let before = seen.lock().len();
     let robots_gone = once(&mut robots).await.is_ready();
     assert!(robots_gone || before == 2);
     pass(&clock, secs(5)).await;
     is_spaced(&moments(&seen), secs(1), 1, "pages");
-    // One that goes later than its turn came counts from then on, and once.
+    // A fetch that starts after its turn counts from its start, and once.
     let c = origin("c");
     let turn = pace.turn_for_robots(&c, None).await.expect("a turn");
     pass(&clock, ms(900)).await;
@@ -610,7 +610,7 @@ async fn a_robots_txt_goes_first_and_counts() {
     assert!(pace.try_turn(ask(&c), clock.now()).is_none());
     pass(&clock, ms(100)).await;
     assert!(pace.try_turn(ask(&c), clock.now()).is_some());
-    // What waits for nothing counts, too.
+    // A fetch that waits for no turn counts, too.
     pace.count_robots(&origin("b"));
     assert!(pace.try_turn(ask(&origin("b")), clock.now()).is_none());
 }
@@ -805,7 +805,7 @@ async fn what_is_kept_is_bounded_and_the_idle_go_first() {
     }
     let kept = || pace.0.origins.lanes.len();
     assert_eq!(kept(), KEPT);
-    // All have something to remember: the oldest go.
+    // Every origin has relevant history: the oldest go.
     clock.advance(ms(10));
     drop(pace.try_turn(ask(&name(KEPT)), clock.now()));
     assert_eq!(kept(), KEPT - KEPT / SHARE + 1);
@@ -813,7 +813,7 @@ async fn what_is_kept_is_bounded_and_the_idle_go_first() {
         early(&pace, &name(KEPT)).await.is_some(),
         "the last is remembered"
     );
-    // By and by none has.
+    // After a while none has.
     clock.advance(secs(60));
     let under_way = pace.try_turn(ask(&name(KEPT)), clock.now());
     for n in 0..KEPT {
@@ -838,7 +838,7 @@ async fn fetches_are_bounded_in_number_and_rate() {
         Poll::Ready(place) => place,
         Poll::Pending => panic!("a place is free"),
     };
-    // One that waits for another leaves it its place.
+    // A fetch that waits for another one frees its slot meanwhile.
     third
         .outside(async { drop(fetches.begin(None).await) })
         .await;
@@ -891,7 +891,7 @@ proptest! {
             let now = clock.now();
             prop_assert!(until.is_none_or(|until| now >= until), "before its Retry-After");
             match event {
-                // Not used after all: it is as if it had never been.
+                // Unused: as if the turn had never been taken.
                 0 => { turn.give_back(); continue }
                 1 => {
                     pace.answered(&turn, 429, || Some(secs(3)), true);

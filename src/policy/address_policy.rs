@@ -110,7 +110,7 @@ impl fmt::Display for Prohibited {
             Wall::Own => f.write_str("is this proxy itself"),
             Wall::Port(port) => write!(
                 f,
-                "is asked for at port {port}, to which no CONNECT is let through; the operator can add it to \
+                "is requested at port {port}, which CONNECT may not use; the operator can add it to \
                  [egress] connect_ports"
             ),
         }

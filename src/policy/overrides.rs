@@ -51,7 +51,7 @@ pub fn words(text: &str) -> Result<String, &'static str> {
     if text.is_empty() {
         Err("expected some text")
     } else if text.len() > MOST_WORDS {
-        Err("expected at most 1,000 octets: it stands in every record")
+        Err("expected at most 1,000 octets: every record contains it")
     } else if text.chars().any(char::is_control) {
         Err("expected one line, without control characters")
     } else {

@@ -57,7 +57,7 @@ fn judge(path: &'static str, stance: &Stance, path_guard: bool) -> Ruling {
     )
 }
 
-/// The decision; a permit must be there exactly where it allows, and for what was asked.
+/// Returns the decision; checks that there is a permit for this path exactly if the decision allows.
 fn decision(ruling: Ruling, path: &str) -> Decision {
     match ruling {
         Ruling::Clear(permit, decision) => {

@@ -186,7 +186,7 @@ impl fmt::Display for BrokenCopy {
             ),
             Self::Exchanged(named) => write!(
                 f,
-                "the robots.txt {} does not agree with what was fetched from this origin last",
+                "the robots.txt {} is not the one that was last fetched from this origin",
                 hex(named)
             ),
         }

@@ -14,7 +14,7 @@ enum Answer {
     Missing,
     /// No answer.
     Down,
-    /// A redirect to a path of another origin, behind which is a file.
+    /// A redirect to a path of another origin, with a file behind it.
     To(&'static str, &'static str),
 }
 use Answer::{Down, File, FileForOne, Missing, To};
@@ -22,7 +22,7 @@ use Answer::{Down, File, FileForOne, Missing, To};
 /// The file behind a redirect, among the others.
 const BEHIND: u16 = 299;
 
-/// A registry before origins that answer each User-Agent as the test says.
+/// A cache with origins that answer each User-Agent as the test says.
 struct Web {
     registry: Arc<Registry>,
     clock: Clock,
@@ -49,7 +49,7 @@ impl Web {
             let answer = answers(&host, asked.user_agent.to_str().expect("visible ASCII"));
             let now = now.now();
             Box::pin(async move {
-                // As over the network: whatever else is ready runs first.
+                // As over the network: other tasks that are ready run first.
                 tokio::task::yield_now().await;
                 let result = match answer {
                     File => with_rules(b"User-agent: *\nDisallow: /x", 200, now),
@@ -158,7 +158,7 @@ async fn what_comes_of_a_redirect_does_not_depend_on_which_origin_is_visited_fir
 
 #[tokio::test]
 async fn a_hop_that_is_disallowed_opens_no_origin_of_which_a_file_is_held() {
-    // What one is answered says nothing of what others are, but there is a file.
+    // An answer to one crawler says nothing about the answers to others, but it proves that there is a file.
     let web = Web::new(|host, user_agent| match (host, user_agent) {
         ("b", _) => File,
         (_, named) if named.contains("two") => File,
@@ -168,7 +168,7 @@ async fn a_hop_that_is_disallowed_opens_no_origin_of_which_a_file_is_held() {
     assert_eq!(web.visit("", "a").await, "shut: disallowed_hop");
     assert_eq!(web.visit("one", "a").await, "shut: disallowed_hop");
     assert_eq!(web.visit("two", "a").await, "rules");
-    // The file of before, of the crawler itself.
+    // An earlier file, for the same crawler.
     let moved = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let has_moved = Arc::clone(&moved);
     let web = Web::new(move |host, _| match host {
@@ -213,7 +213,7 @@ async fn a_hop_is_judged_by_what_is_known_for_the_crawler_itself() {
     assert_eq!(web.visit("two", "b").await, "open");
     assert_eq!(web.visit("two", "a").await, "rules behind");
     assert_eq!(web.asked(), ["b", "a"], "b is known already");
-    // Refused by what it is told itself; what `*` is told of a counts.
+    // Its own fetches are refused; the answer to `*` at a counts.
     assert_eq!(web.visit("one", "a").await, "rules behind");
     assert_eq!(web.asked(), ["a", "b", "a", "b"]);
 }

@@ -9,7 +9,7 @@ use crate::store::memory;
 /// The answers of an origin, by User-Agent.
 type Answers = Box<dyn Fn(&str) -> AccessResult + Send + Sync>;
 
-/// A registry on a store, before an origin that answers at once.
+/// A cache with a store and an origin that answers at once.
 struct Site {
     registry: Registry,
     clock: Clock,
@@ -78,7 +78,7 @@ impl Site {
         std::mem::take(&mut self.sent.lock())
     }
 
-    /// The states that the store has, once all is written.
+    /// Returns the states in the store, after all are written.
     async fn kept(&self) -> Vec<(String, &'static str, String)> {
         self.log.flush().await.expect("it is written");
         let store = self.log.store().expect("a store");
@@ -195,7 +195,7 @@ async fn one_fetch_confirms_all_who_are_refused() {
     }
     let own = site.sent().iter().filter(|sent| *sent == OWN).count();
     assert_eq!(own, 1);
-    // What was learnt long ago confirms nothing.
+    // An old answer confirms nothing.
     site.clock.advance(Duration::from_secs(301));
     site.view("e").await;
     assert_eq!(site.sent(), [as_named("e"), OWN.to_owned()]);
@@ -241,7 +241,7 @@ async fn a_thousand_names_have_nine_states_in_memory_and_in_the_store() {
     let bytes = site.registry.bytes();
     assert!(bytes < 64 * 1024, "{bytes}");
     assert_eq!(site.kept().await.len(), OWN_STATES + 1);
-    // A day out of use gives a state's place away; the store follows.
+    // After a day without use, another identity takes over the slot; the store follows.
     site.clock.advance(DAY);
     site.view("GoodBot").await;
     assert!(site.sent().contains(&as_named("GoodBot")));

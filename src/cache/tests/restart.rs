@@ -31,7 +31,7 @@ impl World {
         }
     }
 
-    /// A world in which each process opens the store anew, from its file.
+    /// Returns a world in which each process opens the store anew, from its file.
     fn on_disk() -> World {
         World {
             disk: Some(tempfile::tempdir().expect("a folder")),
@@ -48,7 +48,7 @@ impl World {
         store::open(&config, store::Access::Write).expect("a store")
     }
 
-    /// A new process.
+    /// Starts a new process.
     fn life(&self) -> Life {
         let mut everything = Config::builtin(&Places::default());
         everything.log.file = None;
@@ -60,8 +60,8 @@ impl World {
         Life { lab, log }
     }
 
-    /// One request in a process of its own; the fetch, if there is one, ends with `result`. Tells what it met and how
-    /// many fetches there were.
+    /// Sends one request in a process of its own; the fetch, if there is one, ends with `result`. Returns the stance
+    /// and the number of fetches.
     async fn once(&self, origin: &Origin, result: AccessResult) -> (Stance, usize) {
         let life = self.life();
         life.lab.end(result);
@@ -89,7 +89,7 @@ struct Life {
 }
 
 impl Life {
-    /// As a process that is told to end.
+    /// Ends the process in an orderly way.
     fn end(self) {
         self.log.close().expect("all is written");
     }
@@ -290,14 +290,14 @@ async fn every_fetch_that_ends_is_kept_before_anybody_sees_what_it_changed() {
     let life = world.life();
     life.lab.end(file(200));
     life.lab.stance(&a).await;
-    // Whatever was recorded after is written after.
+    // Later records are written later.
     life.log.flush().await.expect("it is written");
     let kept = world.kept(&a).await.expect("it is known");
     let copy = kept.state.copy().expect("a file");
     let text = world.store.snapshot(copy.sha256).await.expect("a store");
     assert_eq!(text.as_deref(), Some(&b"User-agent: *\nDisallow: /x"[..]));
     assert_eq!(world.store.fetches(&a, 9).await.expect("a store").len(), 1);
-    // What did not end says nothing about the origin, and nothing is kept of it.
+    // An unfinished fetch says nothing about the origin, and is not stored.
     let b = origin("b");
     life.lab.ends.send(End::InPanic).expect("it lives");
     assert!(is_disallowed(&life.lab.stance(&b).await));
@@ -421,7 +421,7 @@ async fn a_refresh_fetches_what_is_fresh_and_what_is_not_due() {
         assert_eq!(status, Some([0, 201, 201, 203][number]));
         assert_eq!(state.outage().is_some(), number == 2);
     }
-    // One that is under way began before this was asked.
+    // A fetch in progress began before this call.
     world.clock.advance(DAY);
     let mut view = Box::pin(life.lab.stance(&a));
     assert!(poll(&mut view).is_pending());
@@ -455,7 +455,7 @@ async fn what_is_forgotten_is_forgotten_in_memory_and_in_the_store() {
     life.lab.end(down());
     life.lab.stance(&a).await;
     assert!(registry.forget(&a, None).await.expect("a store"), "in both");
-    // A fetch that is under way lands on nothing.
+    // A fetch in progress ends without a state to change.
     life.lab.end(down());
     life.lab.stance(&a).await;
     world.clock.advance(days(1));
@@ -482,7 +482,7 @@ async fn what_the_store_will_not_drop_is_not_forgotten() {
     assert_eq!(file_of(&life.lab.stance(&a).await), Some(200));
 }
 
-/// A store in memory that fails as it is told.
+/// A store in memory that fails on command.
 #[derive(Debug, Default)]
 struct Faulty {
     inner: memory::Memory,

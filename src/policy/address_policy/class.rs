@@ -76,9 +76,9 @@ impl fmt::Display for Class {
 pub(super) enum Kind {
     /// Possibly a site of the public internet.
     Global,
-    /// None.
+    /// No site of the public internet.
     Special(Class),
-    /// As IPv4-mapped: another spelling of this one.
+    /// IPv4-mapped: another spelling of this address.
     Is(Ipv4Addr),
     /// A translator's address (NAT64): it is sent on to this IPv4 address, or to one of these if the length of the
     /// translator's prefix is unknown. Zeroes stand for none.

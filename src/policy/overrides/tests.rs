@@ -21,7 +21,7 @@ fn assertion(id: u64, pattern: &str, action: Action) -> Override {
     }
 }
 
-/// Written `+/pattern` for an allow, `-/pattern` for a deny; numbered from 1 in their order.
+/// Parses `+/pattern` as an allow and `-/pattern` as a deny, numbered from 1.
 fn overrides(texts: &[&str]) -> Overrides {
     Overrides::new((1..).zip(texts).map(|(id, text)| {
         let action = if text.starts_with('+') {
@@ -221,7 +221,7 @@ proptest! {
             .iter()
             .map(|allow| PathPattern::new(allow).expect("a pattern"))
             .collect();
-        // Where the deny is the most specific one that matches, in any reading, it decides.
+        // The deny decides if it is the most specific match of any reading.
         let decides = |path: &ComparisonPath<'_>| {
             deny.matches(path)
                 && !allowed.iter().any(|allow| allow.matches(path) && allow.length() > deny.length())

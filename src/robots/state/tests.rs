@@ -1,4 +1,4 @@
-//! Scripts of (moment, result) → what requests meet. No runtime, no clock.
+//! Scripts of (moment, result) → stances for requests. No runtime, no clock.
 
 use proptest::prelude::*;
 
@@ -35,12 +35,12 @@ struct Script {
     now: Moment,
     /// The time that has passed.
     passed: Duration,
-    /// When the origin's latest failure was, by that; none after a restart.
+    /// The origin's latest failure, by `passed`; none after a restart.
     failed: Option<Duration>,
     luck: f64,
 }
 
-/// Any day: what counts is that it is not the epoch.
+/// Any day except the epoch.
 const START: Moment = Moment::from_millis(1_790_000_000_000);
 
 impl Script {
@@ -62,37 +62,37 @@ impl Script {
         }
     }
 
-    /// Time passes, and both clocks show it.
+    /// Lets time pass, on both clocks.
     fn pass(mut self, time: Duration) -> Script {
         self.now = self.now + time;
         self.passed += time;
         self
     }
 
-    /// Time passes until the wall clock shows so much.
+    /// Lets time pass until the wall clock shows this time after the start.
     fn at(self, since_start: Duration) -> Script {
         let time = (START + since_start).since(self.now);
         self.pass(time)
     }
 
-    /// The wall clock is set.
+    /// Sets the wall clock.
     fn set(mut self, since_start: Duration) -> Script {
         self.now = START + since_start;
         self
     }
 
-    /// The process starts anew: the wall clock alone tells how long ago something was.
+    /// Restarts the process: from now on only the wall clock tells the time since a failure.
     fn restart(mut self) -> Script {
         self.failed = None;
         self
     }
 
-    /// A fetch ends.
+    /// Ends a fetch.
     fn fetch(self, result: AccessResult) -> Script {
         self.fetch_reaching(Reach::Some, result)
     }
 
-    /// A fetch ends while the gate reaches no origin.
+    /// Ends a fetch while the gate reaches no origin.
     fn fetch_in_vain(self, result: AccessResult) -> Script {
         self.fetch_reaching(Reach::Nothing, result)
     }
@@ -116,7 +116,7 @@ impl Script {
         self
     }
 
-    /// A fetch fails now, and again each day or sooner until the outage is so long.
+    /// Fails now, and again each day or sooner until the outage is this long.
     fn fail_for(mut self, length: Duration, cause: Cause) -> Script {
         self = self.fetch(down(cause));
         let end = self.passed + length;
@@ -127,7 +127,7 @@ impl Script {
         self
     }
 
-    /// A request looks, whatever the clock and the settings were before.
+    /// Corrects the state as a request would, after any change of clock or settings.
     fn look(mut self) -> Script {
         if let Some(corrected) = self.state.corrected(self.now, &self.timing) {
             self.state = corrected;
@@ -477,7 +477,7 @@ fn what_a_long_outage_permits_is_asked_about_first_and_each_minute() {
         .expect(NoRestrictions, Due::Now)
         .fetch(file(1))
         .expect(File(1), Due::No);
-    // The origin's own word is no reason to go on without asking.
+    // The origin's `Retry-After` does not postpone the next fetch here.
     open()
         .pass(m(1))
         .fetch(come_back_in(Cause::Status(503), h(1)))
@@ -491,7 +491,7 @@ fn what_a_long_outage_permits_is_asked_about_first_and_each_minute() {
         .expect(File(1), Due::No)
         .pass(m(1))
         .expect(File(1), Due::Now);
-    // What is still disallowed backs off.
+    // An outage that still disallows backs off.
     Script::new()
         .fail_for(d(29), Cause::Dns)
         .pass(m(1))
@@ -527,7 +527,7 @@ fn an_outage_is_only_as_long_as_it_was_observed() {
         let outage = script.state.outage().expect(name);
         assert_eq!(outage.since, START + since, "{name}");
     }
-    // Twenty-nine days, two of pause, and they count from the start.
+    // Twenty-nine days, a pause of two, and all of them count.
     Script::new()
         .fail_for(d(29), Cause::Dns)
         .pass(d(2))
@@ -540,7 +540,7 @@ fn an_outage_is_only_as_long_as_it_was_observed() {
 
 #[test]
 fn a_clock_that_is_set_lengthens_no_outage() {
-    // Forty days behind, and then right.
+    // The clock is forty days behind, and then right.
     Script::new()
         .fetch(down(Cause::Dns))
         .set(d(40))
@@ -550,7 +550,7 @@ fn a_clock_that_is_set_lengthens_no_outage() {
         .fetch(down(Cause::Dns))
         .expect(CompleteDisallow, Due::No)
         .expect_outage(d(40), d(40) + s(15));
-    // By hours, again and again: each less than would begin a new outage.
+    // Jumps by hours, again and again: each is too short to begin a new outage.
     let mut script = Script::new();
     for jump in 0..60 {
         script = script
@@ -562,7 +562,7 @@ fn a_clock_that_is_set_lengthens_no_outage() {
     let length = script.state.outage().expect("an outage").length();
     assert!(length <= h(1), "{length:?}");
     script.expect(CompleteDisallow, Due::Now);
-    // Back, by any time: what was observed stays.
+    // Set back by any time: the observed length stays.
     Script::new()
         .at(d(100))
         .fail_for(d(29), Cause::Dns)
@@ -571,7 +571,7 @@ fn a_clock_that_is_set_lengthens_no_outage() {
         .expect(CompleteDisallow, Due::Now)
         .fail_for(d(1), Cause::Dns)
         .expect(NoRestrictions, Due::No);
-    // A restart with a clock that was set meanwhile, in either direction.
+    // A restart, with a clock that was set in either direction meanwhile.
     for (wall, wait) in [(d(40), s(5)), (s(0), s(10))] {
         Script::new()
             .at(d(20))
@@ -587,7 +587,7 @@ fn a_clock_that_is_set_lengthens_no_outage() {
 
 #[test]
 fn the_gates_own_outage_is_no_origins() {
-    // It denies from the start, and is no start.
+    // Such a failure denies from the start, but starts no outage.
     let mut script = Script::new();
     for _ in 0..40 {
         script = script
@@ -602,7 +602,7 @@ fn the_gates_own_outage_is_no_origins() {
         .expect_outage(now, now + h(1))
         .fail_for(d(30) - ms(1), Cause::Dns)
         .expect(CompleteDisallow, Due::No);
-    // It lengthens none either.
+    // Nor does it lengthen one.
     Script::new()
         .fail_for(d(29), Cause::Timeout)
         .pass(h(20))
@@ -617,7 +617,7 @@ fn the_gates_own_outage_is_no_origins() {
     // Once it is over, no request waits for an hour.
     let script = Script::new().fetch_in_vain(come_back_in(Cause::Timeout, h(1)));
     script.pass(m(1)).expect(CompleteDisallow, Due::Now);
-    // What a copy says while it is fresh holds.
+    // The rules of a fresh copy hold.
     Script::new()
         .fetch(file(1))
         .at(h(20))
@@ -738,7 +738,7 @@ fn what_a_clock_that_was_ahead_left_behind_is_not_believed() {
         .look()
         .expect(CompleteDisallow, Due::Now)
         .expect_outage(s(1), s(1));
-    // A wait that is no longer than any is waited for, also when the clock went back a little.
+    // A wait of at most the longest one is kept, also when the clock went back a little.
     ahead()
         .set(d(60) - ms(1))
         .look()
@@ -831,9 +831,9 @@ fn step() -> impl Strategy<Value = (Duration, AccessResult)> {
 #[derive(Debug, Clone, Copy)]
 enum Befalls {
     Nothing,
-    /// The wall clock is set to so much after the start.
+    /// Sets the wall clock to this time after the start.
     Set(Duration),
-    /// The process starts anew.
+    /// Restarts the process.
     Restart,
 }
 
@@ -854,16 +854,16 @@ struct Memory {
 }
 
 struct Failing {
-    /// The length of the outage, and when the origin failed last; none where only the gate has failed.
+    /// The length of the outage, and the origin's latest failure; none if only the gate has failed.
     observed: Option<(Duration, Duration)>,
-    /// Restarts since the origin failed last: the wall clock alone tells the gap.
+    /// True if the process restarted after the origin's latest failure: only the wall clock measures the gap.
     is_blind: bool,
-    /// Gaps that the wall clock alone told while it was set: at most a day each.
+    /// Number of gaps that only a changed wall clock measured: at most a day each.
     blind: u32,
 }
 
 impl Memory {
-    /// A fetch failed at `passed`.
+    /// Records a fetch that failed at `passed`.
     fn failed(&mut self, passed: Duration, is_the_origins: bool) {
         let failing = self.failing.get_or_insert(Failing {
             observed: None,
@@ -881,7 +881,7 @@ impl Memory {
         });
     }
 
-    /// The longest that the outage can be taken for.
+    /// Returns the longest possible length of the outage.
     fn longest(&self) -> Duration {
         self.failing.as_ref().map_or(Duration::ZERO, |failing| {
             let (length, _) = failing.observed.unwrap_or_default();
@@ -988,7 +988,7 @@ proptest! {
             let profile = &script.timing.profile;
             prop_assert!(is_fresh || state.due(now + h(1), profile) == Due::Now, "{state:?} at {now:?}");
             prop_assert!(meets != Wait || script.due() == Due::Now);
-            // What goes out by an outage was asked for within the last minute, or is asked for now.
+            // A request that an outage lets out had a fetch within the last minute, or waits for one now.
             if !is_fresh && matches!(meets, File(_) | NoRestrictions) {
                 prop_assert_eq!(state.due(now + m(1), profile), Due::Now);
             }

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_what_is_not_is_read_anew() {
+    fn remembered_agents_are_bounded_and_others_are_parsed_again() {
         let agents = Agents::new(&[]);
         let named = |n: usize| agents.named(format!("Bot{n}/1.0").as_bytes());
         let first = named(0);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn octets_that_are_no_text_harm_nobody() {
+    fn octets_that_are_no_text_do_no_harm() {
         let agents = Agents::new(&[]);
         let mut headers = HeaderMap::new();
         let value =

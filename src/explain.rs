@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_that_is_none_is_told_what_to_write() {
+    fn an_invalid_url_is_answered_with_its_correct_form() {
         let cases = [
             (
                 "example.com/a",
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_judged() {
+    fn the_judged_agent_is_named_or_configured() {
         let config = Config::default();
         let chain = |named: &[&str]| {
             let named: Vec<String> = named.iter().map(|&name| name.to_owned()).collect();

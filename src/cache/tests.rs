@@ -211,7 +211,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 }
 
 #[tokio::test]
-async fn a_reload_holds_for_what_is_held_and_a_view_says_what_it_was_taken_under() {
+async fn a_reload_applies_to_cached_states_and_a_view_names_its_settings() {
     let lab = Laboratory::new();
     let a = origin("a");
     let misspelt = Robots::parse(b"User-agent: *\nDissallow: /x", ParseOptions::default());
@@ -240,7 +240,7 @@ async fn a_reload_holds_for_what_is_held_and_a_view_says_what_it_was_taken_under
 }
 
 #[tokio::test]
-async fn what_was_fetched_while_the_clock_was_ahead_is_fetched_again() {
+async fn a_file_fetched_while_the_clock_was_ahead_is_fetched_again() {
     let lab = Laboratory::new();
     let a = origin("a");
     lab.clock.set(START + DAY * 60);
@@ -388,7 +388,7 @@ async fn a_fetch_that_outlasts_the_hold_leaves_nothing_known_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_refresh_ahead_runs_once_and_behind_the_requests_back() {
+async fn a_refresh_ahead_runs_once_and_in_the_background() {
     let lab = Laboratory::new();
     let a = origin("a");
     lab.learn(&a).await;
@@ -450,7 +450,7 @@ async fn an_outage_is_answered_at_once_until_its_next_attempt() {
 }
 
 #[tokio::test]
-async fn a_thousand_who_doubt_the_same_wait_for_one_fetch() {
+async fn a_thousand_requests_that_doubt_one_state_wait_for_one_fetch() {
     let lab = Laboratory::new();
     let a = origin("a");
     lab.end(down());
@@ -489,7 +489,7 @@ async fn beyond_the_count_the_least_recently_used_goes() {
 }
 
 #[tokio::test]
-async fn what_is_in_flight_stays() {
+async fn an_origin_in_flight_is_not_evicted() {
     let lab = Laboratory::with(|config| config.cache.origins = 1);
     let [a, b, c] = ["a", "b", "c"].map(origin);
     // No request waits for it any more: the flight alone keeps it.
@@ -549,7 +549,7 @@ async fn rules_compiled_later_are_weighed_and_all_weight_goes_with_its_origin() 
 }
 
 #[tokio::test]
-async fn new_settings_hold_for_what_is_known_and_for_what_is_fetched() {
+async fn new_settings_apply_to_cached_states_and_to_fetches() {
     let lab = Laboratory::new();
     let a = origin("a");
     lab.end(down());

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hangs_up_while_it_is_held_gives_its_turn_back() {
+    fn a_client_that_disconnects_while_held_gives_its_turn_back() {
         let ms = Duration::from_millis;
         let client = with_rate(10.0, 1);
         let take = || {
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hangs_up_while_it_is_held_has_had_nothing_of_its_quota() {
+    fn a_client_that_disconnects_while_held_uses_up_no_quota() {
         let client = Client {
             rate: with_rate(1.0, 1).rate,
             ..with_quota(Some(2), None)
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn another_span_takes_nothing_off_what_was_had() {
+    fn a_change_of_the_span_keeps_the_usage() {
         let hours = |hours: u64| Duration::from_secs(hours * 3_600);
         let per = |per| Client {
             quota: Some(Quota {
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_by_the_rate_counts_against_no_quota() {
+    fn a_request_refused_by_the_rate_uses_up_no_quota() {
         let client = Client {
             rate: with_rate(1.0, 1).rate,
             ..with_quota(Some(2), None)

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_is_told_once_and_time_that_passes_is_none() {
+    fn a_step_is_reported_once_and_passing_time_is_no_step() {
         let s = Duration::from_secs;
         let clock = Clock::manual(Moment::from_millis(1_790_000_000_000));
         let mut comparison = Comparison {

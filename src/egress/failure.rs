@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_by_its_root() {
+    fn an_error_is_classified_by_its_root() {
         use rustix::io::Errno;
         let expired = || rustls::Error::InvalidCertificate(CertificateError::Expired);
         let alert = || rustls::Error::AlertReceived(AlertDescription::HandshakeFailure);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_robots_txt_behind_a_bad_certificate_is_told_with_the_way_out() {
+    fn a_bad_certificate_is_reported_with_the_remedy() {
         for (failure, told) in [
             (
                 Failure::Certificate,
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_none_is_told_from_one_that_breaks_off() {
+    async fn an_invalid_answer_differs_from_one_that_breaks_off() {
         for (name, answer, expected) in [
             ("no answer", "", Failure::Terminated),
             (

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_to_answer_wins_and_nobody_waits_for_a_black_hole() {
+    async fn the_first_answer_wins_and_no_attempt_waits_for_a_black_hole() {
         use Event::{Answers, Comes, Ends, Fails, Overdue};
         // Number of places, events, winner, number of attempts at each step.
         type Case<'a> = (&'a str, usize, &'a [Event], Option<usize>, &'a [usize]);

@@ -476,7 +476,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_misleads_is_escaped_and_reads_the_same() {
+    fn misleading_characters_are_escaped_and_read_the_same() {
         for text in [
             "plain",
             "/ツ\"\\\n",

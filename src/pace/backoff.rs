@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_is_what_is_slower_than_usual_again_and_again() {
+    fn repeated_answers_slower_than_usual_count_as_slow() {
         let usual = |millis: u64, then: &[u64]| {
             let outcomes = std::iter::repeat_n(millis, 50).chain(then.iter().copied());
             one_by_one(&outcomes.map(took).collect::<Vec<_>>()).0
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_under_way_counts_once() {
+    fn refusals_in_flight_at_the_same_time_count_once() {
         let mut backoff = Backoff::default();
         for at in 0..64 {
             backoff.take_in(REFUSED, START, START + ms(100 + at), MOST);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_forgotten() {
+    fn gaps_and_rests_that_are_over_are_forgotten() {
         let mut backoff = Backoff::default();
         backoff.take_in(after(5), START, START, MOST);
         backoff.settle(START + ms(5_000));

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_takes_what_was_paid_with_it() {
+    fn a_clock_that_is_set_back_moves_past_turns_back() {
         let one = rate(1.0, 1);
         let mut meter = after(one, &[3_600_000]);
         meter.set_back(ms(3_600_000));

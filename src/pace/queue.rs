@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_leaves_no_gap() {
+    fn a_removed_request_leaves_no_gap() {
         let mut left = queue(&["a1", "a2", "b1"]);
         assert!(left.remove(&client("a"), 1), "a1");
         assert!(!left.remove(&client("a"), 1), "a second time");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_knows_how_many_are_before_it() {
+    fn a_new_request_learns_how_many_go_before_it() {
         let waiting = queue(&["a1", "a2", "a3", "a4", "b1", "b2", "c1"]);
         for (name, ahead) in [
             ("a", 4 + 2 + 1),

@@ -201,7 +201,7 @@ async fn each_origin_has_a_pace_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_longest_hold_that_just_suffices_does() {
+async fn a_turn_just_within_the_longest_hold_is_granted() {
     for (max_hold, is_early) in [(ms(9), true), (ms(10), false)] {
         let clock = Clock::manual(START);
         let config = PaceConfig {
@@ -245,7 +245,7 @@ async fn without_a_pace_every_turn_is_now() {
 }
 
 #[tokio::test]
-async fn what_was_let_through_counts_by_the_pace_in_force() {
+async fn past_requests_count_by_the_pace_in_force() {
     let own = |rate: f64, burst| {
         let config = rate_of(rate, burst);
         PaceConfig {
@@ -282,7 +282,7 @@ async fn what_was_let_through_counts_by_the_pace_in_force() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_set_back_stops_nobody_for_long() {
+async fn a_clock_that_is_set_back_delays_no_request_for_long() {
     let clock = Clock::manual(START);
     let pace = Pace::new(&rate(1.0, 1), clock.clone());
     let a = origin("a");
@@ -361,7 +361,7 @@ async fn a_flood_delays_its_own_requests_and_those_of_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_would_wait_too_long_is_told_at_once_and_when_to_come() {
+async fn a_request_that_would_wait_too_long_learns_at_once_when_to_retry() {
     let clock = Clock::manual(START);
     let config = PaceConfig {
         max_hold: ms(2_500),
@@ -394,7 +394,7 @@ async fn who_would_wait_too_long_is_told_at_once_and_when_to_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_hangs_up_leaves_its_place_and_its_turn() {
+async fn a_client_that_disconnects_frees_its_place_and_its_turn() {
     let clock = Clock::manual(START);
     let pace = Pace::new(&rate(1.0, 1), clock.clone());
     let a = origin("a");
@@ -441,7 +441,7 @@ async fn a_turn_that_is_not_used_is_given_back_unless_others_came_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_requests_are_under_way_than_may_be() {
+async fn requests_in_flight_stay_within_the_concurrency() {
     let clock = Clock::manual(START);
     let config = PaceConfig {
         concurrency: Some(2),
@@ -497,7 +497,7 @@ async fn each_group_keeps_the_interval_that_it_is_asked_to() {
 }
 
 #[tokio::test]
-async fn a_wish_is_kept_up_to_the_bound_and_longer_than_the_own_interval() {
+async fn a_crawl_delay_is_kept_up_to_the_bound_and_beyond_the_own_interval() {
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("longer than the own", 2_000, (2_000, Source::CrawlDelay, false)),
@@ -563,7 +563,7 @@ async fn an_origin_that_says_so_is_left_alone_and_then_asked_more_slowly() {
 }
 
 #[tokio::test]
-async fn without_backoff_nothing_an_origin_says_counts() {
+async fn without_backoff_an_origins_answers_do_not_count() {
     let without = PaceConfig {
         backoff: false,
         ..config()
@@ -698,7 +698,7 @@ async fn origins_at_one_address_share_its_bounds_where_that_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_at_an_address_goes_on_when_addresses_bind_no_more() {
+async fn a_request_held_for_an_address_goes_on_when_addresses_are_not_limited() {
     let address: IpAddr = [192, 0, 2, 1].into();
     let before = PaceConfig {
         per_address: true,
@@ -759,7 +759,7 @@ async fn fetches_of_robots_txt_keep_the_pace_of_their_address() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_sent_again_takes_a_turn_again_or_is_not_sent() {
+async fn a_repeated_request_takes_another_turn_or_is_not_sent() {
     let (a, key) = (origin("a"), client("a"));
     let impatient = |config| PaceConfig {
         max_hold: ms(500),
@@ -797,7 +797,7 @@ async fn what_is_sent_again_takes_a_turn_again_or_is_not_sent() {
 }
 
 #[tokio::test]
-async fn what_is_kept_is_bounded_and_the_idle_go_first() {
+async fn kept_origins_are_bounded_and_idle_ones_go_first() {
     let (pace, clock) = impatient(rate(1.0, 1));
     let name = |n: usize| origin(&format!("site-{n}"));
     for n in 0..KEPT {

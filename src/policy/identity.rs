@@ -68,7 +68,7 @@ mod tests {
     use crate::rep::{Origin, ProductToken};
 
     #[test]
-    fn what_is_required_decides_and_nothing_else() {
+    fn only_the_required_identification_decides() {
         let agent = |names: &[&str], mismatch| Agent {
             tokens: names
                 .iter()

@@ -120,7 +120,7 @@ mod tests {
     use crate::config::{Config, RobotsConfig};
 
     #[test]
-    fn the_text_is_read_back_and_says_all_that_counts() {
+    fn the_text_is_read_back_and_contains_every_setting_that_counts() {
         let mut config = Config::default().robots;
         config.deny_statuses = vec![403, 401, 403];
         config.timing.profile.last_good_until = Some(Duration::from_millis(1_500));

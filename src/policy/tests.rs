@@ -102,7 +102,7 @@ fn the_rules_decide_and_the_one_that_did_is_named() {
 }
 
 #[test]
-fn the_path_guard_judges_what_the_origin_may_make_of_a_path() {
+fn the_path_guard_judges_every_reading_of_a_path() {
     use Reason::{PathGuard, RobotsAllow, RobotsDisallow};
     const FILE: &str = "User-agent: *\nDisallow: /private\nAllow: /a/\nDisallow: /a/b/c\n";
     #[rustfmt::skip] // one row, one case
@@ -221,7 +221,7 @@ fn outcome(ruling: Ruling) -> (Decision, bool) {
 }
 
 #[test]
-fn report_mode_decides_the_same_and_lets_everything_out() {
+fn report_mode_decides_the_same_and_lets_every_request_out() {
     const FILE: &str = "User-agent: *\nDisallow: /private\n";
     let overrides = Overrides::new([Override {
         id: OverrideId::Stored(1),

@@ -672,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_is_no_answer_is_told_as_it_came() {
+    fn an_invalid_status_is_reported_unchanged() {
         for (status, expected) in [
             (300, "it answered 300 without a usable Location"),
             (301, "it answered 301 without a usable Location"),

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_where_the_rules_are() {
+    fn a_crawl_delay_is_read_in_the_crawlers_group() {
         let text = "User-agent: A\nCrawl-delay: 1\nRequest-rate: 1/4\nDisallow:\n\n\
                     User-agent: *\nCrawl-delay: 2\nDisallow:\n\nUser-agent: a\nCrawl-delay: 3\nDisallow: /\n";
         #[rustfmt::skip] // one row, one case

@@ -84,7 +84,7 @@ mod tests {
     use crate::robots::access::{Absence, Cause, Freshness};
 
     #[test]
-    fn three_that_fail_in_a_row_are_the_gates_own_outage() {
+    fn three_failing_origins_in_a_row_are_the_gates_own_outage() {
         use Cause::{
             Certificate, Connect, Dns, Incomplete, Internal, Prohibited, Status, Timeout, Tls,
         };

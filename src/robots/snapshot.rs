@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_compiled_once_for_all_that_a_group_speaks_for() {
+    fn rules_are_compiled_once_for_all_agents_of_a_group() {
         let snapshot = snapshot("User-agent: a\nDisallow: /a\n\nUser-agent: *\nDisallow: /\n");
         let global = snapshot.rules(&chain("b"));
         assert!(Arc::ptr_eq(&global, &snapshot.rules(&chain("c"))));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compiled_is_weighed_and_bounded() {
+    fn compiled_rules_are_weighed_and_bounded() {
         let names: Vec<String> = (0..COMPILED_KEPT + 5).map(|n| "a".repeat(n + 1)).collect();
         let groups = names
             .iter()

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_wakes_up_is_what_was_put_to_rest() {
+    fn a_stored_state_is_restored_unchanged() {
         let limit = ParseOptions::default().limit;
         let snapshot = fetched(TEXT, limit);
         let cases = [
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_no_fetch_came_to_is_not_believed() {
+    fn a_state_without_its_fetch_is_not_believed() {
         let copy = copy_of(&fetched(TEXT, 512_000));
         let row = |result: &str, sha256| Fetch {
             identity: Identity::default(),
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_gone_or_altered_is_no_file() {
+    fn a_missing_or_altered_file_is_an_error() {
         let copy = copy_of(&fetched(TEXT, 512_000));
         for (name, text) in [
             ("gone", None),

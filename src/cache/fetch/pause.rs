@@ -52,7 +52,7 @@ mod tests {
     use crate::clock::Moment;
 
     #[tokio::test(start_paused = true)]
-    async fn a_process_that_stood_still_knows_it() {
+    async fn a_process_detects_that_it_stood_still() {
         let s = Duration::from_secs;
         for (name, stop, expected) in [
             ("it ran", s(0), Course::Ran),

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_stands_beside_the_answer() {
+    fn the_trace_contains_the_probe_besides_the_answer() {
         let mut trace = Trace::start(START);
         trace.asks("http://a.example/robots.txt");
         trace.answered(500, &headers(&[("etag", "\"1\"")]));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_origin_sends_is_bounded() {
+    fn hops_and_fields_are_bounded() {
         let long = "ü".repeat(4000);
         let mut trace = Trace::start(START);
         trace.asks(&long);

@@ -119,7 +119,7 @@ impl Web {
 }
 
 #[tokio::test]
-async fn what_comes_of_a_redirect_does_not_depend_on_which_origin_is_visited_first() {
+async fn the_outcome_of_a_redirect_does_not_depend_on_the_order_of_visits() {
     #[rustfmt::skip] // one row, one case
     let cases: [(&str, &str, Answer, &str); 7] = [
         ("nothing else is known", "/x/robots.txt", File, "open"),
@@ -157,7 +157,7 @@ async fn what_comes_of_a_redirect_does_not_depend_on_which_origin_is_visited_fir
 }
 
 #[tokio::test]
-async fn a_hop_that_is_disallowed_opens_no_origin_of_which_a_file_is_held() {
+async fn a_disallowed_hop_opens_no_origin_with_a_stored_file() {
     // An answer to one crawler says nothing about the answers to others, but it proves that there is a file.
     let web = Web::new(|host, user_agent| match (host, user_agent) {
         ("b", _) => File,
@@ -186,7 +186,7 @@ async fn a_hop_that_is_disallowed_opens_no_origin_of_which_a_file_is_held() {
 }
 
 #[tokio::test]
-async fn a_chain_of_origins_that_redirect_on_and_on_has_an_end() {
+async fn a_chain_of_redirecting_origins_has_an_end() {
     const HOSTS: [&str; 9] = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
     let web = Web::new(|host, _| {
         let at = HOSTS.iter().position(|known| *known == host);
@@ -204,7 +204,7 @@ async fn a_chain_of_origins_that_redirect_on_and_on_has_an_end() {
 }
 
 #[tokio::test]
-async fn a_hop_is_judged_by_what_is_known_for_the_crawler_itself() {
+async fn a_hop_is_judged_by_the_state_for_the_crawler_itself() {
     let web = Web::new(|host, user_agent| match (host, user_agent) {
         ("a", _) => To("b", "/x/robots.txt"),
         (_, named) if named.contains("one") => File,

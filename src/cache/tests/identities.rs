@@ -127,7 +127,7 @@ fn told(stance: &Stance) -> &'static str {
 }
 
 #[tokio::test]
-async fn what_is_refused_to_one_is_believed_only_if_it_is_refused_to_our_own_name() {
+async fn a_refusal_is_believed_only_if_our_own_name_is_refused_too() {
     #[rustfmt::skip] // one row, one case
     let cases: Vec<(&str, AccessResult, AccessResult, &str, &str, usize)> = vec![
         ("a firewall, and rules for others", absent(403), file(1), "rules", "rules", 2),
@@ -163,7 +163,7 @@ async fn what_is_refused_to_one_is_believed_only_if_it_is_refused_to_our_own_nam
 }
 
 #[tokio::test]
-async fn the_rules_that_count_for_one_who_is_refused_are_told_with_whose_they_are() {
+async fn rules_of_another_identity_are_reported_with_its_user_agent() {
     let site = Site::new(|user_agent| match user_agent {
         OWN => file(1),
         _ => absent(403),
@@ -188,7 +188,7 @@ async fn the_rules_that_count_for_one_who_is_refused_are_told_with_whose_they_ar
 }
 
 #[tokio::test]
-async fn one_fetch_confirms_all_who_are_refused() {
+async fn one_fetch_confirms_all_refused_identities() {
     let site = Site::new(|_| absent(403));
     for name in ["a", "b", "c", "d"] {
         assert_eq!(told(&site.view(name).await.stance), "allow");
@@ -202,7 +202,7 @@ async fn one_fetch_confirms_all_who_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_hundred_first_requests_of_each_of_two_cause_one_fetch_each() {
+async fn a_hundred_first_requests_of_each_of_two_identities_cause_one_fetch_each() {
     let site = Arc::new(Site::new(|_| file(1)));
     let mut requests = JoinSet::new();
     for number in 0..200 {

@@ -104,7 +104,7 @@ fn is_disallowed(stance: &Stance) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_fresh_is_not_fetched_again() {
+async fn a_fresh_state_is_not_fetched_again() {
     let world = World::new();
     let a = origin("a");
     assert_eq!(world.once(&a, file(200)).await.1, 1);
@@ -121,7 +121,7 @@ async fn what_is_fresh_is_not_fetched_again() {
 }
 
 #[tokio::test]
-async fn a_copy_of_before_is_refreshed_ahead_behind_the_requests_back() {
+async fn an_earlier_copy_is_refreshed_ahead_in_the_background() {
     let world = World::new();
     let a = origin("a");
     world.once(&a, file(200)).await;
@@ -284,7 +284,7 @@ async fn a_failed_refresh_of_a_fresh_copy_is_remembered_beside_it() {
 }
 
 #[tokio::test]
-async fn every_fetch_that_ends_is_kept_before_anybody_sees_what_it_changed() {
+async fn every_fetch_is_stored_before_a_request_sees_its_state() {
     let world = World::new();
     let a = origin("a");
     let life = world.life();
@@ -321,7 +321,7 @@ async fn a_thousand_first_requests_after_a_restart_ask_the_store_once() {
 }
 
 #[tokio::test]
-async fn what_was_evicted_comes_back_as_it_was_also_before_it_is_written() {
+async fn an_evicted_state_comes_back_unchanged_even_before_it_is_written() {
     let mut world = World::new();
     world.change = |config| config.cache.origins = 1;
     let [a, b] = ["a", "b"].map(origin);
@@ -339,7 +339,7 @@ async fn what_was_evicted_comes_back_as_it_was_also_before_it_is_written() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_read_is_nothing_to_judge_by() {
+async fn an_unreadable_store_defers_requests() {
     let world = World::new();
     let a = origin("a");
     world.once(&a, down()).await;
@@ -408,7 +408,7 @@ fn a_process_that_ends_while_it_asks_the_store_leaves_it_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_refresh_fetches_what_is_fresh_and_what_is_not_due() {
+async fn a_refresh_fetches_fresh_states_and_those_not_due() {
     let world = World::new();
     let a = origin("a");
     world.once(&a, file(200)).await;
@@ -436,7 +436,7 @@ async fn a_refresh_fetches_what_is_fresh_and_what_is_not_due() {
 }
 
 #[tokio::test]
-async fn what_is_forgotten_is_forgotten_in_memory_and_in_the_store() {
+async fn a_forgotten_origin_is_forgotten_in_memory_and_in_the_store() {
     let world = World::new();
     let [a, b] = ["a", "b"].map(origin);
     world.once(&a, down()).await;
@@ -470,7 +470,7 @@ async fn what_is_forgotten_is_forgotten_in_memory_and_in_the_store() {
 }
 
 #[tokio::test]
-async fn what_the_store_will_not_drop_is_not_forgotten() {
+async fn a_state_that_the_store_cannot_drop_is_not_forgotten() {
     let world = World::new();
     let a = origin("a");
     let life = world.life();

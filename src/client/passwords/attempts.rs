@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_was_never_taken() {
+    fn an_attempt_given_back_does_not_count() {
         let attempts = Attempts::default();
         for _ in 0..100 {
             let attempt = attempts.at(b"news", from(1), NOON).expect("free");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn where_too_many_are_counted_the_oldest_are_forgotten_and_nobody_is_put_off() {
+    fn at_the_limit_the_oldest_entries_are_forgotten_and_none_is_locked_out() {
         let attempts = Attempts::default();
         for n in 0..100_000_u32 {
             let counted = attempts.at(&n.to_be_bytes(), from(1), NOON);

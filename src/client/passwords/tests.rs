@@ -55,7 +55,7 @@ async fn a_right_password_is_hashed_once() {
 }
 
 #[tokio::test]
-async fn those_that_come_together_wait_for_one_hash() {
+async fn concurrent_checks_of_one_password_share_a_hash() {
     let lab = Lab::new();
     let mut all: Vec<_> = (0..200)
         .map(|_| Box::pin(lab.check("192.0.2.1", "sesame")))
@@ -88,7 +88,7 @@ async fn wrong_ones_are_hashed_a_few_times_and_then_put_off() {
 }
 
 #[tokio::test]
-async fn whoever_insists_on_a_wrong_password_locks_out_nobody_beside_it() {
+async fn a_repeated_wrong_password_locks_out_no_other_program() {
     let lab = Lab::new();
     for _ in 0..1_000 {
         assert_eq!(lab.check("192.0.2.1", "of last year").await, Outcome::Wrong);
@@ -98,7 +98,7 @@ async fn whoever_insists_on_a_wrong_password_locks_out_nobody_beside_it() {
 }
 
 #[tokio::test]
-async fn right_ones_use_no_attempt_up() {
+async fn right_passwords_use_up_no_attempt() {
     let lab = Lab::new();
     for n in 0..50 {
         let password = format!("sesame {n}");
@@ -113,7 +113,7 @@ async fn right_ones_use_no_attempt_up() {
 }
 
 #[tokio::test]
-async fn who_has_a_name_is_not_to_be_learned() {
+async fn a_guesser_cannot_learn_user_names() {
     let lab = Lab::new();
     // The same address tried many other users before.
     for n in 0..50 {
@@ -170,7 +170,7 @@ async fn an_unknown_user_costs_a_hash_and_is_never_right() {
 }
 
 #[tokio::test]
-async fn what_is_remembered_belongs_to_user_password_and_hash() {
+async fn a_remembered_outcome_belongs_to_user_password_and_hash() {
     let lab = Lab::new();
     let right = lab.claim("192.0.2.1", "sesame");
     let key = lab.passwords.key_of(&right);
@@ -230,7 +230,7 @@ async fn what_is_remembered_belongs_to_user_password_and_hash() {
 }
 
 #[tokio::test]
-async fn a_crawler_that_hangs_up_leaves_the_next_one_its_place() {
+async fn a_crawler_that_disconnects_frees_its_waiting_slot() {
     let lab = Lab::new();
     {
         let mut first = Box::pin(lab.check("192.0.2.1", "sesame"));
@@ -253,7 +253,7 @@ async fn futures_poll<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
 }
 
 #[tokio::test]
-async fn more_than_can_wait_are_turned_away() {
+async fn attempts_beyond_the_waiting_limit_are_refused() {
     let lab = Lab::new();
     let all: Vec<_> = (0..WAITING)
         .map(|_| Waiting::among(&lab.passwords.waiting))

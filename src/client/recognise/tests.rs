@@ -65,7 +65,7 @@ async fn named(clients: &Clients, peer: &Peer, given: Option<&str>) -> Result<St
 }
 
 #[tokio::test]
-async fn whoever_fits_an_entry_is_its_client() {
+async fn a_request_that_fits_an_entry_belongs_to_its_client() {
     let listeners = ["side", "other", "mtls"]
         .map(|name| format!("[[listener]]\nname = '{name}'\nunix = '{name}.sock'\n"))
         .concat();
@@ -113,7 +113,7 @@ async fn whoever_fits_an_entry_is_its_client() {
 }
 
 #[tokio::test]
-async fn without_entries_all_are_one_client_and_the_last_may_be_for_the_rest() {
+async fn without_entries_there_is_one_client_and_a_last_entry_can_catch_the_rest() {
     let peer = peer("192.0.2.1", None, None, false);
     assert_eq!(named(&clients(""), &peer, None).await, Ok("-".into()));
     let given = Some("a:b");
@@ -123,7 +123,7 @@ async fn without_entries_all_are_one_client_and_the_last_may_be_for_the_rest() {
 }
 
 #[tokio::test]
-async fn what_a_connection_has_shown_counts_until_it_shows_something_else_or_a_reload() {
+async fn credentials_of_a_connection_count_until_it_sends_others_or_a_reload() {
     let toml = format!("[[client]]\nname = 'news'\n{}\n", password("sesame"));
     let clients = clients(&toml);
     let (peer, memo) = (peer("127.0.0.1", None, None, true), Memo::default());
@@ -168,7 +168,7 @@ async fn what_a_connection_has_shown_counts_until_it_shows_something_else_or_a_r
 }
 
 #[tokio::test]
-async fn what_is_open_stays_its_clients_while_that_is_recognised_alike() {
+async fn an_open_connection_keeps_its_client_while_its_conditions_stay() {
     let entry = |more: &str| format!("[[client]]\nname = 'news'\nnetworks = '127.0.0.0/8'\n{more}");
     let clients = clients(&entry("requests_per_second = 1"));
     let peer = peer("127.0.0.1", None, None, true);

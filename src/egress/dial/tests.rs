@@ -106,7 +106,7 @@ async fn a_denied_name_is_not_even_looked_up() {
 }
 
 #[tokio::test]
-async fn new_walls_hold_for_the_next_connection_and_know_the_listeners() {
+async fn a_new_address_policy_holds_for_the_next_connection_and_knows_the_listeners() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let own = listener.local_addr().unwrap();
     let origin = origin("127.0.0.1", own.port());
@@ -138,7 +138,7 @@ async fn a_black_hole_beside_an_address_that_answers_costs_a_moment() {
 }
 
 #[tokio::test]
-async fn the_first_way_that_names_a_host_decides() {
+async fn the_first_route_that_names_a_host_decides() {
     let dialler = dialler(
         "[[upstream.proxy]]\nhosts = ['direct.test', '*.near.test']\ndirect = true\n\
          [[upstream.proxy]]\nhosts = '*.onion'\nurl = 'socks5://127.0.0.1:9050'\n\
@@ -159,7 +159,7 @@ async fn the_first_way_that_names_a_host_decides() {
 }
 
 #[tokio::test]
-async fn what_a_proxy_is_asked_for_is_judged_as_far_as_it_can_be() {
+async fn a_host_for_an_upstream_proxy_is_judged_as_far_as_possible() {
     let dialler = dialler(
         "[upstream.hosts]\n'given.test' = '8.8.8.8'\n'inside.test' = '10.0.0.1'\n'six.test' = '2606:4700::1'\n\
          [egress]\nallow = ['dev.localhost', 'instance-data']\ndeny = ['*.ads.test']\n\

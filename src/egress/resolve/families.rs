@@ -199,7 +199,7 @@ pub(in crate::egress) mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_later_is_told_later() {
+    async fn late_addresses_are_returned_later() {
         let at = |text: &str, after: u64| {
             Answer::Is(text.parse().unwrap(), Duration::from_millis(after))
         };

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_holds_from_the_next_question() {
+    fn an_edit_takes_effect_at_the_next_look_up() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hosts");
         let file = HostsFile::at(&path);

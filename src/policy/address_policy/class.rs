@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_carries_an_ipv4_address_says_which() {
+    fn an_embedded_ipv4_address_is_found() {
         let v4 = |text: &str| text.parse::<Ipv4Addr>().unwrap();
         let kind = |text: &str| kind(text.parse().unwrap());
         assert_eq!(kind("::ffff:127.0.0.1"), Kind::Is(v4("127.0.0.1")));

@@ -164,7 +164,7 @@ fn what_the_proxy_listens_on_is_never_dialled() {
 }
 
 #[test]
-fn an_origin_is_judged_as_far_as_it_says_where_it_lies() {
+fn an_origin_is_judged_as_far_as_its_host_tells() {
     let walls = walls(
         &["127.0.0.0/8"],
         &["*.ads.example", "127.0.0.2"],
@@ -248,7 +248,7 @@ fn a_port_is_open_where_all_addresses_are_allowed_at_it() {
 }
 
 #[test]
-fn a_refusal_names_the_address_and_the_way_out() {
+fn a_refusal_names_the_address_and_the_remedy() {
     let walls = walls(&[], &["8.8.8.8", "*.ads.example"], &["127.0.0.1:8118"]);
     let told = |host: &str, port| {
         let origin = Origin::new(Scheme::Http, host, Some(port)).unwrap();

@@ -38,7 +38,7 @@ fn number(found: Option<&Arc<Override>>) -> Option<OverrideId> {
 }
 
 #[test]
-fn the_most_specific_one_decides_about_a_path_in_all_its_readings() {
+fn the_most_specific_override_decides_about_a_path_in_all_its_readings() {
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &[&str], &str, Option<u64>)] = &[
         ("none", &[], "/a", None),
@@ -97,7 +97,7 @@ fn a_tunnel_is_decided_by_any_deny_and_by_an_allow_of_everything() {
 }
 
 #[test]
-fn one_speaks_of_its_origin_only_and_only_for_its_time() {
+fn an_override_applies_to_its_origin_and_until_its_end() {
     let overrides = overrides(&["-/"]);
     let until = NOW + std::time::Duration::from_secs(60);
     let just_before = Moment::from_millis(until.as_millis() - 1);
@@ -126,7 +126,7 @@ fn one_speaks_of_its_origin_only_and_only_for_its_time() {
 }
 
 #[test]
-fn an_expired_one_gives_way_to_a_less_specific_one() {
+fn an_expired_override_gives_way_to_a_less_specific_one() {
     let mut expired = assertion(1, "/a/b", Action::Deny);
     expired.until = Some(NOW);
     let mut endless = assertion(2, "/a", Action::Allow);
@@ -156,7 +156,7 @@ fn words_are_one_line_and_fit_a_record() {
 }
 
 #[test]
-fn a_path_of_too_many_readings_meets_any_deny_and_no_allow_but_one_of_everything() {
+fn a_path_with_too_many_readings_meets_any_deny_and_only_an_allow_of_everything() {
     let path = format!("/{}", "a;b%2F..%5C//c;%252F../".repeat(200));
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &[&str], Option<u64>)] = &[
@@ -182,7 +182,7 @@ fn patterns() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn the_one_that_decides_would_decide_alone(
+    fn the_deciding_override_would_decide_alone(
         path in paths(),
         said in proptest::collection::vec((patterns(), any::<bool>()), 1..5),
     ) {
@@ -205,13 +205,13 @@ proptest! {
     }
 
     #[test]
-    fn nothing_asserted_decides_nothing(path in paths()) {
+    fn without_overrides_none_decides(path in paths()) {
         let none = Overrides::default();
         prop_assert!(none.about(&origin("https://a.example"), path.as_bytes(), NOW).is_none());
     }
 
     #[test]
-    fn one_deny_decides_whatever_it_matches_as_written_or_read(
+    fn a_deny_decides_as_the_most_specific_match_of_any_reading(
         path in paths(),
         pattern in patterns(),
         allows in proptest::collection::vec(patterns(), 0..3),

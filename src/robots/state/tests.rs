@@ -315,7 +315,7 @@ fn a_stale_copy_in_an_outage_is_a_complete_disallow_since_the_first_failure() {
 }
 
 #[test]
-fn a_copy_that_went_stale_unasked_is_asked_about_before_it_fails() {
+fn a_copy_that_went_stale_unused_is_fetched_before_it_fails() {
     Script::new()
         .fetch(file(1))
         .at(d(40))
@@ -448,7 +448,7 @@ fn the_profile_decides_what_a_long_outage_means() {
 }
 
 #[test]
-fn the_profile_has_no_say_while_a_copy_is_fresh() {
+fn the_profile_does_not_matter_while_a_copy_is_fresh() {
     for profile in [
         ProfileName::Standard,
         ProfileName::Google,
@@ -586,7 +586,7 @@ fn a_clock_that_is_set_lengthens_no_outage() {
 }
 
 #[test]
-fn the_gates_own_outage_is_no_origins() {
+fn the_gates_own_outage_counts_for_no_origin() {
     // Such a failure denies from the start, but starts no outage.
     let mut script = Script::new();
     for _ in 0..40 {
@@ -655,7 +655,7 @@ fn a_result_ends_the_outage() {
 }
 
 #[test]
-fn a_hop_that_is_disallowed_takes_no_copy_away() {
+fn a_disallowed_hop_removes_no_copy() {
     let stopped = || AccessResult::Unavailable {
         why: Absence::DisallowedHop,
         freshness: Freshness::Unsaid,
@@ -709,7 +709,7 @@ fn a_clock_that_is_set_back_opens_nothing() {
 }
 
 #[test]
-fn what_a_clock_that_was_ahead_left_behind_is_not_believed() {
+fn moments_from_a_clock_that_was_ahead_are_not_believed() {
     for (result, meets) in [(file(1), File(1)), (gone(), NoRestrictions)] {
         let ahead = || Script::new().set(d(60)).fetch(result.clone());
         ahead().set(d(60) - ms(1)).look().expect(Wait, Due::Now);
@@ -751,7 +751,7 @@ fn what_a_clock_that_was_ahead_left_behind_is_not_believed() {
 }
 
 #[test]
-fn bounds_that_were_lowered_hold_for_what_is_held() {
+fn lowered_bounds_apply_to_stored_copies() {
     for result in [file(1), gone()] {
         // Counted from the fetch, not from the first look at it.
         for after in [s(0), h(1), h(23) + m(30)] {
@@ -766,7 +766,7 @@ fn bounds_that_were_lowered_hold_for_what_is_held() {
 }
 
 #[test]
-fn a_file_is_read_anew_where_it_was_read_otherwise() {
+fn a_file_is_parsed_again_under_another_leniency() {
     let held = Script::new().fetch(file(1)).state;
     assert!(held.read_anew(true).is_none());
     for state in [
@@ -892,7 +892,7 @@ impl Memory {
 
 proptest! {
     #[test]
-    fn no_life_opens_what_should_be_closed(
+    fn no_life_allows_before_an_outage_has_lasted(
         steps in prop::collection::vec((step(), prop::bool::weighted(0.2)), 1..40),
         luck in 0.0..1.0,
         pause in (0..800_u64).prop_map(h),
@@ -936,7 +936,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn a_clock_that_jumps_holds_nothing_open_or_shut_for_longer_than_a_life(
+    fn a_clock_that_jumps_prolongs_neither_allowing_nor_denying(
         steps in prop::collection::vec((step(), befalls(), prop::bool::weighted(0.2)), 1..40),
         fresh_max in (1..24_u64).prop_map(h),
     ) {

@@ -273,7 +273,7 @@ fn exit_codes_and_corrections() {
         ("another scheme", &["ftp://a.test/"], 2, "only http and https are forwarded"),
         ("standard input twice", &["--urls", "-"], 2, "standard input is read once"),
         ("a list that is not there", &["--urls", "no-such-file"], 2, "no-such-file: "),
-        ("an agent that is none", &["http://a.test/", "--agent", "a\nb"], 2, "neither a product token nor a User-Agent"),
+        ("an invalid agent", &["http://a.test/", "--agent", "a\nb"], 2, "neither a product token nor a User-Agent"),
     ];
     for (name, arguments, code, told) in cases {
         let arguments = [arguments, robots].concat();

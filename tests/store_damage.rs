@@ -175,7 +175,7 @@ fn follow(place: &Place, name: &str) -> Way {
     let way = if code == 0 {
         assert!(rebuilt.contains("audit verify --all"), "{name}: {rebuilt}");
         let (code, checked) = place.store("check");
-        assert_eq!(code, 0, "{name}: what was mended is in order: {checked}");
+        assert_eq!(code, 0, "{name}: the repaired store is in order: {checked}");
         match saved(&rebuilt) {
             DECISIONS => Way::SavesAll,
             0 => Way::SavesNone,

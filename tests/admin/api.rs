@@ -440,7 +440,7 @@ fn a_check_says_what_the_command_says_and_records_nothing() {
     assert_eq!(
         origin.robots_fetches(),
         fetched,
-        "what is known is not fetched again"
+        "a cached robots.txt is not fetched again"
     );
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 

@@ -25,7 +25,7 @@ const get = (url, options = {}) =>
     request.on('error', failed);
   });
 
-// The status of a request that is written by hand.
+// Returns the status of a request written to a plain socket.
 const ask = (socket, url) =>
   new Promise((done, failed) => {
     let answer = '';
@@ -89,7 +89,7 @@ const clients = {
     return (await got(url, { http2: true, throwHttpErrors: false, retry: { limit: 0 } })).statusCode;
   },
   'node-fetch': async (url) => (await (await imported('node-fetch')).default(url)).status,
-  // The origin speaks no WebSocket: its answer to the handshake is what is told.
+  // The origin speaks no WebSocket: the result is its answer to the handshake.
   ws: (url) =>
     new Promise((done, failed) => {
       const WebSocket = required('ws');

@@ -1,5 +1,5 @@
 // Drives Chromium through the console: node browser.mjs FOLDER TASK. FOLDER has playwright-core and axe-core; TASK is JSON.
-// The last line of standard output says how it went.
+// The last line of standard output is the result.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 import http from "node:http";
@@ -16,7 +16,7 @@ const fault = (where, what) => faults.push(`${where}: ${what}`);
 const of = encodeURIComponent(task.origin);
 const changing = encodeURIComponent(task.changing);
 
-// [name, path]; what needs script is not among them.
+// [name, path], without the pages that need script.
 const PAGES = [
   ["overview", "/"],
   ["denials", "/denials"],
@@ -57,7 +57,7 @@ try {
 await browser.close();
 console.log(JSON.stringify({ ok: faults.length === 0, faults }));
 
-// A page that reports what goes wrong in it and what it asks for elsewhere.
+// Opens a page that reports its errors and its requests to other hosts.
 async function open(options) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   context.setDefaultTimeout(20_000);
@@ -67,7 +67,7 @@ async function open(options) {
   });
   const page = await context.newPage();
   page.on("console", (message) => {
-    // The browser says so of the page that is meant to be missing.
+    // The browser reports the page that is meant to be missing.
     if (message.type() === "error" && !message.text().includes("404")) {
       fault(page.url(), `console: ${message.text()}`);
     }
@@ -83,7 +83,7 @@ async function go(page, target) {
   if ((await page.locator("h1").count()) !== 1) fault(target, "not one heading");
 }
 
-// Every page, as it looks, and as those who do not look use it.
+// Checks the look and the accessibility of every page.
 async function look(scheme) {
   const { context, page } = await open({ colorScheme: scheme });
   for (const [name, target] of PAGES) {
@@ -118,7 +118,7 @@ async function picture(page, name) {
   if (task.screenshots) await page.screenshot({ path: path.join(task.screenshots, `${name}.png`) });
 }
 
-// A denial, from the list to the note; then an override, and the request that it lets through.
+// Acknowledges a denial from the list; then adds an override and sends the request that it allows.
 async function review() {
   const { context, page } = await open({ colorScheme: "light" });
   await go(page, "/");
@@ -169,7 +169,7 @@ async function review() {
   await context.close();
 }
 
-// Decisions as they happen, and not while the page is paused.
+// Checks that decisions appear as they happen, but not while the page is paused.
 async function watch() {
   const { context, page } = await open({ colorScheme: "light" });
   await go(page, "/watch");
@@ -190,7 +190,7 @@ async function watch() {
   await context.close();
 }
 
-// All of it works without script; only nobody adds rows to the live page.
+// Checks that everything works without script, except that the live page gets no new rows.
 async function withoutScript() {
   const { context, page } = await open({ javaScriptEnabled: false });
   for (const [, target] of PAGES) await go(page, target);
@@ -208,7 +208,7 @@ async function withoutScript() {
   await context.close();
 }
 
-// What a crawler is answered.
+// Checks the answer to a crawler.
 function ask(target) {
   const [host, port] = task.proxy.split(":");
   const url = task.origin + target;

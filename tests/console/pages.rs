@@ -176,13 +176,13 @@ fn a_failure_is_a_page_for_people_and_a_document_for_programs() {
         ("a decision that is not kept", "/decisions/01KB7W3Y5E000000000VY7H1Q2", 404, "no such decision"),
         ("a condition that makes no sense", "/denials?reason=because", 400, "it is one of robots_allow"),
         ("an unknown parameter", "/denials?orgin=a", 400, "orgin is no parameter here"),
-        ("a place that is none", "/denials?before=x", 400, "the number of a record"),
-        ("a view that is none", "/denials?view=host", 400, "it is one of rule, origin, reason"),
-        ("an origin that is none", "/origin?of=site", 400, "an origin has a scheme"),
+        ("an invalid place", "/denials?before=x", 400, "the number of a record"),
+        ("an invalid view", "/denials?view=host", 400, "it is one of rule, origin, reason"),
+        ("an invalid origin", "/origin?of=site", 400, "an origin has a scheme"),
         ("no origin", "/origin", 400, "of which origin?"),
-        ("a digest that is none", "/robots/xyz", 400, "64 hexadecimal digits"),
+        ("an invalid digest", "/robots/xyz", 400, "64 hexadecimal digits"),
         ("a file that is not there", &format!("/robots/{}", "0".repeat(64)), 404, "no robots.txt of this digest"),
-        ("a method that is none", "/overrides/remove", 405, "is not for this"),
+        ("an invalid method", "/overrides/remove", 405, "is not for this"),
     ];
     for (name, target, status, says) in cases {
         let shown = desk.ask("GET", target, BROWSER, "");
@@ -220,7 +220,7 @@ fn a_denial_is_acknowledged_once_and_replaced_on_purpose() {
     assert!(shown.contains("Acknowledged by Ada"), "{shown}");
     assert!(
         shown.contains("&#60;b&#62;known"),
-        "what people write is text: {shown}"
+        "input of people is shown as text: {shown}"
     );
     assert!(page(&desk, "/denials?acknowledged=false").contains("No decision among"));
     assert!(page(&desk, "/denials?acknowledged=true").contains("Ada: "));
@@ -272,7 +272,7 @@ fn an_override_of_a_page_holds_for_the_next_request() {
             "has passed already",
         ),
         (
-            "an action that is none",
+            "an invalid action",
             new("ask", "30d"),
             "it is allow or deny",
         ),

@@ -101,7 +101,7 @@ fn each_line_gets_its_answer() {
             "BH message=\"the line begins with no channel",
         ),
         (
-            "a URL that is none",
+            "an invalid URL",
             "5 http:// A -".to_owned(),
             "5 ERR message=\"The request target cannot be read",
         ),

@@ -183,7 +183,7 @@ fn auth_request_is_answered_200_or_403_and_nothing_else() {
     assert_eq!(
         desk.gate.records().len(),
         before,
-        "what is no question leaves no record"
+        "an invalid question leaves no record"
     );
     assert_eq!(origin.seen_but_robots(), [""; 0]);
     latch.open();

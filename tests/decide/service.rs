@@ -80,12 +80,7 @@ fn each_verdict_is_answered_recorded_and_provable() {
             403,
             "address_prohibited",
         ),
-        (
-            "a URL that is none",
-            "nonsense".to_owned(),
-            400,
-            "bad_request",
-        ),
+        ("an invalid URL", "nonsense".to_owned(), 400, "bad_request"),
         ("no absolute URL", "/private".to_owned(), 400, "bad_request"),
         (
             "a URL with a fragment",

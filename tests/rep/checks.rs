@@ -116,7 +116,7 @@ pub(crate) fn matching(data: &[u8]) {
         assert_eq!(
             decision,
             verdict(&doubled, path),
-            "what stands twice counts once"
+            "a doubled rule counts once"
         );
         let kind = decision.as_ref().map(|decision| decision.is_allow);
         let other_way = verdict(&reversed, path).map(|decision| decision.is_allow);

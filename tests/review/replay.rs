@@ -257,12 +257,12 @@ fn the_changed_part_is_named() {
         ("the port", |r| r["port"] = 8443.into(), "url"),
         ("the scheme", |r| r["scheme"] = "gopher".into(), "host"),
         ("the crawler", |r| r["agent"]["chain"] = json!(["OtherBot"]), "reason"),
-        ("a crawler that is none", |r| r["agent"]["chain"] = json!(["Example Bot"]), "agent.chain"),
+        ("an invalid crawler", |r| r["agent"]["chain"] = json!(["Example Bot"]), "agent.chain"),
         ("the mode", |r| r["mode"] = "dry".into(), "mode"),
         ("the time of the decision", |r| r["decided_at"] = "2026-11-21T12:00:00.000Z".into(), "reason"),
-        ("a time that is none", |r| r["decided_at"] = "noon".into(), "decided_at"),
+        ("an invalid time", |r| r["decided_at"] = "noon".into(), "decided_at"),
         ("the state", |r| r["robots"]["state"] = "unavailable".into(), "reason"),
-        ("a state that is none", |r| r["robots"]["state"] = "gone".into(), "robots.state"),
+        ("an invalid state", |r| r["robots"]["state"] = "gone".into(), "robots.state"),
         ("how long the copy was fresh", |r| r["robots"]["fresh_until"] = "2026-11-20T12:00:00.123Z".into(), "reason"),
         ("that it was fresh", |r| r["robots"]["fresh_until"] = Value::Null, "robots.fresh_until"),
         ("its length", |r| r["robots"]["bytes"] = 7.into(), "robots.bytes"),
@@ -342,9 +342,9 @@ fn an_outage_is_part_of_the_evidence() {
     let cases: &[(&str, Change, &str)] = &[
         ("since when", |r| r["robots"]["unreachable"]["since"] = "2026-10-01T00:00:00.000Z".into(), "reason"),
         ("the latest failure", |r| r["robots"]["unreachable"]["last_failure"] = "2026-12-31T00:00:00.000Z".into(), "reason"),
-        ("a time that is none", |r| r["robots"]["unreachable"]["last_failure"] = "soon".into(), "robots.unreachable.last_failure"),
+        ("an invalid time", |r| r["robots"]["unreachable"]["last_failure"] = "soon".into(), "robots.unreachable.last_failure"),
         ("why", |r| r["robots"]["unreachable"]["cause"] = "status_503".into(), "robots.unreachable.answers"),
-        ("a cause that is none", |r| r["robots"]["unreachable"]["cause"] = "luck".into(), "robots.unreachable.cause"),
+        ("an invalid cause", |r| r["robots"]["unreachable"]["cause"] = "luck".into(), "robots.unreachable.cause"),
         ("that it was", |r| r["robots"]["unreachable"] = Value::Null, "robots.unreachable"),
     ];
     for (name, change, what) in cases {

@@ -119,7 +119,7 @@ fn each_status_of_robots_txt_has_its_meaning() {
             Nothing,
         ),
         (
-            "a status that is none",
+            "an invalid status",
             Reply::raw("HTTP/1.1 20 OK\r\nContent-Length: 0\r\n\r\n").close(),
             Nothing,
         ),
@@ -152,7 +152,7 @@ fn an_origin_without_a_listener_or_with_a_bad_certificate_is_unreachable() {
         assert_eq!(
             origin.seen().len(),
             0,
-            "not even robots.txt goes to an origin that is not what it says"
+            "not even robots.txt is requested from an origin with a bad certificate"
         );
         let told = gate.get(&origin.url("/")).problem().to_string();
         assert!(
@@ -235,7 +235,7 @@ fn five_redirects_are_followed_and_a_sixth_is_not() {
 }
 
 #[test]
-fn redirects_that_lead_nowhere_have_their_meanings() {
+fn failed_redirects_of_robots_txt_have_their_meanings() {
     let gate = Gate::start();
     let cases = [
         ("a loop", "/robots.txt", Free),

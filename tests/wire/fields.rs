@@ -90,7 +90,7 @@ fn proxy_authorization_goes_to_no_origin_also_inside_a_tunnel() {
 }
 
 #[test]
-fn what_is_end_to_end_arrives_unchanged() {
+fn end_to_end_fields_arrive_unchanged() {
     let (gate, origin) = (Gate::start(), Origin::http());
     let mut wire = gate.connect();
     let url = origin.url("/page");

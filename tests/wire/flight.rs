@@ -76,7 +76,7 @@ fn a_crawler_that_hangs_up_does_not_cancel_the_fetch() {
 }
 
 #[test]
-fn a_request_held_too_long_is_told_to_come_back_and_the_fetch_goes_on() {
+fn a_request_held_too_long_gets_a_retry_after_and_the_fetch_goes_on() {
     let gate = Gate::with(|setup| {
         setup.set("robots", "hold", "\"1s\"");
     });
@@ -157,7 +157,7 @@ fn a_connection_and_the_wait_for_an_answer_each_have_a_deadline_of_their_own() {
         ("no answer", &no_answer, ANSWER, ended),
         ("an answer has time once there is a connection", &no_answer, CONNECT, goes_on),
         ("a connection has time for itself", &no_tcp, ANSWER, goes_on),
-        ("what holds for pages does not hold here", &no_tcp, PAGES, goes_on),
+        ("a time-out of pages does not hold here", &no_tcp, PAGES, goes_on),
     ];
     std::thread::scope(|scope| {
         for (case, url, (section, key), (status, reason)) in cases {

@@ -88,7 +88,7 @@ fn lengths_that_disagree_or_are_no_numbers_are_refused() {
             format!("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n{CHUNKS}"),
         ),
         (
-            "a coding that is none",
+            "an invalid coding",
             format!("Transfer-Encoding: xchunked\r\n{CHUNKS}"),
         ),
         (
@@ -106,7 +106,7 @@ fn lengths_that_disagree_or_are_no_numbers_are_refused() {
 }
 
 #[test]
-fn lines_that_are_no_fields_are_refused() {
+fn invalid_field_lines_are_refused() {
     let gate = Gate::start();
     let cases = [
         (
@@ -142,7 +142,7 @@ fn lines_that_are_no_fields_are_refused() {
 }
 
 #[test]
-fn start_lines_that_are_none_are_refused() {
+fn invalid_start_lines_are_refused() {
     let gate = Gate::start();
     let cases = [
         ("two spaces", "GET  {target} HTTP/1.1\r\nHost: {host}\r\n"),

@@ -79,7 +79,7 @@ const ROWS: &[Row] = &[
     ("a NUL in a value", Plain, "GET {url}/open HTTP/1.1\r\nHost: {host}\r\nX-A: 1\0\r\n\r\n", BAD),
     ("a field without a name", Plain, "GET {url}/open HTTP/1.1\r\nHost: {host}\r\n: 1\r\n\r\n", BAD),
     ("a line that is no field", Tls, "GET /open HTTP/1.1\r\nHost: {host}\r\nGET /smuggled HTTP/1.1\r\n\r\n", BAD),
-    ("a chunk size that is none", Plain, "POST {url}/open HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\nGET {url}/smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n", BrokenOff),
+    ("an invalid chunk size", Plain, "POST {url}/open HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\nGET {url}/smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n", BrokenOff),
     ("a chunk size with a sign", Tls, "POST /open HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n+3\r\nabc\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n", BrokenOff),
     ("a chunk size that overflows", Plain, "POST {url}/open HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000000\r\nGET {url}/smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n", BrokenOff),
     ("a chunk that is longer than its size", Plain, "POST {url}/open HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\nGET {url}/smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n", BrokenOff),
@@ -178,7 +178,7 @@ const ROWS: &[Row] = &[
     ("neither TLS nor HTTP inside", Bare, "\x05\x01\x00", Closed(Some("opaque_tunnel"))),
     ("TLS in TLS", Tls, "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x03\r\n\r\n", BAD),
     ("SSH inside", Bare, "\x53SH-2.0-a\r\n\r\n", BAD),
-    ("a ClientHello that is none", Bare, "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", Closed(None)),
+    ("an invalid ClientHello", Bare, "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", Closed(None)),
     ("a ClientHello without end", Bare, "\x16\x03\x01\x7f\x7f\x01\x01\x00\x00{a:20000}", Closed(None)),
     ("an alert for a ClientHello", Bare, "\x15\x03\x01\x00\x02\x02\x00", Closed(Some("opaque_tunnel"))),
 

@@ -129,7 +129,7 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
     assert_eq!(
         origin.robots_fetches(),
         1,
-        "what was known was not asked again"
+        "a cached robots.txt was not fetched again"
     );
     let (code, _, said) = gate.beside("store", &["rebuild"]);
     assert_eq!(code, Some(2), "not while it is in use");

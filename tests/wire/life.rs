@@ -286,7 +286,7 @@ fn the_private_key_is_ours_alone_and_outlives_a_restart() {
 }
 
 #[test]
-fn a_websocket_that_is_cut_off_is_recorded_as_such() {
+fn a_websocket_that_is_cut_off_is_recorded_as_cut_off() {
     let mut gate = Gate::with(|setup| {
         setup.set("limits", "drain", "\"1s\"");
     });

@@ -568,7 +568,7 @@ fn only_crawlers_of_the_allowed_networks_are_served() {
 }
 
 #[test]
-fn a_request_that_politeness_would_hold_too_long_is_told_to_come_back() {
+fn a_request_with_too_long_a_hold_gets_a_retry_after() {
     let gate = Gate::with(|setup| {
         setup.set("pace", "requests_per_second", "0.05");
         // The fetch of robots.txt counts as one.

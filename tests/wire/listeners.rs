@@ -446,7 +446,7 @@ fn a_load_balancer_says_for_whom_it_connects_and_nobody_else_may() {
             before(&[b"PROXY UNKNOWN ".as_slice(), &[b'x'; 200], b"\r\n"].concat()),
         ),
         (
-            "who may not connect",
+            "a client that may not connect",
             before(b"PROXY TCP4 198.51.100.9 127.0.0.1 1 2\r\n"),
         ),
         ("half a header, slowly", b"PROXY TCP4 192.0".to_vec()),

@@ -323,7 +323,7 @@ fn is_content(program: &str, arguments: &[&str], input: &[u8]) {
 }
 
 #[test]
-fn promtool_finds_nothing_to_object_to() {
+fn promtool_accepts_the_metrics() {
     let promtool = std::env::var("CRAWLGATE_PROMTOOL").unwrap_or_else(|_| "promtool".to_owned());
     if !is_there(&promtool, &["--version"]) {
         return;
@@ -348,7 +348,7 @@ assert any(f.name == 'crawlgate_decisions' and f.type == 'counter' for f in fami
 ";
 
 #[test]
-fn the_parsers_of_others_take_both_texts() {
+fn other_parsers_accept_both_formats() {
     let python = std::env::var("CRAWLGATE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     if !is_there(&python, &["-c", "import prometheus_client"]) {
         return;

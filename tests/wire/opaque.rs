@@ -301,7 +301,7 @@ fn an_open_websocket_ends_when_its_request_would_be_denied() {
 }
 
 #[test]
-fn a_websocket_that_one_side_has_left_gives_back_its_place_and_its_turn() {
+fn a_websocket_that_one_side_has_left_gives_back_its_slot_and_its_turn() {
     let gate = Gate::with(|setup| {
         setup.set("pace", "concurrency", "1");
     });

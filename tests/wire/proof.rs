@@ -68,7 +68,7 @@ fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
         ("a rule disallows", site.url("/private?a=b"), "robots_disallow"),
         ("a rule allows", site.url("/private/open"), "robots_allow"),
         ("no rule matches", site.url("/"), "robots_allow"),
-        ("a path that could be read otherwise", site.url("/x/..//private"), "path_guard"),
+        ("a path with another reading", site.url("/x/..//private"), "path_guard"),
         ("robots.txt itself", site.url("/robots.txt"), "robots_txt"),
         ("inside TLS", secure.url("/private"), "robots_disallow"),
         ("an odd spelling", site.url("/%70rivate/\u{e9}\"|"), "robots_disallow"),

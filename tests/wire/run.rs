@@ -19,7 +19,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_exit_code_is_the_commands() {
+fn the_exit_code_is_that_of_the_command() {
     let setup = Setup::new();
     let cases = [
         (vec!["true"], 0),

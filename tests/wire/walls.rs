@@ -224,7 +224,7 @@ fn connect_reaches_the_ports_that_are_named() {
     let mut wire = gate.connect();
     let answer = wire.tunnel("bank.test:25");
     refused(&answer);
-    assert!(wire.is_closed(), "what follows is no request");
+    assert!(wire.is_closed(), "later octets are no request");
     assert_eq!(gate.get(&origin.url("/open")).text(), "page /open");
     // An allowed address is allowed at every port, as for http.
     let url = origin.url_as("127.0.0.1", "/open");

@@ -1,4 +1,4 @@
-// Express, as its guide serves files.
+// Express, with the file server of its guide.
 const [port, root] = process.argv.slice(2);
 const express = require("express");
 

@@ -1,4 +1,4 @@
-// Node's own server and a decoded path: what is left of the query, joined to the folder.
+// Node's own server and a decoded path: the part before the query, joined to the folder.
 const [port, root] = process.argv.slice(2);
 const { createServer } = require("node:http");
 const { readFile } = require("node:fs");

@@ -79,7 +79,7 @@ struct Reading<'a> {
     is_decoded: bool,
     /// True if an authority was cut off: the rest holds no second one.
     is_past_authority: bool,
-    /// True if only the final slash was dropped.
+    /// True if another reading equals this one with a final slash.
     lacks_slash: bool,
 }
 
@@ -90,8 +90,8 @@ pub struct Question<'a> {
     pub path: ComparisonPath<'a>,
     /// The spelling of the rules that the reading is compared with.
     pub spelling: Spelling,
-    /// True if the reading only lacks its final slash. Then a rule without a `$` at its end has already decided about
-    /// it.
+    /// True if another reading equals this one with a final slash. A rule without a `$` at its end has already decided
+    /// about that one.
     pub lacks_slash: bool,
 }
 

@@ -2,11 +2,12 @@
 //!
 //! Promises: however many requests ask about an origin as one identity at once, one fetch runs (*single flight*); it
 //! runs in a task of its own, so a disconnecting crawler cancels nothing; a fetch that panics or is dropped still ends,
-//! as [`Cause::Internal`](crate::robots::access::Cause::Internal), and wakes its waiters; the cache is bounded by count and by
-//! octets, over all identities, and evicts the least recently used origins that are not being fetched.
+//! as [`Cause::Internal`](crate::robots::access::Cause::Internal), and wakes its waiters; the cache is bounded by count
+//! and by octets, over all identities, and evicts the least recently used origins that are not being fetched.
 //!
-//! An origin has at most [`OWN_STATES`](crate::robots::identity::OWN_STATES) identities with states of their own; further ones
-//! share that of `*`. A refusal to one identity is believed only if the origin refuses `*`, too (`flight`).
+//! An origin has at most [`OWN_STATES`](crate::robots::identity::OWN_STATES) identities with states of their own;
+//! further ones share that of `*`. A refusal to one identity is believed only if the origin refuses `*`, too
+//! (`flight`).
 //!
 //! With a [`Memory`], states outlive the process: the first request to an origin loads all its states from the store,
 //! which tells when a fetch is due; each finished fetch is handed to the log before any request sees the new state; and

@@ -9,8 +9,8 @@
 //! request that an origin may read as two (`Sharing`), and each robots.txt, has a connection to itself: no other
 //! request gets an answer that belongs to a part of it.
 //!
-//! Only an address that [`walls`] let through is dialled, also for a redirect of a robots.txt and for a name that
-//! resolves differently today.
+//! Only an address that the [address policy](crate::policy::address_policy) allows is dialled, also for a redirect of a
+//! robots.txt and for a name that resolves differently today.
 
 mod attempt;
 mod counts;

@@ -1,4 +1,4 @@
-//! Knowledge about each origin's robots.txt: the meaning of a fetch, its life, its fetching, and its storage.
+//! The state of an origin's robots.txt, without IO: the meaning of a fetch, its life, and its consequence for requests.
 
 pub mod access;
 pub mod crawl_delay;

@@ -50,7 +50,7 @@ pub enum Reason {
     RobotsPending,
     /// Politeness would hold the request longer than allowed.
     Paced,
-    /// The address policy ([`crate::egress::walls`]) prohibits the address.
+    /// The [address policy](super::address_policy) prohibits the address.
     AddressProhibited,
     /// CONNECT authority, SNI and inner Host disagree.
     Misdirected,

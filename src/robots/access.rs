@@ -117,7 +117,7 @@ pub enum Cause {
     Redirect(u16),
     /// No connection can be made to such an origin: `ftp`, or a name that fits no request.
     Unaddressable,
-    /// The address policy ([`crate::egress::walls`]) prohibits the origin.
+    /// The [address policy](crate::policy::address_policy) prohibits the origin.
     Prohibited,
     /// It redirected to a prohibited address.
     ProhibitedHop,

@@ -127,7 +127,7 @@ pub enum Stance {
 }
 
 impl Stance {
-    /// Tells whether the address policy ([`crate::egress::walls`]) is known to prohibit the origin itself.
+    /// Tells whether the [address policy](crate::policy::address_policy) is known to prohibit the origin itself.
     #[must_use]
     pub fn is_walled(&self) -> bool {
         matches!(

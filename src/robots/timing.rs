@@ -1,4 +1,4 @@
-//! How long what is known of a robots.txt holds, and what an unreachable one means as time passes.
+//! The life of a robots.txt, and the meaning of an unreachable one as time passes.
 
 use std::time::Duration;
 

@@ -27,7 +27,7 @@ pub struct Required {
 }
 
 impl Required {
-    /// Why a crawler like this is denied, if it is.
+    /// Returns the reason to deny this crawler, if there is one.
     fn refuses(self, agent: &Agent) -> Option<Reason> {
         if self.token && agent.tokens.is_empty() {
             Some(Reason::AgentRequired)

@@ -49,11 +49,11 @@ enum Command {
 }
 
 const VERIFY_HELP: &str = "\
-Exit codes: 0 nothing is wrong; 1 a decision does not follow from its evidence, something was altered or \
-taken out, or there is no key to check the seals with; 2 crawlgate itself failed.
+Exit codes: 0 no fault; 1 a decision does not follow from its evidence, a record was altered or \
+removed, or there is no key to check the seals; 2 crawlgate itself failed.
 
-Attested only: what such a decision rests on was never kept, as where a robots.txt did not come in time. \
-That its record was not altered is checked all the same.
+Attested only: the store never had the evidence of such a decision, as when a robots.txt was late. \
+Its record is still checked for alterations.
 
 Examples:
   crawlgate audit verify 01KB7W3Y5E000000000VY7H1Q2
@@ -65,7 +65,7 @@ struct VerifyArgs {
     /// The decision's id, as answers and records have it
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     id: Option<String>,
-    /// The whole chain, and every decision
+    /// Verify the whole chain, and every decision
     #[arg(long)]
     all: bool,
     /// Replay only decisions from this time on; the chain is checked whole

@@ -36,9 +36,9 @@ pub struct ClientArgs {
 }
 
 const AFTER_HELP: &str = "\
-A client is one crawler, or one fleet of them, with a person who answers for it: requests are judged, paced, limited and \
-recorded as their client's. Clients stand in the configuration, as [[client]]; a running proxy takes changes over \
-on SIGHUP. Passwords are sent with each request, so they count over loopback, a Unix socket or TLS only.
+A client is one crawler, or one fleet of them, with a person who answers for it: crawlgate judges, paces, limits and \
+records each request as its client's. Clients are [[client]] entries of the configuration; a running proxy reads changes \
+on SIGHUP. Clients send passwords with each request, so passwords count over loopback, a Unix socket or TLS only.
 
 Examples:
   crawlgate client add news --agent NewsBot >> config.toml

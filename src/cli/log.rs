@@ -82,7 +82,7 @@ const AFTER_HELP: &str = "\
 Times are UTC: 2026-11-20, 2026-11-20T12:00, or how long ago: 2h, 7d.
 
 Formats: table fits the terminal; jsonl gives each stored record octet for octet; csv is for \
-spreadsheets: a cell that one could take for a formula gets a ' in front, and controls are spelt out.
+spreadsheets: a cell that looks like a formula gets a ' in front, and control characters are spelt out.
 
 Examples:
   crawlgate log --follow

@@ -45,7 +45,7 @@ Examples:
   crawlgate origins show https://example.com --diff 2026-11-01 2026-11-20
   crawlgate origins refresh https://example.com
 
-Exit codes: 0 done, 1 nothing is known (show, forget) or no robots.txt could be had (refresh), \
+Exit codes: 0 done, 1 the origin is unknown (show, forget) or its robots.txt could not be fetched (refresh), \
 2 crawlgate itself failed.";
 
 #[derive(Subcommand, Clone, Debug)]

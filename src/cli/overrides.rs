@@ -33,12 +33,12 @@ pub struct OverrideArgs {
 }
 
 const AFTER_HELP: &str = "\
-An override comes before robots.txt, which is not even fetched where one decides. The most specific pattern \
-decides, a deny on a tie. /robots.txt itself is always allowed. Each decision that rests on an override \
-names it in its record, with who asserted it and why; a denial tells the crawler its number and the reason.
+An override comes before robots.txt, which is not even fetched if an override decides. The most specific pattern \
+decides, a deny on a tie. /robots.txt itself is always allowed. The record of such a decision \
+names the override, its person and its reason; a denial tells the crawler its number and the reason.
 
 An origin may read /a/../b as /b: a deny that matches any such reading denies, an allow must match all of them. \
-A tunnel that is not looked into is denied by any deny, and allowed by an allow of the whole origin.
+A tunnel without interception is denied by any deny, and allowed by an allow of the whole origin.
 
 Overrides without an end stand in the configuration, as [[override]].
 

@@ -62,8 +62,8 @@ In squid.conf:
   http_access allow robots
   http_access deny all
 
-Every request is asked about, as the answers are not kept (ttl=0): each has its own decision and record. Without an
-answer nothing is allowed. The slashes in the format matter: without them Squid does not say which octets it encoded. Do not write it as http_access deny !robots: Squid passes that over when no answer comes.";
+Squid asks about every request, as it keeps no answers (ttl=0): each request has its own decision and record. Without an
+answer no request is allowed. The slashes in the format matter: without them Squid does not say which octets it encoded. Do not write http_access deny !robots: Squid skips that line when no answer comes.";
 
 fn span(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "a time is written 500ms, 60s or 5m".to_owned())

@@ -48,7 +48,7 @@ impl<S> Unfragmented<S> {
 }
 
 impl Line {
-    /// Takes the next octets, and breaks the request lines among them that have a fragment.
+    /// Reads the next octets, and cuts the request lines among them that have a fragment.
     fn pass(&mut self, octets: &mut [u8]) {
         let mut rest = octets;
         loop {

@@ -26,7 +26,7 @@ pub fn routes() -> Router<Site> {
     Router::new().route("/metrics", get(metrics))
 }
 
-/// The instruments, with the values of the last scrape.
+/// The instruments, with the readiness at the last scrape.
 pub(super) struct Instruments {
     registry: Registry,
     is_ready: Arc<AtomicBool>,

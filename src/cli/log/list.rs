@@ -30,7 +30,7 @@ pub(super) async fn list(args: &ListArgs, store: &Arc<dyn Store>) -> Result<(), 
         }
         return screen::say(&text).map(drop);
     }
-    // Taken before anything is read: `follow` lists later decisions again.
+    // Before the first read: `--follow` may repeat a decision made meanwhile, but misses none.
     let head = newest(store).await?;
     let mut sheet = Sheet::new(
         args.format(),

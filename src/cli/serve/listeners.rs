@@ -53,7 +53,7 @@ fn take(sockets: &mut ListenFd, index: usize) -> Result<Bound, String> {
     let failed = |error| format!("socket {index} passed by the service manager: {error}");
     let taken = match sockets.take_tcp_listener(index) {
         Ok(taken) => taken.map(Bound::Tcp),
-        // The error names the expected type; a socket that is not a Unix socket either gives the second error.
+        // Not a TCP socket: try a Unix socket, and report that error if it is none.
         Err(_) => sockets
             .take_unix_listener(index)
             .map_err(failed)?

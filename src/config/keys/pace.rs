@@ -34,7 +34,7 @@ pub(super) fn pace(mut section: Section<'_, '_>, to: &mut PaceConfig) {
     section.set(
         "backoff_max",
         &mut to.backoff_max,
-        // A value below a second would hardly defer a retry.
+        // Below a second, a back-off has hardly any effect.
         duration(secs(1)..=hours(24)),
     );
     section.set(

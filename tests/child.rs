@@ -16,34 +16,39 @@ async fn sh(script: &str) -> Ended {
 #[tokio::test]
 async fn a_command_keeps_its_exit_code_and_gets_our_signals() {
     let cases = [
-        ("its code is passed through", "exit 7", Ended::Exited(7), 7),
-        ("success, too", "exit 0", Ended::Exited(0), 0),
         (
-            "a signal that kills it",
+            "the exit code is passed through",
+            "exit 7",
+            Ended::Exited(7),
+            7,
+        ),
+        ("success is passed through", "exit 0", Ended::Exited(0), 0),
+        (
+            "a signal that kills the command",
             "kill -TERM $$",
             Ended::Killed(15),
             143,
         ),
         (
-            "it sees the environment",
+            "the command sees the environment",
             "test \"$GATE\" = open",
             Ended::Exited(0),
             0,
         ),
         (
-            "a signal to us reaches it",
+            "a signal to us reaches the command",
             "trap 'exit 42' USR1; kill -USR1 $PPID; while :; do :; done",
             Ended::Exited(42),
             42,
         ),
         (
-            "so does one that would have ended us",
+            "a signal that would end us reaches the command",
             "trap 'exit 43' TERM; kill -TERM $PPID; while :; do :; done",
             Ended::Exited(43),
             43,
         ),
         (
-            "it may go on after a signal",
+            "the command may go on after a signal",
             "trap 'exit 44' USR2; trap 'kill -USR2 $PPID' HUP; kill -HUP $PPID; while :; do :; done",
             Ended::Exited(44),
             44,

@@ -255,15 +255,15 @@ mod tests {
     fn google_the_part_of_a_line_that_counts() {
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &[u8], &[u8])] = &[
-            ("white space around it does not", b" \t\x0B\x0Ca b\x0C\x0B\t ", b"a b"),
+            ("white space around a line does not count", b" \t\x0B\x0Ca b\x0C\x0B\t ", b"a b"),
             ("NBSP is not white space", b"\xC2\xA0a", b"\xC2\xA0a"),
-            ("a comment does not", b"a # b", b"a"),
+            ("a comment does not count", b"a # b", b"a"),
             ("a comment may begin anywhere", b"/a#b", b"/a"),
-            ("it ends at a NUL", b"a\0b#c", b"a"),
-            ("a byte order mark at the start does not", b"\xEF\xBB\xBFa", b"a"),
-            ("nor one of two octets", b"\xEF\xBBa", b"a"),
-            ("nor one of one octet", b"\xEFa", b"a"),
-            ("a second one does", b"\xEF\xBB\xBF\xEF\xBB\xBFa", b"\xEF\xBB\xBFa"),
+            ("a line ends at a NUL", b"a\0b#c", b"a"),
+            ("a byte order mark at the start does not count", b"\xEF\xBB\xBFa", b"a"),
+            ("two octets of a byte order mark do not count", b"\xEF\xBBa", b"a"),
+            ("one octet of a byte order mark does not count", b"\xEFa", b"a"),
+            ("a second byte order mark counts", b"\xEF\xBB\xBF\xEF\xBB\xBFa", b"\xEF\xBB\xBFa"),
         ];
         for (name, text, expected) in cases {
             assert_eq!(contents(text), [(1, *expected)], "{name}");

@@ -353,16 +353,16 @@ mod tests {
         let long = format!("Allow: /{}", "a".repeat(20_000));
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &str, &[(u32, NoteKind)])] = &[
-            ("all is well", "\n# x\nUser-agent: *\nDisallow:\nAllow: /a # why\nSitemap: https://a/\nUser-agent: * x\nDisallow: /b\n", &[(5, Needless)]),
+            ("an ordinary file", "\n# x\nUser-agent: *\nDisallow:\nAllow: /a # why\nSitemap: https://a/\nUser-agent: * x\nDisallow: /b\n", &[(5, Needless)]),
             ("no field", "<html>", &[(1, NoField)]),
             ("unknown field", "noindex: /a", &[(1, UnknownField)]),
             ("no colon", "User-agent *\nDisallow\t/a", &[(1, NoColon), (2, NoColon)]),
             ("misspelt", "useragent : *\nDissallow: /a\nAllow-list: /a/b\nsite-map: https://a/", &[(1, Misspelt(Field::UserAgent)), (2, Misspelt(Field::Disallow)), (3, Misspelt(Field::Allow)), (4, Misspelt(Field::Sitemap))]),
-            ("too early", "Disallow: /a\nUser-agent: a\nDisallow: /a", &[(1, NobodysRule)]),
+            ("a rule before any user-agent line", "Disallow: /a\nUser-agent: a\nDisallow: /a", &[(1, NobodysRule)]),
             ("a name of no crawler", "User-agent:\nUser-agent: *a\nUser-agent: 360\nDisallow: /", &[(1, NamesNobody), (2, NamesNobody)]),
             ("a name with more after it", "User-agent: a/1.0\nUser-agent: b c\nDisallow: /", &[(1, NameCut), (2, NameCut)]),
             ("a group that joins the one above", "User-agent: a\nCrawl-delay: 1\n\nUser-agent: b\nDisallow: /", &[(4, JoinsGroup)]),
-            ("a list of names is none", "User-agent: a\n\nUser-agent: b\nDisallow: /\nCrawl-delay: 1\nUser-agent: c\nDisallow: /", &[]),
+            ("a list of names is not a group without rules", "User-agent: a\n\nUser-agent: b\nDisallow: /\nCrawl-delay: 1\nUser-agent: c\nDisallow: /", &[]),
             ("a group without rules", "User-agent: a\nDisallow: /\nUser-agent: b\nUser-agent: c\nCrawl-delay: 1", &[(3, EmptyGroup)]),
             ("a path that matches nothing", "User-agent: *\nDisallow: a", &[(2, NeverMatches)]),
             ("a comment inside a path", "User-agent: *# b\nDisallow: /a#b", &[(2, CommentInside)]),

@@ -39,7 +39,7 @@ impl Desk {
     /// Returns the desk of a gate that runs already.
     #[track_caller]
     pub(crate) fn of(gate: Gate) -> Desk {
-        let address = eventually("the gate to say where its console is", || {
+        let address = eventually("the gate to print the address of its console", || {
             let said = gate.said();
             let (_, rest) = said.split_once("console: http://")?;
             rest.split_once('/')?.0.parse().ok()

@@ -90,7 +90,7 @@ fn a_gate_that_is_about_to_end_lives_and_is_not_ready() {
     ));
     latch.arrivals(1);
     desk.signal(Signal::TERM);
-    eventually("it to be ready no more", || {
+    eventually("the gate to be ready no more", || {
         (desk.get("/ready").status == 503).then_some(())
     });
     let ready = json(&desk.get("/ready"));

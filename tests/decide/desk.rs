@@ -36,11 +36,14 @@ impl Desk {
     }
 
     fn of(gate: Gate) -> Desk {
-        let address = eventually("the gate to say where it is asked", || {
-            let said = gate.said();
-            let (_, rest) = said.split_once("console: http://")?;
-            rest.split_once('/')?.0.parse().ok()
-        });
+        let address = eventually(
+            "the gate to print the address of its decision service",
+            || {
+                let said = gate.said();
+                let (_, rest) = said.split_once("console: http://")?;
+                rest.split_once('/')?.0.parse().ok()
+            },
+        );
         Desk { gate, address }
     }
 

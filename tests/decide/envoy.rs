@@ -30,7 +30,7 @@ fn the_request_is_judged_as_envoy_forwards_it() {
             "robots_disallow",
         ),
         (
-            "one that is posted to",
+            "a POST request",
             "POST",
             "/private",
             "http",
@@ -66,7 +66,7 @@ fn the_request_is_judged_as_envoy_forwards_it() {
             "robots_disallow",
         ),
         (
-            "one behind a dot segment",
+            "a page behind a dot segment",
             "GET",
             "/a/../private",
             "http",

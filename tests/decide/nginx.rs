@@ -145,7 +145,7 @@ fn auth_request_is_answered_200_or_403_and_nothing_else() {
     for (name, fields) in [
         ("nothing", String::new()),
         (
-            "a URL in half its parts",
+            "a URL without some of its parts",
             format!("X-Original-Host: {host}\r\nX-Original-URI: /open\r\n"),
         ),
         (
@@ -223,14 +223,14 @@ fn nginx_fetches_what_is_allowed_and_nothing_else() {
             "",
         ),
         (
-            "one that is posted to",
+            "a POST request",
             "POST",
             "/private",
             "robots_disallow",
             "Content-Length: 0\r\n",
         ),
         (
-            "one that says it is another",
+            "a page that claims another URL",
             "GET",
             "/private/x",
             "robots_disallow",

@@ -39,7 +39,7 @@ fn each_verdict_is_answered_recorded_and_provable() {
             "robots_disallow",
         ),
         (
-            "one behind a dot segment",
+            "a page behind a dot segment",
             site.url("/a/../private"),
             403,
             "path_guard",
@@ -128,7 +128,7 @@ fn an_invalid_question_is_refused_without_a_record() {
     for (name, query) in [
         ("no URL", "agent=A".to_owned()),
         ("nothing", String::new()),
-        ("a URL that fell apart", format!("url={url}?a=1&b=2")),
+        ("an unencoded URL", format!("url={url}?a=1&b=2")),
         ("two URLs", format!("url={url}&url={url}")),
         ("half an octet", format!("url={url}%2")),
     ] {

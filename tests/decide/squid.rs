@@ -55,19 +55,24 @@ fn squid_fetches_what_is_allowed_and_nothing_else() {
             "robots_disallow",
         ),
         (
-            "one in another spelling",
+            "a page in another spelling",
             "GET",
             "/%70rivate",
             "robots_disallow",
         ),
         (
-            "one that its query tells",
+            "a page named by its query",
             "GET",
             "/open?secret=1&b",
             "robots_disallow",
         ),
-        ("one in brackets", "GET", "/list[1]", "robots_disallow"),
-        ("one behind two slashes", "GET", "//private", "path_guard"),
+        ("a page in brackets", "GET", "/list[1]", "robots_disallow"),
+        (
+            "a page behind two slashes",
+            "GET",
+            "//private",
+            "path_guard",
+        ),
         ("a HEAD request", "HEAD", "/private/head", "robots_disallow"),
     ] {
         let url = at(path);

@@ -61,7 +61,7 @@ const SERVERS: &[(&str, Server)] = &[
         let name = once(before(target, b"?"))?;
         Some(normal(&name, Empty::Merged))
     }),
-    ("two in a row that decode", |target| {
+    ("two servers in a row that decode", |target| {
         let name = normal(&once(before(target, b"?"))?, Empty::Merged);
         Some(normal(&once(&name)?, Empty::Merged))
     }),
@@ -70,7 +70,7 @@ const SERVERS: &[(&str, Server)] = &[
         let bare = cut_parameters(&seen);
         Some(normal(&once(&bare)?, Empty::Merged))
     }),
-    ("Tomcat behind one that decodes", |target| {
+    ("Tomcat behind a proxy that decodes", |target| {
         let name = once(before(target, b"?"))?;
         Some(normal(&cut_parameters(&name), Empty::Merged))
     }),

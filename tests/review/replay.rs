@@ -263,15 +263,15 @@ fn the_changed_part_is_named() {
         ("an invalid time", |r| r["decided_at"] = "noon".into(), "decided_at"),
         ("the state", |r| r["robots"]["state"] = "unavailable".into(), "reason"),
         ("an invalid state", |r| r["robots"]["state"] = "gone".into(), "robots.state"),
-        ("how long the copy was fresh", |r| r["robots"]["fresh_until"] = "2026-11-20T12:00:00.123Z".into(), "reason"),
-        ("that it was fresh", |r| r["robots"]["fresh_until"] = Value::Null, "robots.fresh_until"),
-        ("its length", |r| r["robots"]["bytes"] = 7.into(), "robots.bytes"),
-        ("its digest is gone", |r| r["robots"]["sha256"] = Value::Null, "robots.sha256"),
-        ("what it rests on is gone", |r| r["robots"] = Value::Null, "robots"),
+        ("the end of freshness", |r| r["robots"]["fresh_until"] = "2026-11-20T12:00:00.123Z".into(), "reason"),
+        ("the end of freshness is gone", |r| r["robots"]["fresh_until"] = Value::Null, "robots.fresh_until"),
+        ("the length of the copy", |r| r["robots"]["bytes"] = 7.into(), "robots.bytes"),
+        ("the digest is gone", |r| r["robots"]["sha256"] = Value::Null, "robots.sha256"),
+        ("the robots.txt is gone", |r| r["robots"] = Value::Null, "robots"),
         ("the settings are gone", |r| r["policy"] = Value::Null, "policy"),
-        ("an override that was not", |r| r["override"] = json!({"id": "1", "origin": "https://site.example", "pattern": "/",
+        ("an invented override", |r| r["override"] = json!({"id": "1", "origin": "https://site.example", "pattern": "/",
             "action": "allow", "by": "", "reason": "", "until": null}), "reason"),
-        ("it was no tunnel", |r| r["opaque"] = true.into(), "reason"),
+        ("an invented tunnel", |r| r["opaque"] = true.into(), "reason"),
     ];
     let case = Case::of(FILE, "ExampleBot", "/secret/x");
     assert_eq!(found(&case, |_| {}), Outcome::Same);
@@ -371,11 +371,11 @@ fn overrides_are_replayed_by_their_content() {
     type Change = fn(&mut Value);
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, Change)] = &[
-        ("what it says", |r| r["override"]["action"] = "allow".into()),
-        ("a word that is neither", |r| r["override"]["action"] = "maybe".into()),
-        ("of which paths", |r| r["override"]["pattern"] = "/public".into()),
-        ("of which origin", |r| r["override"]["origin"] = "https://other.example".into()),
-        ("until when", |r| r["override"]["until"] = "2026-11-20T12:00:00.123Z".into()),
+        ("the action", |r| r["override"]["action"] = "allow".into()),
+        ("an invalid action", |r| r["override"]["action"] = "maybe".into()),
+        ("the pattern", |r| r["override"]["pattern"] = "/public".into()),
+        ("the origin", |r| r["override"]["origin"] = "https://other.example".into()),
+        ("the end date", |r| r["override"]["until"] = "2026-11-20T12:00:00.123Z".into()),
     ];
     for (name, change) in cases {
         let outcome = found(&deny, change);

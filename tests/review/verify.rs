@@ -254,7 +254,7 @@ fn undetected_attacks_are_documented() {
     #[rustfmt::skip] // one row, one case
     let attacks: &[(&str, Attack)] = &[
         ("the end cut off, after the last seal", |s| s.tamper("DELETE FROM decision WHERE seq > 6")),
-        ("the end cut off, with the seal that speaks of it", |s| s.tamper("DELETE FROM decision WHERE seq > 4; DELETE FROM seal")),
+        ("the end cut off, with its seal", |s| s.tamper("DELETE FROM decision WHERE seq > 4; DELETE FROM seal")),
     ];
     for (name, attack) in attacks {
         let shelf = sealed();

@@ -8,7 +8,7 @@
 #![allow(
     dead_code,
     unused_imports,
-    reason = "every test crate compiles the whole laboratory and uses its share"
+    reason = "every test crate compiles the whole harness and uses a part of it"
 )]
 
 mod gate;

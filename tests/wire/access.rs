@@ -66,7 +66,7 @@ fn each_status_of_robots_txt_has_its_meaning() {
         ("200", Reply::ok(RULES), Rules),
         ("203 is a success too", Reply::status(203, RULES), Rules),
         (
-            "a success whatever its type",
+            "a success of another content type",
             Reply::raw(format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n{RULES}",
                 RULES.len()
@@ -241,7 +241,7 @@ fn failed_redirects_of_robots_txt_have_their_meanings() {
         ("a loop", "/robots.txt", Free),
         ("no location", "", Nothing),
         ("another scheme", "gopher://site.test/robots.txt", Nothing),
-        ("a location that is no URL", "http://[", Nothing),
+        ("an invalid location", "http://[", Nothing),
         (
             "an unknown host",
             "http://no-such-name.test/robots.txt",
@@ -261,11 +261,11 @@ fn failed_redirects_of_robots_txt_have_their_meanings() {
     let missing = Origin::http()
         .on("/robots.txt", [Reply::redirect(301, "/nowhere")])
         .on("/nowhere", [Reply::status(404, "")]);
-    check("to a page that is missing", &gate, &missing, Free);
+    check("a redirect to a missing page", &gate, &missing, Free);
     let down = Origin::http()
         .on("/robots.txt", [Reply::redirect(301, "/down")])
         .on("/down", [Reply::status(500, "")]);
-    check("to a page that fails", &gate, &down, Nothing);
+    check("a redirect to a failing page", &gate, &down, Nothing);
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
                 .send("\r\n0\r\n\r\n"),
         ),
         (
-            "plain text that says it is",
+            "plain text declared as gzip",
             "encoding",
             Reply::raw(format!(
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n{:x}\r\n{RULES}\r\n0\r\n\r\n",

@@ -59,7 +59,7 @@ const ROWS: &[Row] = &[
     ("a length beside a transfer coding", Plain, "POST {url}/open HTTP/1.1\r\nHost: {host}\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET {url}/smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD),
     ("a transfer coding beside a length", Tls, "POST /open HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\nContent-Length: 40\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD),
     ("two lengths that agree", Plain, "POST {url}/open HTTP/1.1\r\nHost: {host}\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc", BAD),
-    ("two lengths that do not", Plain, "POST {url}/open HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nContent-Length: 55\r\n\r\nGET {url}/smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD),
+    ("two lengths that disagree", Plain, "POST {url}/open HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nContent-Length: 55\r\n\r\nGET {url}/smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD),
     ("a length with a plus", Plain, "POST {url}/open HTTP/1.1\r\nHost: {host}\r\nContent-Length: +3\r\n\r\nabc", BAD),
     ("a length with a minus", Tls, "POST /open HTTP/1.1\r\nHost: {host}\r\nContent-Length: -1\r\n\r\nabc", BAD),
     ("a length in hexadecimal", Plain, "POST {url}/open HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0x3\r\n\r\nabc", BAD),
@@ -481,7 +481,7 @@ fn a_server_name_that_is_missing_or_another_changes_nothing() {
             "misdirected",
         ),
         (
-            "another name and its Host",
+            "another name with a matching Host",
             "other.test",
             "other.test",
             421,
@@ -558,12 +558,12 @@ fn a_loop_ends(via: bool) {
         let looped = |record: &&Value| record["error"] == "proxy_loop_detected";
         records.iter().filter(looped).count()
     };
-    eventually("one of them to see that it is a loop", || {
+    eventually("one instance to detect the loop", || {
         (loops(&first) + loops(&second) > 0).then_some(())
     });
     let connections = |gate: &Gate| gate.records().len();
     assert!(
         connections(&first) + connections(&second) < 10,
-        "it went round and round"
+        "the request went round more than once"
     );
 }

@@ -152,7 +152,7 @@ fn sigterm_lets_transfers_end_and_takes_no_new_ones() {
         TcpStream::connect(gate.address).is_err().then_some(())
     });
     assert!(idle.is_closed(), "an idle connection outlives the listener");
-    assert!(gate.is_running(), "it did not wait for the transfer");
+    assert!(gate.is_running(), "the gate did not wait for the transfer");
     latch.open();
     assert_eq!(wire.read(8), b"partrest");
     assert_eq!(gate.wait().code(), Some(0));

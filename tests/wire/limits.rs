@@ -140,7 +140,7 @@ fn the_longest_idle_connection_makes_room() {
     first.get(&origin.url("/3")).is_origins(200, "page /3");
     let mut third = gate.connect();
     third.get(&origin.url("/4")).is_origins(200, "page /4");
-    assert!(second.is_closed(), "it was idle for longest");
+    assert!(second.is_closed(), "the second connection was idle longest");
     first.get(&origin.url("/5")).is_origins(200, "page /5");
     // A reload at the limit takes the new number, and ends no connection.
     let reloaded = "the configuration was read again";
@@ -207,7 +207,11 @@ fn a_tunnel_keeps_its_connection_slot() {
     latch.arrivals(1);
     let answer = gate.get(&plain.url("/2"));
     gate.refused(&answer, 503, "overloaded");
-    assert_eq!(plain.connections(), 0, "it was served beside the tunnel");
+    assert_eq!(
+        plain.connections(),
+        0,
+        "a request was served beside the tunnel"
+    );
     latch.open();
     assert_eq!(tunnel.response("GET").status, 204);
     // Now no request is in progress in the tunnel.

@@ -204,7 +204,7 @@ fn a_socket_that_a_crash_has_left_is_replaced() {
     gate.wait_said("reach this process here");
     gate.signal(Signal::TERM);
     gate.wait();
-    assert!(!socket.exists(), "it goes with its process");
+    assert!(!socket.exists(), "the socket goes with its process");
 }
 
 #[test]

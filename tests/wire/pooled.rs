@@ -263,7 +263,7 @@ fn clients_share_no_connection() {
     assert_eq!(
         origin.connections(),
         4,
-        "those two, and one of the robots.txt that each is judged by"
+        "two connections for pages, two for robots.txt"
     );
 }
 

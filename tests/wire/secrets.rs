@@ -80,7 +80,7 @@ fn search(gate: &Gate, control: &str) {
     let said = gate.said();
     assert!(
         said.contains("TRACE") || said.contains("DEBUG"),
-        "it is not talkative enough"
+        "the log is not verbose enough"
     );
     assert_tells_nothing("standard error", gate.said().as_bytes());
     let mut holding = BTreeSet::new();

@@ -107,7 +107,7 @@ fn makes_room_at(limit: &str) {
     let page = Origin::http();
     let refused = gate.get(&page.url("/page"));
     assert!(matches!(refused.status, 429 | 503), "{limit}: {refused:?}");
-    eventually("one of them to be silent", || {
+    eventually("one connection to be silent", || {
         says(&mut second);
         (gate.get(&page.url("/page")).status == 200).then_some(())
     });

@@ -110,13 +110,13 @@ fn every_allowed_request_has_one_record_with_its_reason() {
     let cases = [
         ("an allow rule", RULES, "/private/open", "robots_allow"),
         (
-            "robots.txt itself, whatever its rules",
+            "robots.txt itself, under any rules",
             "User-agent: *\nDisallow: /\n",
             "/robots.txt",
             "robots_txt",
         ),
         (
-            "a group of one's own without rules",
+            "a group of the crawler without rules",
             "User-agent: *\nDisallow: /\n\nUser-agent: TestBot\n",
             "/",
             "no_rules",
@@ -157,7 +157,7 @@ fn the_product_tokens_of_the_user_agent_choose_the_group() {
             "*",
         ),
         (
-            "a token, whatever its case and version",
+            "a token in any case and version",
             "DeepBot/2.1",
             "/b",
             "deepbot",
@@ -169,7 +169,7 @@ fn the_product_tokens_of_the_user_agent_choose_the_group() {
             "deepbot",
         ),
         (
-            "the first token that is named",
+            "the first token with a group",
             "Unknown/1 BotNews/1 DeepBot/1",
             "/c",
             "botnews",

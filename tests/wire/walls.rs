@@ -447,15 +447,15 @@ fn what_a_proxy_says_itself_is_never_taken_for_a_robots_txt() {
     let origin = Origin::with_rules(RULES);
     let answers: [(&str, Says); 4] = [
         (
-            "it forbids",
+            "the proxy forbids",
             |_| "HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n",
         ),
         (
-            "it knows no such host",
+            "the proxy does not find the host",
             |_| "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n",
         ),
-        ("it wants to know who asks", opens_to_ada),
-        ("it hangs up", |_| ""),
+        ("the proxy requires credentials", opens_to_ada),
+        ("the proxy disconnects", |_| ""),
     ];
     for (case, answer) in answers {
         let proxy = Proxy::http(origin.port(), answer);

@@ -46,9 +46,9 @@ use self::counts::Counts;
 pub use self::dial::faults;
 use self::dial::{Dialler, is_local};
 pub use self::failure::Failure;
-pub use self::pool::Inbound;
+pub use self::pool::ResponseBody;
 use self::pool::{Connection, Key, Lease, Past, Pool};
-pub use self::request_body::{BodyError, Outgoing};
+pub use self::request_body::{BodyError, RequestBody};
 use crate::cache::fetch::RobotsErrand;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
@@ -135,7 +135,7 @@ pub struct Again {
     /// The target that it asks for.
     pub target: Target,
     /// Its head, and its body if it has one.
-    pub request: Request<Outgoing>,
+    pub request: Request<RequestBody>,
 }
 
 impl fmt::Debug for Again {
@@ -164,7 +164,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Received {
     /// The head, with the body to come.
-    pub response: Response<Inbound>,
+    pub response: Response<ResponseBody>,
     /// The address that was dialled.
     pub peer: SocketAddr,
 }
@@ -183,7 +183,7 @@ impl Sharing {
     /// not judged, and its answer goes to the next request on the connection. No method is safe from this: a handler of
     /// POST may answer without reading, too. A robots.txt binds all crawlers, so its fetch trusts no connection that
     /// carried a crawler's request.
-    fn of(errand: Errand<'_>, request: &Request<Outgoing>) -> Sharing {
+    fn of(errand: Errand<'_>, request: &Request<RequestBody>) -> Sharing {
         match errand {
             Errand::Page(..) if request.body().is_end_stream() => Sharing::Pooled,
             Errand::Page(..) | Errand::Robots(_) => Sharing::Alone,
@@ -315,7 +315,7 @@ impl Egress {
         &self,
         permit: Permit,
         client: Option<Arc<str>>,
-        request: Request<Outgoing>,
+        request: Request<RequestBody>,
         interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
         now: Moment,
         reuse: Reuse,
@@ -326,7 +326,7 @@ impl Egress {
             Ok(received) => return Ok(received),
             Err(failed) => failed,
         };
-        let again = |request: Box<Request<Outgoing>>, permit: Permit| {
+        let again = |request: Box<Request<RequestBody>>, permit: Permit| {
             Box::new(Again {
                 target: permit.surrender(),
                 request: *request,
@@ -347,7 +347,7 @@ impl Egress {
     pub async fn fetch(
         &self,
         errand: RobotsErrand,
-        request: Request<Outgoing>,
+        request: Request<RequestBody>,
         now: Moment,
     ) -> Result<Received, Failure> {
         let errand = Errand::Robots(&errand);
@@ -363,7 +363,7 @@ impl Egress {
     async fn try_send(
         &self,
         errand: Errand<'_>,
-        mut request: Request<Outgoing>,
+        mut request: Request<RequestBody>,
         interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
         mut now: Option<Moment>,
         reuse: Reuse,
@@ -459,8 +459,8 @@ pub enum Unconnected {
 /// A request of any purpose that got no answer.
 enum Halt {
     Failed(Failure),
-    Overtaken(Box<Request<Outgoing>>),
-    Lost(Box<Request<Outgoing>>),
+    Overtaken(Box<Request<RequestBody>>),
+    Lost(Box<Request<RequestBody>>),
 }
 
 impl Shared {

@@ -30,7 +30,7 @@ use self::pause::{Course, driven};
 use self::trace::Trace;
 use crate::clock::Clock;
 use crate::config::RobotsConfig;
-use crate::egress::{Egress, Inbound, Outgoing, Received};
+use crate::egress::{Egress, Received, RequestBody, ResponseBody};
 use crate::pace::{FetchSlot, Pace};
 use crate::rep::{ComparisonPath, Origin, ParseOptions, Robots};
 use crate::robots::access::{
@@ -244,7 +244,7 @@ impl Walk<'_, '_> {
     async fn answers_missing_pages_so(
         &mut self,
         origin: &Origin,
-        response: Response<Inbound>,
+        response: Response<ResponseBody>,
     ) -> bool {
         let status = response.status();
         let phrases = &self.asked.config.soft_404_phrases;
@@ -304,7 +304,7 @@ async fn request(
 ) -> Result<Received, Cause> {
     let (origin, path) = Origin::parse(url).map_err(|_| Cause::Unaddressable)?;
     let path = PathAndQuery::try_from(path).map_err(|_| Cause::Unaddressable)?;
-    let mut request = Request::new(Outgoing::Empty);
+    let mut request = Request::new(RequestBody::Empty);
     let headers = request.headers_mut();
     let host = HeaderValue::try_from(origin.authority()).map_err(|_| Cause::Unaddressable)?;
     headers.insert(HOST, host);
@@ -339,7 +339,7 @@ fn location(base: &str, headers: &HeaderMap) -> Option<String> {
 }
 
 async fn successful(
-    response: Response<Inbound>,
+    response: Response<ResponseBody>,
     url: &str,
     config: &RobotsConfig,
     clock: &Clock,

@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::pool::Lease;
-use super::{Failure, Inbound, Outgoing, Proof, Received};
+use super::{Failure, Proof, Received, RequestBody, ResponseBody};
 
 /// Most interim responses before one final response.
 const MOST_INTERIM: usize = 64;
@@ -27,7 +27,7 @@ const MOST_INTERIM_OCTETS: usize = 65_536;
 )]
 pub(super) enum Lost {
     /// Nothing of it was sent.
-    Unsent(Request<Outgoing>),
+    Unsent(Request<RequestBody>),
     /// It may have been sent.
     Sent(Failure),
 }
@@ -36,7 +36,7 @@ pub(super) enum Lost {
 pub(super) async fn answer(
     proof: Proof<'_>,
     lease: Lease,
-    request: Request<Outgoing>,
+    request: Request<RequestBody>,
     interim: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static,
     patience: Option<Duration>,
 ) -> Result<Received, Lost> {
@@ -53,7 +53,7 @@ pub(super) async fn answer(
 async fn attempt(
     _: Proof<'_>,
     mut lease: Lease,
-    mut request: Request<Outgoing>,
+    mut request: Request<RequestBody>,
     interim: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static,
 ) -> Result<Received, Lost> {
     let taken = request.body().taken();
@@ -76,7 +76,7 @@ async fn attempt(
                 // The origin answered before the request was over: it may read the rest of the body as another request.
                 lease.is_the_last();
             }
-            let response = response.map(|incoming: Incoming| Inbound::new(incoming, lease));
+            let response = response.map(|incoming: Incoming| ResponseBody::new(incoming, lease));
             Ok(Received { response, peer })
         }
         Err(mut error) => Err(match error.take_message() {
@@ -87,7 +87,7 @@ async fn attempt(
 }
 
 /// Copies a request that may be sent twice: safe, and without a body.
-pub(super) fn copy_if_safe(request: &Request<Outgoing>) -> Option<Request<Outgoing>> {
+pub(super) fn copy_if_safe(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
     let is_safe = matches!(
         *request.method(),
         Method::GET | Method::HEAD | Method::OPTIONS
@@ -95,7 +95,7 @@ pub(super) fn copy_if_safe(request: &Request<Outgoing>) -> Option<Request<Outgoi
     if !is_safe || !request.body().is_end_stream() {
         return None;
     }
-    let mut copy = Request::new(Outgoing::Empty);
+    let mut copy = Request::new(RequestBody::Empty);
     copy.method_mut().clone_from(request.method());
     copy.uri_mut().clone_from(request.uri());
     copy.headers_mut().clone_from(request.headers());

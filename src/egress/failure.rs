@@ -217,7 +217,7 @@ mod tests {
     use rustls::{AlertDescription, CertificateError};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-    use super::super::{BodyError, Outgoing};
+    use super::super::{BodyError, RequestBody};
     use super::*;
 
     /// An error inside another one, as libraries wrap them.
@@ -286,7 +286,7 @@ mod tests {
     }
 
     /// Sends a request to an origin that answers with `answer` and closes.
-    async fn exchange(body: Outgoing, answer: &str) -> Result<Response<Incoming>, hyper::Error> {
+    async fn exchange(body: RequestBody, answer: &str) -> Result<Response<Incoming>, hyper::Error> {
         let (ours, mut theirs) = tokio::io::duplex(4096);
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(ours)).await;
         let (mut sender, connection) = handshake.expect("nothing is exchanged yet");
@@ -313,7 +313,7 @@ mod tests {
             ),
             ("not HTTP", "SSH-2.0-OpenSSH_9.6\r\n\r\n", Failure::Protocol),
         ] {
-            let error = exchange(Outgoing::Empty, answer).await.expect_err(name);
+            let error = exchange(RequestBody::Empty, answer).await.expect_err(name);
             assert_eq!(Failure::of(&error), expected, "{name}: {error}");
         }
     }
@@ -321,12 +321,12 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_broke_off_is_the_crawlers_fault_whatever_broke_it() {
         let truncated = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf";
-        let response = exchange(Outgoing::Empty, truncated).await;
+        let response = exchange(RequestBody::Empty, truncated).await;
         let body = response.expect("a head").into_body();
         let broken = body.collect().await.expect_err("the body is cut short");
         assert_eq!(Failure::of(&broken), Failure::Terminated);
         let frames = Broken(Some(broken.into()));
-        let error = exchange(Outgoing::stream(frames), "")
+        let error = exchange(RequestBody::stream(frames), "")
             .await
             .expect_err("the body fails");
         assert_eq!(Failure::of(&error), Failure::RequestBody, "{error:?}");

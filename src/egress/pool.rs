@@ -21,7 +21,7 @@ use hyper::client::conn::http1::SendRequest;
 use tokio::task::AbortHandle;
 
 use super::attempt::InterimBound;
-use super::{Outgoing, Sharing};
+use super::{RequestBody, Sharing};
 use crate::clock::{Clock, Moment};
 use crate::rep::Origin;
 
@@ -62,7 +62,7 @@ impl Key {
 
 /// A connection to an origin.
 pub(super) struct Connection {
-    pub(super) sender: SendRequest<Outgoing>,
+    pub(super) sender: SendRequest<RequestBody>,
     /// The address that was dialled.
     pub(super) peer: SocketAddr,
     /// The bound on interim responses of its present exchange.
@@ -72,7 +72,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Returns a connection with the task that moves its octets.
     pub(super) fn new(
-        sender: SendRequest<Outgoing>,
+        sender: SendRequest<RequestBody>,
         peer: SocketAddr,
         task: AbortHandle,
     ) -> Connection {
@@ -299,14 +299,14 @@ impl Lease {
 }
 
 /// The body of an origin's response, holding the connection that it comes on.
-pub struct Inbound {
+pub struct ResponseBody {
     incoming: Incoming,
     lease: Option<Lease>,
 }
 
-impl Inbound {
-    pub(super) fn new(incoming: Incoming, lease: Lease) -> Inbound {
-        let mut inbound = Inbound {
+impl ResponseBody {
+    pub(super) fn new(incoming: Incoming, lease: Lease) -> ResponseBody {
+        let mut inbound = ResponseBody {
             incoming,
             lease: Some(lease),
         };
@@ -323,7 +323,7 @@ impl Inbound {
     }
 }
 
-impl Body for Inbound {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -355,9 +355,9 @@ impl Body for Inbound {
     }
 }
 
-impl std::fmt::Debug for Inbound {
+impl std::fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inbound").finish_non_exhaustive()
+        f.debug_struct("ResponseBody").finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 
 /// The body of a request to an origin.
 #[derive(Default)]
-pub enum Outgoing {
+pub enum RequestBody {
     /// None.
     #[default]
     Empty,
@@ -33,10 +33,12 @@ pub struct Stream {
 #[derive(Debug, Clone)]
 pub(super) struct Taken(Option<Arc<AtomicBool>>);
 
-impl Outgoing {
+impl RequestBody {
     /// Builds a body from these frames.
-    pub fn stream(octets: impl Body<Data = Bytes, Error = BodyError> + Send + 'static) -> Outgoing {
-        Outgoing::Stream(Stream {
+    pub fn stream(
+        octets: impl Body<Data = Bytes, Error = BodyError> + Send + 'static,
+    ) -> RequestBody {
+        RequestBody::Stream(Stream {
             octets: Box::pin(octets),
             taken: Arc::default(),
         })
@@ -45,8 +47,8 @@ impl Outgoing {
     /// Returns the flag that tells, later on, whether this body was read to its end.
     pub(super) fn taken(&self) -> Taken {
         match self {
-            Outgoing::Empty => Taken(None),
-            Outgoing::Stream(stream) => Taken(Some(Arc::clone(&stream.taken))),
+            RequestBody::Empty => Taken(None),
+            RequestBody::Stream(stream) => Taken(Some(Arc::clone(&stream.taken))),
         }
     }
 }
@@ -59,7 +61,7 @@ impl Taken {
     }
 }
 
-impl Body for Outgoing {
+impl Body for RequestBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -68,8 +70,8 @@ impl Body for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let stream = match self.get_mut() {
-            Outgoing::Empty => return Poll::Ready(None),
-            Outgoing::Stream(stream) => stream,
+            RequestBody::Empty => return Poll::Ready(None),
+            RequestBody::Stream(stream) => stream,
         };
         let frame = ready!(stream.octets.as_mut().poll_frame(cx));
         // hyper does not poll a body of known length again after its last octet.
@@ -81,15 +83,15 @@ impl Body for Outgoing {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Outgoing::Empty => true,
-            Outgoing::Stream(stream) => stream.octets.is_end_stream(),
+            RequestBody::Empty => true,
+            RequestBody::Stream(stream) => stream.octets.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Outgoing::Empty => SizeHint::with_exact(0),
-            Outgoing::Stream(stream) => stream.octets.size_hint(),
+            RequestBody::Empty => SizeHint::with_exact(0),
+            RequestBody::Stream(stream) => stream.octets.size_hint(),
         }
     }
 }

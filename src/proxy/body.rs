@@ -15,7 +15,7 @@ use super::fields;
 use super::ledger::Ledger;
 use super::upstream::{Invitation, Timer};
 use super::waiting::{Grant, Waiting};
-use crate::egress::{BodyError, Failure, Inbound};
+use crate::egress::{BodyError, Failure, ResponseBody};
 
 /// The body of an answer to a crawler. Holds the exchange recorder, so that the record is written when the last octet
 /// has been sent or the crawler has disconnected.
@@ -37,7 +37,7 @@ enum Content {
     /// Written by crawlgate.
     Own(Option<Bytes>),
     /// From the origin, as it comes.
-    Origins(Inbound),
+    Origins(ResponseBody),
     /// Broken off.
     Broken(Option<BodyError>),
 }
@@ -80,7 +80,7 @@ impl Answer {
     }
 
     /// Creates a body from the origin's.
-    pub fn forwarded(incoming: Inbound, ledger: Box<Ledger>, passing: Passing) -> Answer {
+    pub fn forwarded(incoming: ResponseBody, ledger: Box<Ledger>, passing: Passing) -> Answer {
         let Passing {
             invitation,
             timer,

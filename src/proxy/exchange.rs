@@ -24,7 +24,7 @@ use super::{Proxy, connect, fields, self_test};
 use crate::client::{Client, Memo, Stranger};
 use crate::clock::Moment;
 use crate::config::{Mismatch, OnFailure};
-use crate::egress::{Failure, Inbound};
+use crate::egress::{Failure, ResponseBody};
 use crate::gate::{self, Asker, Had, Kind, MOST_JUDGEMENTS, Meantime};
 use crate::policy::{Decision, Permit, Reason, Ruling, Target};
 
@@ -426,7 +426,7 @@ impl Connection {
     /// Passes the origin's answer on to the crawler.
     fn pass(
         &self,
-        mut response: Response<Inbound>,
+        mut response: Response<ResponseBody>,
         mut ledger: Box<Ledger>,
         passing: Passing,
     ) -> Response<Answer> {
@@ -445,7 +445,7 @@ impl Connection {
     /// Relays octets both ways from now on. The record is written when both sides have finished.
     fn switch(
         &self,
-        mut response: Response<Inbound>,
+        mut response: Response<ResponseBody>,
         downstream: OnUpgrade,
         mut ledger: Box<Ledger>,
         switching: Switching,

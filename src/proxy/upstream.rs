@@ -22,7 +22,7 @@ use super::exchange::Connection;
 use super::ledger::Ledger;
 use super::waiting::Grant;
 use crate::clock::Moment;
-use crate::egress::{self, Failure, Inbound, Outgoing, Reuse, Unsent};
+use crate::egress::{self, Failure, RequestBody, ResponseBody, Reuse, Unsent};
 use crate::gate::{Kind, MOST_JUDGEMENTS};
 use crate::policy::Permit;
 
@@ -43,7 +43,7 @@ const AGAIN: u8 = 2;
 #[derive(Debug)]
 pub struct Received {
     /// The head, with the body to come.
-    pub response: Response<Inbound>,
+    pub response: Response<ResponseBody>,
     /// The address that was dialled.
     pub peer: SocketAddr,
     /// The continue signal of the request's body, kept while the response's body is read: without it the upload breaks
@@ -107,9 +107,9 @@ pub async fn send(
         let octets = Arc::clone(ledger.bytes_in.get_or_insert_default());
         let told = intake.insert(Arc::new(Intake::new(octets)));
         let upload = Upload::new(incoming, Arc::clone(told), crawler, invited);
-        Outgoing::stream(upload)
+        RequestBody::stream(upload)
     } else {
-        Outgoing::Empty
+        RequestBody::Empty
     };
     let request = Request::from_parts(parts, body);
     let invitation = invitation.map(Arc::new);
@@ -178,7 +178,7 @@ pub async fn send(
 async fn deliver(
     connection: &Connection,
     mut permit: Permit,
-    mut request: Request<Outgoing>,
+    mut request: Request<RequestBody>,
     interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
     mut now: Moment,
     ledger: &mut Ledger,

@@ -17,7 +17,7 @@ use http_body::Body as _;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncReadExt, BufReader};
 use tokio_util::io::StreamReader;
 
-use crate::egress::Inbound;
+use crate::egress::ResponseBody;
 use crate::robots::access::Cause;
 
 /// The codings in our requests. [`codings`] understands these, and their older names.
@@ -35,7 +35,7 @@ type Reader = Box<dyn AsyncBufRead + Send + Unpin>;
 ///
 /// # Errors
 /// The cause that the body is not whole or not readable. None of it counts then.
-pub(super) async fn read(response: Response<Inbound>, limit: usize) -> Result<Vec<u8>, Cause> {
+pub(super) async fn read(response: Response<ResponseBody>, limit: usize) -> Result<Vec<u8>, Cause> {
     transfer(response.headers())?;
     let codings = codings(response.headers())?;
     let body = Box::new(StreamReader::new(Frames(response.into_body())));
@@ -169,7 +169,7 @@ fn is_zlib(head: &[u8]) -> bool {
 }
 
 /// The data frames of a body as a stream, for tokio's reader adapters.
-struct Frames(Inbound);
+struct Frames(ResponseBody);
 
 impl Stream for Frames {
     type Item = io::Result<bytes::Bytes>;

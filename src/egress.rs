@@ -49,7 +49,7 @@ pub use self::failure::Failure;
 pub use self::pool::ResponseBody;
 use self::pool::{Connection, Key, Lease, Past, Pool};
 pub use self::request_body::{BodyError, RequestBody};
-use crate::cache::fetch::RobotsErrand;
+use crate::cache::fetch::RobotsPermit;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::descriptors::{Budget, are_exhausted};
@@ -85,26 +85,26 @@ impl From<String> for Way {
 
 /// The purpose of a request, with its permit.
 #[derive(Debug, Clone, Copy)]
-enum Errand<'a> {
+enum SendPermit<'a> {
     /// A cleared page, for the client of this name: no other client's requests share its connections.
     Page(&'a Permit, &'a Option<Arc<str>>),
     /// A robots.txt, which needs no clearance.
-    Robots(&'a RobotsErrand),
+    Robots(&'a RobotsPermit),
 }
 
 /// The proof that one request may leave right now.
 #[derive(Debug, Clone, Copy)]
 enum Proof<'a> {
     Page(#[allow(dead_code, reason = "held, not read")] Current<'a>),
-    Robots(#[allow(dead_code, reason = "held, not read")] &'a RobotsErrand),
+    Robots(#[allow(dead_code, reason = "held, not read")] &'a RobotsPermit),
 }
 
-impl<'a> Errand<'a> {
+impl<'a> SendPermit<'a> {
     /// Returns the proof that the request may leave; `None` if a change has overtaken the permit.
     fn proof(self, changes: &Changes) -> Option<Proof<'a>> {
         match self {
-            Errand::Page(permit, _) => permit.current(changes).map(Proof::Page),
-            Errand::Robots(errand) => Some(Proof::Robots(errand)),
+            SendPermit::Page(permit, _) => permit.current(changes).map(Proof::Page),
+            SendPermit::Robots(send_permit) => Some(Proof::Robots(send_permit)),
         }
     }
 }
@@ -183,10 +183,10 @@ impl Sharing {
     /// not judged, and its answer goes to the next request on the connection. No method is safe from this: a handler of
     /// POST may answer without reading, too. A robots.txt binds all crawlers, so its fetch trusts no connection that
     /// carried a crawler's request.
-    fn of(errand: Errand<'_>, request: &Request<RequestBody>) -> Sharing {
-        match errand {
-            Errand::Page(..) if request.body().is_end_stream() => Sharing::Pooled,
-            Errand::Page(..) | Errand::Robots(_) => Sharing::Alone,
+    fn of(send_permit: SendPermit<'_>, request: &Request<RequestBody>) -> Sharing {
+        match send_permit {
+            SendPermit::Page(..) if request.body().is_end_stream() => Sharing::Pooled,
+            SendPermit::Page(..) | SendPermit::Robots(_) => Sharing::Alone,
         }
     }
 }
@@ -320,8 +320,8 @@ impl Egress {
         now: Moment,
         reuse: Reuse,
     ) -> Result<Received, Unsent> {
-        let errand = Errand::Page(&permit, &client);
-        let sent = self.try_send(errand, request, interim, Some(now), reuse);
+        let send_permit = SendPermit::Page(&permit, &client);
+        let sent = self.try_send(send_permit, request, interim, Some(now), reuse);
         let failed = match sent.await {
             Ok(received) => return Ok(received),
             Err(failed) => failed,
@@ -346,13 +346,13 @@ impl Egress {
     /// The [`Failure`]; no response head came.
     pub async fn fetch(
         &self,
-        errand: RobotsErrand,
+        send_permit: RobotsPermit,
         request: Request<RequestBody>,
         now: Moment,
     ) -> Result<Received, Failure> {
-        let errand = Errand::Robots(&errand);
+        let send_permit = SendPermit::Robots(&send_permit);
         let sent = self
-            .try_send(errand, request, |_, _| {}, Some(now), Reuse::Forbidden)
+            .try_send(send_permit, request, |_, _| {}, Some(now), Reuse::Forbidden)
             .await;
         sent.map_err(|halt| match halt {
             Halt::Failed(failure) => failure,
@@ -362,22 +362,22 @@ impl Egress {
 
     async fn try_send(
         &self,
-        errand: Errand<'_>,
+        send_permit: SendPermit<'_>,
         mut request: Request<RequestBody>,
         interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
         mut now: Option<Moment>,
         reuse: Reuse,
     ) -> Result<Received, Halt> {
-        let sharing = Sharing::of(errand, &request);
-        let (key, path, to_connect, to_answer) = match errand {
-            Errand::Page(permit, client) => {
+        let sharing = Sharing::of(send_permit, &request);
+        let (key, path, to_connect, to_answer) = match send_permit {
+            SendPermit::Page(permit, client) => {
                 let target = permit.target();
                 let key = Key::new(&target.origin, client.clone());
                 (key, &target.path, self.0.connect_timeout, None)
             }
-            Errand::Robots(errand) => {
-                let (origin, path) = errand.target();
-                let (to_connect, to_answer) = errand.patience();
+            SendPermit::Robots(send_permit) => {
+                let (origin, path) = send_permit.target();
+                let (to_connect, to_answer) = send_permit.patience();
                 (Key::new(origin, None), path, to_connect, Some(to_answer))
             }
         };
@@ -392,7 +392,7 @@ impl Egress {
         {
             let is_doubtful = lease.idle_for >= DOUBTFUL || lease.past == Past::Once;
             let spare = is_doubtful.then(|| copy_if_safe(&request)).flatten();
-            let Some(proof) = errand.proof(&self.0.changes) else {
+            let Some(proof) = send_permit.proof(&self.0.changes) else {
                 lease.give_back();
                 return Err(Halt::Overtaken(Box::new(request)));
             };
@@ -413,7 +413,7 @@ impl Egress {
         let lease = Box::pin(self.0.dial(key, sharing, to_connect, way))
             .await
             .map_err(Halt::Failed)?;
-        let Some(proof) = errand.proof(&self.0.changes) else {
+        let Some(proof) = send_permit.proof(&self.0.changes) else {
             lease.give_back();
             return Err(Halt::Overtaken(Box::new(request)));
         };

@@ -46,14 +46,14 @@ const MOST_REPEATS: u32 = 3;
 
 /// The permit to fetch a robots.txt, without a clearance. Only this module makes one.
 #[derive(Debug)]
-pub struct RobotsErrand {
+pub struct RobotsPermit {
     origin: Origin,
     path: PathAndQuery,
     connect_timeout: Duration,
     first_byte_timeout: Duration,
 }
 
-impl RobotsErrand {
+impl RobotsPermit {
     /// Returns the target of the fetch.
     pub fn target(&self) -> (&Origin, &PathAndQuery) {
         (&self.origin, &self.path)
@@ -311,14 +311,14 @@ async fn request(
     headers.insert(USER_AGENT, asked.user_agent.clone());
     headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.8"));
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED));
-    let errand = RobotsErrand {
+    let robots_permit = RobotsPermit {
         origin,
         path,
         connect_timeout: asked.config.connect_timeout,
         first_byte_timeout: asked.config.first_byte_timeout,
     };
     egress
-        .fetch(errand, request, clock.now())
+        .fetch(robots_permit, request, clock.now())
         .await
         .map_err(|failure| failure.cause())
 }

@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri
 
 use super::Proxy;
 use super::exchange::unread;
-use super::ledger::{Charge, Ledger, Opening};
+use super::recorder::{Charge, Ledger, Opening};
 use super::respond::{self, Asked, Audience, Refusal};
 use super::target::{self, Scope, Unreadable};
 use crate::client::Client;

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
 use super::fields;
-use super::ledger::Ledger;
+use super::recorder::Ledger;
 use super::upstream::{Invitation, Timer};
 use super::waiting::{Grant, Waiting};
 use crate::egress::{BodyError, Failure, ResponseBody};

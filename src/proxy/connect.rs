@@ -29,7 +29,7 @@ use super::body::Answer;
 use super::counts::Handshake;
 use super::exchange::{Connection, Refused, turned_away, unread, unsent};
 use super::hello::{self, Hello, Replayed, TLS_HANDSHAKE};
-use super::ledger::Ledger;
+use super::recorder::Ledger;
 use super::relay::{GOODBYE, Relay};
 use super::respond::Refusal;
 use super::self_test;

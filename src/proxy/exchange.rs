@@ -12,9 +12,9 @@ use hyper_util::rt::TokioIo;
 
 use super::body::{Answer, Passing};
 use super::connect::Switching;
-use super::ledger::{Charge, Ledger, Opening};
 use super::limits::TooMuch;
 use super::link::{Link, Switch};
+use super::recorder::{Charge, Ledger, Opening};
 use super::respond::{self, Asked, Audience, Refusal};
 use super::server::Visitor;
 use super::target::{self, Scope, Unreadable};

@@ -14,8 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectiona
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::ledger::Ledger;
 use super::limits::Seat;
+use super::recorder::Ledger;
 use super::server::Visitor;
 
 /// Time that one side of a WebSocket has to close after the other: no side half-closes (RFC 6455 7.1.1), and a side

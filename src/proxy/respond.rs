@@ -13,7 +13,7 @@ use http::header::{
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::framing::Violation;
-use super::ledger::Ledger;
+use super::recorder::Ledger;
 use super::target::Unreadable;
 use crate::clock::Moment;
 use crate::egress::{Failure, Prohibited};

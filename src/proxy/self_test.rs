@@ -9,7 +9,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Response, StatusCode};
 
 use super::body::Answer;
-use super::ledger::Ledger;
+use super::recorder::Ledger;
 use crate::rep::{Origin, Scheme};
 
 /// The host.

@@ -19,7 +19,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::body::{Flow, Intake, Upload};
 use super::exchange::Connection;
-use super::ledger::Ledger;
+use super::recorder::Ledger;
 use super::waiting::Grant;
 use crate::clock::Moment;
 use crate::egress::{self, Failure, RequestBody, ResponseBody, Reuse, Unsent};

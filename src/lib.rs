@@ -28,7 +28,7 @@
 //! robots.txt), then [`cache`] for the state of the origin and the crawler's [`robots::identity`], which
 //! asks the [`store`] and fetches if nothing usable is known, then [`policy::decide`], the client's quota, then
 //! [`pace`] → `proxy::fields` and `proxy::upstream` forward through [`egress`], or `proxy::respond` refuses →
-//! `proxy::ledger` gives the record to [`audit`], which writes it into the [`store`], after the robots.txt that it
+//! `proxy::recorder` gives the record to [`audit`], which writes it into the [`store`], after the robots.txt that it
 //! rests on. A CONNECT goes through `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and the requests inside
 //! begin again at `proxy::wire`; opaque tunnels and WebSockets go through `proxy::relay`. Other proxies ask through
 //! `proxy::advice`, by the same gate and the same exit. One answer asks no gate: the self-test, at a host that exists

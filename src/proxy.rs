@@ -1,7 +1,7 @@
 //! The proxy: crawlers on one side, the gate in the middle, origins on the other.
 //!
 //! `server` accepts; `wire` and `framing` check where each request begins and ends; `exchange` takes it to its answer:
-//! `target` reads the request target, the gate decides, `fields` and `upstream` forward, `respond` refuses, `ledger`
+//! `target` reads the request target, the gate decides, `fields` and `upstream` forward, `respond` refuses, `recorder`
 //! records, `linger` keeps the answer from a reset. `connect` opens tunnels and hands intercepted ones back to
 //! `server`; `hello` reads the ClientHello of opaque ones.
 

@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri
 
 use super::Proxy;
 use super::exchange::unread;
-use super::recorder::{Charge, Ledger, Opening};
+use super::recorder::{Charge, ExchangeRecorder, Opening};
 use super::respond::{self, Asked, Audience, Refusal};
 use super::target::{self, Scope, Unreadable};
 use crate::client::Client;
@@ -116,12 +116,12 @@ impl Proxy {
             method,
             uri: Uri::default(),
         };
-        let mut ledger = Ledger::open(self, &Arc::default(), opening);
-        ledger.enter_question(subject.octets());
+        let mut recorder = ExchangeRecorder::open(self, &Arc::default(), opening);
+        recorder.enter_question(subject.octets());
         // The other proxy counts its requests itself, unless it asks for a turn.
-        ledger.account = Charge::Entered;
-        ledger.agent = self.gate.identify(&ledger.client, headers);
-        ledger.enter_user_agent(headers);
+        recorder.account = Charge::Entered;
+        recorder.agent = self.gate.identify(&recorder.client, headers);
+        recorder.enter_user_agent(headers);
         let settings = self.settings.load_full();
         let asked = Asked {
             is_head: manner.is_head,
@@ -136,65 +136,65 @@ impl Proxy {
         let (kind, target) = match subject.read(settings.limits.uri_bytes) {
             Ok(read) => read,
             Err(unreadable) => {
-                let (refusal, ledger) = unread(unreadable, ledger);
-                return self.tell(&refusal, ledger, asked).await;
+                let (refusal, recorder) = unread(unreadable, recorder);
+                return self.tell(&refusal, recorder, asked).await;
             }
         };
-        ledger.origin = Some(target.origin.clone());
-        if self.is_ambiguous(&ledger) {
-            ledger.decision = Decision::bare(Reason::BadRequest, ledger.time);
-            return self.tell(&Refusal::Agents, ledger, asked).await;
+        recorder.origin = Some(target.origin.clone());
+        if self.is_ambiguous(&recorder) {
+            recorder.decision = Decision::bare(Reason::BadRequest, recorder.time);
+            return self.tell(&Refusal::Agents, recorder, asked).await;
         }
         if kind == Kind::Tunnel
             && let Err(wall) = self.egress.judge_connect(&target.origin)
         {
-            ledger.decision = Decision::walled(wall, ledger.time);
-            return self.tell(&Refusal::Decided, ledger, asked).await;
+            recorder.decision = Decision::walled(wall, recorder.time);
+            return self.tell(&Refusal::Decided, recorder, asked).await;
         }
         let asker = Questioner {
             address: address.ip(),
             client: &client,
             headers,
         };
-        ledger.hold = None;
+        recorder.hold = None;
         let meantime = Meantime {
-            decision: &mut ledger.decision,
-            pace: &mut ledger.pace,
+            decision: &mut recorder.decision,
+            pace: &mut recorder.pace,
         };
         let advised = self
             .gate
-            .advise(kind, target, &asker, ledger.time, pacing, meantime)
+            .advise(kind, target, &asker, recorder.time, pacing, meantime)
             .await;
-        ledger.opaque = kind == Kind::Tunnel;
-        ledger.hold = Some(advised.hold);
-        ledger.pace = advised.pace;
-        (ledger.client, ledger.agent) = (advised.client, advised.agent);
-        ledger.decision = advised.decision;
-        self.tell(&Refusal::Decided, ledger, asked).await
+        recorder.opaque = kind == Kind::Tunnel;
+        recorder.hold = Some(advised.hold);
+        recorder.pace = advised.pace;
+        (recorder.client, recorder.agent) = (advised.client, advised.agent);
+        recorder.decision = advised.decision;
+        self.tell(&Refusal::Decided, recorder, asked).await
     }
 
     /// Records the decision, and answers.
     async fn tell(
         &self,
         refusal: &Refusal,
-        mut ledger: Box<Ledger>,
+        mut recorder: Box<ExchangeRecorder>,
         asked: Asked,
     ) -> Response<Bytes> {
         let now = self.clock.now();
-        let mut response = match ledger.decision.lets_out() {
-            true => consent(&mut ledger, asked),
-            false => respond::refuse(refusal, &mut ledger, asked, now),
+        let mut response = match recorder.decision.lets_out() {
+            true => consent(&mut recorder, asked),
+            false => respond::refuse(refusal, &mut recorder, asked, now),
         };
-        let must_be_kept = self.must_be_kept_first(&ledger.decision);
-        ledger.settle(response.body().len() as u64);
+        let must_be_kept = self.must_be_kept_first(&recorder.decision);
+        recorder.record_now(response.body().len() as u64);
         let is_lost = self.log.is_closed()
             || must_be_kept && self.log.flush().await.is_err() && self.denies_unrecorded();
         if is_lost {
             // The decision may not be on disk, so it is not disclosed.
-            ledger.decision = Decision::bare(Reason::LogFailed, now);
-            response = respond::refuse(&Refusal::Decided, &mut ledger, asked, now);
+            recorder.decision = Decision::bare(Reason::LogFailed, now);
+            response = respond::refuse(&Refusal::Decided, &mut recorder, asked, now);
         }
-        sign(response.headers_mut(), &ledger);
+        sign(response.headers_mut(), &recorder);
         response
     }
 }
@@ -234,13 +234,13 @@ impl Subject {
 }
 
 /// Builds the answer that lets a request go out.
-fn consent(ledger: &mut Ledger, asked: Asked) -> Response<Bytes> {
+fn consent(recorder: &mut ExchangeRecorder, asked: Asked) -> Response<Bytes> {
     let mut body = Vec::with_capacity(512);
     let mut answer = Object::open(&mut body);
-    respond::Facts::of(ledger, true).write(&mut answer, asked.audience);
+    respond::Facts::of(recorder, true).write(&mut answer, asked.audience);
     answer.close();
     body.push(b'\n');
-    ledger.answered(StatusCode::OK.as_u16(), None);
+    recorder.response_started(StatusCode::OK.as_u16(), None);
     let length = body.len();
     let mut response = Response::new(match asked.is_head {
         true => Bytes::new(),
@@ -254,14 +254,14 @@ fn consent(ledger: &mut Ledger, asked: Asked) -> Response<Bytes> {
 }
 
 /// Adds the decision in header fields, for proxies that read no body.
-fn sign(headers: &mut HeaderMap, ledger: &Ledger) {
-    let decision = &ledger.decision;
+fn sign(headers: &mut HeaderMap, recorder: &ExchangeRecorder) {
+    let decision = &recorder.decision;
     headers.insert(
         VERDICT,
         HeaderValue::from_static(decision.verdict().as_str()),
     );
     headers.insert(REASON, HeaderValue::from_static(decision.reason.as_str()));
-    if let Ok(id) = HeaderValue::from_bytes(&ledger.id.text()) {
+    if let Ok(id) = HeaderValue::from_bytes(&recorder.id.text()) {
         headers.insert(DECISION, id);
     }
 }

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
 use super::fields;
-use super::recorder::Ledger;
+use super::recorder::ExchangeRecorder;
 use super::upstream::{Invitation, Timer};
 use super::waiting::{Grant, Waiting};
 use crate::egress::{BodyError, Failure, ResponseBody};
@@ -23,7 +23,7 @@ use crate::egress::{BodyError, Failure, ResponseBody};
 pub struct Answer {
     content: Content,
     /// `None` if the recorder goes on elsewhere: with a tunnel or a WebSocket.
-    ledger: Option<Box<Ledger>>,
+    recorder: Option<Box<ExchangeRecorder>>,
     /// Fires when the origin may have been silent for too long.
     silence: Option<Silence>,
     /// True if only the end of the connection tells the crawler where the body ends.
@@ -57,11 +57,11 @@ pub struct Passing {
 
 impl Answer {
     /// Creates a body that crawlgate wrote.
-    pub fn own(bytes: Bytes, ledger: Box<Ledger>) -> Answer {
+    pub fn own(bytes: Bytes, recorder: Box<ExchangeRecorder>) -> Answer {
         let content = Content::Own((!bytes.is_empty()).then_some(bytes));
         Answer {
             content,
-            ledger: Some(ledger),
+            recorder: Some(recorder),
             silence: None,
             is_open_ended: false,
             invitation: None,
@@ -72,7 +72,7 @@ impl Answer {
     pub fn empty() -> Answer {
         Answer {
             content: Content::Own(None),
-            ledger: None,
+            recorder: None,
             silence: None,
             is_open_ended: false,
             invitation: None,
@@ -80,7 +80,11 @@ impl Answer {
     }
 
     /// Creates a body from the origin's.
-    pub fn forwarded(incoming: ResponseBody, ledger: Box<Ledger>, passing: Passing) -> Answer {
+    pub fn forwarded(
+        incoming: ResponseBody,
+        recorder: Box<ExchangeRecorder>,
+        passing: Passing,
+    ) -> Answer {
         let Passing {
             invitation,
             timer,
@@ -89,7 +93,7 @@ impl Answer {
         } = passing;
         Answer {
             content: Content::Origins(incoming),
-            ledger: Some(ledger),
+            recorder: Some(recorder),
             silence: Some(Silence {
                 timer,
                 patience,
@@ -107,8 +111,8 @@ impl Answer {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let mut frame = frame.map(Ok);
         mend_trailers(&mut frame);
-        if let (Some(Ok(frame)), Some(ledger)) = (&frame, &mut self.ledger) {
-            ledger.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
+        if let (Some(Ok(frame)), Some(recorder)) = (&frame, &mut self.recorder) {
+            recorder.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
         }
         // Nothing follows a trailer section (RFC 9112 7.1.2), and hyper asks for nothing after it.
         let is_last = match &frame {
@@ -126,10 +130,10 @@ impl Answer {
     /// Enters that the body broke off, and why.
     fn break_off(&mut self, why: &'static str, error: BodyError) {
         self.content = Content::Broken(Some(error));
-        if let Some(ledger) = &mut self.ledger {
-            ledger.failed(why);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.failed(why);
             if self.is_open_ended {
-                ledger.resets();
+                recorder.resets();
             }
         }
     }
@@ -208,9 +212,9 @@ fn mend_trailers<E>(frame: &mut Option<Result<Frame<Bytes>, E>>) {
 impl Drop for Answer {
     fn drop(&mut self) {
         if !self.is_end_stream()
-            && let Some(ledger) = &mut self.ledger
+            && let Some(recorder) = &mut self.recorder
         {
-            ledger.hung_up();
+            recorder.client_closed();
         }
     }
 }

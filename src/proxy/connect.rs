@@ -29,7 +29,7 @@ use super::body::Answer;
 use super::counts::Handshake;
 use super::exchange::{Connection, Refused, turned_away, unread, unsent};
 use super::hello::{self, Hello, Replayed, TLS_HANDSHAKE};
-use super::recorder::Ledger;
+use super::recorder::ExchangeRecorder;
 use super::relay::{GOODBYE, Relay};
 use super::respond::Refusal;
 use super::self_test;
@@ -55,17 +55,17 @@ const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 pub async fn connect(
     connection: &Connection,
     mut request: Request<Incoming>,
-    mut ledger: Box<Ledger>,
+    mut recorder: Box<ExchangeRecorder>,
 ) -> Result<Response<Answer>, Refused> {
     let origin = match (&connection.scope, target::read_connect(request.uri())) {
         (Scope::Plain, Ok(origin)) => origin,
         // A tunnel in a tunnel would hide its contents.
-        (Scope::Inside { .. }, Ok(_)) => return Err(unread(Unreadable::Malformed, ledger)),
-        (_, Err(unreadable)) => return Err(unread(unreadable, ledger)),
+        (Scope::Inside { .. }, Ok(_)) => return Err(unread(Unreadable::Malformed, recorder)),
+        (_, Err(unreadable)) => return Err(unread(unreadable, recorder)),
     };
-    ledger.origin = Some(origin.clone());
+    recorder.origin = Some(origin.clone());
     let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
-        return Err(unread(Unreadable::Malformed, ledger));
+        return Err(unread(Unreadable::Malformed, recorder));
     };
     let settings = connection.visitor.proxy.settings.load_full();
     let host = origin.host();
@@ -79,22 +79,22 @@ pub async fn connect(
     if is_exempt || !connection.visitor.proxy.authority.load().covers(host) {
         let judged = connection.visitor.proxy.egress.judge_connect(&origin);
         if let Err(wall) = judged {
-            return Err(unsent(Failure::Prohibited(wall), ledger));
+            return Err(unsent(Failure::Prohibited(wall), recorder));
         }
-        return open(connection, origin, upgrade, ledger).await;
+        return open(connection, origin, upgrade, recorder).await;
     }
     // Requests inside are refused inside, even for a port that no CONNECT may ask for: clients show the reason there,
     // but of a refused CONNECT the status at most.
     let patience = settings.limits.header_timeout;
     let mut inside = connection.clone();
     // Requests inside belong to the client that opened the tunnel.
-    inside.visitor.client = Arc::clone(&ledger.client);
+    inside.visitor.client = Arc::clone(&recorder.client);
     // Requests inside are judged and recorded there; the CONNECT itself asks for nothing.
-    ledger.asks_nothing();
-    ledger.status = Some(StatusCode::OK.as_u16());
+    recorder.suspend();
+    recorder.status = Some(StatusCode::OK.as_u16());
     connection.visitor.proxy.spawn(async move {
         if let Ok(upgraded) = upgrade.await {
-            intercept(inside, origin, upgraded, ledger, patience).await;
+            intercept(inside, origin, upgraded, recorder, patience).await;
         }
     });
     Ok(established())
@@ -111,7 +111,7 @@ async fn intercept(
     connection: Connection,
     origin: Origin,
     upgraded: Upgraded,
-    ledger: Box<Ledger>,
+    recorder: Box<ExchangeRecorder>,
     patience: Duration,
 ) {
     let mut io = TokioIo::new(upgraded);
@@ -125,19 +125,19 @@ async fn intercept(
         read = timeout(silence, io.read(&mut first)) => match read {
             Ok(Ok(1)) => first,
             // Closed or silent.
-            _ => return refuse_unheard(&connection, &origin, ledger),
+            _ => return refuse_unheard(&connection, &origin, recorder),
         },
         () = server::late(&connection.visitor.proxy.stop, CHANCE) => {
-            return refuse_unheard(&connection, &origin, ledger);
+            return refuse_unheard(&connection, &origin, recorder);
         }
         () = connection.visitor.seat.has_to_leave() => {
-            return refuse_unheard(&connection, &origin, ledger);
+            return refuse_unheard(&connection, &origin, recorder);
         }
     };
     let io = Replayed::new(Bytes::copy_from_slice(&[first]), io);
     match first {
         TLS_HANDSHAKE => {
-            drop(ledger);
+            drop(recorder);
             // Boxed: the state of a handshake should not stay for as long as the session.
             let hands = Box::pin(handshake(&connection.visitor, &origin, io, patience));
             let shaken = tokio::select! {
@@ -162,7 +162,7 @@ async fn intercept(
             }
         }
         b'A'..=b'Z' | b'a'..=b'z' => {
-            drop(ledger);
+            drop(recorder);
             let port = Some(origin.port());
             if let Ok(origin) = Origin::new(Scheme::Http, origin.host(), port) {
                 let scope = Scope::Inside {
@@ -172,16 +172,16 @@ async fn intercept(
                 server::serve(io, connection.visitor, scope).await;
             }
         }
-        _ => Box::pin(pass_opaque(&connection, origin, io, ledger)).await,
+        _ => Box::pin(pass_opaque(&connection, origin, io, recorder)).await,
     }
 }
 
 /// Records a prohibited tunnel in which no request came that could have been refused.
-fn refuse_unheard(connection: &Connection, origin: &Origin, mut ledger: Box<Ledger>) {
+fn refuse_unheard(connection: &Connection, origin: &Origin, mut recorder: Box<ExchangeRecorder>) {
     let proxy = &connection.visitor.proxy;
     if let Err(wall) = proxy.egress.judge_connect(origin) {
-        ledger.decision = Decision::walled(wall, proxy.clock.now());
-        ledger.failed(Failure::Prohibited(wall).error_type());
+        recorder.decision = Decision::walled(wall, proxy.clock.now());
+        recorder.failed(Failure::Prohibited(wall).error_type());
     }
 }
 
@@ -190,23 +190,23 @@ async fn pass_opaque(
     connection: &Connection,
     origin: Origin,
     io: Replayed<TokioIo<Upgraded>>,
-    mut ledger: Box<Ledger>,
+    mut recorder: Box<ExchangeRecorder>,
 ) {
     let proxy = &connection.visitor.proxy;
     let peer = &connection.visitor.peer;
     let mut changes = proxy.gate.changes();
-    let upstream = match dial_opaque(connection, &origin, &mut ledger).await {
+    let upstream = match dial_opaque(connection, &origin, &mut recorder).await {
         Ok(upstream) => upstream,
         Err(Unanswered::Failed(failure)) => {
             if let Failure::Prohibited(wall) = failure {
-                ledger.decision = Decision::walled(wall, proxy.clock.now());
+                recorder.decision = Decision::walled(wall, proxy.clock.now());
             }
-            return ledger.failed(failure.error_type());
+            return recorder.failed(failure.error_type());
         }
-        Err(Unanswered::Denied) => return ledger.failed("http_protocol_error"),
+        Err(Unanswered::Denied) => return recorder.failed("http_protocol_error"),
     };
-    ledger.upstream = upstream.peer_addr().ok();
-    let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
+    recorder.upstream = upstream.peer_addr().ok();
+    let (client, agent) = (Arc::clone(&recorder.client), Arc::clone(&recorder.agent));
     let denied = async {
         while changes.changed().await.is_ok() {
             let generation = proxy.gate.generation();
@@ -226,7 +226,7 @@ async fn pass_opaque(
         std::future::pending::<()>().await;
     };
     let relay = Relay::of(&connection.visitor, None);
-    relay.run(io, upstream, ledger, denied).await;
+    relay.run(io, upstream, recorder, denied).await;
 }
 
 /// Connects a tunnel that carries neither TLS nor HTTP, if it may be opened. Judges again after a change while
@@ -234,7 +234,7 @@ async fn pass_opaque(
 async fn dial_opaque(
     connection: &Connection,
     origin: &Origin,
-    ledger: &mut Ledger,
+    recorder: &mut ExchangeRecorder,
 ) -> Result<TcpStream, Unanswered> {
     let proxy = &connection.visitor.proxy;
     proxy
@@ -243,29 +243,29 @@ async fn dial_opaque(
         .map_err(Failure::Prohibited)?;
     for _ in 0..MOST_JUDGEMENTS {
         // The tunnel may have been silent for long.
-        if let Err(stranger) = connection.keep_identified(ledger) {
-            ledger.decision = turned_away(stranger, proxy.clock.now());
+        if let Err(stranger) = connection.keep_identified(recorder) {
+            recorder.decision = turned_away(stranger, proxy.clock.now());
             return Err(Unanswered::Denied);
         }
         let asker = Asker {
             address: connection.visitor.peer.address.ip(),
-            client: &ledger.client,
-            agent: &ledger.agent,
-            generation: ledger.generation,
+            client: &recorder.client,
+            agent: &recorder.agent,
+            generation: recorder.generation,
         };
-        let (target, now) = (whole(origin.clone()), ledger.time);
+        let (target, now) = (whole(origin.clone()), recorder.time);
         let ruling = proxy.gate.clear_opaque(target, &asker, now).await;
         let permit = match ruling {
             Ruling::Refuse(decision) => {
-                ledger.decision = decision;
+                recorder.decision = decision;
                 return Err(Unanswered::Denied);
             }
             Ruling::Clear(permit, decision) => {
-                ledger.decision = decision;
+                recorder.decision = decision;
                 permit
             }
         };
-        ledger.opaque = true;
+        recorder.opaque = true;
         match proxy
             .egress
             .connect(permit, connection.visitor.way.as_ref())
@@ -276,7 +276,7 @@ async fn dial_opaque(
             Err(Unconnected::Overtaken(_)) => {}
         }
     }
-    connection.give_up(ledger);
+    connection.give_up(recorder);
     Err(Unanswered::Denied)
 }
 
@@ -363,27 +363,27 @@ async fn open(
     connection: &Connection,
     origin: Origin,
     upgrade: OnUpgrade,
-    mut ledger: Box<Ledger>,
+    mut recorder: Box<ExchangeRecorder>,
 ) -> Result<Response<Answer>, Refused> {
-    ledger.opaque = true;
+    recorder.opaque = true;
     // Subscribed before the tunnel is judged, so that no change is missed.
     let changes = connection.visitor.proxy.gate.changes();
-    let upstream = match dial(connection, &origin, &mut ledger).await {
+    let upstream = match dial(connection, &origin, &mut recorder).await {
         Ok(upstream) => upstream,
-        Err(Unanswered::Failed(failure)) => return Err(unsent(failure, ledger)),
-        Err(Unanswered::Denied) => return Err((Refusal::Decided, ledger)),
+        Err(Unanswered::Failed(failure)) => return Err(unsent(failure, recorder)),
+        Err(Unanswered::Denied) => return Err((Refusal::Decided, recorder)),
     };
-    ledger.upstream = upstream.peer_addr().ok();
-    ledger.answered(StatusCode::OK.as_u16(), None);
+    recorder.upstream = upstream.peer_addr().ok();
+    recorder.response_started(StatusCode::OK.as_u16(), None);
     let connection = connection.clone();
     let proxy = Arc::clone(&connection.visitor.proxy);
     proxy.spawn(async move {
         match upgrade.await {
             Ok(downstream) => {
                 let downstream = TokioIo::new(downstream);
-                pass(&connection, origin, downstream, upstream, ledger, changes).await;
+                pass(&connection, origin, downstream, upstream, recorder, changes).await;
             }
-            Err(_) => ledger.hung_up(),
+            Err(_) => recorder.client_closed(),
         }
         drop(connection);
     });
@@ -396,61 +396,65 @@ async fn pass(
     origin: Origin,
     mut downstream: TokioIo<Upgraded>,
     upstream: TcpStream,
-    mut ledger: Box<Ledger>,
+    mut recorder: Box<ExchangeRecorder>,
     changes: watch::Receiver<()>,
 ) {
     let visitor = &connection.visitor;
     let patience = visitor.proxy.settings.load().limits.header_timeout;
-    let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
+    let (client, agent) = (Arc::clone(&recorder.client), Arc::clone(&recorder.agent));
     let (kind, target) = (Kind::Tunnel, whole(origin.clone()));
     let denied = denied(visitor, kind, target, client, agent, changes);
     let mut denied = std::pin::pin!(denied);
     let mut octets = BytesMut::new();
     let hello = tokio::select! {
         hello = timeout(patience, hello::read(&mut downstream, &mut octets)) => hello,
-        () = &mut denied => return ledger.failed("http_request_denied"),
+        () = &mut denied => return recorder.failed("http_request_denied"),
         () = server::late(&visitor.proxy.stop, server::HANDSHAKE) => {
-            return ledger.failed("proxy_stopped");
+            return recorder.failed("proxy_stopped");
         }
     };
     let hello = match hello {
         Ok(Ok(hello)) => hello,
-        Ok(Err(_)) => return ledger.failed("connection_terminated"),
-        Err(_) => return ledger.failed("connection_read_timeout"),
+        Ok(Err(_)) => return recorder.failed("connection_terminated"),
+        Err(_) => return recorder.failed("connection_read_timeout"),
     };
     let may_pass = match hello {
-        Hello::Closed => return ledger.hung_up(),
+        Hello::Closed => return recorder.client_closed(),
         Hello::Tls(name) if fits(&origin, name.as_deref()) => true,
         Hello::Tls(name) => {
             debug!(%origin, ?name, "the server name of an opaque tunnel is not its host");
             if let Some(name) = name {
-                ledger.strayed(&name);
+                recorder.set_misdirected(&name);
             }
-            ledger.decision = Decision::bare(Reason::Misdirected, visitor.proxy.clock.now());
+            recorder.decision = Decision::bare(Reason::Misdirected, visitor.proxy.clock.now());
             let _ = downstream.write_all(&UNRECOGNIZED_NAME).await; // the client may be gone
             false
         }
         // Octets other than TLS may be anything; report mode lets them pass.
-        Hello::Unreadable => is_let_pass(connection, &origin, &mut ledger).await,
+        Hello::Unreadable => is_let_pass(connection, &origin, &mut recorder).await,
     };
     if !may_pass {
-        ledger.failed("tls_protocol_error");
+        recorder.failed("tls_protocol_error");
         let _ = downstream.shutdown().await; // the client may be gone
         return;
     }
     let downstream = Replayed::new(octets.freeze(), downstream);
     let relay = Relay::of(visitor, None);
-    relay.run(downstream, upstream, ledger, denied).await;
+    relay.run(downstream, upstream, recorder, denied).await;
 }
 
 /// Judges a tunnel that carries something other than TLS.
-async fn is_let_pass(connection: &Connection, origin: &Origin, ledger: &mut Ledger) -> bool {
+async fn is_let_pass(
+    connection: &Connection,
+    origin: &Origin,
+    recorder: &mut ExchangeRecorder,
+) -> bool {
     let proxy = &connection.visitor.proxy;
     let asker = Asker {
         address: connection.visitor.peer.address.ip(),
-        client: &ledger.client,
-        agent: &ledger.agent,
-        generation: ledger.generation,
+        client: &recorder.client,
+        agent: &recorder.agent,
+        generation: recorder.generation,
     };
     let (target, now) = (whole(origin.clone()), proxy.clock.now());
     let ruling = proxy.gate.clear_opaque(target, &asker, now).await;
@@ -458,7 +462,7 @@ async fn is_let_pass(connection: &Connection, origin: &Origin, ledger: &mut Ledg
         Ruling::Clear(_, decision) => (true, decision),
         Ruling::Refuse(decision) => (false, decision),
     };
-    ledger.decision = decision;
+    recorder.decision = decision;
     passes
 }
 
@@ -479,12 +483,12 @@ fn is_address(host: &str) -> bool {
 async fn dial(
     connection: &Connection,
     origin: &Origin,
-    ledger: &mut Ledger,
+    recorder: &mut ExchangeRecorder,
 ) -> Result<TcpStream, Unanswered> {
     let proxy = &connection.visitor.proxy;
     let mut target = whole(origin.clone());
     for _ in 0..MOST_JUDGEMENTS {
-        let permit = connection.clear(Kind::Tunnel, target, ledger).await;
+        let permit = connection.clear(Kind::Tunnel, target, recorder).await;
         match proxy
             .egress
             .connect(
@@ -498,7 +502,7 @@ async fn dial(
             Err(Unconnected::Overtaken(again)) => target = again,
         }
     }
-    connection.give_up(ledger);
+    connection.give_up(recorder);
     Err(Unanswered::Denied)
 }
 
@@ -556,13 +560,13 @@ impl Switching {
         visitor: &Visitor,
         downstream: impl AsyncRead + AsyncWrite + Unpin,
         upstream: impl AsyncRead + AsyncWrite + Unpin,
-        ledger: Box<Ledger>,
+        recorder: Box<ExchangeRecorder>,
     ) {
         let Switching { target, changes } = self;
-        let (client, agent) = (Arc::clone(&ledger.client), Arc::clone(&ledger.agent));
+        let (client, agent) = (Arc::clone(&recorder.client), Arc::clone(&recorder.agent));
         let kind = Kind::Request;
         let denied = denied(visitor, kind, target, client, agent, changes);
         let relay = Relay::of(visitor, Some(GOODBYE));
-        relay.run(downstream, upstream, ledger, denied).await;
+        relay.run(downstream, upstream, recorder, denied).await;
     }
 }

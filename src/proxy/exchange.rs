@@ -14,7 +14,7 @@ use super::body::{Answer, Passing};
 use super::connect::Switching;
 use super::limits::TooMuch;
 use super::link::{Link, Switch};
-use super::recorder::{Charge, Ledger, Opening};
+use super::recorder::{Charge, ExchangeRecorder, Opening};
 use super::respond::{self, Asked, Audience, Refusal};
 use super::server::Visitor;
 use super::target::{self, Scope, Unreadable};
@@ -97,7 +97,7 @@ impl Connection {
             method: method.clone(),
             uri: request.uri().clone(),
         };
-        let mut ledger = Ledger::open(&self.visitor.proxy, &self.link, opening);
+        let mut recorder = ExchangeRecorder::open(&self.visitor.proxy, &self.link, opening);
         let mut shape = Shape {
             is_head: method == Method::HEAD,
             is_connect: method == Method::CONNECT,
@@ -107,15 +107,15 @@ impl Connection {
         if self.visitor.proxy.mark.is(request.uri().path())
             && let Some(refused) = self.link.take_refused()
         {
-            ledger.enter_excerpt(refused.excerpt);
-            ledger.decision = Decision::bare(Reason::BadRequest, ledger.time);
+            recorder.enter_excerpt(refused.excerpt);
+            recorder.decision = Decision::bare(Reason::BadRequest, recorder.time);
             return self
-                .refuse(&Refusal::Form(refused.violation), ledger, shape)
+                .refuse(&Refusal::Form(refused.violation), recorder, shape)
                 .await;
         }
-        ledger.trace(request.headers());
+        recorder.trace(request.headers());
         fields::drop_nominated_agent(request.headers_mut());
-        ledger.enter_user_agent(request.headers());
+        recorder.enter_user_agent(request.headers());
         // Most crawlers send `*/*`, which states no preference.
         let says = |value: &&HeaderValue| value.as_bytes() != b"*/*";
         shape.accept = request
@@ -130,8 +130,8 @@ impl Connection {
             && request.headers().contains_key(UPGRADE)
             && request.body().is_end_stream();
         if let Some(reason) = self.visitor.turned_away {
-            let decision = told_to_wait(TooMuch::Connections(reason), ledger.time);
-            let response = self.turn_away(decision, ledger, shape, may_switch).await;
+            let decision = told_to_wait(TooMuch::Connections(reason), recorder.time);
+            let response = self.turn_away(decision, recorder, shape, may_switch).await;
             return last(response);
         }
         let gate = &self.visitor.proxy.gate;
@@ -139,33 +139,33 @@ impl Connection {
             Some(client) => Ok(client),
             None => {
                 // Recorded if the crawler disconnects before it is identified.
-                ledger.decision = Decision::bare(Reason::Unauthenticated, ledger.time);
+                recorder.decision = Decision::bare(Reason::Unauthenticated, recorder.time);
                 // Boxed: the authentication cache answers most requests.
                 let recognised = Box::pin(self.recognise(request.headers())).await;
-                ledger.decision = Decision::bare(Reason::RobotsPending, ledger.time);
+                recorder.decision = Decision::bare(Reason::RobotsPending, recorder.time);
                 recognised
             }
         };
         match client {
-            Ok(client) => ledger.client = client,
+            Ok(client) => recorder.client = client,
             Err(stranger) => {
-                let decision = turned_away(stranger, ledger.time);
-                return self.turn_away(decision, ledger, shape, may_switch).await;
+                let decision = turned_away(stranger, recorder.time);
+                return self.turn_away(decision, recorder, shape, may_switch).await;
             }
         }
-        if let Err(too_much) = self.find_place(&mut ledger) {
-            let decision = told_to_wait(too_much, ledger.time);
-            let response = self.turn_away(decision, ledger, shape, may_switch).await;
+        if let Err(too_much) = self.find_place(&mut recorder) {
+            let decision = told_to_wait(too_much, recorder.time);
+            let response = self.turn_away(decision, recorder, shape, may_switch).await;
             return match too_much {
                 TooMuch::Connections(_) => last(response),
                 TooMuch::Requests(_) => response,
             };
         }
-        ledger.agent = gate.identify(&ledger.client, request.headers());
-        if self.visitor.proxy.is_ambiguous(&ledger) {
-            let (refusal, ledger) = bad(Refusal::Agents, ledger);
+        recorder.agent = gate.identify(&recorder.client, request.headers());
+        if self.visitor.proxy.is_ambiguous(&recorder) {
+            let (refusal, recorder) = bad(Refusal::Agents, recorder);
             // Boxed: it should not burden the future of every request.
-            let response = Box::pin(self.refuse(&refusal, ledger, shape)).await;
+            let response = Box::pin(self.refuse(&refusal, recorder, shape)).await;
             if may_switch {
                 self.link.decide(Switch::Stayed);
             }
@@ -173,19 +173,19 @@ impl Connection {
         }
         if shape.is_connect {
             if self.visitor.proxy.name.has_signed(request.headers()) {
-                let (refusal, ledger) = bad(Refusal::Loop, ledger);
-                return self.refuse(&refusal, ledger, shape).await;
+                let (refusal, recorder) = bad(Refusal::Loop, recorder);
+                return self.refuse(&refusal, recorder, shape).await;
             }
             let mut connection = self.clone();
             connection.visitor.way = fields::way(request.headers());
-            return match Box::pin(connect::connect(&connection, request, ledger)).await {
+            return match Box::pin(connect::connect(&connection, request, recorder)).await {
                 Ok(response) => response,
-                Err((refusal, ledger)) => self.refuse(&refusal, ledger, shape).await,
+                Err((refusal, recorder)) => self.refuse(&refusal, recorder, shape).await,
             };
         }
-        let response = match self.forward(request, ledger, may_switch).await {
+        let response = match self.forward(request, recorder, may_switch).await {
             Ok(response) => response,
-            Err((refusal, ledger)) => self.refuse(&refusal, ledger, shape).await,
+            Err((refusal, recorder)) => self.refuse(&refusal, recorder, shape).await,
         };
         if may_switch {
             self.link.decide(match response.status() {
@@ -197,13 +197,13 @@ impl Connection {
     }
 
     /// Takes a request slot for the exchange.
-    fn find_place(&self, ledger: &mut Ledger) -> Result<(), TooMuch> {
+    fn find_place(&self, recorder: &mut ExchangeRecorder) -> Result<(), TooMuch> {
         let Visitor {
             proxy, peer, seat, ..
         } = &self.visitor;
         let settings = proxy.settings.load();
-        let place = seat.place(&ledger.client, peer.address.ip(), &settings.limits)?;
-        ledger.place = Some(place);
+        let place = seat.place(&recorder.client, peer.address.ip(), &settings.limits)?;
+        recorder.place = Some(place);
         Ok(())
     }
 
@@ -211,13 +211,13 @@ impl Connection {
     async fn turn_away(
         &self,
         decision: Decision,
-        mut ledger: Box<Ledger>,
+        mut recorder: Box<ExchangeRecorder>,
         shape: Shape,
         may_switch: bool,
     ) -> Response<Answer> {
-        ledger.decision = decision;
+        recorder.decision = decision;
         // Boxed: it should not burden the future of every request.
-        let response = Box::pin(self.refuse(&Refusal::Decided, ledger, shape)).await;
+        let response = Box::pin(self.refuse(&Refusal::Decided, recorder, shape)).await;
         if may_switch {
             self.link.decide(Switch::Stayed);
         }
@@ -238,20 +238,20 @@ impl Connection {
     async fn forward(
         &self,
         mut request: Request<Incoming>,
-        mut ledger: Box<Ledger>,
+        mut recorder: Box<ExchangeRecorder>,
         may_switch: bool,
     ) -> Result<Response<Answer>, Refused> {
         if *request.method() == Method::TRACE {
-            return Err(bad(Refusal::Trace, ledger));
+            return Err(bad(Refusal::Trace, recorder));
         }
         if self.visitor.proxy.name.has_signed(request.headers()) {
-            return Err(bad(Refusal::Loop, ledger));
+            return Err(bad(Refusal::Loop, recorder));
         }
         let target = match target::read(request.uri(), request.headers(), &self.scope) {
             Ok(target) => target,
-            Err(unreadable) => return Err(unread(unreadable, ledger)),
+            Err(unreadable) => return Err(unread(unreadable, recorder)),
         };
-        ledger.origin = Some(target.origin.clone());
+        recorder.origin = Some(target.origin.clone());
         let origin = target.origin.clone();
         // The CONNECT was let through, so that the refusal comes inside, where the client shows it.
         if let Scope::Inside { .. } = self.scope
@@ -259,10 +259,10 @@ impl Connection {
             // Boxed: few requests ask for such ports.
             && let Err(wall) = Box::pin(self.visitor.proxy.egress.judge_inside(&origin)).await
         {
-            return Err(unsent(Failure::Prohibited(wall), ledger));
+            return Err(unsent(Failure::Prohibited(wall), recorder));
         }
         if self_test::is_meant(&origin) {
-            let answer = self_test::answer(ledger, &origin, request.method());
+            let answer = self_test::answer(recorder, &origin, request.method());
             let is_last = BodyFraming::of(&request).ends_connection(&self.link);
             return Ok(if is_last { last(answer) } else { answer });
         }
@@ -270,9 +270,9 @@ impl Connection {
         let may_switch = may_switch && *request.method() == Method::GET;
         let switching =
             may_switch.then(|| Switching::to(&target, self.visitor.proxy.gate.changes()));
-        let permit = match self.clear(Kind::Request, target, &mut ledger).await {
+        let permit = match self.clear(Kind::Request, target, &mut recorder).await {
             Some(permit) => permit,
-            None => return Err((Refusal::Decided, ledger)),
+            None => return Err((Refusal::Decided, recorder)),
         };
         let downstream = request.extensions_mut().remove::<OnUpgrade>();
         let version = request.version();
@@ -291,7 +291,14 @@ impl Connection {
             (patience, settings.upstream.body_timeout)
         };
         // Boxed, so that a denial does not pay for the room that forwarding needs.
-        let received = Box::pin(upstream::send(self, permit, request, &mut ledger, patience)).await;
+        let received = Box::pin(upstream::send(
+            self,
+            permit,
+            request,
+            &mut recorder,
+            patience,
+        ))
+        .await;
         let Received {
             response,
             peer,
@@ -299,28 +306,28 @@ impl Connection {
             mut timer,
         } = match received {
             Ok(received) => {
-                ledger.observe(Ok(&received.response));
+                recorder.observe(Ok(&received.response));
                 received
             }
             Err(Unanswered::Failed(failure)) => {
-                ledger.observe::<()>(Err(failure));
-                return Err(unsent(failure, ledger));
+                recorder.observe::<()>(Err(failure));
+                return Err(unsent(failure, recorder));
             }
-            Err(Unanswered::Denied) => return Err((Refusal::Decided, ledger)),
+            Err(Unanswered::Denied) => return Err((Refusal::Decided, recorder)),
         };
-        ledger.upstream = Some(peer);
+        recorder.upstream = Some(peer);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return match (downstream, switching) {
                 (Some(downstream), Some(switching))
                     if wants_websocket && is_websocket(response.headers()) =>
                 {
-                    Ok(self.switch(response, downstream, ledger, switching))
+                    Ok(self.switch(response, downstream, recorder, switching))
                 }
-                _ => Err((Refusal::Upgrade, ledger)),
+                _ => Err((Refusal::Upgrade, recorder)),
             };
         }
         if !fields::is_framed_plainly(response.headers()) {
-            return Err((Refusal::Upstream(Failure::Protocol), ledger));
+            return Err((Refusal::Upstream(Failure::Protocol), recorder));
         }
         if silence < patience.origin {
             timer.restart(silence);
@@ -332,94 +339,99 @@ impl Connection {
             patience: silence,
             is_open_ended: version == Version::HTTP_10 && length.is_none(),
         };
-        Ok(self.pass(response, ledger, passing))
+        Ok(self.pass(response, recorder, passing))
     }
 
     /// Asks the gate and enters its decision. Asks again if settings, overrides, clients or a robots.txt changed while
     /// the request waited.
-    pub async fn clear(&self, kind: Kind, target: Target, ledger: &mut Ledger) -> Option<Permit> {
+    pub async fn clear(
+        &self,
+        kind: Kind,
+        target: Target,
+        recorder: &mut ExchangeRecorder,
+    ) -> Option<Permit> {
         for _ in 0..MOST_JUDGEMENTS {
-            if let Err(stranger) = self.keep_identified(ledger) {
-                ledger.turn = None;
-                ledger.decision = turned_away(stranger, self.visitor.proxy.clock.now());
+            if let Err(stranger) = self.keep_identified(recorder) {
+                recorder.turn = None;
+                recorder.decision = turned_away(stranger, self.visitor.proxy.clock.now());
                 return None;
             }
-            let ruling = self.judge(kind, target.clone(), ledger).await;
-            if self.visitor.proxy.gate.stands(&ruling, ledger.generation) {
+            let ruling = self.judge(kind, target.clone(), recorder).await;
+            if self.visitor.proxy.gate.stands(&ruling, recorder.generation) {
                 let (permit, decision) = match ruling {
                     Ruling::Clear(permit, decision) => (Some(permit), decision),
                     Ruling::Refuse(decision) => (None, decision),
                 };
-                ledger.decision = decision;
+                recorder.decision = decision;
                 return permit;
             }
         }
-        self.give_up(ledger);
+        self.give_up(recorder);
         None
     }
 
     /// Refuses a request that was overtaken by one change after another.
-    pub fn give_up(&self, ledger: &mut Ledger) {
-        ledger.turn = None;
-        ledger.decision = gate::unsettled(self.visitor.proxy.clock.now());
+    pub fn give_up(&self, recorder: &mut ExchangeRecorder) {
+        recorder.turn = None;
+        recorder.decision = gate::unsettled(self.visitor.proxy.clock.now());
     }
 
     /// Identifies the client and the agent of a request again if they may have changed.
     ///
     /// # Errors
     /// When the request has no client any more.
-    pub fn keep_identified(&self, ledger: &mut Ledger) -> Result<(), Stranger> {
+    pub fn keep_identified(&self, recorder: &mut ExchangeRecorder) -> Result<(), Stranger> {
         let gate = &self.visitor.proxy.gate;
         let generation = gate.generation();
-        if generation == ledger.generation {
+        if generation == recorder.generation {
             return Ok(());
         }
-        ledger.generation = generation;
+        recorder.generation = generation;
         let client = gate
             .clients()
-            .reidentify(&ledger.client, &self.visitor.peer);
-        ledger.client = client.map_err(|stranger| match self.scope {
+            .reidentify(&recorder.client, &self.visitor.peer);
+        recorder.client = client.map_err(|stranger| match self.scope {
             Scope::Plain => stranger,
             // Inside a tunnel no answer can ask for credentials any more.
             Scope::Inside { .. } => Stranger::Unknown,
         })?;
-        ledger.agent = gate.identify(&ledger.client, &ledger.user_agents());
+        recorder.agent = gate.identify(&recorder.client, &recorder.user_agents());
         Ok(())
     }
 
     /// Asks the gate once.
-    async fn judge(&self, kind: Kind, target: Target, ledger: &mut Ledger) -> Ruling {
+    async fn judge(&self, kind: Kind, target: Target, recorder: &mut ExchangeRecorder) -> Ruling {
         let gate = &self.visitor.proxy.gate;
         let asker = Asker {
             address: self.visitor.peer.address.ip(),
-            client: &ledger.client,
-            agent: &ledger.agent,
-            generation: ledger.generation,
+            client: &recorder.client,
+            agent: &recorder.agent,
+            generation: recorder.generation,
         };
         let had = Had {
-            turn: ledger.turn.take(),
-            is_used: ledger.was_sent,
-            charged: ledger.charged.take(),
+            turn: recorder.turn.take(),
+            is_used: recorder.was_sent,
+            charged: recorder.charged.take(),
         };
-        let held = ledger.hold.take();
-        ledger.account = Charge::Entered;
-        let held_by = ledger.pace;
+        let held = recorder.hold.take();
+        recorder.account = Charge::Entered;
+        let held_by = recorder.pace;
         let (cleared, waited) = {
             let meantime = Meantime {
-                decision: &mut ledger.decision,
-                pace: &mut ledger.pace,
+                decision: &mut recorder.decision,
+                pace: &mut recorder.pace,
             };
-            let clearing = pin!(gate.clear(kind, target, &asker, ledger.time, had, meantime));
+            let clearing = pin!(gate.clear(kind, target, &asker, recorder.time, had, meantime));
             let proxy = &self.visitor.proxy;
             proxy.counts.holding(clearing, &proxy.clock).await
         };
-        ledger.waited += waited;
+        recorder.waited += waited;
         // After the first sending, time counts as the origin's.
-        ledger.hold = held.filter(|_| ledger.was_sent).or(Some(cleared.hold));
-        ledger.turn = cleared.turn;
-        ledger.charged = cleared.charged;
+        recorder.hold = held.filter(|_| recorder.was_sent).or(Some(cleared.hold));
+        recorder.turn = cleared.turn;
+        recorder.charged = cleared.charged;
         // A request that keeps its turn is recorded with the limit that first held it.
-        ledger.pace = cleared.pace.or(held_by.filter(|_| ledger.turn.is_some()));
+        recorder.pace = cleared.pace.or(held_by.filter(|_| recorder.turn.is_some()));
         cleared.ruling
     }
 
@@ -427,10 +439,10 @@ impl Connection {
     fn pass(
         &self,
         mut response: Response<ResponseBody>,
-        mut ledger: Box<Ledger>,
+        mut recorder: Box<ExchangeRecorder>,
         passing: Passing,
     ) -> Response<Answer> {
-        ledger.answered(response.status().as_u16(), None);
+        recorder.response_started(response.status().as_u16(), None);
         let version = response.version();
         fields::to_crawler(response.headers_mut());
         self.visitor
@@ -439,7 +451,7 @@ impl Connection {
             .sign(response.headers_mut(), version);
         *response.version_mut() = Version::HTTP_11;
         // The response's extensions stay: the spelling of its names and its reason phrase.
-        response.map(|incoming| Answer::forwarded(incoming, ledger, passing))
+        response.map(|incoming| Answer::forwarded(incoming, recorder, passing))
     }
 
     /// Relays octets both ways from now on. The record is written when both sides have finished.
@@ -447,7 +459,7 @@ impl Connection {
         &self,
         mut response: Response<ResponseBody>,
         downstream: OnUpgrade,
-        mut ledger: Box<Ledger>,
+        mut recorder: Box<ExchangeRecorder>,
         switching: Switching,
     ) -> Response<Answer> {
         let upstream = hyper::upgrade::on(&mut response);
@@ -458,16 +470,16 @@ impl Connection {
             .proxy
             .name
             .sign(answer.headers_mut(), response.version());
-        ledger.answered(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
+        recorder.response_started(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
         let visitor = self.visitor.clone();
         self.visitor.proxy.spawn(async move {
             let (Ok(downstream), Ok(upstream)) = tokio::join!(downstream, upstream) else {
-                ledger.hung_up();
+                recorder.client_closed();
                 return;
             };
             let (downstream, upstream) = (TokioIo::new(downstream), TokioIo::new(upstream));
             switching
-                .relay(&visitor, downstream, upstream, ledger)
+                .relay(&visitor, downstream, upstream, recorder)
                 .await;
             drop(visitor);
         });
@@ -477,7 +489,7 @@ impl Connection {
     async fn refuse(
         &self,
         refusal: &Refusal,
-        mut ledger: Box<Ledger>,
+        mut recorder: Box<ExchangeRecorder>,
         shape: Shape,
     ) -> Response<Answer> {
         if shape.is_connect {
@@ -492,22 +504,22 @@ impl Connection {
             audience: Audience::Crawler,
         };
         // Read the clock only if the answer needs it.
-        let now = match ledger.decision.retry_at {
+        let now = match recorder.decision.retry_at {
             Some(_) => self.visitor.proxy.clock.now(),
-            None => ledger.time,
+            None => recorder.time,
         };
-        let mut response = respond::refuse(refusal, &mut ledger, asked, now);
-        if self.visitor.proxy.must_be_kept_first(&ledger.decision) {
-            ledger.settle(response.body().len() as u64);
+        let mut response = respond::refuse(refusal, &mut recorder, asked, now);
+        if self.visitor.proxy.must_be_kept_first(&recorder.decision) {
+            recorder.record_now(response.body().len() as u64);
             // Boxed: a wait for the disk should not burden every request's future.
             let kept = Box::pin(self.visitor.proxy.log.flush()).await;
             if kept.is_err() && self.visitor.proxy.denies_unrecorded() {
                 // The decision may not be on disk, so it is not disclosed.
-                ledger.decision = Decision::bare(Reason::LogFailed, now);
-                response = respond::refuse(&Refusal::Decided, &mut ledger, asked, now);
+                recorder.decision = Decision::bare(Reason::LogFailed, now);
+                response = respond::refuse(&Refusal::Decided, &mut recorder, asked, now);
             }
         }
-        response.map(|body| Answer::own(body, ledger))
+        response.map(|body| Answer::own(body, recorder))
     }
 }
 
@@ -518,8 +530,9 @@ impl Proxy {
     }
 
     /// Tells whether a request with a mandatory User-Agent has several: the origin may choose any of them.
-    pub(super) fn is_ambiguous(&self, ledger: &Ledger) -> bool {
-        !ledger.more_user_agents.is_empty() && self.settings.load().agent.mismatch == Mismatch::Deny
+    pub(super) fn is_ambiguous(&self, recorder: &ExchangeRecorder) -> bool {
+        !recorder.more_user_agents.is_empty()
+            && self.settings.load().agent.mismatch == Mismatch::Deny
     }
 
     /// Tells whether an answer may leave only after its record is on disk.
@@ -532,7 +545,7 @@ impl Proxy {
 }
 
 /// A refusal, with the recorder of its exchange.
-pub type Refused = (Refusal, Box<Ledger>);
+pub type Refused = (Refusal, Box<ExchangeRecorder>);
 
 /// `Retry-After` sent when a limit is reached.
 const A_MOMENT: Duration = Duration::from_secs(1);
@@ -568,39 +581,39 @@ pub fn turned_away(stranger: Stranger, now: Moment) -> Decision {
 }
 
 /// Refuses a request for its form.
-fn bad(refusal: Refusal, mut ledger: Box<Ledger>) -> Refused {
-    ledger.decision = Decision::bare(Reason::BadRequest, ledger.time);
-    (refusal, ledger)
+fn bad(refusal: Refusal, mut recorder: Box<ExchangeRecorder>) -> Refused {
+    recorder.decision = Decision::bare(Reason::BadRequest, recorder.time);
+    (refusal, recorder)
 }
 
 /// Refuses an allowed request that got no answer. A name that led to a prohibited address is a denial.
-pub fn unsent(failure: Failure, mut ledger: Box<Ledger>) -> Refused {
+pub fn unsent(failure: Failure, mut recorder: Box<ExchangeRecorder>) -> Refused {
     match failure {
         Failure::Prohibited(wall) => {
-            ledger.decision = Decision::walled(wall, ledger.time);
-            (Refusal::Decided, ledger)
+            recorder.decision = Decision::walled(wall, recorder.time);
+            (Refusal::Decided, recorder)
         }
         // Exhaustion here says nothing about the origin.
         Failure::Exhausted => {
             let too_much = TooMuch::Requests(Reason::Overloaded);
-            ledger.decision = told_to_wait(too_much, ledger.time);
-            (Refusal::Decided, ledger)
+            recorder.decision = told_to_wait(too_much, recorder.time);
+            (Refusal::Decided, recorder)
         }
-        failure => (Refusal::Upstream(failure), ledger),
+        failure => (Refusal::Upstream(failure), recorder),
     }
 }
 
 /// Refuses a request with a target that cannot be judged.
-pub fn unread(unreadable: Unreadable, mut ledger: Box<Ledger>) -> Refused {
+pub fn unread(unreadable: Unreadable, mut recorder: Box<ExchangeRecorder>) -> Refused {
     let reason = match &unreadable {
         Unreadable::Misdirected { found, .. } => {
-            ledger.strayed(found);
+            recorder.set_misdirected(found);
             Reason::Misdirected
         }
         _ => Reason::BadRequest,
     };
-    ledger.decision = Decision::bare(reason, ledger.time);
-    (Refusal::Target(unreadable), ledger)
+    recorder.decision = Decision::bare(reason, recorder.time);
+    (Refusal::Target(unreadable), recorder)
 }
 
 /// Tells whether a 101 switches to WebSocket and to nothing else.

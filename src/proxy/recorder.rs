@@ -1,9 +1,9 @@
 //! The exchange's one exit: each exchange is recorded once, when it ends, whatever happens to it.
 //!
-//! A [`Ledger`] opens with the exchange and travels with it: into the response's body, into an upgraded connection.
+//! A [`ExchangeRecorder`] opens with the exchange and travels with it: into the response's body, into an upgraded connection.
 //! Dropping it writes the record, so an error, a crawler that hangs up and a cancelled task all leave the same kind of
 //! line. Until a decision is made the record says so. A record that must be on disk before its answer leaves is
-//! [settled](Ledger::settle) earlier.
+//! [settled](ExchangeRecorder::record_now) earlier.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::robots::access::Cause;
 use crate::telemetry::trace::{self, Trace};
 
 /// Facts known about an exchange so far.
-pub struct Ledger {
+pub struct ExchangeRecorder {
     proxy: Arc<Proxy>,
     link: Arc<Link>,
     /// The decision's identifier.
@@ -142,9 +142,13 @@ pub struct Opening<'a> {
     pub uri: Uri,
 }
 
-impl Ledger {
+impl ExchangeRecorder {
     /// Opens the recorder of an exchange that begins now.
-    pub fn open(proxy: &Arc<Proxy>, link: &Arc<Link>, opening: Opening<'_>) -> Box<Ledger> {
+    pub fn open(
+        proxy: &Arc<Proxy>,
+        link: &Arc<Link>,
+        opening: Opening<'_>,
+    ) -> Box<ExchangeRecorder> {
         let (time, began) = proxy.clock.read();
         let via = match opening.method {
             Method::CONNECT => "tunnel",
@@ -157,7 +161,7 @@ impl Ledger {
             Scope::Inside { .. } | Scope::Plain => Url::Whole(opening.uri),
         };
         link.begin();
-        Box::new(Ledger {
+        Box::new(ExchangeRecorder {
             proxy: Arc::clone(proxy),
             link: Arc::clone(link),
             id: DecisionId::mint(time),
@@ -222,7 +226,7 @@ impl Ledger {
     }
 
     /// Enters that the answer's head is on its way.
-    pub fn answered(&mut self, status: u16, error: Option<&'static str>) {
+    pub fn response_started(&mut self, status: u16, error: Option<&'static str>) {
         self.status = Some(status);
         self.error = error;
         self.enter(Stage::Answered);
@@ -239,7 +243,7 @@ impl Ledger {
     }
 
     /// Enters that the request leaves for its origin, and returns the time.
-    pub fn leaves(&mut self) -> Moment {
+    pub fn request_sent(&mut self) -> Moment {
         let (moment, now) = self.proxy.clock.read();
         let sojourn = now.since(self.began);
         self.proxy.counts.added(sojourn.saturating_sub(self.waited));
@@ -263,7 +267,7 @@ impl Ledger {
     }
 
     /// Waits for another turn of a request that is to be sent again, and tells whether it may be.
-    pub async fn turn_again(&self) -> bool {
+    pub async fn retry_turn(&self) -> bool {
         match &self.turn {
             Some(turn) => self.proxy.gate.pace().again(turn).await,
             None => true,
@@ -276,7 +280,7 @@ impl Ledger {
     }
 
     /// Records the exchange now, before its answer with a body of `octets` leaves. Later events are not recorded.
-    pub fn settle(&mut self, octets: u64) {
+    pub fn record_now(&mut self, octets: u64) {
         self.bytes_out = octets;
         self.record();
         self.stage = Stage::Settled;
@@ -324,29 +328,29 @@ impl Ledger {
     }
 
     /// Discards the record: the exchange was about the proxy alone.
-    pub fn leave_none(&mut self) {
+    pub fn discard(&mut self) {
         self.stage = Stage::Settled;
     }
 
     /// Enters that the crawler disconnected before it had the whole answer.
-    pub fn hung_up(&mut self) {
+    pub fn client_closed(&mut self) {
         self.enter(Stage::Left);
     }
 
     /// Suspends the exchange: nothing is asked for until further notice.
-    pub fn asks_nothing(&mut self) {
+    pub fn suspend(&mut self) {
         self.enter(Stage::Silent);
         self.place = None;
         self.link.rest();
     }
 
     /// Resumes a suspended exchange.
-    pub fn asks_something(&mut self) {
+    pub fn resume(&mut self) {
         self.link.go_on();
     }
 
     /// Enters the URL with the origin that the crawler named, if it is not the connection's.
-    pub fn strayed(&mut self, found: &str) {
+    pub fn set_misdirected(&mut self, found: &str) {
         let scheme = self
             .origin
             .as_ref()
@@ -536,7 +540,7 @@ const STALLED: &str = "client_stalled";
 /// Error of an exchange that was cut off when the proxy stopped.
 const CUT_OFF: &str = "proxy_stopped";
 
-impl Drop for Ledger {
+impl Drop for ExchangeRecorder {
     fn drop(&mut self) {
         // First, so that a reader of the record finds the client charged.
         self.charge();
@@ -579,9 +583,9 @@ impl Url {
     }
 }
 
-impl std::fmt::Debug for Ledger {
+impl std::fmt::Debug for ExchangeRecorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ledger")
+        f.debug_struct("ExchangeRecorder")
             .field("decision", &self.decision)
             .field("status", &self.status)
             .finish_non_exhaustive()

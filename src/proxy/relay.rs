@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::limits::Seat;
-use super::recorder::Ledger;
+use super::recorder::ExchangeRecorder;
 use super::server::Visitor;
 
 /// Time that one side of a WebSocket has to close after the other: no side half-closes (RFC 6455 7.1.1), and a side
@@ -75,7 +75,7 @@ impl Relay {
         self,
         mut downstream: impl AsyncRead + AsyncWrite + Unpin,
         mut upstream: impl AsyncRead + AsyncWrite + Unpin,
-        mut ledger: Box<Ledger>,
+        mut recorder: Box<ExchangeRecorder>,
         denied: impl Future<Output = ()>,
     ) {
         let Relay {
@@ -83,16 +83,16 @@ impl Relay {
             idle,
             goodbye,
         } = self;
-        let _open = ledger.tunnels();
-        ledger.asks_something();
-        let bytes_in = Arc::clone(ledger.bytes_in.get_or_insert_default());
+        let _open = recorder.tunnels();
+        recorder.resume();
+        let bytes_in = Arc::clone(recorder.bytes_in.get_or_insert_default());
         let (first, ended) = oneshot::channel();
         let activity = Activity::of(&seat);
         let mut counted = Counted {
             inner: &mut downstream,
             bytes_in: &bytes_in,
             activity: &activity,
-            ledger: &mut ledger,
+            recorder: &mut recorder,
             first: Some(first),
         };
         let overdue = async {
@@ -103,7 +103,7 @@ impl Relay {
             side
         };
         // Until both sides have finished, a dropped relay is recorded as broken off.
-        counted.ledger.hung_up();
+        counted.recorder.client_closed();
         let end = tokio::select! {
             copied = copy_bidirectional(&mut counted, &mut upstream) => match copied {
                 Ok(_) => End::Finished,
@@ -115,13 +115,13 @@ impl Relay {
             side = overdue => End::Of(side),
         };
         match end {
-            End::Finished | End::Of(Side::Origin) => ledger.finished(),
+            End::Finished | End::Of(Side::Origin) => recorder.finished(),
             // Recorded as a hang-up, which it most likely is.
             End::Of(Side::Crawler) => {}
-            End::Broken => ledger.failed("connection_terminated"),
-            End::Denied => ledger.failed("http_request_denied"),
-            End::Silent => ledger.failed("connection_read_timeout"),
-            End::Evicted => ledger.failed("connection_limit_reached"),
+            End::Broken => recorder.failed("connection_terminated"),
+            End::Denied => recorder.failed("http_request_denied"),
+            End::Silent => recorder.failed("connection_read_timeout"),
+            End::Evicted => recorder.failed("connection_limit_reached"),
         }
         let _ = downstream.shutdown().await; // the peer may be gone
     }
@@ -178,7 +178,7 @@ struct Counted<'a, S> {
     inner: &'a mut S,
     bytes_in: &'a AtomicU64,
     activity: &'a Activity<'a>,
-    ledger: &'a mut Ledger,
+    recorder: &'a mut ExchangeRecorder,
     first: Option<oneshot::Sender<Side>>,
 }
 
@@ -217,7 +217,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut *self.inner).poll_write(cx, buf);
         if let Poll::Ready(Ok(octets)) = poll {
-            self.ledger.bytes_out += octets as u64;
+            self.recorder.bytes_out += octets as u64;
             self.activity.passes(octets as u64);
         }
         poll

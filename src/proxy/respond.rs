@@ -13,7 +13,7 @@ use http::header::{
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::framing::Violation;
-use super::recorder::Ledger;
+use super::recorder::ExchangeRecorder;
 use super::target::Unreadable;
 use crate::clock::Moment;
 use crate::egress::{Failure, Prohibited};
@@ -93,16 +93,16 @@ pub struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// Collects the facts of this decision; `decided` unless the answer is about the request's form or its way.
-    pub fn of(ledger: &'a Ledger, decided: bool) -> Facts<'a> {
-        let decision = &ledger.decision;
+    pub fn of(recorder: &'a ExchangeRecorder, decided: bool) -> Facts<'a> {
+        let decision = &recorder.decision;
         let asked_robots = !matches!(
             decision.reason,
             Reason::OperatorAllow | Reason::OperatorDeny | Reason::AddressProhibited
         );
-        let origin = ledger.origin.as_ref();
+        let origin = recorder.origin.as_ref();
         Facts {
             decision,
-            id: ledger.id.to_string(),
+            id: recorder.id.to_string(),
             rule: decision.rule.as_ref().filter(|_| decided),
             asserted: decision
                 .asserted
@@ -189,7 +189,7 @@ pub fn wants_text(accept: &[HeaderValue]) -> bool {
 /// Builds the answer, and enters it in the recorder.
 pub fn refuse(
     refusal: &Refusal,
-    ledger: &mut Ledger,
+    recorder: &mut ExchangeRecorder,
     asked: Asked,
     now: Moment,
 ) -> Response<Bytes> {
@@ -200,14 +200,14 @@ pub fn refuse(
         detail,
         retry_after,
         close,
-    } = tell(refusal, ledger, asked, now);
+    } = tell(refusal, recorder, asked, now);
     let status = match asked.audience {
         Audience::Subrequest => StatusCode::FORBIDDEN,
         Audience::Crawler | Audience::Asker => status,
     };
-    let reason = ledger.decision.reason.as_str();
+    let reason = recorder.decision.reason.as_str();
     // Without a decision, the answer is about the request or the way, not about a robots.txt.
-    let facts = Facts::of(ledger, matches!(refusal, Refusal::Decided));
+    let facts = Facts::of(recorder, matches!(refusal, Refusal::Decided));
     let (content_type, body) = if asked.wants_text {
         let mut text = format!("{} {title}\n\n{detail}\n\n", status.as_u16());
         facts.write_lines(&mut text);
@@ -229,7 +229,7 @@ pub fn refuse(
         body.push(b'\n');
         ("application/problem+json", body)
     };
-    ledger.answered(status.as_u16(), Some(error));
+    recorder.response_started(status.as_u16(), Some(error));
     let length = body.len();
     let body = if asked.is_head {
         Bytes::new()
@@ -281,7 +281,7 @@ struct Told {
     close: bool,
 }
 
-fn tell(refusal: &Refusal, ledger: &Ledger, asked: Asked, now: Moment) -> Told {
+fn tell(refusal: &Refusal, recorder: &ExchangeRecorder, asked: Asked, now: Moment) -> Told {
     let told = |status, error, title, detail: String| Told {
         status,
         error,
@@ -290,9 +290,12 @@ fn tell(refusal: &Refusal, ledger: &Ledger, asked: Asked, now: Moment) -> Told {
         retry_after: None,
         close: false,
     };
-    let origin = ledger.origin.as_ref().map_or("the origin", Origin::as_str);
+    let origin = recorder
+        .origin
+        .as_ref()
+        .map_or("the origin", Origin::as_str);
     match refusal {
-        Refusal::Decided => decided(&ledger.decision, ledger.pace, origin, asked, now),
+        Refusal::Decided => decided(&recorder.decision, recorder.pace, origin, asked, now),
         Refusal::Form(violation) => {
             let (status, detail) = form(*violation);
             Told {

@@ -9,7 +9,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Response, StatusCode};
 
 use super::body::Answer;
-use super::recorder::Ledger;
+use super::recorder::ExchangeRecorder;
 use crate::rep::{Origin, Scheme};
 
 /// The host.
@@ -21,12 +21,16 @@ pub fn is_meant(origin: &Origin) -> bool {
 }
 
 /// Builds the answer.
-pub fn answer(mut ledger: Box<Ledger>, origin: &Origin, method: &Method) -> Response<Answer> {
-    let client = match &ledger.client.name {
+pub fn answer(
+    mut recorder: Box<ExchangeRecorder>,
+    origin: &Origin,
+    method: &Method,
+) -> Response<Answer> {
+    let client = match &recorder.client.name {
         Some(name) => format!("client {name}"),
         None => "a client without a name".to_owned(),
     };
-    let judged = match ledger.agent.tokens.first() {
+    let judged = match recorder.agent.tokens.first() {
         Some(token) => format!("judged as {token}"),
         None => "judged by the rules for *".to_owned(),
     };
@@ -42,9 +46,9 @@ pub fn answer(mut ledger: Box<Ledger>, origin: &Origin, method: &Method) -> Resp
         Method::HEAD => Bytes::new(),
         _ => Bytes::from(text),
     };
-    ledger.answered(StatusCode::OK.as_u16(), None);
-    ledger.leave_none();
-    let mut response = Response::new(Answer::own(body, ledger));
+    recorder.response_started(StatusCode::OK.as_u16(), None);
+    recorder.discard();
+    let mut response = Response::new(Answer::own(body, recorder));
     *response.status_mut() = StatusCode::OK;
     let headers = response.headers_mut();
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");

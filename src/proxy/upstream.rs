@@ -19,7 +19,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::body::{Flow, Intake, Upload};
 use super::exchange::Connection;
-use super::recorder::Ledger;
+use super::recorder::ExchangeRecorder;
 use super::waiting::Grant;
 use crate::clock::Moment;
 use crate::egress::{self, Failure, RequestBody, ResponseBody, Reuse, Unsent};
@@ -85,7 +85,7 @@ pub async fn send(
     connection: &Connection,
     permit: Permit,
     request: Request<Incoming>,
-    ledger: &mut Ledger,
+    recorder: &mut ExchangeRecorder,
     Patience { origin, crawler }: Patience,
 ) -> Result<Received, Unanswered> {
     let is_http_10 = request.version() == Version::HTTP_10;
@@ -104,7 +104,7 @@ pub async fn send(
             invitation = Some(Invitation(Mutex::new(Some(invite))));
             invited
         });
-        let octets = Arc::clone(ledger.bytes_in.get_or_insert_default());
+        let octets = Arc::clone(recorder.bytes_in.get_or_insert_default());
         let told = intake.insert(Arc::new(Intake::new(octets)));
         let upload = Upload::new(incoming, Arc::clone(told), crawler, invited);
         RequestBody::stream(upload)
@@ -125,9 +125,9 @@ pub async fn send(
             (Some(link), status, _) => link.push_interim(&head(status, fields)),
         }
     };
-    let now = ledger.leaves();
+    let now = recorder.request_sent();
     let again = AtomicU8::new(ONCE);
-    let sent = deliver(connection, permit, request, interim, now, ledger, &again);
+    let sent = deliver(connection, permit, request, interim, now, recorder, &again);
     let mut sent = std::pin::pin!(sent);
     let intake = intake.as_deref();
     // A request that is sent again gets the origin's time anew.
@@ -181,13 +181,13 @@ async fn deliver(
     mut request: Request<RequestBody>,
     interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
     mut now: Moment,
-    ledger: &mut Ledger,
+    recorder: &mut ExchangeRecorder,
     stage: &AtomicU8,
 ) -> Result<egress::Received, Unanswered> {
     let proxy = &connection.visitor.proxy;
     let mut reuse = Reuse::Allowed;
     for _ in 0..MOST_JUDGEMENTS {
-        let client = ledger.client.name.clone();
+        let client = recorder.client.name.clone();
         let sent = proxy
             .egress
             .send(permit, client, request, interim.clone(), now, reuse);
@@ -200,22 +200,22 @@ async fn deliver(
             }
             Err(Unsent::Lost(again)) => {
                 stage.store(WAITS, Ordering::Relaxed);
-                ledger.was_sent = true;
+                recorder.was_sent = true;
                 reuse = Reuse::Forbidden;
-                if !ledger.turn_again().await {
+                if !recorder.retry_turn().await {
                     return Err(Failure::Terminated.into());
                 }
                 again
             }
         };
         // Boxed: it is rare, and should not burden every request's future.
-        let cleared = Box::pin(connection.clear(Kind::Request, again.target, ledger));
+        let cleared = Box::pin(connection.clear(Kind::Request, again.target, recorder));
         permit = cleared.await.ok_or(Unanswered::Denied)?;
         request = again.request;
         stage.store(AGAIN, Ordering::Relaxed);
         now = proxy.clock.now();
     }
-    connection.give_up(ledger);
+    connection.give_up(recorder);
     Err(Unanswered::Denied)
 }
 

@@ -33,7 +33,7 @@ use super::recorder::ExchangeRecorder;
 use super::relay::{GOODBYE, Relay};
 use super::respond::Refusal;
 use super::self_test;
-use super::server::{self, Visitor};
+use super::server::{self, Downstream};
 use super::target::{self, Scope, Unreadable};
 use super::upstream::Unanswered;
 use super::wire::CHANCE;
@@ -67,7 +67,7 @@ pub async fn connect(
     let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
         return Err(unread(Unreadable::Malformed, recorder));
     };
-    let settings = connection.visitor.proxy.settings.load_full();
+    let settings = connection.downstream.proxy.settings.load_full();
     let host = origin.host();
     let is_exempt = settings
         .tls
@@ -76,8 +76,8 @@ pub async fn connect(
         .any(|pattern| pattern.matches(host));
     // Every crawler would refuse a certificate that the CA may not sign.
     let is_exempt = is_exempt && !self_test::is_meant(&origin);
-    if is_exempt || !connection.visitor.proxy.authority.load().covers(host) {
-        let judged = connection.visitor.proxy.egress.judge_connect(&origin);
+    if is_exempt || !connection.downstream.proxy.authority.load().covers(host) {
+        let judged = connection.downstream.proxy.egress.judge_connect(&origin);
         if let Err(wall) = judged {
             return Err(unsent(Failure::Prohibited(wall), recorder));
         }
@@ -88,11 +88,11 @@ pub async fn connect(
     let patience = settings.limits.header_timeout;
     let mut inside = connection.clone();
     // Requests inside belong to the client that opened the tunnel.
-    inside.visitor.client = Arc::clone(&recorder.client);
+    inside.downstream.client = Arc::clone(&recorder.client);
     // Requests inside are judged and recorded there; the CONNECT itself asks for nothing.
     recorder.suspend();
     recorder.status = Some(StatusCode::OK.as_u16());
-    connection.visitor.proxy.spawn(async move {
+    connection.downstream.proxy.spawn(async move {
         if let Ok(upgraded) = upgrade.await {
             intercept(inside, origin, upgraded, recorder, patience).await;
         }
@@ -116,7 +116,7 @@ async fn intercept(
 ) {
     let mut io = TokioIo::new(upgraded);
     // Where no CONNECT may lead, a client that waits for the server's first octets waits in vain.
-    let silence = match connection.visitor.proxy.egress.judge_connect(&origin) {
+    let silence = match connection.downstream.proxy.egress.judge_connect(&origin) {
         Ok(()) => patience,
         Err(_) => patience.min(CHANCE),
     };
@@ -127,10 +127,10 @@ async fn intercept(
             // Closed or silent.
             _ => return refuse_unheard(&connection, &origin, recorder),
         },
-        () = server::late(&connection.visitor.proxy.stop, CHANCE) => {
+        () = server::late(&connection.downstream.proxy.stop, CHANCE) => {
             return refuse_unheard(&connection, &origin, recorder);
         }
-        () = connection.visitor.seat.has_to_leave() => {
+        () = connection.downstream.seat.has_to_leave() => {
             return refuse_unheard(&connection, &origin, recorder);
         }
     };
@@ -139,18 +139,18 @@ async fn intercept(
         TLS_HANDSHAKE => {
             drop(recorder);
             // Boxed: the state of a handshake should not stay for as long as the session.
-            let hands = Box::pin(handshake(&connection.visitor, &origin, io, patience));
+            let hands = Box::pin(handshake(&connection.downstream, &origin, io, patience));
             let shaken = tokio::select! {
                 shaken = hands => shaken,
-                () = server::late(&connection.visitor.proxy.stop, server::HANDSHAKE) => return,
-                () = connection.visitor.seat.has_to_leave() => return,
+                () = server::late(&connection.downstream.proxy.stop, server::HANDSHAKE) => return,
+                () = connection.downstream.seat.has_to_leave() => return,
             };
-            let counts = &connection.visitor.proxy.counts;
+            let counts = &connection.downstream.proxy.counts;
             match shaken {
                 Ok((tls, stray_name)) => {
                     counts.shook(Handshake::Done);
                     let scope = Scope::Inside { origin, stray_name };
-                    server::serve(tls, connection.visitor, scope).await;
+                    server::serve(tls, connection.downstream, scope).await;
                 }
                 Err(error) => {
                     counts.shook(match is_distrust(&error) {
@@ -169,7 +169,7 @@ async fn intercept(
                     origin,
                     stray_name: None,
                 };
-                server::serve(io, connection.visitor, scope).await;
+                server::serve(io, connection.downstream, scope).await;
             }
         }
         _ => Box::pin(pass_opaque(&connection, origin, io, recorder)).await,
@@ -178,7 +178,7 @@ async fn intercept(
 
 /// Records a prohibited tunnel in which no request came that could have been refused.
 fn refuse_unheard(connection: &Connection, origin: &Origin, mut recorder: Box<ExchangeRecorder>) {
-    let proxy = &connection.visitor.proxy;
+    let proxy = &connection.downstream.proxy;
     if let Err(wall) = proxy.egress.judge_connect(origin) {
         recorder.decision = Decision::walled(wall, proxy.clock.now());
         recorder.failed(Failure::Prohibited(wall).error_type());
@@ -192,8 +192,8 @@ async fn pass_opaque(
     io: Replayed<TokioIo<Upgraded>>,
     mut recorder: Box<ExchangeRecorder>,
 ) {
-    let proxy = &connection.visitor.proxy;
-    let peer = &connection.visitor.peer;
+    let proxy = &connection.downstream.proxy;
+    let peer = &connection.downstream.peer;
     let mut changes = proxy.gate.changes();
     let upstream = match dial_opaque(connection, &origin, &mut recorder).await {
         Ok(upstream) => upstream,
@@ -225,7 +225,7 @@ async fn pass_opaque(
         }
         std::future::pending::<()>().await;
     };
-    let relay = Relay::of(&connection.visitor, None);
+    let relay = Relay::of(&connection.downstream, None);
     relay.run(io, upstream, recorder, denied).await;
 }
 
@@ -236,7 +236,7 @@ async fn dial_opaque(
     origin: &Origin,
     recorder: &mut ExchangeRecorder,
 ) -> Result<TcpStream, Unanswered> {
-    let proxy = &connection.visitor.proxy;
+    let proxy = &connection.downstream.proxy;
     proxy
         .egress
         .judge_connect(origin)
@@ -248,7 +248,7 @@ async fn dial_opaque(
             return Err(Unanswered::Denied);
         }
         let asker = Asker {
-            address: connection.visitor.peer.address.ip(),
+            address: connection.downstream.peer.address.ip(),
             client: &recorder.client,
             agent: &recorder.agent,
             generation: recorder.generation,
@@ -268,7 +268,7 @@ async fn dial_opaque(
         recorder.opaque = true;
         match proxy
             .egress
-            .connect(permit, connection.visitor.way.as_ref())
+            .connect(permit, connection.downstream.way.as_ref())
             .await
         {
             Ok(upstream) => return Ok(upstream),
@@ -293,7 +293,7 @@ type Tls = TlsStream<Replayed<TokioIo<Upgraded>>>;
 
 /// Ends TLS, and returns the server name that the client asked for if it is not the tunnel's.
 async fn handshake(
-    visitor: &Visitor,
+    downstream: &Downstream,
     origin: &Origin,
     io: Replayed<TokioIo<Upgraded>>,
     patience: Duration,
@@ -305,8 +305,8 @@ async fn handshake(
         .client_hello()
         .alpn()
         .is_none_or(|mut offered| offered.any(|protocol| protocol == b"http/1.1"));
-    let client = visitor.peer.address;
-    if !speaks_http_1 && visitor.proxy.is_news(client, Trouble::Protocol) {
+    let client = downstream.peer.address;
+    if !speaks_http_1 && downstream.proxy.is_news(client, Trouble::Protocol) {
         warn!(
             %origin,
             %client,
@@ -317,7 +317,7 @@ async fn handshake(
     // a certificate that it accepts.
     let stray_name = name.filter(|name| !names(origin, name));
     let config = {
-        let authority = visitor.proxy.authority.load();
+        let authority = downstream.proxy.authority.load();
         let stray = stray_name.as_deref().filter(|name| authority.covers(name));
         let host = stray.unwrap_or(origin.host());
         authority.server_config(host).map_err(io::Error::other)?
@@ -325,7 +325,7 @@ async fn handshake(
     match timeout(patience, start.into_stream(config)).await? {
         Ok(tls) => Ok((tls, stray_name)),
         Err(error) => {
-            if is_distrust(&error) && visitor.proxy.is_news(client, Trouble::Distrust) {
+            if is_distrust(&error) && downstream.proxy.is_news(client, Trouble::Distrust) {
                 warn!(
                     %origin,
                     %client,
@@ -367,7 +367,7 @@ async fn open(
 ) -> Result<Response<Answer>, Refused> {
     recorder.opaque = true;
     // Subscribed before the tunnel is judged, so that no change is missed.
-    let changes = connection.visitor.proxy.gate.changes();
+    let changes = connection.downstream.proxy.gate.changes();
     let upstream = match dial(connection, &origin, &mut recorder).await {
         Ok(upstream) => upstream,
         Err(Unanswered::Failed(failure)) => return Err(unsent(failure, recorder)),
@@ -376,12 +376,20 @@ async fn open(
     recorder.upstream = upstream.peer_addr().ok();
     recorder.response_started(StatusCode::OK.as_u16(), None);
     let connection = connection.clone();
-    let proxy = Arc::clone(&connection.visitor.proxy);
+    let proxy = Arc::clone(&connection.downstream.proxy);
     proxy.spawn(async move {
         match upgrade.await {
-            Ok(downstream) => {
-                let downstream = TokioIo::new(downstream);
-                pass(&connection, origin, downstream, upstream, recorder, changes).await;
+            Ok(client_stream) => {
+                let client_stream = TokioIo::new(client_stream);
+                pass(
+                    &connection,
+                    origin,
+                    client_stream,
+                    upstream,
+                    recorder,
+                    changes,
+                )
+                .await;
             }
             Err(_) => recorder.client_closed(),
         }
@@ -394,22 +402,22 @@ async fn open(
 async fn pass(
     connection: &Connection,
     origin: Origin,
-    mut downstream: TokioIo<Upgraded>,
+    mut client_stream: TokioIo<Upgraded>,
     upstream: TcpStream,
     mut recorder: Box<ExchangeRecorder>,
     changes: watch::Receiver<()>,
 ) {
-    let visitor = &connection.visitor;
-    let patience = visitor.proxy.settings.load().limits.header_timeout;
+    let downstream = &connection.downstream;
+    let patience = downstream.proxy.settings.load().limits.header_timeout;
     let (client, agent) = (Arc::clone(&recorder.client), Arc::clone(&recorder.agent));
     let (kind, target) = (Kind::Tunnel, whole(origin.clone()));
-    let denied = denied(visitor, kind, target, client, agent, changes);
+    let denied = denied(downstream, kind, target, client, agent, changes);
     let mut denied = std::pin::pin!(denied);
     let mut octets = BytesMut::new();
     let hello = tokio::select! {
-        hello = timeout(patience, hello::read(&mut downstream, &mut octets)) => hello,
+        hello = timeout(patience, hello::read(&mut client_stream, &mut octets)) => hello,
         () = &mut denied => return recorder.failed("http_request_denied"),
-        () = server::late(&visitor.proxy.stop, server::HANDSHAKE) => {
+        () = server::late(&downstream.proxy.stop, server::HANDSHAKE) => {
             return recorder.failed("proxy_stopped");
         }
     };
@@ -426,8 +434,8 @@ async fn pass(
             if let Some(name) = name {
                 recorder.set_misdirected(&name);
             }
-            recorder.decision = Decision::bare(Reason::Misdirected, visitor.proxy.clock.now());
-            let _ = downstream.write_all(&UNRECOGNIZED_NAME).await; // the client may be gone
+            recorder.decision = Decision::bare(Reason::Misdirected, downstream.proxy.clock.now());
+            let _ = client_stream.write_all(&UNRECOGNIZED_NAME).await; // the client may be gone
             false
         }
         // Octets other than TLS may be anything; report mode lets them pass.
@@ -435,12 +443,12 @@ async fn pass(
     };
     if !may_pass {
         recorder.failed("tls_protocol_error");
-        let _ = downstream.shutdown().await; // the client may be gone
+        let _ = client_stream.shutdown().await; // the client may be gone
         return;
     }
-    let downstream = Replayed::new(octets.freeze(), downstream);
-    let relay = Relay::of(visitor, None);
-    relay.run(downstream, upstream, recorder, denied).await;
+    let client_stream = Replayed::new(octets.freeze(), client_stream);
+    let relay = Relay::of(downstream, None);
+    relay.run(client_stream, upstream, recorder, denied).await;
 }
 
 /// Judges a tunnel that carries something other than TLS.
@@ -449,9 +457,9 @@ async fn is_let_pass(
     origin: &Origin,
     recorder: &mut ExchangeRecorder,
 ) -> bool {
-    let proxy = &connection.visitor.proxy;
+    let proxy = &connection.downstream.proxy;
     let asker = Asker {
-        address: connection.visitor.peer.address.ip(),
+        address: connection.downstream.peer.address.ip(),
         client: &recorder.client,
         agent: &recorder.agent,
         generation: recorder.generation,
@@ -485,7 +493,7 @@ async fn dial(
     origin: &Origin,
     recorder: &mut ExchangeRecorder,
 ) -> Result<TcpStream, Unanswered> {
-    let proxy = &connection.visitor.proxy;
+    let proxy = &connection.downstream.proxy;
     let mut target = whole(origin.clone());
     for _ in 0..MOST_JUDGEMENTS {
         let permit = connection.clear(Kind::Tunnel, target, recorder).await;
@@ -493,7 +501,7 @@ async fn dial(
             .egress
             .connect(
                 permit.ok_or(Unanswered::Denied)?,
-                connection.visitor.way.as_ref(),
+                connection.downstream.way.as_ref(),
             )
             .await
         {
@@ -508,20 +516,20 @@ async fn dial(
 
 /// Resolves when a change of settings or overrides would deny the exchange with `target`, or has removed its client.
 async fn denied(
-    visitor: &Visitor,
+    downstream: &Downstream,
     kind: Kind,
     target: Target,
     client: Arc<Client>,
     agent: Arc<Agent>,
     mut changes: watch::Receiver<()>,
 ) {
-    let gate = &visitor.proxy.gate;
+    let gate = &downstream.proxy.gate;
     while changes.changed().await.is_ok() {
-        let Some(client) = still(&visitor.proxy, &client, &visitor.peer) else {
+        let Some(client) = still(&downstream.proxy, &client, &downstream.peer) else {
             return;
         };
         let asker = Asker {
-            address: visitor.peer.address.ip(),
+            address: downstream.peer.address.ip(),
             client: &client,
             agent: &agent,
             generation: gate.generation(),
@@ -557,16 +565,16 @@ impl Switching {
     /// began it would be denied.
     pub async fn relay(
         self,
-        visitor: &Visitor,
-        downstream: impl AsyncRead + AsyncWrite + Unpin,
+        downstream: &Downstream,
+        client_stream: impl AsyncRead + AsyncWrite + Unpin,
         upstream: impl AsyncRead + AsyncWrite + Unpin,
         recorder: Box<ExchangeRecorder>,
     ) {
         let Switching { target, changes } = self;
         let (client, agent) = (Arc::clone(&recorder.client), Arc::clone(&recorder.agent));
         let kind = Kind::Request;
-        let denied = denied(visitor, kind, target, client, agent, changes);
-        let relay = Relay::of(visitor, Some(GOODBYE));
-        relay.run(downstream, upstream, recorder, denied).await;
+        let denied = denied(downstream, kind, target, client, agent, changes);
+        let relay = Relay::of(downstream, Some(GOODBYE));
+        relay.run(client_stream, upstream, recorder, denied).await;
     }
 }

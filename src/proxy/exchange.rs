@@ -16,7 +16,7 @@ use super::limits::TooMuch;
 use super::link::{Link, Switch};
 use super::recorder::{Charge, ExchangeRecorder, Opening};
 use super::respond::{self, Asked, Audience, Refusal};
-use super::server::Visitor;
+use super::server::Downstream;
 use super::target::{self, Scope, Unreadable};
 use super::upstream::{self, Patience, Received, Unanswered};
 use super::waiting::Grant;
@@ -31,8 +31,8 @@ use crate::policy::{Decision, Permit, Reason, Ruling, Target};
 /// State that all exchanges of a connection share.
 #[derive(Debug, Clone)]
 pub struct Connection {
-    /// The downstream connection.
-    pub visitor: Visitor,
+    /// The client_stream connection.
+    pub downstream: Downstream,
     /// The way that requests come.
     pub scope: Scope,
     /// State shared with the checked stream.
@@ -91,20 +91,20 @@ impl Connection {
             *request.uri_mut() = uri;
         }
         let opening = Opening {
-            address: self.visitor.peer.address,
-            client: &self.visitor.client,
+            address: self.downstream.peer.address,
+            client: &self.downstream.client,
             scope: &self.scope,
             method: method.clone(),
             uri: request.uri().clone(),
         };
-        let mut recorder = ExchangeRecorder::open(&self.visitor.proxy, &self.link, opening);
+        let mut recorder = ExchangeRecorder::open(&self.downstream.proxy, &self.link, opening);
         let mut shape = Shape {
             is_head: method == Method::HEAD,
             is_connect: method == Method::CONNECT,
             framing: BodyFraming::of(&request),
             accept: Vec::new(),
         };
-        if self.visitor.proxy.mark.is(request.uri().path())
+        if self.downstream.proxy.mark.is(request.uri().path())
             && let Some(refused) = self.link.take_refused()
         {
             recorder.enter_excerpt(refused.excerpt);
@@ -129,12 +129,12 @@ impl Connection {
         let may_switch = !shape.is_connect
             && request.headers().contains_key(UPGRADE)
             && request.body().is_end_stream();
-        if let Some(reason) = self.visitor.turned_away {
+        if let Some(reason) = self.downstream.turned_away {
             let decision = told_to_wait(TooMuch::Connections(reason), recorder.time);
             let response = self.turn_away(decision, recorder, shape, may_switch).await;
             return last(response);
         }
-        let gate = &self.visitor.proxy.gate;
+        let gate = &self.downstream.proxy.gate;
         let client = match gate.clients().recall(&self.memo, request.headers()) {
             Some(client) => Ok(client),
             None => {
@@ -162,7 +162,7 @@ impl Connection {
             };
         }
         recorder.agent = gate.identify(&recorder.client, request.headers());
-        if self.visitor.proxy.is_ambiguous(&recorder) {
+        if self.downstream.proxy.is_ambiguous(&recorder) {
             let (refusal, recorder) = bad(Refusal::Agents, recorder);
             // Boxed: it should not burden the future of every request.
             let response = Box::pin(self.refuse(&refusal, recorder, shape)).await;
@@ -172,12 +172,12 @@ impl Connection {
             return response;
         }
         if shape.is_connect {
-            if self.visitor.proxy.name.has_signed(request.headers()) {
+            if self.downstream.proxy.name.has_signed(request.headers()) {
                 let (refusal, recorder) = bad(Refusal::Loop, recorder);
                 return self.refuse(&refusal, recorder, shape).await;
             }
             let mut connection = self.clone();
-            connection.visitor.way = fields::way(request.headers());
+            connection.downstream.way = fields::way(request.headers());
             return match Box::pin(connect::connect(&connection, request, recorder)).await {
                 Ok(response) => response,
                 Err((refusal, recorder)) => self.refuse(&refusal, recorder, shape).await,
@@ -198,9 +198,9 @@ impl Connection {
 
     /// Takes a request slot for the exchange.
     fn find_place(&self, recorder: &mut ExchangeRecorder) -> Result<(), TooMuch> {
-        let Visitor {
+        let Downstream {
             proxy, peer, seat, ..
-        } = &self.visitor;
+        } = &self.downstream;
         let settings = proxy.settings.load();
         let place = seat.place(&recorder.client, peer.address.ip(), &settings.limits)?;
         recorder.place = Some(place);
@@ -226,12 +226,12 @@ impl Connection {
 
     /// Identifies the client of a request with these fields.
     async fn recognise(&self, headers: &HeaderMap) -> Result<Arc<Client>, Stranger> {
-        let clients = self.visitor.proxy.gate.clients();
-        let peer = &self.visitor.peer;
+        let clients = self.downstream.proxy.gate.clients();
+        let peer = &self.downstream.peer;
         match &self.scope {
             Scope::Plain => clients.recognise(peer, headers, &self.memo).await,
             // The client of the CONNECT.
-            Scope::Inside { .. } => clients.again(&self.visitor.client, peer, &self.memo),
+            Scope::Inside { .. } => clients.again(&self.downstream.client, peer, &self.memo),
         }
     }
 
@@ -244,7 +244,7 @@ impl Connection {
         if *request.method() == Method::TRACE {
             return Err(bad(Refusal::Trace, recorder));
         }
-        if self.visitor.proxy.name.has_signed(request.headers()) {
+        if self.downstream.proxy.name.has_signed(request.headers()) {
             return Err(bad(Refusal::Loop, recorder));
         }
         let target = match target::read(request.uri(), request.headers(), &self.scope) {
@@ -255,9 +255,9 @@ impl Connection {
         let origin = target.origin.clone();
         // The CONNECT was let through, so that the refusal comes inside, where the client shows it.
         if let Scope::Inside { .. } = self.scope
-            && self.visitor.proxy.egress.judge_connect(&origin).is_err()
+            && self.downstream.proxy.egress.judge_connect(&origin).is_err()
             // Boxed: few requests ask for such ports.
-            && let Err(wall) = Box::pin(self.visitor.proxy.egress.judge_inside(&origin)).await
+            && let Err(wall) = Box::pin(self.downstream.proxy.egress.judge_inside(&origin)).await
         {
             return Err(unsent(Failure::Prohibited(wall), recorder));
         }
@@ -269,21 +269,24 @@ impl Connection {
         // RFC 6455 4.1: the handshake is a GET.
         let may_switch = may_switch && *request.method() == Method::GET;
         let switching =
-            may_switch.then(|| Switching::to(&target, self.visitor.proxy.gate.changes()));
+            may_switch.then(|| Switching::to(&target, self.downstream.proxy.gate.changes()));
         let permit = match self.clear(Kind::Request, target, &mut recorder).await {
             Some(permit) => permit,
             None => return Err((Refusal::Decided, recorder)),
         };
-        let downstream = request.extensions_mut().remove::<OnUpgrade>();
+        let client_stream = request.extensions_mut().remove::<OnUpgrade>();
         let version = request.version();
         let wants_websocket = fields::to_origin(request.headers_mut(), &origin, may_switch);
-        self.visitor.proxy.name.sign(request.headers_mut(), version);
-        if let Some(way) = &self.visitor.way {
+        self.downstream
+            .proxy
+            .name
+            .sign(request.headers_mut(), version);
+        if let Some(way) = &self.downstream.way {
             request.extensions_mut().insert(way.clone());
         }
         // Copied first: the settings would stay borrowed for as long as the origin takes.
         let (patience, silence) = {
-            let settings = self.visitor.proxy.settings.load();
+            let settings = self.downstream.proxy.settings.load();
             let patience = Patience {
                 origin: settings.upstream.response_timeout,
                 crawler: Grant::of(&settings.limits),
@@ -317,11 +320,11 @@ impl Connection {
         };
         recorder.upstream = Some(peer);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return match (downstream, switching) {
-                (Some(downstream), Some(switching))
+            return match (client_stream, switching) {
+                (Some(client_stream), Some(switching))
                     if wants_websocket && is_websocket(response.headers()) =>
                 {
-                    Ok(self.switch(response, downstream, recorder, switching))
+                    Ok(self.switch(response, client_stream, recorder, switching))
                 }
                 _ => Err((Refusal::Upgrade, recorder)),
             };
@@ -353,11 +356,16 @@ impl Connection {
         for _ in 0..MOST_JUDGEMENTS {
             if let Err(stranger) = self.keep_identified(recorder) {
                 recorder.turn = None;
-                recorder.decision = turned_away(stranger, self.visitor.proxy.clock.now());
+                recorder.decision = turned_away(stranger, self.downstream.proxy.clock.now());
                 return None;
             }
             let ruling = self.judge(kind, target.clone(), recorder).await;
-            if self.visitor.proxy.gate.stands(&ruling, recorder.generation) {
+            if self
+                .downstream
+                .proxy
+                .gate
+                .stands(&ruling, recorder.generation)
+            {
                 let (permit, decision) = match ruling {
                     Ruling::Clear(permit, decision) => (Some(permit), decision),
                     Ruling::Refuse(decision) => (None, decision),
@@ -373,7 +381,7 @@ impl Connection {
     /// Refuses a request that was overtaken by one change after another.
     pub fn give_up(&self, recorder: &mut ExchangeRecorder) {
         recorder.turn = None;
-        recorder.decision = gate::unsettled(self.visitor.proxy.clock.now());
+        recorder.decision = gate::unsettled(self.downstream.proxy.clock.now());
     }
 
     /// Identifies the client and the agent of a request again if they may have changed.
@@ -381,7 +389,7 @@ impl Connection {
     /// # Errors
     /// When the request has no client any more.
     pub fn keep_identified(&self, recorder: &mut ExchangeRecorder) -> Result<(), Stranger> {
-        let gate = &self.visitor.proxy.gate;
+        let gate = &self.downstream.proxy.gate;
         let generation = gate.generation();
         if generation == recorder.generation {
             return Ok(());
@@ -389,7 +397,7 @@ impl Connection {
         recorder.generation = generation;
         let client = gate
             .clients()
-            .reidentify(&recorder.client, &self.visitor.peer);
+            .reidentify(&recorder.client, &self.downstream.peer);
         recorder.client = client.map_err(|stranger| match self.scope {
             Scope::Plain => stranger,
             // Inside a tunnel no answer can ask for credentials any more.
@@ -401,9 +409,9 @@ impl Connection {
 
     /// Asks the gate once.
     async fn judge(&self, kind: Kind, target: Target, recorder: &mut ExchangeRecorder) -> Ruling {
-        let gate = &self.visitor.proxy.gate;
+        let gate = &self.downstream.proxy.gate;
         let asker = Asker {
-            address: self.visitor.peer.address.ip(),
+            address: self.downstream.peer.address.ip(),
             client: &recorder.client,
             agent: &recorder.agent,
             generation: recorder.generation,
@@ -422,7 +430,7 @@ impl Connection {
                 pace: &mut recorder.pace,
             };
             let clearing = pin!(gate.clear(kind, target, &asker, recorder.time, had, meantime));
-            let proxy = &self.visitor.proxy;
+            let proxy = &self.downstream.proxy;
             proxy.counts.holding(clearing, &proxy.clock).await
         };
         recorder.waited += waited;
@@ -445,7 +453,7 @@ impl Connection {
         recorder.response_started(response.status().as_u16(), None);
         let version = response.version();
         fields::to_crawler(response.headers_mut());
-        self.visitor
+        self.downstream
             .proxy
             .name
             .sign(response.headers_mut(), version);
@@ -458,7 +466,7 @@ impl Connection {
     fn switch(
         &self,
         mut response: Response<ResponseBody>,
-        downstream: OnUpgrade,
+        client_stream: OnUpgrade,
         mut recorder: Box<ExchangeRecorder>,
         switching: Switching,
     ) -> Response<Answer> {
@@ -466,22 +474,22 @@ impl Connection {
         let mut answer = Response::new(());
         *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         *answer.headers_mut() = switching_fields(response.headers());
-        self.visitor
+        self.downstream
             .proxy
             .name
             .sign(answer.headers_mut(), response.version());
         recorder.response_started(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
-        let visitor = self.visitor.clone();
-        self.visitor.proxy.spawn(async move {
-            let (Ok(downstream), Ok(upstream)) = tokio::join!(downstream, upstream) else {
+        let downstream = self.downstream.clone();
+        self.downstream.proxy.spawn(async move {
+            let (Ok(client_stream), Ok(upstream)) = tokio::join!(client_stream, upstream) else {
                 recorder.client_closed();
                 return;
             };
-            let (downstream, upstream) = (TokioIo::new(downstream), TokioIo::new(upstream));
+            let (client_stream, upstream) = (TokioIo::new(client_stream), TokioIo::new(upstream));
             switching
-                .relay(&visitor, downstream, upstream, recorder)
+                .relay(&downstream, client_stream, upstream, recorder)
                 .await;
-            drop(visitor);
+            drop(downstream);
         });
         answer.map(|()| Answer::empty())
     }
@@ -500,20 +508,26 @@ impl Connection {
             // A client may stop sending at an answer that announces the close, and expects the end (RFC 9112 9.5).
             ends_connection: shape.is_connect || shape.framing.ends_connection(&self.link),
             wants_text: respond::wants_text(&shape.accept),
-            unreachable_status: self.visitor.proxy.settings.load().robots.unreachable_status,
+            unreachable_status: self
+                .downstream
+                .proxy
+                .settings
+                .load()
+                .robots
+                .unreachable_status,
             audience: Audience::Crawler,
         };
         // Read the clock only if the answer needs it.
         let now = match recorder.decision.retry_at {
-            Some(_) => self.visitor.proxy.clock.now(),
+            Some(_) => self.downstream.proxy.clock.now(),
             None => recorder.time,
         };
         let mut response = respond::refuse(refusal, &mut recorder, asked, now);
-        if self.visitor.proxy.must_be_kept_first(&recorder.decision) {
+        if self.downstream.proxy.must_be_kept_first(&recorder.decision) {
             recorder.record_now(response.body().len() as u64);
             // Boxed: a wait for the disk should not burden every request's future.
-            let kept = Box::pin(self.visitor.proxy.log.flush()).await;
-            if kept.is_err() && self.visitor.proxy.denies_unrecorded() {
+            let kept = Box::pin(self.downstream.proxy.log.flush()).await;
+            if kept.is_err() && self.downstream.proxy.denies_unrecorded() {
                 // The decision may not be on disk, so it is not disclosed.
                 recorder.decision = Decision::bare(Reason::LogFailed, now);
                 response = respond::refuse(&Refusal::Decided, &mut recorder, asked, now);

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use super::limits::Seat;
 use super::recorder::ExchangeRecorder;
-use super::server::Visitor;
+use super::server::Downstream;
 
 /// Time that one side of a WebSocket has to close after the other: no side half-closes (RFC 6455 7.1.1), and a side
 /// that has gone should not hold its slot and its turn.
@@ -59,11 +59,11 @@ enum Side {
 }
 
 impl Relay {
-    /// Creates a relay on a downstream connection.
-    pub fn of(visitor: &Visitor, goodbye: Option<Duration>) -> Relay {
-        let settings = visitor.proxy.settings.load();
+    /// Creates a relay on a client_stream connection.
+    pub fn of(downstream: &Downstream, goodbye: Option<Duration>) -> Relay {
+        let settings = downstream.proxy.settings.load();
         Relay {
-            seat: Arc::clone(&visitor.seat),
+            seat: Arc::clone(&downstream.seat),
             idle: settings.limits.tunnel_idle_timeout,
             goodbye,
         }
@@ -73,7 +73,7 @@ impl Relay {
     /// denied.
     pub async fn run(
         self,
-        mut downstream: impl AsyncRead + AsyncWrite + Unpin,
+        mut client_stream: impl AsyncRead + AsyncWrite + Unpin,
         mut upstream: impl AsyncRead + AsyncWrite + Unpin,
         mut recorder: Box<ExchangeRecorder>,
         denied: impl Future<Output = ()>,
@@ -89,7 +89,7 @@ impl Relay {
         let (first, ended) = oneshot::channel();
         let activity = Activity::of(&seat);
         let mut counted = Counted {
-            inner: &mut downstream,
+            inner: &mut client_stream,
             bytes_in: &bytes_in,
             activity: &activity,
             recorder: &mut recorder,
@@ -123,7 +123,7 @@ impl Relay {
             End::Silent => recorder.failed("connection_read_timeout"),
             End::Evicted => recorder.failed("connection_limit_reached"),
         }
-        let _ = downstream.shutdown().await; // the peer may be gone
+        let _ = client_stream.shutdown().await; // the peer may be gone
     }
 }
 

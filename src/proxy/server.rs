@@ -79,7 +79,7 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
                     debug!(client = %address, "no room, not even for an answer");
                     continue;
                 };
-                let visitor = Visitor {
+                let downstream = Downstream {
                     proxy: Arc::clone(&proxy),
                     peer: Arc::new(Peer {
                         address,
@@ -96,10 +96,11 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
                 if is_balancer || tls.is_some() {
                     let listener = Arc::clone(&listener);
                     // Boxed: most connections need no prologue.
-                    let prologue = Box::pin(prologue(visitor, stream, listener, is_balancer, tls));
+                    let prologue =
+                        Box::pin(prologue(downstream, stream, listener, is_balancer, tls));
                     proxy.spawn(prologue);
                 } else {
-                    proxy.spawn(attend(visitor, stream));
+                    proxy.spawn(attend(downstream, stream));
                 }
             }
             Err(error) if is_of_one_connection(&error) => {}
@@ -151,7 +152,7 @@ impl Proxy {
 
 /// A downstream connection. Clones go along with anything that the connection becomes.
 #[derive(Debug, Clone)]
-pub struct Visitor {
+pub struct Downstream {
     /// The proxy.
     pub proxy: Arc<Proxy>,
     /// The peer, as far as the connection identifies it.
@@ -169,16 +170,16 @@ pub struct Visitor {
 
 /// Runs the steps before HTTP: a load balancer's announcement, and the TLS handshake.
 async fn prologue(
-    visitor: Visitor,
+    downstream: Downstream,
     stream: Stream,
     listener: Arc<Open>,
     is_balancer: bool,
     tls: Option<Arc<ServerConfig>>,
 ) {
-    let (stop, seat) = (visitor.proxy.stop.clone(), Arc::clone(&visitor.seat));
-    let patience = visitor.proxy.settings.load().limits.header_timeout;
-    let told = tell_of(visitor, stream, &listener, is_balancer, tls);
-    let (visitor, stream) = tokio::select! {
+    let (stop, seat) = (downstream.proxy.stop.clone(), Arc::clone(&downstream.seat));
+    let patience = downstream.proxy.settings.load().limits.header_timeout;
+    let told = tell_of(downstream, stream, &listener, is_balancer, tls);
+    let (downstream, stream) = tokio::select! {
         told = timeout(patience, told) => match told {
             Ok(Some(told)) => told,
             Ok(None) | Err(_) => return,
@@ -188,8 +189,8 @@ async fn prologue(
     };
     drop(seat);
     match stream {
-        Told::Plain(stream) => attend(visitor, stream).await,
-        Told::Tls(stream) => attend(visitor, *stream).await,
+        Told::Plain(stream) => attend(downstream, stream).await,
+        Told::Tls(stream) => attend(downstream, *stream).await,
     }
 }
 
@@ -199,13 +200,13 @@ enum Told {
 }
 
 async fn tell_of(
-    mut visitor: Visitor,
+    mut downstream: Downstream,
     mut stream: Stream,
     listener: &Open,
     is_balancer: bool,
     tls: Option<Arc<ServerConfig>>,
-) -> Option<(Visitor, Told)> {
-    let mut peer = Peer::clone(&visitor.peer);
+) -> Option<(Downstream, Told)> {
+    let mut peer = Peer::clone(&downstream.peer);
     if is_balancer {
         let announced = match announce::read(&mut stream).await {
             Ok(announced) => announced,
@@ -223,8 +224,8 @@ async fn tell_of(
         }
     }
     let Some(tls) = tls else {
-        visitor.peer = Arc::new(peer);
-        return Some((visitor, Told::Plain(stream)));
+        downstream.peer = Arc::new(peer);
+        return Some((downstream, Told::Plain(stream)));
     };
     let stream = match TlsAcceptor::from(tls).accept(stream).await {
         Ok(stream) => stream,
@@ -236,36 +237,38 @@ async fn tell_of(
     let (_, session) = stream.get_ref();
     peer.certificate = certificate(session).map(Arc::new);
     peer.is_private = true;
-    visitor.peer = Arc::new(peer);
-    Some((visitor, Told::Tls(Box::new(stream))))
+    downstream.peer = Arc::new(peer);
+    Some((downstream, Told::Tls(Box::new(stream))))
 }
 
 /// Serves a connection when its peer's address is known.
-async fn attend<S>(mut visitor: Visitor, mut stream: S)
+async fn attend<S>(mut downstream: Downstream, mut stream: S)
 where
     S: Tune + AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     if let Err(error) = stream.tune() {
-        debug!(client = %visitor.peer.address, %error, "a connection could not be tuned");
+        debug!(client = %downstream.peer.address, %error, "a connection could not be tuned");
     }
-    if visitor.turned_away.is_none() {
-        let settings = visitor.proxy.settings.load_full();
-        let address = visitor.peer.address.ip();
+    if downstream.turned_away.is_none() {
+        let settings = downstream.proxy.settings.load_full();
+        let address = downstream.peer.address.ip();
         // The client's own limits hold from here on, and not only from its first request.
-        let known = visitor.proxy.gate.clients().known(&visitor.peer);
-        let client = known.as_ref().unwrap_or(&visitor.client);
-        let seated = visitor.seat.belongs_to(client, address, &settings.limits);
+        let known = downstream.proxy.gate.clients().known(&downstream.peer);
+        let client = known.as_ref().unwrap_or(&downstream.client);
+        let seated = downstream
+            .seat
+            .belongs_to(client, address, &settings.limits);
         if let Err(reason) = seated {
-            visitor.client = Arc::clone(client);
-            let Some(seat) = visitor.proxy.occupancy.spare_seat() else {
+            downstream.client = Arc::clone(client);
+            let Some(seat) = downstream.proxy.occupancy.spare_seat() else {
                 return;
             };
-            visitor.seat = Arc::new(seat);
-            visitor.turned_away = Some(reason);
+            downstream.seat = Arc::new(seat);
+            downstream.turned_away = Some(reason);
         }
     }
-    stream.obey(&visitor.seat);
-    serve(stream, visitor, Scope::Plain).await;
+    stream.obey(&downstream.seat);
+    serve(stream, downstream, Scope::Plain).await;
 }
 
 /// A stream that takes the socket options of a crawler's connection.
@@ -297,23 +300,27 @@ impl Tune for TlsStream<Stream> {
 }
 
 /// Serves HTTP on `io` until either side closes it. Boxed: a tunnel is served inside this same function.
-pub fn serve<S>(io: S, visitor: Visitor, scope: Scope) -> Pin<Box<dyn Future<Output = ()> + Send>>
+pub fn serve<S>(
+    io: S,
+    downstream: Downstream,
+    scope: Scope,
+) -> Pin<Box<dyn Future<Output = ()> + Send>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     Box::pin(async move {
-        let (proxy, client) = (&visitor.proxy, visitor.peer.address);
-        let (stop, seat) = (proxy.stop.clone(), Arc::clone(&visitor.seat));
+        let (proxy, client) = (&downstream.proxy, downstream.peer.address);
+        let (stop, seat) = (proxy.stop.clone(), Arc::clone(&downstream.seat));
         let settings = proxy.settings.load_full();
         let limits = &settings.limits;
         let link = Arc::new(Link::of(&seat));
-        let patience = patience(limits, visitor.turned_away);
+        let patience = patience(limits, downstream.turned_away);
         let bounds = patience.bounds;
         let wire = Wire::new(io, patience, proxy.mark.clone(), Arc::clone(&link));
         // Only its numbers are needed; a connection should not keep replaced settings in memory.
         drop(settings);
         let service = Exchanges(Arc::new(Connection {
-            visitor,
+            downstream,
             scope,
             link: Arc::clone(&link),
             memo: Memo::default(),

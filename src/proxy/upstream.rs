@@ -184,7 +184,7 @@ async fn deliver(
     recorder: &mut ExchangeRecorder,
     stage: &AtomicU8,
 ) -> Result<egress::Received, Unanswered> {
-    let proxy = &connection.visitor.proxy;
+    let proxy = &connection.downstream.proxy;
     let mut reuse = Reuse::Allowed;
     for _ in 0..MOST_JUDGEMENTS {
         let client = recorder.client.name.clone();

@@ -21,7 +21,7 @@
 //!
 //! # One request's way
 //!
-//! `proxy::server` accepts through `proxy::listener` and takes a connection slot (`proxy::limits`) → `proxy::wire`
+//! `proxy::server` accepts through `proxy::listener` and takes a connection slot (`proxy::limits`) → `proxy::checked_stream`
 //! passes octets that `proxy::framing` finds well-formed → `proxy::exchange` opens the exchange recorder, identifies
 //! the [`client`] and the [`agent`] → `proxy::target` reads the request target, once → [`gate::Gate::clear`] asks the
 //! address policy of [`egress`], the identity requirements, then [`policy::overrides`] (an override needs no
@@ -30,7 +30,7 @@
 //! [`pace`] → `proxy::fields` and `proxy::upstream` forward through [`egress`], or `proxy::respond` refuses →
 //! `proxy::recorder` gives the record to [`audit`], which writes it into the [`store`], after the robots.txt that it
 //! rests on. A CONNECT goes through `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and the requests inside
-//! begin again at `proxy::wire`; opaque tunnels and WebSockets go through `proxy::relay`. Other proxies ask through
+//! begin again at `proxy::checked_stream`; opaque tunnels and WebSockets go through `proxy::relay`. Other proxies ask through
 //! `proxy::advice`, by the same gate and the same exit. One answer asks no gate: the self-test, at a host that exists
 //! nowhere else.
 //!
@@ -50,7 +50,7 @@
 //! # Departures from a textbook
 //!
 //! - hyper parses requests, but leniently where RFC 9112 lets a recipient be; `proxy::framing` reads each head first,
-//!   strictly. A request that it refuses is answered in its turn through the same exit (see `proxy::wire`).
+//!   strictly. A request that it refuses is answered in its turn through the same exit (see `proxy::checked_stream`).
 //! - The pool of upstream connections is ours (`egress::pool`): hyper-util's takes a microsecond more for each request
 //!   and cannot tell whether a lost request may be sent again.
 //! - The store is asked for an origin once, at its first request, and is written by one thread behind a queue: no

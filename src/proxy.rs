@@ -7,7 +7,9 @@
 
 pub mod advice;
 mod body;
+mod checked_stream;
 mod connect;
+mod connection_state;
 mod counts;
 mod exchange;
 mod fields;
@@ -15,7 +17,6 @@ mod framing;
 mod hello;
 mod limits;
 mod linger;
-mod link;
 pub mod listener;
 mod recorder;
 mod relay;
@@ -25,7 +26,6 @@ mod server;
 mod target;
 mod upstream;
 mod waiting;
-mod wire;
 
 use std::collections::HashSet;
 use std::io;
@@ -37,13 +37,13 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::checked_stream::Mark;
 use self::counts::Counts;
 use self::fields::Pseudonym;
 use self::limits::Occupancy;
 pub use self::limits::Occupied;
 use self::listener::{Bound, ListenError, Listener, Open, Place};
 pub use self::self_test::SELF_TEST;
-use self::wire::Mark;
 use crate::audit::{DecisionId, Log, Summary};
 use crate::ca::Authority;
 use crate::clock::Clock;

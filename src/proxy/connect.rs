@@ -26,6 +26,7 @@ use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
 use super::body::Answer;
+use super::checked_stream::CHANCE;
 use super::counts::Handshake;
 use super::exchange::{Connection, Refused, turned_away, unread, unsent};
 use super::hello::{self, Hello, Replayed, TLS_HANDSHAKE};
@@ -36,7 +37,6 @@ use super::self_test;
 use super::server::{self, Downstream};
 use super::target::{self, Scope, Unreadable};
 use super::upstream::Unanswered;
-use super::wire::CHANCE;
 use super::{Proxy, Trouble};
 use crate::agent::Agent;
 use crate::client::{Client, Memo, Peer};

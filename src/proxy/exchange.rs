@@ -12,8 +12,8 @@ use hyper_util::rt::TokioIo;
 
 use super::body::{Answer, Passing};
 use super::connect::Switching;
+use super::connection_state::{Link, Switch};
 use super::limits::TooMuch;
-use super::link::{Link, Switch};
 use super::recorder::{Charge, ExchangeRecorder, Opening};
 use super::respond::{self, Asked, Audience, Refusal};
 use super::server::Downstream;

@@ -8,7 +8,7 @@
 use http::Uri;
 use memchr::memchr;
 
-use super::link::Switch;
+use super::connection_state::Switch;
 
 /// Header fields that fit without an allocation; hyper's own default, too.
 pub const USUAL_FIELDS: usize = 100;

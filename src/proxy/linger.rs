@@ -100,10 +100,10 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::proxy::checked_stream::{Mark, Patience, Wire};
+    use crate::proxy::connection_state::Link;
     use crate::proxy::framing::Bounds;
-    use crate::proxy::link::Link;
     use crate::proxy::waiting::Grant;
-    use crate::proxy::wire::{Mark, Patience, Wire};
 
     const ANSWER: &[u8] = b"answer";
 

@@ -14,8 +14,8 @@ use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue, Method, Response, Uri};
 
 use super::Proxy;
+use super::connection_state::Link;
 use super::limits::Place;
-use super::link::Link;
 use super::target::Scope;
 use crate::agent::Agent;
 use crate::audit::{self, DecisionId, Exceeds, Record};

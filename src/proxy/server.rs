@@ -24,15 +24,15 @@ use tracing::{debug, warn};
 
 use super::Proxy;
 use super::body::Answer;
+use super::checked_stream::{Patience, Wire};
+use super::connection_state::Link;
 use super::exchange::{Connection, last};
 use super::framing::{Bounds, USUAL_FIELDS};
 use super::limits::Seat;
 use super::linger;
-use super::link::Link;
 use super::listener::{Open, Stream, announce, certificate};
 use super::target::Scope;
 use super::waiting::Grant;
-use super::wire::{Patience, Wire};
 use crate::client::{Client, Memo, Peer};
 use crate::clock::Moment;
 use crate::config::Limits;

@@ -1,4 +1,4 @@
-//! State that a connection's exchanges and its [`Wire`](super::wire::Wire) share.
+//! State that a connection's exchanges and its [`Wire`](super::checked_stream::Wire) share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

@@ -14,9 +14,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use super::connection_state::{Link, Refused, Stage};
 use super::framing::{Bounds, Framer, Scan, Violation};
 use super::linger::{self, Linger};
-use super::link::{Link, Refused, Stage};
 use super::waiting::{Grant, Waiting};
 
 /// Octets kept while the answer to a request to switch protocols is awaited.

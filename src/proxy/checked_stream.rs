@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::connection_state::{Link, Refused, Stage};
+use super::connection_state::{ConnectionState, Refused, Stage};
 use super::framing::{Bounds, Framer, Scan, Violation};
 use super::linger::{self, Linger};
 use super::waiting::{Grant, Waiting};
@@ -83,7 +83,7 @@ pub struct Wire<S> {
     framer: Framer,
     patience: Patience,
     mark: Mark,
-    link: Arc<Link>,
+    state: Arc<ConnectionState>,
     /// Octets read, but not yet fit to pass.
     held: Vec<u8>,
     /// Octets fit to pass, but not yet read by hyper.
@@ -130,13 +130,13 @@ enum Timed {
 
 impl<S> Wire<S> {
     /// Wraps a connection from which nothing was read yet.
-    pub fn new(inner: S, patience: Patience, mark: Mark, link: Arc<Link>) -> Wire<S> {
+    pub fn new(inner: S, patience: Patience, mark: Mark, state: Arc<ConnectionState>) -> Wire<S> {
         Wire {
             inner,
             framer: Framer::new(patience.bounds),
             patience,
             mark,
-            link,
+            state,
             held: Vec::new(),
             passing: Vec::new(),
             interim: Vec::new(),
@@ -169,7 +169,7 @@ impl<S> Wire<S> {
             Poll::Ready(Err(error)) => {
                 // The checked stream below this one waited for the same crawler.
                 if error.kind() == io::ErrorKind::TimedOut {
-                    self.link.stall();
+                    self.state.stall();
                 }
                 Poll::Ready(Err(error))
             }
@@ -179,7 +179,7 @@ impl<S> Wire<S> {
                     .waiting
                     .get_or_insert_with(|| Box::new(Waiting::new(grant)));
                 ready!(waiting.poll_too_long(cx));
-                self.link.stall();
+                self.state.stall();
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
         }
@@ -187,7 +187,7 @@ impl<S> Wire<S> {
 
     fn refuse(&mut self, violation: Violation, rest: &[u8]) {
         let excerpt = rest.get(..EXCERPT).unwrap_or(rest).into();
-        self.link.leave_refused(Refused { violation, excerpt });
+        self.state.leave_refused(Refused { violation, excerpt });
         self.passing.extend_from_slice(&self.mark.request());
         self.phase = Phase::Refused;
         self.held = Vec::new();
@@ -269,7 +269,7 @@ impl<S> Wire<S> {
             if self.timed == Timed::Head {
                 return Poll::Ready(Timed::Head);
             }
-            self.quiet = match self.link.stage() {
+            self.quiet = match self.state.stage() {
                 Stage::Idle => self.quiet + 1,
                 Stage::Waiting | Stage::Answering => 0,
             };
@@ -287,7 +287,7 @@ impl<S> Wire<S> {
         self.framer.is_between_requests()
             && self.held.is_empty()
             && self.is_flushed
-            && self.link.stage() == Stage::Idle
+            && self.state.stage() == Stage::Idle
     }
 
     /// Waits for the first octets of a connection that has brought none, and for nothing else.
@@ -316,7 +316,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
         let is_in_body = this.framer.is_in_body() || !this.passing.is_empty();
         if is_in_body != this.is_in_body {
             this.is_in_body = is_in_body;
-            this.link.set_in_body(is_in_body);
+            this.state.set_in_body(is_in_body);
         }
         read
     }
@@ -355,7 +355,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
                 }
             }
             if this.framer.is_undecided() {
-                if let Some(switch) = this.link.take_switch(cx) {
+                if let Some(switch) = this.state.take_switch(cx) {
                     this.framer.decide(switch);
                     this.rescan();
                     continue;
@@ -370,7 +370,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending if this.framer.is_opaque() => return Poll::Pending,
                 // An end of file: hyper sees a closed client.
-                Poll::Pending if this.link.is_draining() && this.is_resting() => {
+                Poll::Pending if this.state.is_draining() && this.is_resting() => {
                     return this.poll_chance(cx).map(Ok);
                 }
                 Poll::Pending => match ready!(this.poll_timer(cx)) {
@@ -405,7 +405,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.interim.is_empty() {
-            let interim = self.link.take_interim();
+            let interim = self.state.take_interim();
             // While an earlier answer is being written, an interim response would land in its middle.
             if self.is_flushed {
                 self.interim = interim;
@@ -428,7 +428,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let linger = self
             .linger
             .get_or_insert_with(|| Box::new(Linger::new(total, linger::SILENCE)));
-        if self.link.is_draining() {
+        if self.state.is_draining() {
             linger.end_within(linger::LAST_SILENCE);
         }
         let framer = &mut self.framer;
@@ -482,12 +482,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.link.await_interim(cx);
+        this.state.await_interim(cx);
         ready!(this.poll_interim(cx))?;
         let attempt = Pin::new(&mut this.inner).poll_flush(cx);
         ready!(this.sent(cx, attempt, |()| 0))?;
         this.is_flushed = true;
-        if this.link.is_draining() {
+        if this.state.is_draining() {
             // The connection may be idle now, and a read finds out.
             cx.waker().wake_by_ref();
         }
@@ -497,7 +497,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         loop {
-            let is_leaving = this.link.is_leaving();
+            let is_leaving = this.state.is_leaving();
             match this.phase {
                 Phase::Closed => return Poll::Ready(Ok(())),
                 Phase::Open if this.framer.is_in_body() => this.phase = Phase::Draining,
@@ -512,7 +512,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
                     let attempt = Pin::new(&mut this.inner).poll_shutdown(cx);
                     ready!(this.sent(cx, attempt, |()| 0))?;
                     let has_ended = this.phase == Phase::Open;
-                    if has_ended && this.framer.is_opaque() && !this.link.is_tunnel_refused() {
+                    if has_ended && this.framer.is_opaque() && !this.state.is_tunnel_refused() {
                         // A tunnel may be half closed; its other half is still read.
                         return Poll::Ready(Ok(()));
                     }
@@ -522,7 +522,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
                 Phase::Lingering if is_leaving => this.phase = Phase::Closed,
                 Phase::Lingering => {
                     if let Some(linger) = &mut this.linger {
-                        if this.link.is_draining() {
+                        if this.state.is_draining() {
                             linger.end_within(linger::LAST_SILENCE);
                         }
                         ready!(linger.poll_drop(cx, &mut this.inner, |_| false));

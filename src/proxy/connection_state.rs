@@ -14,7 +14,7 @@ const MAX_INTERIM: usize = 65_536;
 
 /// State of a connection. One exchange at a time is under way.
 #[derive(Debug, Default)]
-pub struct Link {
+pub struct ConnectionState {
     /// A [`Stage`], read on every write and so without the lock.
     stage: AtomicU8,
     has_interim: AtomicBool,
@@ -71,12 +71,12 @@ pub struct Refused {
     pub excerpt: Box<[u8]>,
 }
 
-impl Link {
+impl ConnectionState {
     /// Creates the state of a connection with this slot.
-    pub fn of(seat: &Arc<Seat>) -> Link {
-        Link {
+    pub fn of(seat: &Arc<Seat>) -> ConnectionState {
+        ConnectionState {
             seat: Some(Arc::clone(seat)),
-            ..Link::default()
+            ..ConnectionState::default()
         }
     }
 

@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 
 use super::body::{Answer, Passing};
 use super::connect::Switching;
-use super::connection_state::{Link, Switch};
+use super::connection_state::{ConnectionState, Switch};
 use super::limits::TooMuch;
 use super::recorder::{Charge, ExchangeRecorder, Opening};
 use super::respond::{self, Asked, Audience, Refusal};
@@ -36,7 +36,7 @@ pub struct Connection {
     /// The way that requests come.
     pub scope: Scope,
     /// State shared with the checked stream.
-    pub link: Arc<Link>,
+    pub state: Arc<ConnectionState>,
     /// Authentication cache of the connection.
     pub memo: Memo,
 }
@@ -74,10 +74,10 @@ impl BodyFraming {
 
     /// Tells whether an answer that leaves the body unread must be the last one of its connection. hyper reads once
     /// more from the part of a body that has arrived; of a chunked body that is the first chunk alone.
-    fn ends_connection(self, link: &Link) -> bool {
+    fn ends_connection(self, state: &ConnectionState) -> bool {
         match self {
             BodyFraming::Empty => false,
-            BodyFraming::Sized => link.is_in_body(),
+            BodyFraming::Sized => state.is_in_body(),
             BodyFraming::Chunked => true,
         }
     }
@@ -97,7 +97,7 @@ impl Connection {
             method: method.clone(),
             uri: request.uri().clone(),
         };
-        let mut recorder = ExchangeRecorder::open(&self.downstream.proxy, &self.link, opening);
+        let mut recorder = ExchangeRecorder::open(&self.downstream.proxy, &self.state, opening);
         let mut shape = Shape {
             is_head: method == Method::HEAD,
             is_connect: method == Method::CONNECT,
@@ -105,7 +105,7 @@ impl Connection {
             accept: Vec::new(),
         };
         if self.downstream.proxy.mark.is(request.uri().path())
-            && let Some(refused) = self.link.take_refused()
+            && let Some(refused) = self.state.take_refused()
         {
             recorder.enter_excerpt(refused.excerpt);
             recorder.decision = Decision::bare(Reason::BadRequest, recorder.time);
@@ -167,7 +167,7 @@ impl Connection {
             // Boxed: it should not burden the future of every request.
             let response = Box::pin(self.refuse(&refusal, recorder, shape)).await;
             if may_switch {
-                self.link.decide(Switch::Stayed);
+                self.state.decide(Switch::Stayed);
             }
             return response;
         }
@@ -188,7 +188,7 @@ impl Connection {
             Err((refusal, recorder)) => self.refuse(&refusal, recorder, shape).await,
         };
         if may_switch {
-            self.link.decide(match response.status() {
+            self.state.decide(match response.status() {
                 StatusCode::SWITCHING_PROTOCOLS => Switch::Switched,
                 _ => Switch::Stayed,
             });
@@ -219,7 +219,7 @@ impl Connection {
         // Boxed: it should not burden the future of every request.
         let response = Box::pin(self.refuse(&Refusal::Decided, recorder, shape)).await;
         if may_switch {
-            self.link.decide(Switch::Stayed);
+            self.state.decide(Switch::Stayed);
         }
         response
     }
@@ -263,7 +263,7 @@ impl Connection {
         }
         if self_test::is_meant(&origin) {
             let answer = self_test::answer(recorder, &origin, request.method());
-            let is_last = BodyFraming::of(&request).ends_connection(&self.link);
+            let is_last = BodyFraming::of(&request).ends_connection(&self.state);
             return Ok(if is_last { last(answer) } else { answer });
         }
         // RFC 6455 4.1: the handshake is a GET.
@@ -501,12 +501,12 @@ impl Connection {
         shape: Shape,
     ) -> Response<Answer> {
         if shape.is_connect {
-            self.link.refuse_tunnel();
+            self.state.refuse_tunnel();
         }
         let asked = Asked {
             is_head: shape.is_head,
             // A client may stop sending at an answer that announces the close, and expects the end (RFC 9112 9.5).
-            ends_connection: shape.is_connect || shape.framing.ends_connection(&self.link),
+            ends_connection: shape.is_connect || shape.framing.ends_connection(&self.state),
             wants_text: respond::wants_text(&shape.accept),
             unreachable_status: self
                 .downstream

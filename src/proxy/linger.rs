@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
     use crate::proxy::checked_stream::{Mark, Patience, Wire};
-    use crate::proxy::connection_state::Link;
+    use crate::proxy::connection_state::ConnectionState;
     use crate::proxy::framing::Bounds;
     use crate::proxy::waiting::Grant;
 
@@ -111,7 +111,7 @@ mod tests {
     async fn answered(
         request: &str,
         linger: Duration,
-    ) -> (Wire<DuplexStream>, DuplexStream, Arc<Link>) {
+    ) -> (Wire<DuplexStream>, DuplexStream, Arc<ConnectionState>) {
         let (mut client, server) = duplex(1 << 16);
         let hour = Duration::from_secs(3600);
         let patience = Patience {
@@ -128,13 +128,13 @@ mod tests {
             },
             linger,
         };
-        let link = Arc::new(Link::default());
-        let mut wire = Wire::new(server, patience, Mark::new().unwrap(), Arc::clone(&link));
+        let state = Arc::new(ConnectionState::default());
+        let mut wire = Wire::new(server, patience, Mark::new().unwrap(), Arc::clone(&state));
         client.write_all(request.as_bytes()).await.unwrap();
         let mut read = vec![0; 1 << 16];
         assert!(wire.read(&mut read).await.unwrap() > 0);
         wire.write_all(ANSWER).await.unwrap();
-        (wire, client, link)
+        (wire, client, state)
     }
 
     fn upload(length: u64) -> String {
@@ -158,8 +158,8 @@ mod tests {
                 b"cde\r\n0\r\nX-Sum: 1\r\n\r\n".to_vec(),
             ),
         ] {
-            let (wire, mut client, link) = answered(&request, TOTAL).await;
-            assert!(link.is_in_body());
+            let (wire, mut client, state) = answered(&request, TOTAL).await;
+            assert!(state.is_in_body());
             let closing = tokio::spawn(lingers(wire));
             let mut seen = [0; ANSWER.len()];
             client.read_exact(&mut seen).await.unwrap();
@@ -201,12 +201,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_has_ended_or_has_to_make_room_is_not_waited_for() {
-        let (wire, client, link) = answered(&upload(3), TOTAL).await;
-        assert!(!link.is_in_body());
+        let (wire, client, state) = answered(&upload(3), TOTAL).await;
+        assert!(!state.is_in_body());
         assert_eq!(lingers(wire).await, LAST_SILENCE);
         drop(client);
-        let (wire, client, link) = answered(&upload(1000), TOTAL).await;
-        link.leave();
+        let (wire, client, state) = answered(&upload(1000), TOTAL).await;
+        state.leave();
         assert_eq!(lingers(wire).await, Duration::ZERO);
         drop(client);
     }

@@ -14,7 +14,7 @@ use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue, Method, Response, Uri};
 
 use super::Proxy;
-use super::connection_state::Link;
+use super::connection_state::ConnectionState;
 use super::limits::Place;
 use super::target::Scope;
 use crate::agent::Agent;
@@ -35,7 +35,7 @@ use crate::telemetry::trace::{self, Trace};
 /// Facts known about an exchange so far.
 pub struct ExchangeRecorder {
     proxy: Arc<Proxy>,
-    link: Arc<Link>,
+    state: Arc<ConnectionState>,
     /// The decision's identifier.
     pub id: DecisionId,
     /// Start of the exchange.
@@ -146,7 +146,7 @@ impl ExchangeRecorder {
     /// Opens the recorder of an exchange that begins now.
     pub fn open(
         proxy: &Arc<Proxy>,
-        link: &Arc<Link>,
+        state: &Arc<ConnectionState>,
         opening: Opening<'_>,
     ) -> Box<ExchangeRecorder> {
         let (time, began) = proxy.clock.read();
@@ -160,10 +160,10 @@ impl ExchangeRecorder {
             }
             Scope::Inside { .. } | Scope::Plain => Url::Whole(opening.uri),
         };
-        link.begin();
+        state.begin();
         Box::new(ExchangeRecorder {
             proxy: Arc::clone(proxy),
-            link: Arc::clone(link),
+            state: Arc::clone(state),
             id: DecisionId::mint(time),
             time,
             began,
@@ -230,7 +230,7 @@ impl ExchangeRecorder {
         self.status = Some(status);
         self.error = error;
         self.enter(Stage::Answered);
-        self.link.answer();
+        self.state.answer();
         if let Some(trace) = &mut self.trace {
             trace.answered = Some(self.proxy.clock.tick());
         }
@@ -319,7 +319,7 @@ impl ExchangeRecorder {
 
     /// Ends the crawler's connection with a reset, the only sign that its answer is incomplete.
     pub fn resets(&self) {
-        self.link.reset();
+        self.state.reset();
     }
 
     /// Enters that both sides have finished.
@@ -341,12 +341,12 @@ impl ExchangeRecorder {
     pub fn suspend(&mut self) {
         self.enter(Stage::Silent);
         self.place = None;
-        self.link.rest();
+        self.state.rest();
     }
 
     /// Resumes a suspended exchange.
     pub fn resume(&mut self) {
-        self.link.go_on();
+        self.state.go_on();
     }
 
     /// Enters the URL with the origin that the crawler named, if it is not the connection's.
@@ -369,7 +369,7 @@ impl ExchangeRecorder {
 
     fn error(&self) -> Option<&'static str> {
         match self.stage {
-            Stage::Left | Stage::Answered if self.link.is_stalled() => Some(STALLED),
+            Stage::Left | Stage::Answered if self.state.is_stalled() => Some(STALLED),
             Stage::Asked | Stage::Left if self.proxy.cut.is_cancelled() => Some(CUT_OFF),
             Stage::Asked => Some(HUNG_UP),
             Stage::Left => self.error.or(Some(HUNG_UP)),
@@ -547,7 +547,7 @@ impl Drop for ExchangeRecorder {
         if !matches!(self.stage, Stage::Silent | Stage::Settled) {
             self.record();
         }
-        self.link.end();
+        self.state.end();
     }
 }
 

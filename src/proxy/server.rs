@@ -25,7 +25,7 @@ use tracing::{debug, warn};
 use super::Proxy;
 use super::body::Answer;
 use super::checked_stream::{Patience, Wire};
-use super::connection_state::Link;
+use super::connection_state::ConnectionState;
 use super::exchange::{Connection, last};
 use super::framing::{Bounds, USUAL_FIELDS};
 use super::limits::Seat;
@@ -313,16 +313,16 @@ where
         let (stop, seat) = (proxy.stop.clone(), Arc::clone(&downstream.seat));
         let settings = proxy.settings.load_full();
         let limits = &settings.limits;
-        let link = Arc::new(Link::of(&seat));
+        let state = Arc::new(ConnectionState::of(&seat));
         let patience = patience(limits, downstream.turned_away);
         let bounds = patience.bounds;
-        let wire = Wire::new(io, patience, proxy.mark.clone(), Arc::clone(&link));
+        let wire = Wire::new(io, patience, proxy.mark.clone(), Arc::clone(&state));
         // Only its numbers are needed; a connection should not keep replaced settings in memory.
         drop(settings);
         let service = Exchanges(Arc::new(Connection {
             downstream,
             scope,
-            link: Arc::clone(&link),
+            state: Arc::clone(&state),
             memo: Memo::default(),
         }));
         let mut builder = http1::Builder::new();
@@ -340,12 +340,12 @@ where
             result = &mut connection => result,
             // hyper's own shutdown would close connections with a request that has arrived and was not read yet.
             () = stop.cancelled() => {
-                link.drain();
+                state.drain();
                 connection.await
             }
             // An exchange that has begun in this very moment is still answered.
             () = seat.has_to_leave() => {
-                link.leave();
+                state.leave();
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
@@ -390,14 +390,14 @@ impl Service<Request<Incoming>> for Exchanges {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let connection = Arc::clone(&self.0);
         // hyper reads on before it polls the exchange for the first time.
-        connection.link.expect();
+        connection.state.expect();
         Box::pin(async move {
             let is_connect = *request.method() == Method::CONNECT;
             let response = connection.exchange(request).await;
             // A tunnel or another protocol has its own end.
             let goes_on = is_connect && response.status().is_success()
                 || response.status() == StatusCode::SWITCHING_PROTOCOLS;
-            Ok(match connection.link.is_draining() && !goes_on {
+            Ok(match connection.state.is_draining() && !goes_on {
                 true => last(response),
                 false => response,
             })

@@ -114,15 +114,15 @@ pub async fn send(
     let request = Request::from_parts(parts, body);
     let invitation = invitation.map(Arc::new);
     let interim = {
-        let link = (!is_http_10).then(|| Arc::clone(&connection.link));
+        let state = (!is_http_10).then(|| Arc::clone(&connection.state));
         let invitation = invitation.clone();
-        move |status: StatusCode, fields: &HeaderMap| match (&link, status, &invitation) {
+        move |status: StatusCode, fields: &HeaderMap| match (&state, status, &invitation) {
             // HTTP/1.0 has no interim responses (RFC 9110 15.2).
             (None, ..) => {}
             (Some(_), StatusCode::CONTINUE, Some(invitation)) => drop(invitation.send()),
             // The crawler did not ask for it.
             (Some(_), StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
-            (Some(link), status, _) => link.push_interim(&head(status, fields)),
+            (Some(state), status, _) => state.push_interim(&head(status, fields)),
         }
     };
     let now = recorder.request_sent();

@@ -37,7 +37,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::checked_stream::Mark;
+use self::checked_stream::RefusalToken;
 use self::counts::Counts;
 use self::fields::Pseudonym;
 use self::limits::Occupancy;
@@ -77,7 +77,7 @@ pub struct Proxy {
     tracer: OnceLock<Tracer>,
     settings: ArcSwap<Config>,
     name: Pseudonym,
-    mark: Mark,
+    refusal_token: RefusalToken,
     clock: Clock,
     told: Mutex<HashSet<(IpAddr, Trouble)>>,
     occupancy: Arc<Occupancy>,
@@ -121,7 +121,7 @@ impl Proxy {
             tracer: OnceLock::new(),
             settings: ArcSwap::from_pointee(config),
             name,
-            mark: Mark::new()?,
+            refusal_token: RefusalToken::new()?,
             clock,
             told: Mutex::default(),
             occupancy: Arc::default(),

@@ -2,7 +2,7 @@
 //! interim responses are written between hyper's own, and silence is limited.
 //!
 //! A request that is refused for its form never reaches hyper. In its place, and in its turn, hyper reads a well-formed
-//! request for a *mark*: a path that only this process knows. The exchange recognises the mark and answers through the
+//! request for a *refusal_token*: a path that only this process knows. The exchange recognises the refusal_token and answers through the
 //! same exit as everything else, after the answers to earlier requests.
 
 use std::io;
@@ -49,21 +49,23 @@ pub struct Patience {
 
 /// A path that only this process knows.
 #[derive(Debug, Clone)]
-pub struct Mark(Arc<str>);
+pub struct RefusalToken(Arc<str>);
 
-impl Mark {
-    /// Generates a new mark.
+impl RefusalToken {
+    /// Generates a new refusal_token.
     ///
     /// # Errors
     /// When the system has no randomness.
-    pub fn new() -> io::Result<Mark> {
+    pub fn new() -> io::Result<RefusalToken> {
         let mut bytes = [0; 16];
         aws_lc_rs::rand::fill(&mut bytes)
             .map_err(|_| io::Error::other("the system gives no random numbers"))?;
-        Ok(Mark(format!("/{:032x}", u128::from_ne_bytes(bytes)).into()))
+        Ok(RefusalToken(
+            format!("/{:032x}", u128::from_ne_bytes(bytes)).into(),
+        ))
     }
 
-    /// Tells whether a request's path is the mark.
+    /// Tells whether a request's path is the refusal_token.
     pub fn is(&self, path: &str) -> bool {
         path == &*self.0
     }
@@ -78,11 +80,11 @@ impl Mark {
 }
 
 /// A checked downstream connection.
-pub struct Wire<S> {
+pub struct CheckedStream<S> {
     inner: S,
     framer: Framer,
     patience: Patience,
-    mark: Mark,
+    refusal_token: RefusalToken,
     state: Arc<ConnectionState>,
     /// Octets read, but not yet fit to pass.
     held: Vec<u8>,
@@ -128,14 +130,19 @@ enum Timed {
     Chance,
 }
 
-impl<S> Wire<S> {
+impl<S> CheckedStream<S> {
     /// Wraps a connection from which nothing was read yet.
-    pub fn new(inner: S, patience: Patience, mark: Mark, state: Arc<ConnectionState>) -> Wire<S> {
-        Wire {
+    pub fn new(
+        inner: S,
+        patience: Patience,
+        refusal_token: RefusalToken,
+        state: Arc<ConnectionState>,
+    ) -> CheckedStream<S> {
+        CheckedStream {
             inner,
             framer: Framer::new(patience.bounds),
             patience,
-            mark,
+            refusal_token,
             state,
             held: Vec::new(),
             passing: Vec::new(),
@@ -188,7 +195,8 @@ impl<S> Wire<S> {
     fn refuse(&mut self, violation: Violation, rest: &[u8]) {
         let excerpt = rest.get(..EXCERPT).unwrap_or(rest).into();
         self.state.leave_refused(Refused { violation, excerpt });
-        self.passing.extend_from_slice(&self.mark.request());
+        self.passing
+            .extend_from_slice(&self.refusal_token.request());
         self.phase = Phase::Refused;
         self.held = Vec::new();
     }
@@ -281,7 +289,7 @@ impl<S> Wire<S> {
     }
 }
 
-impl<S> Wire<S> {
+impl<S> CheckedStream<S> {
     /// Tells whether nothing is under way: no part of a request was read, none of an answer is still to be written.
     fn is_resting(&self) -> bool {
         self.framer.is_between_requests()
@@ -305,7 +313,7 @@ impl<S> Wire<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CheckedStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -322,7 +330,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> Wire<S> {
+impl<S: AsyncRead + Unpin> CheckedStream<S> {
     /// Reads octets that have passed the check.
     fn poll_checked(
         &mut self,
@@ -402,7 +410,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> CheckedStream<S> {
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.interim.is_empty() {
             let interim = self.state.take_interim();
@@ -451,7 +459,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for CheckedStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! State that a connection's exchanges and its [`Wire`](super::checked_stream::Wire) share.
+//! State that a connection's exchanges and its [`CheckedStream`](super::checked_stream::CheckedStream) share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -242,12 +242,12 @@ impl ConnectionState {
         }
     }
 
-    /// Keeps a refused request for the exchange of its mark.
+    /// Keeps a refused request for the exchange of its refusal_token.
     pub fn leave_refused(&self, refused: Refused) {
         self.shared.lock().refused = Some(refused);
     }
 
-    /// Takes the refused request that a mark stands for.
+    /// Takes the refused request that a refusal_token stands for.
     pub fn take_refused(&self) -> Option<Refused> {
         self.shared.lock().refused.take()
     }

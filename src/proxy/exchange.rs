@@ -104,7 +104,7 @@ impl Connection {
             framing: BodyFraming::of(&request),
             accept: Vec::new(),
         };
-        if self.downstream.proxy.mark.is(request.uri().path())
+        if self.downstream.proxy.refusal_token.is(request.uri().path())
             && let Some(refused) = self.state.take_refused()
         {
             recorder.enter_excerpt(refused.excerpt);

@@ -100,7 +100,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::proxy::checked_stream::{Mark, Patience, Wire};
+    use crate::proxy::checked_stream::{CheckedStream, Patience, RefusalToken};
     use crate::proxy::connection_state::ConnectionState;
     use crate::proxy::framing::Bounds;
     use crate::proxy::waiting::Grant;
@@ -111,7 +111,11 @@ mod tests {
     async fn answered(
         request: &str,
         linger: Duration,
-    ) -> (Wire<DuplexStream>, DuplexStream, Arc<ConnectionState>) {
+    ) -> (
+        CheckedStream<DuplexStream>,
+        DuplexStream,
+        Arc<ConnectionState>,
+    ) {
         let (mut client, server) = duplex(1 << 16);
         let hour = Duration::from_secs(3600);
         let patience = Patience {
@@ -129,7 +133,12 @@ mod tests {
             linger,
         };
         let state = Arc::new(ConnectionState::default());
-        let mut wire = Wire::new(server, patience, Mark::new().unwrap(), Arc::clone(&state));
+        let mut wire = CheckedStream::new(
+            server,
+            patience,
+            RefusalToken::new().unwrap(),
+            Arc::clone(&state),
+        );
         client.write_all(request.as_bytes()).await.unwrap();
         let mut read = vec![0; 1 << 16];
         assert!(wire.read(&mut read).await.unwrap() > 0);
@@ -142,7 +151,7 @@ mod tests {
     }
 
     /// Returns the time that the connection outlives its answer.
-    async fn lingers(mut wire: Wire<DuplexStream>) -> Duration {
+    async fn lingers(mut wire: CheckedStream<DuplexStream>) -> Duration {
         let start = Instant::now();
         wire.shutdown().await.unwrap();
         start.elapsed()

@@ -24,7 +24,7 @@ use tracing::{debug, warn};
 
 use super::Proxy;
 use super::body::Answer;
-use super::checked_stream::{Patience, Wire};
+use super::checked_stream::{CheckedStream, Patience};
 use super::connection_state::ConnectionState;
 use super::exchange::{Connection, last};
 use super::framing::{Bounds, USUAL_FIELDS};
@@ -316,7 +316,12 @@ where
         let state = Arc::new(ConnectionState::of(&seat));
         let patience = patience(limits, downstream.turned_away);
         let bounds = patience.bounds;
-        let wire = Wire::new(io, patience, proxy.mark.clone(), Arc::clone(&state));
+        let wire = CheckedStream::new(
+            io,
+            patience,
+            proxy.refusal_token.clone(),
+            Arc::clone(&state),
+        );
         // Only its numbers are needed; a connection should not keep replaced settings in memory.
         drop(settings);
         let service = Exchanges(Arc::new(Connection {

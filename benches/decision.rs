@@ -272,7 +272,7 @@ mod identity {
     use super::*;
     use argon2::PasswordHasher as _;
     use base64::Engine as _;
-    use crawlgate::client::{Clients, Memo, Peer};
+    use crawlgate::client::{AuthCache, Clients, Peer};
     use std::sync::LazyLock;
 
     /// A client with a password, and 100 with networks; the last network is loopback's.
@@ -305,7 +305,7 @@ mod identity {
         clients: Clients,
         headers: HeaderMap,
         peer: Peer,
-        memo: Memo,
+        auth_cache: AuthCache,
     }
 
     impl Asked {
@@ -325,12 +325,12 @@ mod identity {
                 clients: Clients::new(&config, Clock::system()),
                 headers,
                 peer: peer(),
-                memo: Memo::default(),
+                auth_cache: AuthCache::default(),
             };
             // A password is hashed once.
             let first = asked
                 .clients
-                .recognise(&asked.peer, &asked.headers, &asked.memo);
+                .recognise(&asked.peer, &asked.headers, &asked.auth_cache);
             let _ = asked.runtime.block_on(first);
             asked
         }
@@ -338,7 +338,7 @@ mod identity {
         fn anew(&self) -> Arc<Client> {
             let anew = self
                 .clients
-                .recognise(&self.peer, &self.headers, &self.memo);
+                .recognise(&self.peer, &self.headers, &self.auth_cache);
             match pin!(anew).poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(found) => found.unwrap(),
                 Poll::Pending => panic!("what is known needs no waiting"),
@@ -350,14 +350,22 @@ mod identity {
     #[divan::bench]
     fn nobody_known(bencher: Bencher<'_, '_>) {
         let asked = Asked::new("", None);
-        bencher.bench_local(|| asked.clients.recall(black_box(&asked.memo), &asked.headers));
+        bencher.bench_local(|| {
+            asked
+                .clients
+                .cached(black_box(&asked.auth_cache), &asked.headers)
+        });
     }
 
     /// The same credentials as before on this connection.
     #[divan::bench]
     fn password_known(bencher: Bencher<'_, '_>) {
         let asked = Asked::new(&CLIENTS, Some("open sesame"));
-        let known = || asked.clients.recall(black_box(&asked.memo), &asked.headers);
+        let known = || {
+            asked
+                .clients
+                .cached(black_box(&asked.auth_cache), &asked.headers)
+        };
         assert!(known().is_some());
         bencher.bench_local(known);
     }

@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use self::account::Account;
-pub use self::recognise::{Clients, Memo, Stranger};
+pub use self::recognise::{AuthCache, AuthError, Clients};
 use crate::agent::{Agent, Chain, Source};
 use crate::config::{ClientConfig, Conditions, Mode, ProfileName, Quota, Rate};
 use crate::rep::ProductToken;

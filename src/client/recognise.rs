@@ -6,10 +6,10 @@
 //! ([`Peer::is_private`]) and the entry's other conditions hold. There, wrong credentials are refused even if an entry
 //! would fit without them; elsewhere credentials are ignored.
 //!
-//! A request that fits no entry is [unknown](Stranger::Unknown), or is [asked](Stranger::Unauthenticated) for
+//! A request that fits no entry is [unknown](AuthError::UnknownClient), or is [asked](AuthError::Unauthenticated) for
 //! credentials where those count.
 //!
-//! Each connection [remembers](Memo) its client and credentials, so that the next request costs a comparison; a reload
+//! Each connection [remembers](AuthCache) its client and credentials, so that the next request costs a comparison; a reload
 //! clears this memory.
 
 use std::sync::Arc;
@@ -46,20 +46,20 @@ struct Table {
 
 /// The reason that a request belongs to no client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stranger {
+pub enum AuthError {
     /// No client's conditions fit it.
-    Unknown,
+    UnknownClient,
     /// It needs credentials, and brings no right ones.
     Unauthenticated,
     /// Its address sent too many wrong credentials; the next ones are checked after this moment.
-    TooMany(Moment),
+    TooManyAttempts(Moment),
     /// Too many credentials wait for their check.
     Busy,
 }
 
 /// The credentials that one connection has shown, and its client.
 #[derive(Default)]
-pub struct Memo(Mutex<Option<Shown>>);
+pub struct AuthCache(Mutex<Option<Shown>>);
 
 struct Shown {
     generation: u64,
@@ -89,8 +89,8 @@ impl Clients {
     }
 
     /// Returns the client of a request with these fields, if its connection has shown the same before.
-    pub fn recall(&self, memo: &Memo, headers: &HeaderMap) -> Option<Arc<Client>> {
-        let shown = memo.0.lock();
+    pub fn cached(&self, auth_cache: &AuthCache, headers: &HeaderMap) -> Option<Arc<Client>> {
+        let shown = auth_cache.0.lock();
         let shown = shown.as_ref()?;
         if shown.generation != self.generation.load(Ordering::Acquire) {
             return None;
@@ -106,7 +106,7 @@ impl Clients {
         same.then(|| Arc::clone(&shown.client))
     }
 
-    /// Returns the client of a request from `peer` with these fields; `memo` belongs to its connection.
+    /// Returns the client of a request from `peer` with these fields; `auth_cache` belongs to its connection.
     ///
     /// # Errors
     /// When the request belongs to no client.
@@ -114,17 +114,19 @@ impl Clients {
         &self,
         peer: &Peer,
         headers: &HeaderMap,
-        memo: &Memo,
-    ) -> Result<Arc<Client>, Stranger> {
+        auth_cache: &AuthCache,
+    ) -> Result<Arc<Client>, AuthError> {
         let table = self.table.load_full();
         let client = match credentials::read(headers) {
-            Given::Basic(given) if table.asks(peer) => {
+            Given::Basic(given) if table.may_authenticate(peer) => {
                 self.authenticate(&table, peer, &given).await?
             }
-            Given::Unreadable if table.asks(peer) => return Err(Stranger::Unauthenticated),
+            Given::Unreadable if table.may_authenticate(peer) => {
+                return Err(AuthError::Unauthenticated);
+            }
             Given::Nothing | Given::Unreadable | Given::Basic(_) => table.by_peer(peer)?,
         };
-        *memo.0.lock() = Some(Shown {
+        *auth_cache.0.lock() = Some(Shown {
             generation: table.generation,
             field: credentials::field(headers).cloned(),
             client: Arc::clone(&client),
@@ -137,18 +139,18 @@ impl Clients {
         table: &Table,
         peer: &Peer,
         given: &Credentials,
-    ) -> Result<Arc<Client>, Stranger> {
+    ) -> Result<Arc<Client>, AuthError> {
         let mut entries = table.entries.iter();
         let named = entries.find_map(|client| {
             let password = client.conditions.password.as_ref()?;
             let name = client.name.as_ref()?;
-            let is_it = name.as_bytes() == given.user() && fits(&client.conditions, peer);
+            let is_it = name.as_bytes() == given.user() && matches(&client.conditions, peer);
             is_it.then_some((client, name, password))
         });
         let mut entries = table.entries.iter();
         let decoy = entries.find_map(|client| client.conditions.password.as_ref());
         let Some(decoy) = decoy else {
-            return Err(Stranger::Unknown);
+            return Err(AuthError::UnknownClient);
         };
         let claim = Claim {
             address: peer.address.ip(),
@@ -159,9 +161,9 @@ impl Clients {
         };
         match (self.passwords.check(&claim).await, named) {
             (Outcome::Right, Some((client, ..))) => Ok(Arc::clone(client)),
-            (Outcome::Right | Outcome::Wrong, _) => Err(Stranger::Unauthenticated),
-            (Outcome::TooMany(again), _) => Err(Stranger::TooMany(again)),
-            (Outcome::Busy, _) => Err(Stranger::Busy),
+            (Outcome::Right | Outcome::Wrong, _) => Err(AuthError::Unauthenticated),
+            (Outcome::TooMany(again), _) => Err(AuthError::TooManyAttempts(again)),
+            (Outcome::Busy, _) => Err(AuthError::Busy),
         }
     }
 
@@ -174,15 +176,15 @@ impl Clients {
         &self,
         client: &Arc<Client>,
         peer: &Peer,
-        memo: &Memo,
-    ) -> Result<Arc<Client>, Stranger> {
+        auth_cache: &AuthCache,
+    ) -> Result<Arc<Client>, AuthError> {
         let table = self.table.load_full();
         let client = match table.standing(client) {
             Some(client) => client,
             // There is no request left to ask for credentials.
-            None => table.by_peer(peer).map_err(|_| Stranger::Unknown)?,
+            None => table.by_peer(peer).map_err(|_| AuthError::UnknownClient)?,
         };
-        *memo.0.lock() = Some(Shown {
+        *auth_cache.0.lock() = Some(Shown {
             generation: table.generation,
             field: None,
             client: Arc::clone(&client),
@@ -195,13 +197,13 @@ impl Clients {
     ///
     /// # Errors
     /// When no client is left, or the credentials of the request no longer count.
-    pub fn reidentify(&self, client: &Arc<Client>, peer: &Peer) -> Result<Arc<Client>, Stranger> {
+    pub fn reidentify(&self, client: &Arc<Client>, peer: &Peer) -> Result<Arc<Client>, AuthError> {
         let table = self.table.load();
         match table.standing(client) {
             Some(client) => Ok(client),
             None if client.conditions.password.is_none() => table.by_peer(peer),
-            None if table.asks(peer) => Err(Stranger::Unauthenticated),
-            None => Err(Stranger::Unknown),
+            None if table.may_authenticate(peer) => Err(AuthError::Unauthenticated),
+            None => Err(AuthError::UnknownClient),
         }
     }
 
@@ -218,7 +220,7 @@ impl Clients {
     #[must_use]
     pub fn known(&self, peer: &Peer) -> Option<Arc<Client>> {
         let table = self.table.load();
-        match table.asks(peer) {
+        match table.may_authenticate(peer) {
             true => None,
             false => table.by_peer(peer).ok(),
         }
@@ -282,32 +284,31 @@ impl Table {
     }
 
     /// Returns the client for a peer that sent no credentials.
-    fn by_peer(&self, peer: &Peer) -> Result<Arc<Client>, Stranger> {
+    fn by_peer(&self, peer: &Peer) -> Result<Arc<Client>, AuthError> {
         if self.entries.is_empty() {
             return Ok(Arc::clone(&self.everybody));
         }
-        let found = self
-            .entries
-            .iter()
-            .find(|client| client.conditions.password.is_none() && fits(&client.conditions, peer));
+        let found = self.entries.iter().find(|client| {
+            client.conditions.password.is_none() && matches(&client.conditions, peer)
+        });
         match found {
             Some(client) => Ok(Arc::clone(client)),
-            None if self.asks(peer) => Err(Stranger::Unauthenticated),
-            None => Err(Stranger::Unknown),
+            None if self.may_authenticate(peer) => Err(AuthError::Unauthenticated),
+            None => Err(AuthError::UnknownClient),
         }
     }
 
     /// Tells whether credentials could identify `peer` as a client.
-    fn asks(&self, peer: &Peer) -> bool {
+    fn may_authenticate(&self, peer: &Peer) -> bool {
         peer.is_private
             && self.entries.iter().any(|client| {
-                client.conditions.password.is_some() && fits(&client.conditions, peer)
+                client.conditions.password.is_some() && matches(&client.conditions, peer)
             })
     }
 }
 
 /// Tells whether all conditions hold, without regard to the password.
-fn fits(conditions: &Conditions, peer: &Peer) -> bool {
+fn matches(conditions: &Conditions, peer: &Peer) -> bool {
     let Conditions {
         password: _,
         networks,
@@ -340,16 +341,16 @@ fn shows(peer: &Peer, wanted: &CertificateMatch) -> bool {
     }
 }
 
-impl Clone for Memo {
+impl Clone for AuthCache {
     /// A clone serves another connection, which has shown nothing yet.
-    fn clone(&self) -> Memo {
-        Memo::default()
+    fn clone(&self) -> AuthCache {
+        AuthCache::default()
     }
 }
 
-impl std::fmt::Debug for Memo {
+impl std::fmt::Debug for AuthCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Memo")
+        f.write_str("AuthCache")
     }
 }
 

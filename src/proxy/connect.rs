@@ -39,7 +39,7 @@ use super::target::{self, Scope, Unreadable};
 use super::upstream::Unanswered;
 use super::{Proxy, Trouble};
 use crate::agent::Agent;
-use crate::client::{Client, Memo, Peer};
+use crate::client::{AuthCache, Client, Peer};
 use crate::egress::{Failure, Unconnected};
 use crate::gate::{Asker, Kind, MOST_JUDGEMENTS};
 use crate::policy::{Decision, Reason, Ruling, Target};
@@ -243,8 +243,8 @@ async fn dial_opaque(
         .map_err(Failure::Prohibited)?;
     for _ in 0..MOST_JUDGEMENTS {
         // The tunnel may have been silent for long.
-        if let Err(stranger) = connection.keep_identified(recorder) {
-            recorder.decision = turned_away(stranger, proxy.clock.now());
+        if let Err(auth_error) = connection.keep_identified(recorder) {
+            recorder.decision = turned_away(auth_error, proxy.clock.now());
             return Err(Unanswered::Denied);
         }
         let asker = Asker {
@@ -545,7 +545,7 @@ async fn denied(
 /// Returns the tunnel's client under the current configuration; `None` if it was removed or its conditions changed.
 fn still(proxy: &Proxy, client: &Arc<Client>, peer: &Peer) -> Option<Arc<Client>> {
     let clients = proxy.gate.clients();
-    clients.again(client, peer, &Memo::default()).ok()
+    clients.again(client, peer, &AuthCache::default()).ok()
 }
 
 /// A protocol switch under way, with the inputs to judge it again while the other protocol is spoken.

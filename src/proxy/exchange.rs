@@ -21,7 +21,7 @@ use super::target::{self, Scope, Unreadable};
 use super::upstream::{self, Patience, Received, Unanswered};
 use super::waiting::Grant;
 use super::{Proxy, connect, fields, self_test};
-use crate::client::{Client, Memo, Stranger};
+use crate::client::{AuthCache, AuthError, Client};
 use crate::clock::Moment;
 use crate::config::{Mismatch, OnFailure};
 use crate::egress::{Failure, ResponseBody};
@@ -38,7 +38,7 @@ pub struct Connection {
     /// State shared with the checked stream.
     pub state: Arc<ConnectionState>,
     /// Authentication cache of the connection.
-    pub memo: Memo,
+    pub auth_cache: AuthCache,
 }
 
 /// Facts about a request that its answer needs after the request is gone.
@@ -135,7 +135,7 @@ impl Connection {
             return last(response);
         }
         let gate = &self.downstream.proxy.gate;
-        let client = match gate.clients().recall(&self.memo, request.headers()) {
+        let client = match gate.clients().cached(&self.auth_cache, request.headers()) {
             Some(client) => Ok(client),
             None => {
                 // Recorded if the crawler disconnects before it is identified.
@@ -148,8 +148,8 @@ impl Connection {
         };
         match client {
             Ok(client) => recorder.client = client,
-            Err(stranger) => {
-                let decision = turned_away(stranger, recorder.time);
+            Err(auth_error) => {
+                let decision = turned_away(auth_error, recorder.time);
                 return self.turn_away(decision, recorder, shape, may_switch).await;
             }
         }
@@ -225,13 +225,13 @@ impl Connection {
     }
 
     /// Identifies the client of a request with these fields.
-    async fn recognise(&self, headers: &HeaderMap) -> Result<Arc<Client>, Stranger> {
+    async fn recognise(&self, headers: &HeaderMap) -> Result<Arc<Client>, AuthError> {
         let clients = self.downstream.proxy.gate.clients();
         let peer = &self.downstream.peer;
         match &self.scope {
-            Scope::Plain => clients.recognise(peer, headers, &self.memo).await,
+            Scope::Plain => clients.recognise(peer, headers, &self.auth_cache).await,
             // The client of the CONNECT.
-            Scope::Inside { .. } => clients.again(&self.downstream.client, peer, &self.memo),
+            Scope::Inside { .. } => clients.again(&self.downstream.client, peer, &self.auth_cache),
         }
     }
 
@@ -354,9 +354,9 @@ impl Connection {
         recorder: &mut ExchangeRecorder,
     ) -> Option<Permit> {
         for _ in 0..MOST_JUDGEMENTS {
-            if let Err(stranger) = self.keep_identified(recorder) {
+            if let Err(auth_error) = self.keep_identified(recorder) {
                 recorder.turn = None;
-                recorder.decision = turned_away(stranger, self.downstream.proxy.clock.now());
+                recorder.decision = turned_away(auth_error, self.downstream.proxy.clock.now());
                 return None;
             }
             let ruling = self.judge(kind, target.clone(), recorder).await;
@@ -388,7 +388,7 @@ impl Connection {
     ///
     /// # Errors
     /// When the request has no client any more.
-    pub fn keep_identified(&self, recorder: &mut ExchangeRecorder) -> Result<(), Stranger> {
+    pub fn keep_identified(&self, recorder: &mut ExchangeRecorder) -> Result<(), AuthError> {
         let gate = &self.downstream.proxy.gate;
         let generation = gate.generation();
         if generation == recorder.generation {
@@ -398,10 +398,10 @@ impl Connection {
         let client = gate
             .clients()
             .reidentify(&recorder.client, &self.downstream.peer);
-        recorder.client = client.map_err(|stranger| match self.scope {
-            Scope::Plain => stranger,
+        recorder.client = client.map_err(|auth_error| match self.scope {
+            Scope::Plain => auth_error,
             // Inside a tunnel no answer can ask for credentials any more.
-            Scope::Inside { .. } => Stranger::Unknown,
+            Scope::Inside { .. } => AuthError::UnknownClient,
         })?;
         recorder.agent = gate.identify(&recorder.client, &recorder.user_agents());
         Ok(())
@@ -581,12 +581,12 @@ pub fn last(mut response: Response<Answer>) -> Response<Answer> {
 }
 
 /// Returns the decision on a request without an identified client.
-pub fn turned_away(stranger: Stranger, now: Moment) -> Decision {
-    let (reason, retry_at) = match stranger {
-        Stranger::Unknown => (Reason::UnknownClient, None),
-        Stranger::Unauthenticated => (Reason::Unauthenticated, None),
-        Stranger::TooMany(again) => (Reason::Unauthenticated, Some(again)),
-        Stranger::Busy => (Reason::Overloaded, Some(now + A_MOMENT)),
+pub fn turned_away(auth_error: AuthError, now: Moment) -> Decision {
+    let (reason, retry_at) = match auth_error {
+        AuthError::UnknownClient => (Reason::UnknownClient, None),
+        AuthError::Unauthenticated => (Reason::Unauthenticated, None),
+        AuthError::TooManyAttempts(again) => (Reason::Unauthenticated, Some(again)),
+        AuthError::Busy => (Reason::Overloaded, Some(now + A_MOMENT)),
     };
     Decision {
         retry_at,

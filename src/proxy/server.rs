@@ -33,7 +33,7 @@ use super::linger;
 use super::listener::{Open, Stream, announce, certificate};
 use super::target::Scope;
 use super::waiting::Grant;
-use crate::client::{Client, Memo, Peer};
+use crate::client::{AuthCache, Client, Peer};
 use crate::clock::Moment;
 use crate::config::Limits;
 use crate::egress::Way;
@@ -328,7 +328,7 @@ where
             downstream,
             scope,
             state: Arc::clone(&state),
-            memo: Memo::default(),
+            auth_cache: AuthCache::default(),
         }));
         let mut builder = http1::Builder::new();
         builder.preserve_header_case(true);

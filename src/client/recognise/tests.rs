@@ -57,9 +57,9 @@ fn password(password: &str) -> String {
     format!("password = '{}'", cheap(password).reveal())
 }
 
-async fn named(clients: &Clients, peer: &Peer, given: Option<&str>) -> Result<String, Stranger> {
+async fn named(clients: &Clients, peer: &Peer, given: Option<&str>) -> Result<String, AuthError> {
     let found = clients
-        .recognise(peer, &with(given), &Memo::default())
+        .recognise(peer, &with(given), &AuthCache::default())
         .await?;
     Ok(found.name.as_deref().unwrap_or("-").to_owned())
 }
@@ -79,8 +79,8 @@ async fn a_request_that_fits_an_entry_belongs_to_its_client() {
         "ab".repeat(32),
     );
     let clients = clients(&toml);
-    let unknown = Err(Stranger::Unknown);
-    let asked = Err(Stranger::Unauthenticated);
+    let unknown = Err(AuthError::UnknownClient);
+    let asked = Err(AuthError::Unauthenticated);
     let right = Some("secret:sesame");
     #[rustfmt::skip] // one row, one case
     let cases = [
@@ -126,12 +126,15 @@ async fn without_entries_there_is_one_client_and_a_last_entry_can_catch_the_rest
 async fn credentials_of_a_connection_count_until_it_sends_others_or_a_reload() {
     let toml = format!("[[client]]\nname = 'news'\n{}\n", password("sesame"));
     let clients = clients(&toml);
-    let (peer, memo) = (peer("127.0.0.1", None, None, true), Memo::default());
+    let (peer, auth_cache) = (peer("127.0.0.1", None, None, true), AuthCache::default());
     let right = with(Some("news:sesame"));
-    assert!(clients.recall(&memo, &right).is_none(), "nothing shown yet");
-    let first = clients.recognise(&peer, &right, &memo).await;
+    assert!(
+        clients.cached(&auth_cache, &right).is_none(),
+        "nothing shown yet"
+    );
+    let first = clients.recognise(&peer, &right, &auth_cache).await;
     let first = first.expect("right");
-    let again = clients.recall(&memo, &right).expect("shown");
+    let again = clients.cached(&auth_cache, &right).expect("shown");
     assert!(Arc::ptr_eq(&first, &again));
     let mut twice = right.clone();
     twice.append(PROXY_AUTHORIZATION, HeaderValue::from_static("Basic x"));
@@ -140,18 +143,21 @@ async fn credentials_of_a_connection_count_until_it_sends_others_or_a_reload() {
         ("a wrong one", with(Some("news:wrong"))),
         ("the same and another", twice),
     ] {
-        assert!(clients.recall(&memo, &other).is_none(), "{name}");
-        let outcome = clients.recognise(&peer, &other, &memo).await;
-        assert_eq!(outcome.err(), Some(Stranger::Unauthenticated), "{name}");
+        assert!(clients.cached(&auth_cache, &other).is_none(), "{name}");
+        let outcome = clients.recognise(&peer, &other, &auth_cache).await;
+        assert_eq!(outcome.err(), Some(AuthError::Unauthenticated), "{name}");
     }
     assert!(
-        clients.recall(&memo, &right).is_some(),
+        clients.cached(&auth_cache, &right).is_some(),
         "a failure forgets nothing"
     );
     let hashed = clients.passwords().hashed();
     clients.reconfigure(&config(&toml));
-    assert!(clients.recall(&memo, &right).is_none(), "after a reload");
-    assert!(clients.recognise(&peer, &right, &memo).await.is_ok());
+    assert!(
+        clients.cached(&auth_cache, &right).is_none(),
+        "after a reload"
+    );
+    assert!(clients.recognise(&peer, &right, &auth_cache).await.is_ok());
     assert_eq!(
         clients.passwords().hashed(),
         hashed,
@@ -159,10 +165,10 @@ async fn credentials_of_a_connection_count_until_it_sends_others_or_a_reload() {
     );
     let changed = format!("[[client]]\nname = 'news'\n{}\n", password("other"));
     clients.reconfigure(&config(&changed));
-    let outcome = clients.recognise(&peer, &right, &memo).await;
+    let outcome = clients.recognise(&peer, &right, &auth_cache).await;
     assert_eq!(
         outcome.err(),
-        Some(Stranger::Unauthenticated),
+        Some(AuthError::Unauthenticated),
         "a changed password"
     );
 }
@@ -173,11 +179,11 @@ async fn an_open_connection_keeps_its_client_while_its_conditions_stay() {
     let clients = clients(&entry("requests_per_second = 1"));
     let peer = peer("127.0.0.1", None, None, true);
     let opened = clients
-        .recognise(&peer, &with(None), &Memo::default())
+        .recognise(&peer, &with(None), &AuthCache::default())
         .await;
     let opened = opened.expect("fits");
     let again = |clients: &Clients| {
-        let found = clients.again(&opened, &peer, &Memo::default())?;
+        let found = clients.again(&opened, &peer, &AuthCache::default())?;
         Ok((found.name.as_deref().unwrap_or("-").to_owned(), found.rate))
     };
     let secret = format!("[[client]]\nname = 'news'\n{}\n", password("sesame"));
@@ -192,8 +198,8 @@ async fn an_open_connection_keeps_its_client_while_its_conditions_stay() {
         ("as it was", entry("requests_per_second = 1"), Ok(("news".into(), rate(1.0)))),
         ("with other bounds", entry("requests_per_second = 2"), Ok(("news".into(), rate(2.0)))),
         ("taken over by another", "[[client]]\nname = 'rest'\n".into(), Ok(("rest".into(), None))),
-        ("recognised by a password now", secret, Err(Stranger::Unknown)),
-        ("gone", "[[client]]\nname = 'far'\nnetworks = '10.0.0.0/8'".into(), Err(Stranger::Unknown)),
+        ("recognised by a password now", secret, Err(AuthError::UnknownClient)),
+        ("gone", "[[client]]\nname = 'far'\nnetworks = '10.0.0.0/8'".into(), Err(AuthError::UnknownClient)),
         ("no clients any more", String::new(), Ok(("-".into(), None))),
     ];
     for (name, toml, want) in cases {
@@ -213,18 +219,20 @@ async fn a_request_that_was_held_goes_out_as_its_own_client_or_not_at_all() {
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("as it was", near.into(), None, near.into(), Ok("near")),
-        ("removed", near.into(), None, far.into(), Err(Stranger::Unknown)),
+        ("removed", near.into(), None, far.into(), Err(AuthError::UnknownClient)),
         ("taken over by another", near.into(), None, rest.into(), Ok("rest")),
         ("its password stands", secret("a"), Some("news:a"), both(&secret("a"), rest), Ok("news")),
-        ("its password is another", secret("a"), Some("news:a"), both(&secret("b"), rest), Err(Stranger::Unauthenticated)),
-        ("no client has a password", secret("a"), Some("news:a"), rest.into(), Err(Stranger::Unknown)),
-        ("no clients at first", String::new(), None, far.into(), Err(Stranger::Unknown)),
+        ("its password is another", secret("a"), Some("news:a"), both(&secret("b"), rest), Err(AuthError::Unauthenticated)),
+        ("no client has a password", secret("a"), Some("news:a"), rest.into(), Err(AuthError::UnknownClient)),
+        ("no clients at first", String::new(), None, far.into(), Err(AuthError::UnknownClient)),
     ];
     for (name, before, given, after, want) in cases {
         let before: String = before;
         let clients = clients(&before);
         let headers = with(given);
-        let found = clients.recognise(&peer, &headers, &Memo::default()).await;
+        let found = clients
+            .recognise(&peer, &headers, &AuthCache::default())
+            .await;
         let held = found.unwrap_or_else(|why| panic!("{name}: {why:?}"));
         // The same password has another hash each time it is stored.
         let after: String = match name {
@@ -236,7 +244,7 @@ async fn a_request_that_was_held_goes_out_as_its_own_client_or_not_at_all() {
         let now = now
             .as_ref()
             .map(|client| client.name.as_deref().unwrap_or("-"));
-        assert_eq!(now.map_err(|stranger| *stranger), want, "{name}");
+        assert_eq!(now.map_err(|auth_error| *auth_error), want, "{name}");
     }
 }
 
@@ -249,7 +257,7 @@ async fn an_account_outlives_a_reload() {
     let peer = peer("127.0.0.1", None, None, true);
     let enter = async |clients: &Clients| {
         let found = clients
-            .recognise(&peer, &with(None), &Memo::default())
+            .recognise(&peer, &with(None), &AuthCache::default())
             .await;
         let found = found.expect("fits");
         let entered = clients.enter(&found, NOON, &Clock::manual(NOON));

@@ -33,7 +33,7 @@ use crawlgate::client::Client;
 use crawlgate::clock::Clock;
 use crawlgate::config::Config;
 use crawlgate::egress::Egress;
-use crawlgate::gate::{Asker, Cleared, Gate, Had, Kind, Meantime};
+use crawlgate::gate::{Cleared, Gate, Had, HeldOutcome, Kind, Requester};
 use crawlgate::policy::{Decision, Reason, Ruling, Target};
 use crawlgate::rep::{ComparisonPath, Origin, ParseOptions, ProductToken, Robots, Rules};
 use divan::{Bencher, black_box};
@@ -155,20 +155,20 @@ impl Known {
         // The first question fetches robots.txt.
         let agent = known.gate.identify(&known.client, &known.headers);
         let target = known.target("/");
-        let asker = known.asker(&agent);
+        let requester = known.requester(&agent);
         let asked = known.clock.now();
         let (mut decision, mut pace) = (Decision::bare(Reason::RobotsPending, asked), None);
-        let meantime = Meantime {
+        let outcome = HeldOutcome {
             decision: &mut decision,
             pace: &mut pace,
         };
         let first = known.gate.clear(
             Kind::Request,
             target,
-            &asker,
+            &requester,
             asked,
             Had::default(),
-            meantime,
+            outcome,
         );
         let cleared = known.runtime.block_on(first);
         assert!(matches!(cleared.ruling, Ruling::Clear(..)));
@@ -182,8 +182,8 @@ impl Known {
         }
     }
 
-    fn asker<'a>(&'a self, agent: &'a Agent) -> Asker<'a> {
-        Asker {
+    fn requester<'a>(&'a self, agent: &'a Agent) -> Requester<'a> {
+        Requester {
             generation: self.gate.generation(),
             address: Ipv4Addr::LOCALHOST.into(),
             client: &self.client,
@@ -193,20 +193,20 @@ impl Known {
 
     fn ask(&self, target: Target) -> Cleared {
         let agent = self.gate.identify(&self.client, &self.headers);
-        let asker = self.asker(&agent);
+        let requester = self.requester(&agent);
         let asked = self.clock.now();
         let (mut decision, mut pace) = (Decision::bare(Reason::RobotsPending, asked), None);
-        let meantime = Meantime {
+        let outcome = HeldOutcome {
             decision: &mut decision,
             pace: &mut pace,
         };
         let clear = self.gate.clear(
             Kind::Request,
             target,
-            &asker,
+            &requester,
             asked,
             Had::default(),
-            meantime,
+            outcome,
         );
         let question = pin!(clear);
         match question.poll(&mut Context::from_waker(Waker::noop())) {

@@ -63,9 +63,9 @@ struct Operator {
 
 impl Operator {
     /// Returns the mode in which a requester's access to `origin` is judged.
-    fn mode(&self, origin: &Origin, asker: &Asker<'_>) -> Mode {
+    fn mode(&self, origin: &Origin, requester: &Requester<'_>) -> Mode {
         self.reporting
-            .mode(origin, asker.client.mode, asker.address)
+            .mode(origin, requester.client.mode, requester.address)
     }
 }
 
@@ -88,7 +88,7 @@ impl Asserted {
 
 /// The requester of a decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker<'a> {
+pub struct Requester<'a> {
     /// Address that the request came from.
     pub address: IpAddr,
     /// The client that the request belongs to.
@@ -99,7 +99,7 @@ pub struct Asker<'a> {
     pub generation: Generation,
 }
 
-impl<'a> Asker<'a> {
+impl<'a> Requester<'a> {
     /// Returns the crawler under which robots.txt is fetched and cached.
     fn crawler(&self) -> Crawler<'a> {
         self.client.crawler(self.agent)
@@ -130,7 +130,7 @@ pub struct Had {
 
 /// Outcome to record if the client disconnects while its request is held.
 #[derive(Debug)]
-pub struct Meantime<'a> {
+pub struct HeldOutcome<'a> {
     /// The decision made before the request was held. The request has not been sent.
     pub decision: &'a mut Decision,
     /// The pace limit that the request waits for.
@@ -307,14 +307,14 @@ impl Gate {
     }
 
     /// Tells whether an open tunnel or WebSocket would be denied now.
-    pub async fn denies(&self, kind: Kind, target: Target, asker: &Asker<'_>) -> bool {
+    pub async fn denies(&self, kind: Kind, target: Target, requester: &Requester<'_>) -> bool {
         let now = self.clock.now();
-        is_denied(&self.judge(kind, target, asker, now).await)
+        is_denied(&self.judge(kind, target, requester, now).await)
     }
 
     /// Tells the same of a tunnel that carries neither TLS nor HTTP.
-    pub fn denies_opaque(&self, target: Target, asker: &Asker<'_>) -> bool {
-        is_denied(&self.judge_opaque(target, asker, self.clock.now()))
+    pub fn denies_opaque(&self, target: Target, requester: &Requester<'_>) -> bool {
+        is_denied(&self.judge_opaque(target, requester, self.clock.now()))
     }
 
     /// Stores the policy settings that records refer to.
@@ -344,7 +344,7 @@ impl Gate {
         &self.registry
     }
 
-    /// Decides whether `target`, asked for at `asked`, may be sent. While the request waits, `meantime` holds its
+    /// Decides whether `target`, asked for at `asked`, may be sent. While the request waits, `outcome` holds its
     /// outcome so far. A request that has waited before keeps what it `had` then.
     ///
     /// The decision ignores changes during the wait: [`Gate::stands`] reports them, and the caller then judges the
@@ -353,10 +353,10 @@ impl Gate {
         &self,
         kind: Kind,
         target: Target,
-        asker: &Asker<'_>,
+        requester: &Requester<'_>,
         asked: Moment,
         had: Had,
-        mut meantime: Meantime<'_>,
+        mut outcome: HeldOutcome<'_>,
     ) -> Cleared {
         let Had {
             turn,
@@ -367,19 +367,21 @@ impl Gate {
             let ruling = Ruling::Refuse(Decision::bare(Reason::LogFailed, asked));
             return Cleared::at_once(ruling, Duration::ZERO, charged);
         }
-        let account = &asker.client.account;
+        let account = &requester.client.account;
         let is_charged = charged
             .as_ref()
             .is_some_and(|had| Arc::ptr_eq(had, account));
-        let is_bounded = asker.client.is_bounded() && !is_charged;
+        let is_bounded = requester.client.is_bounded() && !is_charged;
         let quota = match is_bounded {
-            true => account.has_left(asker.client, asked).err(),
+            true => account.has_left(requester.client, asked).err(),
             false => None,
         };
-        let mut ruling = self.judge_within(kind, target, asker, asked, quota).await;
+        let mut ruling = self
+            .judge_within(kind, target, requester, asked, quota)
+            .await;
         if is_bounded {
             // Boxed: most clients have no bounds.
-            ruling = Box::pin(self.charge(kind, ruling, asker, &mut meantime)).await;
+            ruling = Box::pin(self.charge(kind, ruling, requester, &mut outcome)).await;
             let is_entered = ruling.decision().reason != Reason::QuotaSpent;
             charged = is_entered.then(|| Arc::clone(account));
         }
@@ -393,7 +395,7 @@ impl Gate {
                 return Cleared::at_once(ruling, hold, charged);
             }
         };
-        let wish = self.wish(&decision, asker);
+        let wish = self.wish(&decision, requester);
         let ask = Ask {
             origin: &permit.target().origin,
             wish: wish.as_ref(),
@@ -409,8 +411,8 @@ impl Gate {
             };
         }
         // Boxed: a rare wait should not burden every request's future.
-        *meantime.decision = decision.clone();
-        let held = self.await_turn(kind, permit, decision, asker, hold, meantime.pace);
+        *outcome.decision = decision.clone();
+        let held = self.await_turn(kind, permit, decision, requester, hold, outcome.pace);
         let cleared = Box::pin(held).await;
         Cleared { charged, ..cleared }
     }
@@ -421,13 +423,13 @@ impl Gate {
         &self,
         kind: Kind,
         target: Target,
-        asker: &Questioner<'_>,
+        requester: &Questioner<'_>,
         asked: Moment,
         pacing: Pacing,
-        meantime: Meantime<'_>,
+        outcome: HeldOutcome<'_>,
     ) -> Advised {
-        let Meantime { decision, pace } = meantime;
-        let mut client = Arc::clone(asker.client);
+        let HeldOutcome { decision, pace } = outcome;
+        let mut client = Arc::clone(requester.client);
         let mut had = Had::default();
         for _ in 0..MOST_JUDGEMENTS {
             let generation = self.generation();
@@ -436,19 +438,27 @@ impl Gate {
                 return Advised::refused(decision, client, asked);
             };
             client = standing;
-            let agent = self.identify(&client, asker.headers);
-            let asker = Asker {
-                address: asker.address,
+            let agent = self.identify(&client, requester.headers);
+            let requester = Requester {
+                address: requester.address,
                 client: &client,
                 agent: &agent,
                 generation,
             };
-            let meantime = Meantime {
+            let outcome = HeldOutcome {
                 decision: &mut *decision,
                 pace: &mut *pace,
             };
             let cleared = self
-                .clear_for(kind, target.clone(), &asker, asked, had, pacing, meantime)
+                .clear_for(
+                    kind,
+                    target.clone(),
+                    &requester,
+                    asked,
+                    had,
+                    pacing,
+                    outcome,
+                )
                 .await;
             if !self.stands(&cleared.ruling, generation) {
                 had = Had {
@@ -477,20 +487,23 @@ impl Gate {
         &self,
         kind: Kind,
         target: Target,
-        asker: &Asker<'_>,
+        requester: &Requester<'_>,
         asked: Moment,
         had: Had,
         pacing: Pacing,
-        meantime: Meantime<'_>,
+        outcome: HeldOutcome<'_>,
     ) -> Cleared {
         match pacing {
-            Pacing::InTurn => self.clear(kind, target, asker, asked, had, meantime).await,
+            Pacing::InTurn => {
+                self.clear(kind, target, requester, asked, had, outcome)
+                    .await
+            }
             Pacing::AtOnce if self.log.ready().await.is_err() => {
                 let ruling = Ruling::Refuse(Decision::bare(Reason::LogFailed, asked));
                 Cleared::at_once(ruling, Duration::ZERO, None)
             }
             Pacing::AtOnce => {
-                let ruling = self.judge(kind, target, asker, asked).await;
+                let ruling = self.judge(kind, target, requester, asked).await;
                 let hold = ruling.decision().at.since(asked);
                 Cleared::at_once(ruling, hold, None)
             }
@@ -503,15 +516,15 @@ impl Gate {
         &self,
         kind: Kind,
         ruling: Ruling,
-        asker: &Asker<'_>,
-        meantime: &mut Meantime<'_>,
+        requester: &Requester<'_>,
+        outcome: &mut HeldOutcome<'_>,
     ) -> Ruling {
         let now = self.clock.now();
         let (permit, decision) = match ruling {
             Ruling::Clear(permit, decision) => (permit, decision),
             // A refusal counts like any other request, but is not held: it costs no other request anything.
             refused @ Ruling::Refuse(_) => {
-                return match self.clients.enter(asker.client, now, &self.clock) {
+                return match self.clients.enter(requester.client, now, &self.clock) {
                     Ok(entered) => {
                         entered.goes();
                         refused
@@ -520,17 +533,17 @@ impl Gate {
                 };
             }
         };
-        match self.clients.enter(asker.client, now, &self.clock) {
+        match self.clients.enter(requester.client, now, &self.clock) {
             Ok(entered) if entered.hold().is_zero() => {
                 entered.goes();
                 Ruling::Clear(permit, decision)
             }
             Ok(entered) => {
-                *meantime.decision = decision;
+                *outcome.decision = decision;
                 // A wait broken off here gives the reservation back.
                 tokio::time::sleep(entered.hold()).await;
                 let now = self.clock.now();
-                let ruling = self.judge(kind, permit.surrender(), asker, now).await;
+                let ruling = self.judge(kind, permit.surrender(), requester, now).await;
                 // The request is answered, whatever the new ruling.
                 entered.goes();
                 ruling
@@ -545,12 +558,12 @@ impl Gate {
         kind: Kind,
         permit: Permit,
         decision: Decision,
-        asker: &Asker<'_>,
+        requester: &Requester<'_>,
         hold: Duration,
         waits_for: &mut Option<InForce>,
     ) -> Cleared {
         let began = self.clock.now();
-        let wish = self.wish(&decision, asker);
+        let wish = self.wish(&decision, requester);
         let origin = permit.target().origin.clone();
         let address = match self.pace.is_per_address() {
             true => self.egress.address_of(&origin).await,
@@ -560,7 +573,7 @@ impl Gate {
             origin: &origin,
             wish: wish.as_ref(),
         };
-        let client = asker.client.key(asker.address);
+        let client = requester.client.key(requester.address);
         match self
             .pace
             .turn_telling(ask, &client, address, waits_for)
@@ -580,7 +593,7 @@ impl Gate {
                 match cleared.pace {
                     _ if paced.is_zero() => cleared,
                     // The inputs of the decision may have changed during the wait.
-                    _ => self.judge_again(kind, cleared, asker, now).await,
+                    _ => self.judge_again(kind, cleared, requester, now).await,
                 }
             }
             Err(TooEarly { at, pace }) => Cleared {
@@ -598,7 +611,7 @@ impl Gate {
         &self,
         kind: Kind,
         held: Cleared,
-        asker: &Asker<'_>,
+        requester: &Requester<'_>,
         now: Moment,
     ) -> Cleared {
         let Cleared {
@@ -609,7 +622,7 @@ impl Gate {
             charged,
         } = held;
         let ruling = match ruling {
-            Ruling::Clear(permit, _) => self.judge(kind, permit.surrender(), asker, now).await,
+            Ruling::Clear(permit, _) => self.judge(kind, permit.surrender(), requester, now).await,
             refused @ Ruling::Refuse(_) => refused,
         };
         let is_allowed = ruling.decision().verdict() == Verdict::Allow;
@@ -636,14 +649,14 @@ impl Gate {
 
     /// Returns the crawl delay that the origin's robots.txt sets for this crawler, if crawl delays are honoured and the
     /// decision rests on that file.
-    fn wish(&self, decision: &Decision, asker: &Asker<'_>) -> Option<Arc<Wish>> {
+    fn wish(&self, decision: &Decision, requester: &Requester<'_>) -> Option<Arc<Wish>> {
         if !self.pace.honours_wishes() {
             return None;
         }
         match decision.reason {
             Reason::RobotsAllow | Reason::NoRules => {
                 let snapshot = decision.basis.as_ref()?.snapshot()?;
-                snapshot.wish(&asker.agent.tokens)
+                snapshot.wish(&requester.agent.tokens)
             }
             _ => None,
         }
@@ -656,23 +669,34 @@ impl Gate {
 
     /// Decides whether a tunnel that carries neither TLS nor HTTP may be opened. Like all others, it is refused if it
     /// cannot be recorded.
-    pub async fn clear_opaque(&self, target: Target, asker: &Asker<'_>, now: Moment) -> Ruling {
+    pub async fn clear_opaque(
+        &self,
+        target: Target,
+        requester: &Requester<'_>,
+        now: Moment,
+    ) -> Ruling {
         if self.log.ready().await.is_err() {
             return Ruling::Refuse(Decision::bare(Reason::LogFailed, now));
         }
-        self.judge_opaque(target, asker, now)
+        self.judge_opaque(target, requester, now)
     }
 
-    fn judge_opaque(&self, target: Target, asker: &Asker<'_>, now: Moment) -> Ruling {
+    fn judge_opaque(&self, target: Target, requester: &Requester<'_>, now: Moment) -> Ruling {
         let operator = self.operator.load();
-        let mode = operator.mode(&target.origin, asker);
-        let generation = asker.generation;
+        let mode = operator.mode(&target.origin, requester);
+        let generation = requester.generation;
         policy::decide_opaque(target, Under { mode, generation }, now)
     }
 
     /// Waits for the origin's state if the decision needs it, and judges.
-    async fn judge(&self, kind: Kind, target: Target, asker: &Asker<'_>, now: Moment) -> Ruling {
-        self.judge_within(kind, target, asker, now, None).await
+    async fn judge(
+        &self,
+        kind: Kind,
+        target: Target,
+        requester: &Requester<'_>,
+        now: Moment,
+    ) -> Ruling {
+        self.judge_within(kind, target, requester, now, None).await
     }
 
     /// Judges like `judge`; `quota` is set if the client has spent its quota.
@@ -680,33 +704,40 @@ impl Gate {
         &self,
         kind: Kind,
         target: Target,
-        asker: &Asker<'_>,
+        requester: &Requester<'_>,
         now: Moment,
         quota: Option<Spent>,
     ) -> Ruling {
         if let Err(wall) = self.egress.judge(&target.origin) {
             return Ruling::Refuse(Decision::walled(wall, now));
         }
-        let (target, mode) = match self.judge_without_robots(kind, target, asker, now) {
+        let (target, mode) = match self.judge_without_robots(kind, target, requester, now) {
             Ok(ruling) => return ruling,
             Err(open) => open,
         };
         // A request refused by its client's quota must not cause a fetch. If no fetch is needed, robots.txt decides
         // first.
         if let Some(Spent(retry_at)) = quota
-            && self
-                .registry
-                .would_fetch(&target.origin, asker.crawler(), asker.client.profile, now)
+            && self.registry.would_fetch(
+                &target.origin,
+                requester.crawler(),
+                requester.client.profile,
+                now,
+            )
         {
             return Ruling::Refuse(spent(retry_at, now));
         }
         let mut view = self
             .registry
-            .view_under(&target.origin, asker.crawler(), asker.client.profile)
+            .view_under(
+                &target.origin,
+                requester.crawler(),
+                requester.client.profile,
+            )
             .await;
         if view.stance.is_walled() {
             // Boxed: it should not burden every request's future.
-            let walled = Box::pin(self.examine(&target.origin, &view.state, asker));
+            let walled = Box::pin(self.examine(&target.origin, &view.state, requester));
             view = match walled.await {
                 Ok(open) => open,
                 Err(wall) => return Ruling::Refuse(Decision::walled(wall, view.now)),
@@ -724,7 +755,7 @@ impl Gate {
         // Use the settings that produced this stance; a reload may have replaced them.
         let settings = policy::Settings {
             mode,
-            generation: asker.generation.with(landings),
+            generation: requester.generation.with(landings),
             path_guard: by.config.path_guard,
             terms: by.terms,
         };
@@ -740,9 +771,11 @@ impl Gate {
         }
         let ruling = match kind {
             Kind::Tunnel => {
-                policy::decide_tunnel(target, asker.agent, &state, &stance, settings, now)
+                policy::decide_tunnel(target, requester.agent, &state, &stance, settings, now)
             }
-            Kind::Request => policy::decide(target, asker.agent, &state, &stance, settings, now),
+            Kind::Request => {
+                policy::decide(target, requester.agent, &state, &stance, settings, now)
+            }
         };
         ruling.with_fetched_as(fetched_as)
     }
@@ -753,13 +786,13 @@ impl Gate {
         &self,
         origin: &Origin,
         seen: &Arc<State>,
-        asker: &Asker<'_>,
+        requester: &Requester<'_>,
     ) -> Result<View, Prohibited> {
         self.egress.examine(origin).await?;
-        let profile = asker.client.profile;
+        let profile = requester.client.profile;
         Ok(self
             .registry
-            .doubt(origin, seen, asker.crawler(), profile)
+            .doubt(origin, seen, requester.crawler(), profile)
             .await)
     }
 
@@ -769,18 +802,18 @@ impl Gate {
         &self,
         kind: Kind,
         target: Target,
-        asker: &Asker<'_>,
+        requester: &Requester<'_>,
         now: Moment,
     ) -> Result<Ruling, (Target, Mode)> {
         let operator = self.operator.load();
-        let mode = operator.mode(&target.origin, asker);
+        let mode = operator.mode(&target.origin, requester);
         let overrides = &operator.overrides;
         let under = Under {
             mode,
-            generation: asker.generation,
+            generation: requester.generation,
         };
         let identify = |target| {
-            let (agent, required) = (asker.agent, operator.required);
+            let (agent, required) = (requester.agent, operator.required);
             policy::identity::decide_by_identity(target, agent, required, under, now)
         };
         let decided = match kind {

@@ -24,7 +24,7 @@ use super::recorder::{Charge, ExchangeRecorder, Opening};
 use super::respond::{self, Asked, Audience, Refusal};
 use super::target::{self, Scope, Unreadable};
 use crate::client::Client;
-use crate::gate::{Kind, Meantime, Pacing, Questioner};
+use crate::gate::{HeldOutcome, Kind, Pacing, Questioner};
 use crate::policy::{Decision, Reason, Target};
 use crate::rep::{Origin, Scheme};
 use crate::text::json::Object;
@@ -130,7 +130,7 @@ impl Proxy {
             unreachable_status: settings.robots.unreachable_status,
             audience: match manner.only_forbids {
                 true => Audience::Subrequest,
-                false => Audience::Asker,
+                false => Audience::Requester,
             },
         };
         let (kind, target) = match subject.read(settings.limits.uri_bytes) {
@@ -151,19 +151,19 @@ impl Proxy {
             recorder.decision = Decision::walled(wall, recorder.time);
             return self.tell(&Refusal::Decided, recorder, asked).await;
         }
-        let asker = Questioner {
+        let requester = Questioner {
             address: address.ip(),
             client: &client,
             headers,
         };
         recorder.hold = None;
-        let meantime = Meantime {
+        let outcome = HeldOutcome {
             decision: &mut recorder.decision,
             pace: &mut recorder.pace,
         };
         let advised = self
             .gate
-            .advise(kind, target, &asker, recorder.time, pacing, meantime)
+            .advise(kind, target, &requester, recorder.time, pacing, outcome)
             .await;
         recorder.opaque = kind == Kind::Tunnel;
         recorder.hold = Some(advised.hold);

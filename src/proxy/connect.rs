@@ -41,7 +41,7 @@ use super::{Proxy, Trouble};
 use crate::agent::Agent;
 use crate::client::{AuthCache, Client, Peer};
 use crate::egress::{Failure, Unconnected};
-use crate::gate::{Asker, Kind, MOST_JUDGEMENTS};
+use crate::gate::{Kind, MOST_JUDGEMENTS, Requester};
 use crate::policy::{Decision, Reason, Ruling, Target};
 use crate::rep::{Origin, Scheme};
 
@@ -213,13 +213,13 @@ async fn pass_opaque(
             let Some(client) = still(proxy, &client, peer) else {
                 return;
             };
-            let asker = Asker {
+            let requester = Requester {
                 address: peer.address.ip(),
                 client: &client,
                 agent: &agent,
                 generation,
             };
-            if proxy.gate.denies_opaque(whole(origin.clone()), &asker) {
+            if proxy.gate.denies_opaque(whole(origin.clone()), &requester) {
                 return;
             }
         }
@@ -247,14 +247,14 @@ async fn dial_opaque(
             recorder.decision = turned_away(auth_error, proxy.clock.now());
             return Err(Unanswered::Denied);
         }
-        let asker = Asker {
+        let requester = Requester {
             address: connection.downstream.peer.address.ip(),
             client: &recorder.client,
             agent: &recorder.agent,
             generation: recorder.generation,
         };
         let (target, now) = (whole(origin.clone()), recorder.time);
-        let ruling = proxy.gate.clear_opaque(target, &asker, now).await;
+        let ruling = proxy.gate.clear_opaque(target, &requester, now).await;
         let permit = match ruling {
             Ruling::Refuse(decision) => {
                 recorder.decision = decision;
@@ -458,14 +458,14 @@ async fn is_let_pass(
     recorder: &mut ExchangeRecorder,
 ) -> bool {
     let proxy = &connection.downstream.proxy;
-    let asker = Asker {
+    let requester = Requester {
         address: connection.downstream.peer.address.ip(),
         client: &recorder.client,
         agent: &recorder.agent,
         generation: recorder.generation,
     };
     let (target, now) = (whole(origin.clone()), proxy.clock.now());
-    let ruling = proxy.gate.clear_opaque(target, &asker, now).await;
+    let ruling = proxy.gate.clear_opaque(target, &requester, now).await;
     let (passes, decision) = match ruling {
         Ruling::Clear(_, decision) => (true, decision),
         Ruling::Refuse(decision) => (false, decision),
@@ -528,14 +528,14 @@ async fn denied(
         let Some(client) = still(&downstream.proxy, &client, &downstream.peer) else {
             return;
         };
-        let asker = Asker {
+        let requester = Requester {
             address: downstream.peer.address.ip(),
             client: &client,
             agent: &agent,
             generation: gate.generation(),
         };
         // Boxed: it should not burden a tunnel for as long as it is open.
-        if Box::pin(gate.denies(kind, target.clone(), &asker)).await {
+        if Box::pin(gate.denies(kind, target.clone(), &requester)).await {
             return;
         }
     }

@@ -25,7 +25,7 @@ use crate::client::{AuthCache, AuthError, Client};
 use crate::clock::Moment;
 use crate::config::{Mismatch, OnFailure};
 use crate::egress::{Failure, ResponseBody};
-use crate::gate::{self, Asker, Had, Kind, MOST_JUDGEMENTS, Meantime};
+use crate::gate::{self, Had, HeldOutcome, Kind, MOST_JUDGEMENTS, Requester};
 use crate::policy::{Decision, Permit, Reason, Ruling, Target};
 
 /// State that all exchanges of a connection share.
@@ -410,7 +410,7 @@ impl Connection {
     /// Asks the gate once.
     async fn judge(&self, kind: Kind, target: Target, recorder: &mut ExchangeRecorder) -> Ruling {
         let gate = &self.downstream.proxy.gate;
-        let asker = Asker {
+        let requester = Requester {
             address: self.downstream.peer.address.ip(),
             client: &recorder.client,
             agent: &recorder.agent,
@@ -425,11 +425,11 @@ impl Connection {
         recorder.account = Charge::Entered;
         let held_by = recorder.pace;
         let (cleared, waited) = {
-            let meantime = Meantime {
+            let outcome = HeldOutcome {
                 decision: &mut recorder.decision,
                 pace: &mut recorder.pace,
             };
-            let clearing = pin!(gate.clear(kind, target, &asker, recorder.time, had, meantime));
+            let clearing = pin!(gate.clear(kind, target, &requester, recorder.time, had, outcome));
             let proxy = &self.downstream.proxy;
             proxy.counts.holding(clearing, &proxy.clock).await
         };

@@ -77,7 +77,7 @@ pub enum Audience {
     /// The crawler that sent the request.
     Crawler,
     /// Another proxy that asked for a decision: it gets all that the decision rests on.
-    Asker,
+    Requester,
     /// Another proxy that knows no refusal but 403 (nginx's auth_request).
     Subrequest,
 }
@@ -203,7 +203,7 @@ pub fn refuse(
     } = tell(refusal, recorder, asked, now);
     let status = match asked.audience {
         Audience::Subrequest => StatusCode::FORBIDDEN,
-        Audience::Crawler | Audience::Asker => status,
+        Audience::Crawler | Audience::Requester => status,
     };
     let reason = recorder.decision.reason.as_str();
     // Without a decision, the answer is about the request or the way, not about a robots.txt.

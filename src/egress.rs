@@ -249,18 +249,21 @@ impl Egress {
     ///
     /// # Errors
     /// The reason that the origin may not be dialled.
-    pub fn judge(&self, origin: &Origin) -> Result<(), Prohibited> {
-        self.0.dialler.walls().judge_origin(origin, is_local)
+    pub fn check(&self, origin: &Origin) -> Result<(), Prohibited> {
+        self.0
+            .dialler
+            .address_policy()
+            .check_origin(origin, is_local)
     }
 
     /// Looks up an origin's name and checks its addresses. An origin that cannot be found is not prohibited.
     ///
     /// # Errors
     /// The reason that the origin may not be dialled.
-    pub async fn examine(&self, origin: &Origin) -> Result<(), Prohibited> {
+    pub async fn resolve_and_check(&self, origin: &Origin) -> Result<(), Prohibited> {
         let within = self.0.connect_timeout;
-        match timeout(within, self.0.dialler.examine(origin)).await {
-            Ok(Err(Failure::Prohibited(wall))) => Err(wall),
+        match timeout(within, self.0.dialler.resolve_and_check(origin)).await {
+            Ok(Err(Failure::Prohibited(prohibited))) => Err(prohibited),
             _ => Ok(()),
         }
     }
@@ -277,8 +280,8 @@ impl Egress {
     ///
     /// # Errors
     /// When it may not.
-    pub fn judge_connect(&self, origin: &Origin) -> Result<(), Prohibited> {
-        self.0.dialler.walls().judge_connect(origin)
+    pub fn check_connect(&self, origin: &Origin) -> Result<(), Prohibited> {
+        self.0.dialler.address_policy().check_connect(origin)
     }
 
     /// Checks the port of a request from inside an intercepted CONNECT. The origin's name is looked up: if all its
@@ -287,15 +290,15 @@ impl Egress {
     ///
     /// # Errors
     /// The reason that the port may not be used.
-    pub async fn judge_inside(&self, origin: &Origin) -> Result<(), Prohibited> {
-        let Err(port) = self.judge_connect(origin) else {
+    pub async fn check_inside(&self, origin: &Origin) -> Result<(), Prohibited> {
+        let Err(port) = self.check_connect(origin) else {
             return Ok(());
         };
-        self.judge(origin)?;
+        self.check(origin)?;
         let finding = self.0.dialler.addresses(origin);
         match timeout(self.0.connect_timeout, finding).await {
-            Ok(Ok(found)) if self.0.dialler.walls().opens(&found, origin.port()) => Ok(()),
-            Ok(Err(Failure::Prohibited(wall))) => Err(wall),
+            Ok(Ok(found)) if self.0.dialler.address_policy().opens(&found, origin.port()) => Ok(()),
+            Ok(Err(Failure::Prohibited(prohibited))) => Err(prohibited),
             _ => Err(port),
         }
     }

@@ -159,7 +159,7 @@ impl Bench {
         let (asked, settings) = (target.clone(), self.settings);
         let ruling = policy::decide(asked, &self.agent, &state, &stance, settings, now);
         let mut decision = decision(ruling.with_fetched_as(fetched_as));
-        if stance.is_walled() {
+        if stance.is_prohibited() {
             // The proxy checks the address policy first.
             decision.reason = Reason::AddressProhibited;
         }

@@ -473,9 +473,9 @@ impl Gate {
             // check here.
             if advised.decision.basis.is_none()
                 && advised.decision.lets_out()
-                && let Err(wall) = self.egress.examine(&target.origin).await
+                && let Err(prohibited) = self.egress.resolve_and_check(&target.origin).await
             {
-                advised.decision = Decision::walled(wall, advised.decision.at);
+                advised.decision = Decision::prohibited(prohibited, advised.decision.at);
             }
             return advised;
         }
@@ -708,8 +708,8 @@ impl Gate {
         now: Moment,
         quota: Option<Spent>,
     ) -> Ruling {
-        if let Err(wall) = self.egress.judge(&target.origin) {
-            return Ruling::Refuse(Decision::walled(wall, now));
+        if let Err(prohibited) = self.egress.check(&target.origin) {
+            return Ruling::Refuse(Decision::prohibited(prohibited, now));
         }
         let (target, mode) = match self.judge_without_robots(kind, target, requester, now) {
             Ok(ruling) => return ruling,
@@ -735,12 +735,14 @@ impl Gate {
                 requester.client.profile,
             )
             .await;
-        if view.stance.is_walled() {
+        if view.stance.is_prohibited() {
             // Boxed: it should not burden every request's future.
-            let walled = Box::pin(self.examine(&target.origin, &view.state, requester));
-            view = match walled.await {
+            let checked = Box::pin(self.resolve_and_check(&target.origin, &view.state, requester));
+            view = match checked.await {
                 Ok(open) => open,
-                Err(wall) => return Ruling::Refuse(Decision::walled(wall, view.now)),
+                Err(prohibited) => {
+                    return Ruling::Refuse(Decision::prohibited(prohibited, view.now));
+                }
             };
         }
         let View {
@@ -782,13 +784,13 @@ impl Gate {
 
     /// Checks the address policy again for an origin that it kept from being asked for robots.txt. If the origin is
     /// allowed now, fetches its robots.txt.
-    async fn examine(
+    async fn resolve_and_check(
         &self,
         origin: &Origin,
         seen: &Arc<State>,
         requester: &Requester<'_>,
     ) -> Result<View, Prohibited> {
-        self.egress.examine(origin).await?;
+        self.egress.resolve_and_check(origin).await?;
         let profile = requester.client.profile;
         Ok(self
             .registry

@@ -181,7 +181,7 @@ pub struct Decision {
     /// The moment from which the same request may be decided otherwise.
     pub retry_at: Option<Moment>,
     /// The prohibition of the address, if there is one.
-    pub wall: Option<Prohibited>,
+    pub prohibited: Option<Prohibited>,
 }
 
 impl Decision {
@@ -198,14 +198,14 @@ impl Decision {
             fetched_as: None,
             terms: None,
             retry_at: None,
-            wall: None,
+            prohibited: None,
         }
     }
 
     /// Returns the decision about a prohibited address.
-    pub fn walled(wall: Prohibited, at: Moment) -> Decision {
+    pub fn prohibited(prohibited: Prohibited, at: Moment) -> Decision {
         Decision {
-            wall: Some(wall),
+            prohibited: Some(prohibited),
             ..Decision::bare(Reason::AddressProhibited, at)
         }
     }
@@ -217,7 +217,9 @@ impl Decision {
 
     /// Tells whether the request leaves in spite of its verdict.
     pub fn is_only_reported(&self) -> bool {
-        self.mode == Mode::Report && self.verdict() != Verdict::Allow && !self.reason.is_wall()
+        self.mode == Mode::Report
+            && self.verdict() != Verdict::Allow
+            && !self.reason.is_always_enforced()
     }
 
     /// Tells whether the request leaves: it is allowed, or its denial is only reported.
@@ -495,7 +497,7 @@ fn conclude(
             Stance::DisallowAll { next_attempt, .. } => Some((*next_attempt).max(now)),
             _ => None,
         },
-        wall: None,
+        prohibited: None,
     };
     Ruling::of(target, decision, settings.generation)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::sync::Arc;
 
 use super::{AgentConfig, Config, EgressConfig, PolicyConfig, RobotsConfig};
-use crate::policy::address_policy::Walls;
+use crate::policy::address_policy::AddressPolicy;
 use crate::policy::generation::Generation;
 use crate::policy::identity::Required;
 use crate::policy::reporting::Reporting;
@@ -82,8 +82,8 @@ impl AgentConfig {
 impl EgressConfig {
     /// Returns the address policy of a proxy that listens on `own`.
     #[must_use]
-    pub fn address_policy(&self, own: Vec<std::net::SocketAddr>) -> Walls {
-        Walls::new(
+    pub fn address_policy(&self, own: Vec<std::net::SocketAddr>) -> AddressPolicy {
+        AddressPolicy::new(
             self.allow.clone(),
             self.deny.clone(),
             self.connect_ports.clone(),

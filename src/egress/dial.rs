@@ -27,7 +27,7 @@ use crate::config::{
     check_credentials,
 };
 use crate::descriptors::is_exhaustion;
-use crate::policy::address_policy::{Prohibited, Walls, literal};
+use crate::policy::address_policy::{AddressPolicy, Prohibited, literal};
 use crate::rep::{Origin, Scheme};
 
 /// Time of silence on a connection before the system probes the other side.
@@ -36,7 +36,7 @@ const SILENT: Duration = Duration::from_secs(60);
 /// Makes connections.
 #[derive(Debug)]
 pub(super) struct Dialler {
-    walls: ArcSwap<Walls>,
+    policy: ArcSwap<AddressPolicy>,
     names: ArcSwap<Names>,
     routes: Vec<KnownRoute>,
     /// Our name in `Via` to upstream proxies.
@@ -74,7 +74,7 @@ impl Dialler {
             })
         });
         Ok(Dialler {
-            walls: ArcSwap::from_pointee(config.egress.address_policy(Vec::new())),
+            policy: ArcSwap::from_pointee(config.egress.address_policy(Vec::new())),
             names: ArcSwap::from_pointee(Names::of_system(config.upstream.hosts.clone())),
             routes: routes.collect::<Result<_, EgressError>>()?,
             name: OnceLock::new(),
@@ -82,21 +82,21 @@ impl Dialler {
     }
 
     /// Returns the present address policy.
-    pub(super) fn walls(&self) -> arc_swap::Guard<Arc<Walls>> {
-        self.walls.load()
+    pub(super) fn address_policy(&self) -> arc_swap::Guard<Arc<AddressPolicy>> {
+        self.policy.load()
     }
 
     /// Puts another address policy in force and forgets resolved names. The routes stay as they were.
     pub(super) fn reconfigure(&self, config: &Config) {
-        self.walls
-            .rcu(|walls| config.egress.address_policy(walls.own().to_vec()));
+        self.policy
+            .rcu(|policy| config.egress.address_policy(policy.own().to_vec()));
         let names = Names::of_system(config.upstream.hosts.clone());
         self.names.store(Arc::new(names));
     }
 
     /// Sets the addresses that this proxy listens on.
     pub(super) fn listens_on(&self, own: &[SocketAddr]) {
-        self.walls.rcu(|walls| walls.listening_on(own));
+        self.policy.rcu(|policy| policy.listening_on(own));
     }
 
     /// Sets our name. Later calls change nothing.
@@ -110,7 +110,7 @@ impl Dialler {
     }
 
     /// Checks that an origin could be dialled. Looks up its name, and dials nothing.
-    pub(super) async fn examine(&self, origin: &Origin) -> Result<(), Failure> {
+    pub(super) async fn resolve_and_check(&self, origin: &Origin) -> Result<(), Failure> {
         let (host, port) = (origin.host(), origin.port());
         match self.proxy_for(origin) {
             Some(_) => self.by_proxy(host, port).map(drop),
@@ -185,8 +185,8 @@ impl Dialler {
     }
 
     async fn find_in_parts(&self, host: &str, port: u16) -> Result<Open, Failure> {
-        let (walls, name) = (self.walls.load_full(), host.to_owned());
-        let judge = move |address| walls.judge(&name, address, is_local);
+        let (policy, name) = (self.policy.load_full(), host.to_owned());
+        let judge = move |address| policy.check(&name, address, is_local);
         self.find_by(host, port, judge).await
     }
 
@@ -200,8 +200,8 @@ impl Dialler {
             Some(address) => vec![address].into(),
             // Checked before the look-up: the name server need not see a denied name.
             None => {
-                let walls = self.walls.load_full();
-                walls.judge_name(host, port).map_err(Failure::Prohibited)?;
+                let policy = self.policy.load_full();
+                policy.check_name(host, port).map_err(Failure::Prohibited)?;
                 let names = self.names.load_full();
                 names.resolve(host).await.map_err(|error| {
                     tracing::debug!(host, %error, "no address");
@@ -229,11 +229,11 @@ impl Dialler {
 
     /// Returns the host for an upstream proxy: the name, or the address that the operator gives it.
     fn by_proxy(&self, host: &str, port: u16) -> Result<String, Failure> {
-        let walls = self.walls.load();
+        let policy = self.policy.load();
         let address = literal(host).or_else(|| self.names.load().given(host));
         let judged = match address {
-            Some(address) => walls.judge(host, SocketAddr::new(address, port), is_local),
-            None => walls.judge_unseen(host, port),
+            Some(address) => policy.check(host, SocketAddr::new(address, port), is_local),
+            None => policy.check_unseen(host, port),
         };
         judged.map_err(Failure::Prohibited)?;
         Ok(match address {
@@ -244,8 +244,8 @@ impl Dialler {
     }
 
     async fn dial_proxy(&self, proxy: &Proxy) -> Result<TcpStream, Failure> {
-        let (walls, host) = (self.walls.load_full(), proxy.host.clone());
-        let judge = move |address| walls.judge_proxy(&host, address, is_local);
+        let (policy, host) = (self.policy.load_full(), proxy.host.clone());
+        let judge = move |address| policy.check_proxy(&host, address, is_local);
         connect(self.find_by(&proxy.host, proxy.port, judge).await?).await
     }
 }
@@ -329,12 +329,12 @@ fn open_of(
         match judge(address) {
             Ok(()) if open.contains(&address) => {}
             Ok(()) => open.push(address),
-            Err(wall) => prohibited = prohibited.or(Some(wall)),
+            Err(why) => prohibited = prohibited.or(Some(why)),
         }
     }
     match (open.is_empty(), prohibited) {
         (false, _) => Ok(interleave(open)),
-        (true, Some(wall)) => Err(Failure::Prohibited(wall)),
+        (true, Some(prohibited)) => Err(Failure::Prohibited(prohibited)),
         (true, None) => Err(Failure::Dns),
     }
 }

@@ -118,7 +118,7 @@ impl Failure {
             Failure::Refused => "connection_refused",
             Failure::Unroutable | Failure::Unaddressable => "destination_ip_unroutable",
             Failure::Exhausted => "connection_limit_reached",
-            Failure::Prohibited(wall) => wall.error_type(),
+            Failure::Prohibited(prohibited) => prohibited.error_type(),
             Failure::ProxyUnreachable | Failure::ProxyRefused => "destination_unavailable",
             Failure::ProxyLogin => "proxy_configuration_error",
             Failure::ConnectTimeout => "connection_timeout",

@@ -31,7 +31,7 @@ const LOOPBACK_V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
 /// The address policy of a configuration.
 #[derive(Clone, Debug, Default)]
-pub struct Walls {
+pub struct AddressPolicy {
     allow: Vec<Destination>,
     deny: Vec<Destination>,
     connect_ports: Vec<PortRange>,
@@ -47,16 +47,18 @@ pub struct Prohibited {
     /// The address that it leads to, if known.
     pub address: Option<IpAddr>,
     /// The rule that prohibits it.
-    pub wall: Wall,
+    pub by: ProhibitedBy,
 }
 
 impl Prohibited {
     /// Returns the error type of RFC 9209, section 2.3.
     #[must_use]
     pub fn error_type(self) -> &'static str {
-        match self.wall {
-            Wall::Port(_) => "http_request_denied",
-            Wall::Class(_) | Wall::Denied | Wall::Own => "destination_ip_prohibited",
+        match self.by {
+            ProhibitedBy::Port(_) => "http_request_denied",
+            ProhibitedBy::Class(_) | ProhibitedBy::Denied | ProhibitedBy::Own => {
+                "destination_ip_prohibited"
+            }
         }
     }
 }
@@ -74,7 +76,7 @@ const METADATA_NAMES: [&str; 7] = [
 
 /// The rule that prohibits a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wall {
+pub enum ProhibitedBy {
     /// The address is none of the public internet.
     Class(Class),
     /// `[egress] deny`.
@@ -91,8 +93,8 @@ impl fmt::Display for Prohibited {
         if let Some(address) = self.address {
             write!(f, "leads to {address}, which ")?;
         }
-        match self.wall {
-            Wall::Class(class) => {
+        match self.by {
+            ProhibitedBy::Class(class) => {
                 write!(f, "is {class}; the operator can allow it")?;
                 match (class, self.address) {
                     // A name of this machine leads to either address.
@@ -106,9 +108,9 @@ impl fmt::Display for Prohibited {
                     (_, None) => f.write_str(" by [egress] allow"),
                 }
             }
-            Wall::Denied => f.write_str("is denied by [egress] deny"),
-            Wall::Own => f.write_str("is this proxy itself"),
-            Wall::Port(port) => write!(
+            ProhibitedBy::Denied => f.write_str("is denied by [egress] deny"),
+            ProhibitedBy::Own => f.write_str("is this proxy itself"),
+            ProhibitedBy::Port(port) => write!(
                 f,
                 "is requested at port {port}, which CONNECT may not use; the operator can add it to \
                  [egress] connect_ports"
@@ -117,7 +119,7 @@ impl fmt::Display for Prohibited {
     }
 }
 
-impl Walls {
+impl AddressPolicy {
     /// Builds the policy from `config`, for a proxy that listens on `own`.
     #[must_use]
     pub fn new(
@@ -125,8 +127,8 @@ impl Walls {
         deny: Vec<Destination>,
         connect_ports: Vec<PortRange>,
         own: Vec<SocketAddr>,
-    ) -> Walls {
-        Walls {
+    ) -> AddressPolicy {
+        AddressPolicy {
             denies_names: deny.iter().any(Destination::is_host),
             allow,
             deny,
@@ -143,10 +145,10 @@ impl Walls {
 
     /// Returns the same policy for a proxy that listens on `own`, too.
     #[must_use]
-    pub fn listening_on(&self, own: &[SocketAddr]) -> Walls {
-        let mut walls = self.clone();
-        walls.own.extend_from_slice(own);
-        walls
+    pub fn listening_on(&self, own: &[SocketAddr]) -> AddressPolicy {
+        let mut policy = self.clone();
+        policy.own.extend_from_slice(own);
+        policy
     }
 
     /// Checks an origin before its name is resolved: a literal address completely, a name only against `deny`.
@@ -154,15 +156,15 @@ impl Walls {
     ///
     /// # Errors
     /// The reason that it is not dialled.
-    pub fn judge_origin(
+    pub fn check_origin(
         &self,
         origin: &Origin,
         is_local: impl Fn(IpAddr) -> bool,
     ) -> Result<(), Prohibited> {
         let host = origin.host();
         match literal(host) {
-            Some(address) => self.judge(host, SocketAddr::new(address, origin.port()), is_local),
-            None => self.judge_name(host, origin.port()),
+            Some(address) => self.check(host, SocketAddr::new(address, origin.port()), is_local),
+            None => self.check_name(host, origin.port()),
         }
     }
 
@@ -170,12 +172,12 @@ impl Walls {
     ///
     /// # Errors
     /// When it is denied.
-    pub fn judge_name(&self, host: &str, port: u16) -> Result<(), Prohibited> {
+    pub fn check_name(&self, host: &str, port: u16) -> Result<(), Prohibited> {
         let is_denied = |rule: &Destination| rule.holds_host(host, port);
         if self.denies_names && self.deny.iter().any(is_denied) {
             return Err(Prohibited {
                 address: None,
-                wall: Wall::Denied,
+                by: ProhibitedBy::Denied,
             });
         }
         Ok(())
@@ -187,19 +189,19 @@ impl Walls {
     ///
     /// # Errors
     /// The reason that it may not.
-    pub fn judge_unseen(&self, host: &str, port: u16) -> Result<(), Prohibited> {
-        self.judge_name(host, port)?;
+    pub fn check_unseen(&self, host: &str, port: u16) -> Result<(), Prohibited> {
+        self.check_name(host, port)?;
         if METADATA_NAMES.contains(&host) {
             return Err(Prohibited {
                 address: None,
-                wall: Wall::Class(Class::Metadata),
+                by: ProhibitedBy::Class(Class::Metadata),
             });
         }
         let is_localhost = host == "localhost" || host.ends_with(".localhost");
         if is_localhost && !self.allow.iter().any(|rule| rule.holds_host(host, port)) {
             return Err(Prohibited {
                 address: None,
-                wall: Wall::Class(Class::Loopback),
+                by: ProhibitedBy::Class(Class::Loopback),
             });
         }
         Ok(())
@@ -210,15 +212,15 @@ impl Walls {
     ///
     /// # Errors
     /// The reason that it may not.
-    pub fn judge_proxy(
+    pub fn check_proxy(
         &self,
         host: &str,
         address: SocketAddr,
         is_local: impl Fn(IpAddr) -> bool,
     ) -> Result<(), Prohibited> {
-        match self.judge(host, address, is_local) {
+        match self.check(host, address, is_local) {
             Err(Prohibited {
-                wall: Wall::Class(_),
+                by: ProhibitedBy::Class(_),
                 ..
             }) => Ok(()),
             judged => judged,
@@ -230,47 +232,49 @@ impl Walls {
     ///
     /// # Errors
     /// The reason that it may not.
-    pub fn judge(
+    pub fn check(
         &self,
         host: &str,
         address: SocketAddr,
         is_local: impl Fn(IpAddr) -> bool,
     ) -> Result<(), Prohibited> {
-        self.judge_address(host, address.ip(), address.port(), &is_local)
-            .map_err(|wall| Prohibited {
+        self.check_address(host, address.ip(), address.port(), &is_local)
+            .map_err(|by| Prohibited {
                 address: Some(address.ip()),
-                wall,
+                by,
             })
     }
 
-    fn judge_address(
+    fn check_address(
         &self,
         host: &str,
         address: IpAddr,
         port: u16,
         is_local: &impl Fn(IpAddr) -> bool,
-    ) -> Result<(), Wall> {
+    ) -> Result<(), ProhibitedBy> {
         let kind = kind(address);
         if let Kind::Is(v4) = kind {
-            return self.judge_address(host, v4.into(), port, is_local);
+            return self.check_address(host, v4.into(), port, is_local);
         }
         if self.is_own(address, port, is_local) {
-            return Err(Wall::Own);
+            return Err(ProhibitedBy::Own);
         }
         let holds =
             |rule: &Destination| rule.holds_address(address, port) || rule.holds_host(host, port);
         if self.deny.iter().any(holds) {
-            return Err(Wall::Denied);
+            return Err(ProhibitedBy::Denied);
         }
         if let Kind::SentTo(places) = kind {
-            return self.judge_translated(host, address, places, port, is_local);
+            return self.check_translated(host, address, places, port, is_local);
         }
         let is_allowed = |rule: &Destination| match kind {
             Kind::Special(Class::Metadata) => rule.holds_address(address, port),
             _ => holds(rule),
         };
         match kind {
-            Kind::Special(class) if !self.allow.iter().any(is_allowed) => Err(Wall::Class(class)),
+            Kind::Special(class) if !self.allow.iter().any(is_allowed) => {
+                Err(ProhibitedBy::Class(class))
+            }
             _ => Ok(()),
         }
     }
@@ -278,14 +282,14 @@ impl Walls {
     /// A NAT64 address may embed several IPv4 candidates. All real candidates must be allowed, and at least one must be
     /// real. An operator who allows the translator's address allows special-purpose addresses behind it, and nothing
     /// else.
-    fn judge_translated(
+    fn check_translated(
         &self,
         host: &str,
         address: IpAddr,
         places: [Ipv4Addr; 4],
         port: u16,
         is_local: &impl Fn(IpAddr) -> bool,
-    ) -> Result<(), Wall> {
+    ) -> Result<(), ProhibitedBy> {
         let is_allowed = (self.allow.iter()).any(|rule| rule.holds_address(address, port));
         let mut leads_somewhere = is_allowed;
         for place in places {
@@ -294,15 +298,15 @@ impl Walls {
                 continue;
             }
             leads_somewhere = true;
-            match self.judge_address(host, place.into(), port, is_local) {
-                Err(Wall::Class(_)) if is_allowed => {}
+            match self.check_address(host, place.into(), port, is_local) {
+                Err(ProhibitedBy::Class(_)) if is_allowed => {}
                 judged => judged?,
             }
         }
         if leads_somewhere {
             Ok(())
         } else {
-            Err(Wall::Class(Class::Unspecified))
+            Err(ProhibitedBy::Class(Class::Unspecified))
         }
     }
 
@@ -333,7 +337,7 @@ impl Walls {
     ///
     /// # Errors
     /// When it may not.
-    pub fn judge_connect(&self, origin: &Origin) -> Result<(), Prohibited> {
+    pub fn check_connect(&self, origin: &Origin) -> Result<(), Prohibited> {
         let (host, port) = (origin.host(), origin.port());
         if self.connect_ports.iter().any(|range| range.holds(port)) {
             return Ok(());
@@ -353,7 +357,7 @@ impl Walls {
         }
         Err(Prohibited {
             address: None,
-            wall: Wall::Port(port),
+            by: ProhibitedBy::Port(port),
         })
     }
 }

@@ -173,7 +173,7 @@ impl Reason {
     }
 
     /// Tells whether it is enforced in every mode, because it does not depend on robots.txt, an override or the pace.
-    pub fn is_wall(self) -> bool {
+    pub fn is_always_enforced(self) -> bool {
         matches!(
             self,
             Reason::AddressProhibited

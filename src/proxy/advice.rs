@@ -146,9 +146,9 @@ impl Proxy {
             return self.tell(&Refusal::Agents, recorder, asked).await;
         }
         if kind == Kind::Tunnel
-            && let Err(wall) = self.egress.judge_connect(&target.origin)
+            && let Err(prohibited) = self.egress.check_connect(&target.origin)
         {
-            recorder.decision = Decision::walled(wall, recorder.time);
+            recorder.decision = Decision::prohibited(prohibited, recorder.time);
             return self.tell(&Refusal::Decided, recorder, asked).await;
         }
         let requester = Questioner {

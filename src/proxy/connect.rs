@@ -77,9 +77,9 @@ pub async fn connect(
     // Every crawler would refuse a certificate that the CA may not sign.
     let is_exempt = is_exempt && !self_test::is_meant(&origin);
     if is_exempt || !connection.downstream.proxy.authority.load().covers(host) {
-        let judged = connection.downstream.proxy.egress.judge_connect(&origin);
-        if let Err(wall) = judged {
-            return Err(unsent(Failure::Prohibited(wall), recorder));
+        let judged = connection.downstream.proxy.egress.check_connect(&origin);
+        if let Err(prohibited) = judged {
+            return Err(unsent(Failure::Prohibited(prohibited), recorder));
         }
         return open(connection, origin, upgrade, recorder).await;
     }
@@ -116,7 +116,7 @@ async fn intercept(
 ) {
     let mut io = TokioIo::new(upgraded);
     // Where no CONNECT may lead, a client that waits for the server's first octets waits in vain.
-    let silence = match connection.downstream.proxy.egress.judge_connect(&origin) {
+    let silence = match connection.downstream.proxy.egress.check_connect(&origin) {
         Ok(()) => patience,
         Err(_) => patience.min(CHANCE),
     };
@@ -179,9 +179,9 @@ async fn intercept(
 /// Records a prohibited tunnel in which no request came that could have been refused.
 fn refuse_unheard(connection: &Connection, origin: &Origin, mut recorder: Box<ExchangeRecorder>) {
     let proxy = &connection.downstream.proxy;
-    if let Err(wall) = proxy.egress.judge_connect(origin) {
-        recorder.decision = Decision::walled(wall, proxy.clock.now());
-        recorder.failed(Failure::Prohibited(wall).error_type());
+    if let Err(prohibited) = proxy.egress.check_connect(origin) {
+        recorder.decision = Decision::prohibited(prohibited, proxy.clock.now());
+        recorder.failed(Failure::Prohibited(prohibited).error_type());
     }
 }
 
@@ -198,8 +198,8 @@ async fn pass_opaque(
     let upstream = match dial_opaque(connection, &origin, &mut recorder).await {
         Ok(upstream) => upstream,
         Err(Unanswered::Failed(failure)) => {
-            if let Failure::Prohibited(wall) = failure {
-                recorder.decision = Decision::walled(wall, proxy.clock.now());
+            if let Failure::Prohibited(prohibited) = failure {
+                recorder.decision = Decision::prohibited(prohibited, proxy.clock.now());
             }
             return recorder.failed(failure.error_type());
         }
@@ -239,7 +239,7 @@ async fn dial_opaque(
     let proxy = &connection.downstream.proxy;
     proxy
         .egress
-        .judge_connect(origin)
+        .check_connect(origin)
         .map_err(Failure::Prohibited)?;
     for _ in 0..MOST_JUDGEMENTS {
         // The tunnel may have been silent for long.

@@ -255,11 +255,11 @@ impl Connection {
         let origin = target.origin.clone();
         // The CONNECT was let through, so that the refusal comes inside, where the client shows it.
         if let Scope::Inside { .. } = self.scope
-            && self.downstream.proxy.egress.judge_connect(&origin).is_err()
+            && self.downstream.proxy.egress.check_connect(&origin).is_err()
             // Boxed: few requests ask for such ports.
-            && let Err(wall) = Box::pin(self.downstream.proxy.egress.judge_inside(&origin)).await
+            && let Err(prohibited) = Box::pin(self.downstream.proxy.egress.check_inside(&origin)).await
         {
-            return Err(unsent(Failure::Prohibited(wall), recorder));
+            return Err(unsent(Failure::Prohibited(prohibited), recorder));
         }
         if self_test::is_meant(&origin) {
             let answer = self_test::answer(recorder, &origin, request.method());
@@ -603,8 +603,8 @@ fn bad(refusal: Refusal, mut recorder: Box<ExchangeRecorder>) -> Refused {
 /// Refuses an allowed request that got no answer. A name that led to a prohibited address is a denial.
 pub fn unsent(failure: Failure, mut recorder: Box<ExchangeRecorder>) -> Refused {
     match failure {
-        Failure::Prohibited(wall) => {
-            recorder.decision = Decision::walled(wall, recorder.time);
+        Failure::Prohibited(prohibited) => {
+            recorder.decision = Decision::prohibited(prohibited, recorder.time);
             (Refusal::Decided, recorder)
         }
         // Exhaustion here says nothing about the origin.

@@ -452,10 +452,10 @@ fn decided(
         ),
         Reason::AddressProhibited => (
             StatusCode::FORBIDDEN,
-            decision.wall.map_or("destination_ip_prohibited", Prohibited::error_type),
+            decision.prohibited.map_or("destination_ip_prohibited", Prohibited::error_type),
             "The destination may not be reached from here",
-            match decision.wall {
-                Some(wall) => format!("{origin} {wall}."),
+            match decision.prohibited {
+                Some(prohibited) => format!("{origin} {prohibited}."),
                 None => format!("{origin} may not be reached; see [egress] in the configuration."),
             },
         ),

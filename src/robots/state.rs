@@ -129,7 +129,7 @@ pub enum Stance {
 impl Stance {
     /// Tells whether the [address policy](crate::policy::address_policy) is known to prohibit the origin itself.
     #[must_use]
-    pub fn is_walled(&self) -> bool {
+    pub fn is_prohibited(&self) -> bool {
         matches!(
             self,
             Stance::DisallowAll {

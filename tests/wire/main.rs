@@ -14,6 +14,7 @@
 mod support;
 
 mod access;
+mod address_policy;
 mod authority;
 mod bodies;
 mod bypass;
@@ -57,4 +58,3 @@ mod telemetry;
 mod tunnels;
 mod uploads;
 mod verdicts;
-mod walls;

@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use super::super::resolve::DnsError;
 use super::*;
-use crate::policy::address_policy::{Class, Wall};
+use crate::policy::address_policy::{Class, ProhibitedBy};
 
 fn config(text: &str) -> Config {
     Config::parse(text, std::path::Path::new("/nowhere/config.toml")).unwrap()
@@ -25,25 +25,25 @@ fn origin(host: &str, port: u16) -> Origin {
     Origin::new(Scheme::Http, host, Some(port)).unwrap()
 }
 
-fn wall(failure: Failure) -> Option<Wall> {
+fn prohibited(failure: Failure) -> Option<ProhibitedBy> {
     match failure {
-        Failure::Prohibited(prohibited) => Some(prohibited.wall),
+        Failure::Prohibited(prohibited) => Some(prohibited.by),
         _ => None,
     }
 }
 
 #[tokio::test]
 async fn only_the_addresses_behind_no_wall_are_dialled() {
-    type Case<'a> = (&'a str, &'a [&'a str], Result<&'a [&'a str], Wall>);
+    type Case<'a> = (&'a str, &'a [&'a str], Result<&'a [&'a str], ProhibitedBy>);
     #[rustfmt::skip] // one row, one case
     let cases: &[Case<'_>] = &[
         ("public", &["8.8.8.8"], Ok(&["8.8.8.8"])),
-        ("private", &["10.0.0.1"], Err(Wall::Class(Class::Private))),
+        ("private", &["10.0.0.1"], Err(ProhibitedBy::Class(Class::Private))),
         ("private beside public", &["10.0.0.1", "8.8.8.8"], Ok(&["8.8.8.8"])),
         ("public beside metadata", &["8.8.8.8", "169.254.169.254", "8.8.4.4"], Ok(&["8.8.8.8", "8.8.4.4"])),
-        ("two kinds of private: the first tells", &["127.0.0.1", "10.0.0.1"], Err(Wall::Class(Class::Loopback))),
+        ("two kinds of private: the first tells", &["127.0.0.1", "10.0.0.1"], Err(ProhibitedBy::Class(Class::Loopback))),
         ("both families", &["2606:4700::1", "8.8.8.8"], Ok(&["2606:4700::1", "8.8.8.8"])),
-        ("loopback in disguise", &["::ffff:127.0.0.1"], Err(Wall::Class(Class::Loopback))),
+        ("loopback in disguise", &["::ffff:127.0.0.1"], Err(ProhibitedBy::Class(Class::Loopback))),
         ("the same twice", &["8.8.8.8", "::ffff:8.8.8.8"], Ok(&["8.8.8.8"])),
     ];
     for (name, answer, want) in cases {
@@ -57,7 +57,7 @@ async fn only_the_addresses_behind_no_wall_are_dialled() {
                 .map(|open| SocketAddr::new(open, 80))
                 .collect()
         });
-        assert_eq!(found.map_err(wall), want.map_err(Some), "{name}");
+        assert_eq!(found.map_err(prohibited), want.map_err(Some), "{name}");
     }
 }
 
@@ -81,7 +81,10 @@ async fn a_name_is_looked_up_once_and_what_was_judged_is_what_is_dialled() {
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     // The next connection judges the new answer of the name server.
     let failure = dialler.dial(&origin, None).await.unwrap_err();
-    assert_eq!(wall(failure), Some(Wall::Class(Class::Loopback)));
+    assert_eq!(
+        prohibited(failure),
+        Some(ProhibitedBy::Class(Class::Loopback))
+    );
     assert_eq!(asked.load(Ordering::SeqCst), 2);
 }
 
@@ -95,12 +98,12 @@ async fn a_denied_name_is_not_even_looked_up() {
         Err(DnsError::new("no such name"))
     }));
     for (host, want) in [
-        ("x.ads.test", Some(Wall::Denied)),
-        ("127.0.0.1", Some(Wall::Class(Class::Loopback))),
+        ("x.ads.test", Some(ProhibitedBy::Denied)),
+        ("127.0.0.1", Some(ProhibitedBy::Class(Class::Loopback))),
         ("site.test", None),
     ] {
         let failure = dialler.dial(&origin(host, 80), None).await.unwrap_err();
-        assert_eq!(wall(failure), want, "{host}");
+        assert_eq!(prohibited(failure), want, "{host}");
     }
     assert_eq!(*asked.lock().unwrap(), ["site.test"]);
 }
@@ -111,16 +114,28 @@ async fn a_new_address_policy_holds_for_the_next_connection_and_knows_the_listen
     let own = listener.local_addr().unwrap();
     let origin = origin("127.0.0.1", own.port());
     let dialler = dialler("");
-    let told = |dialler: &Dialler| dialler.walls().judge_origin(&origin, is_local).err();
-    assert_eq!(told(&dialler).unwrap().wall, Wall::Class(Class::Loopback));
+    let told = |dialler: &Dialler| {
+        dialler
+            .address_policy()
+            .check_origin(&origin, is_local)
+            .err()
+    };
+    assert_eq!(
+        told(&dialler).unwrap().by,
+        ProhibitedBy::Class(Class::Loopback)
+    );
     dialler.reconfigure(&config("egress.allow = ['127.0.0.0/8']"));
     assert!(told(&dialler).is_none());
     assert!(dialler.dial(&origin, None).await.is_ok());
     dialler.listens_on(&[own]);
-    assert_eq!(told(&dialler).unwrap().wall, Wall::Own);
+    assert_eq!(told(&dialler).unwrap().by, ProhibitedBy::Own);
     dialler.reconfigure(&config("egress.allow = ['127.0.0.0/8', '::1']"));
     let failure = dialler.dial(&origin, None).await.unwrap_err();
-    assert_eq!(wall(failure), Some(Wall::Own), "forgotten at a reload");
+    assert_eq!(
+        prohibited(failure),
+        Some(ProhibitedBy::Own),
+        "forgotten at a reload"
+    );
 }
 
 #[tokio::test]
@@ -165,7 +180,7 @@ async fn a_host_for_an_upstream_proxy_is_judged_as_far_as_possible() {
          [egress]\nallow = ['dev.localhost', 'instance-data']\ndeny = ['*.ads.test']\n\
          [[upstream.proxy]]\nhosts = '*'\nurl = 'http://proxy.test:3128'",
     );
-    let class = |class| Err(Some(Wall::Class(class)));
+    let class = |class| Err(Some(ProhibitedBy::Class(class)));
     for (host, want) in [
         ("site.test", Ok("site.test")),
         ("given.test", Ok("8.8.8.8")),
@@ -177,11 +192,11 @@ async fn a_host_for_an_upstream_proxy_is_judged_as_far_as_possible() {
         ("localhost", class(Class::Loopback)),
         ("a.localhost", class(Class::Loopback)),
         ("dev.localhost", Ok("dev.localhost")),
-        ("x.ads.test", Err(Some(Wall::Denied))),
+        ("x.ads.test", Err(Some(ProhibitedBy::Denied))),
         ("metadata.google.internal", class(Class::Metadata)),
         ("instance-data", class(Class::Metadata)), // also if it is allowed by name
     ] {
-        let found = dialler.by_proxy(host, 80).map_err(wall);
+        let found = dialler.by_proxy(host, 80).map_err(prohibited);
         assert_eq!(found.as_deref(), want.as_ref().map(|want| *want), "{host}");
     }
 }
@@ -209,13 +224,13 @@ async fn an_upstream_proxy_may_be_private_but_neither_denied_nor_ourselves() {
 
     let denied = dialler(&format!("egress.deny = ['127.0.0.1']\n{way}"));
     assert_eq!(
-        denied.dial(&site, None).await.err().and_then(wall),
-        Some(Wall::Denied)
+        denied.dial(&site, None).await.err().and_then(prohibited),
+        Some(ProhibitedBy::Denied)
     );
     open.listens_on(&[address]);
     assert_eq!(
-        open.dial(&site, None).await.err().and_then(wall),
-        Some(Wall::Own)
+        open.dial(&site, None).await.err().and_then(prohibited),
+        Some(ProhibitedBy::Own)
     );
     drop(listener);
     let nobody = dialler(&way);

@@ -4,7 +4,7 @@ use super::*;
 use crate::config::EgressConfig;
 use crate::rep::Scheme;
 
-fn walls(allow: &[&str], deny: &[&str], own: &[&str]) -> Walls {
+fn policy(allow: &[&str], deny: &[&str], own: &[&str]) -> AddressPolicy {
     let read = |texts: &[&str]| {
         let read = texts.iter().map(|text| Destination::new(text).unwrap());
         read.collect::<Vec<_>>()
@@ -24,22 +24,22 @@ fn is_local(address: IpAddr) -> bool {
         || address == IpAddr::from([8, 8, 4, 4])
 }
 
-fn judge(walls: &Walls, host: &str, address: &str) -> Option<Wall> {
+fn judge(policy: &AddressPolicy, host: &str, address: &str) -> Option<ProhibitedBy> {
     let (address, port) = match address.parse::<SocketAddr>() {
         Ok(address) => (address.ip(), address.port()),
         Err(_) => (address.parse().unwrap(), 80),
     };
-    let judged = walls.judge(host, SocketAddr::new(address, port), is_local);
+    let judged = policy.check(host, SocketAddr::new(address, port), is_local);
     judged.err().map(|prohibited| {
         assert_eq!(prohibited.address, Some(address));
-        prohibited.wall
+        prohibited.by
     })
 }
 
 #[test]
 fn by_default_only_public_addresses_are_dialled() {
     use Class::*;
-    let walls = walls(&[], &[], &[]);
+    let policy = policy(&[], &[], &[]);
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("public", "8.8.8.8", None),
@@ -78,14 +78,14 @@ fn by_default_only_public_addresses_are_dialled() {
         ("local NAT64 of nothing", "64:ff9b:1::", Some(Unspecified)),
     ];
     for (name, address, class) in cases {
-        let found = judge(&walls, "site.example", address);
-        assert_eq!(found, class.map(Wall::Class), "{name}: {address}");
+        let found = judge(&policy, "site.example", address);
+        assert_eq!(found, class.map(ProhibitedBy::Class), "{name}: {address}");
     }
 }
 
 #[test]
 fn the_operator_allows_and_denies_and_deny_wins() {
-    let walls = walls(
+    let policy = policy(
         &[
             "127.0.0.0/8",
             "10.0.0.0/8:8080",
@@ -103,8 +103,8 @@ fn the_operator_allows_and_denies_and_deny_wins() {
         ],
         &[],
     );
-    let class = |class| Some(Wall::Class(class));
-    let denied = Some(Wall::Denied);
+    let class = |class| Some(ProhibitedBy::Class(class));
+    let denied = Some(ProhibitedBy::Denied);
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("an allowed network", "site.example", "127.0.0.1", None),
@@ -133,7 +133,7 @@ fn the_operator_allows_and_denies_and_deny_wins() {
         ("a denied name on its way to what is allowed", "x.ads.example", "127.0.0.1", denied),
     ];
     for (name, host, address, wall) in cases {
-        assert_eq!(judge(&walls, host, address), wall, "{name}");
+        assert_eq!(judge(&policy, host, address), wall, "{name}");
     }
 }
 
@@ -157,15 +157,15 @@ fn what_the_proxy_listens_on_is_never_dialled() {
         ("a mapped listener", "[::ffff:127.0.0.1]:8118", "127.0.0.1:8118", true),
     ];
     for (name, own, address, is_own) in cases {
-        let walls = walls(&everything, &[], &[own]);
-        let wall = is_own.then_some(Wall::Own);
-        assert_eq!(judge(&walls, "site.example", address), wall, "{name}");
+        let policy = policy(&everything, &[], &[own]);
+        let wall = is_own.then_some(ProhibitedBy::Own);
+        assert_eq!(judge(&policy, "site.example", address), wall, "{name}");
     }
 }
 
 #[test]
 fn an_origin_is_judged_as_far_as_its_host_tells() {
-    let walls = walls(
+    let policy = policy(
         &["127.0.0.0/8"],
         &["*.ads.example", "127.0.0.2"],
         &["127.0.0.1:8118"],
@@ -174,25 +174,25 @@ fn an_origin_is_judged_as_far_as_its_host_tells() {
     let cases = [
         ("a name", "site.example", 80, None),
         ("a name that begins like an address", "1and1.example", 80, None),
-        ("a denied name", "x.ads.example", 80, Some(Wall::Denied)),
+        ("a denied name", "x.ads.example", 80, Some(ProhibitedBy::Denied)),
         ("an address", "8.8.8.8", 80, None),
         ("an allowed address", "127.0.0.1", 80, None),
-        ("in odd spelling", "0x7f.2", 80, Some(Wall::Denied)),
-        ("as one number", "167772161", 80, Some(Wall::Class(Class::Private))),
-        ("IPv6", "[::1]", 80, Some(Wall::Class(Class::Loopback))),
-        ("IPv4-mapped", "[::ffff:10.0.0.1]", 80, Some(Wall::Class(Class::Private))),
-        ("this proxy", "127.0.0.1", 8118, Some(Wall::Own)),
+        ("in odd spelling", "0x7f.2", 80, Some(ProhibitedBy::Denied)),
+        ("as one number", "167772161", 80, Some(ProhibitedBy::Class(Class::Private))),
+        ("IPv6", "[::1]", 80, Some(ProhibitedBy::Class(Class::Loopback))),
+        ("IPv4-mapped", "[::ffff:10.0.0.1]", 80, Some(ProhibitedBy::Class(Class::Private))),
+        ("this proxy", "127.0.0.1", 8118, Some(ProhibitedBy::Own)),
     ];
     for (name, host, port, wall) in cases {
         let origin = Origin::new(Scheme::Http, host, Some(port)).unwrap();
-        let judged = walls.judge_origin(&origin, is_local);
-        assert_eq!(judged.err().map(|found| found.wall), wall, "{name}");
+        let judged = policy.check_origin(&origin, is_local);
+        assert_eq!(judged.err().map(|found| found.by), wall, "{name}");
     }
 }
 
 #[test]
 fn a_connect_is_let_through_to_the_ports_of_the_web_and_those_that_are_allowed() {
-    let walls = walls(
+    let policy = policy(
         &[
             "127.0.0.1:8443",
             "*.site.example:8443",
@@ -217,7 +217,7 @@ fn a_connect_is_let_through_to_the_ports_of_the_web_and_those_that_are_allowed()
     for (host, port, is_open) in cases {
         let origin = Origin::new(Scheme::Https, host, Some(port)).unwrap();
         assert_eq!(
-            walls.judge_connect(&origin).is_ok(),
+            policy.check_connect(&origin).is_ok(),
             is_open,
             "{host}:{port}"
         );
@@ -226,7 +226,7 @@ fn a_connect_is_let_through_to_the_ports_of_the_web_and_those_that_are_allowed()
 
 #[test]
 fn a_port_is_open_where_all_addresses_are_allowed_at_it() {
-    let walls = walls(
+    let policy = policy(
         &["10.0.0.0/8", "192.168.0.1:8443", "a.example:25"],
         &[],
         &[],
@@ -234,7 +234,7 @@ fn a_port_is_open_where_all_addresses_are_allowed_at_it() {
     let opens = |addresses: &[&str], port| {
         let parse = |text: &&str| text.parse().unwrap();
         let addresses: Vec<_> = addresses.iter().map(parse).collect();
-        walls.opens(&addresses, port)
+        policy.opens(&addresses, port)
     };
     assert!(opens(&["10.0.0.1", "10.0.0.2"], 25));
     assert!(opens(&["10.0.0.1", "192.168.0.1"], 8443));
@@ -249,11 +249,11 @@ fn a_port_is_open_where_all_addresses_are_allowed_at_it() {
 
 #[test]
 fn a_refusal_names_the_address_and_the_remedy() {
-    let walls = walls(&[], &["8.8.8.8", "*.ads.example"], &["127.0.0.1:8118"]);
+    let policy = policy(&[], &["8.8.8.8", "*.ads.example"], &["127.0.0.1:8118"]);
     let told = |host: &str, port| {
         let origin = Origin::new(Scheme::Http, host, Some(port)).unwrap();
-        walls
-            .judge_origin(&origin, is_local)
+        policy
+            .check_origin(&origin, is_local)
             .unwrap_err()
             .to_string()
     };
@@ -285,7 +285,7 @@ fn a_refusal_names_the_address_and_the_remedy() {
         assert_eq!(told(host, port), says);
     }
     let mail = Origin::new(Scheme::Https, "site.example", Some(25)).unwrap();
-    let port = walls.judge_connect(&mail).unwrap_err().to_string();
+    let port = policy.check_connect(&mail).unwrap_err().to_string();
     assert!(
         port.contains("port 25") && port.contains("[egress] connect_ports"),
         "{port}"

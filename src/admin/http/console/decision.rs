@@ -292,7 +292,7 @@ impl DecisionPage {
             },
             // No override lifts the address policy.
             is_forwarded: Reason::from_name(&evidence.reason)
-                .is_some_and(|reason| !reason.is_wall()),
+                .is_some_and(|reason| !reason.is_always_enforced()),
         });
     }
 }

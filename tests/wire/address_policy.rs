@@ -13,11 +13,11 @@ use crate::support::{Gate, Origin, RULES, Reply, Response, Setup, eventually};
 const RELOADED: &str = "the configuration was read again";
 
 /// Starts a gate with the default address policy.
-fn walled() -> Gate {
-    Gate::with(default_walls)
+fn default_gate() -> Gate {
+    Gate::with(default_policy)
 }
 
-fn default_walls(setup: &mut Setup) {
+fn default_policy(setup: &mut Setup) {
     setup.set("egress", "allow", "[]");
 }
 
@@ -41,7 +41,7 @@ fn prohibited(gate: &Gate, answer: &Response) -> Value {
 
 #[test]
 fn no_spelling_of_an_internal_address_is_dialled() {
-    let gate = walled();
+    let gate = default_gate();
     let origin = Origin::with_rules(RULES);
     #[rustfmt::skip] // one row, one kind
     let spellings = [
@@ -78,7 +78,7 @@ fn no_spelling_of_an_internal_address_is_dialled() {
 
 #[test]
 fn the_answer_names_the_way_out_and_the_way_out_opens() {
-    let mut gate = walled();
+    let mut gate = default_gate();
     let origin = Origin::with_rules(RULES);
     let by_address = origin.url_as("127.0.0.1", "/open");
     let by_name = origin.url_as("localhost", "/open");
@@ -99,7 +99,7 @@ fn the_answer_names_the_way_out_and_the_way_out_opens() {
         assert_eq!(gate.get(url).text(), "page /open", "{url}");
     }
     // A pooled connection does not outlive a change of the address policy either.
-    gate.reload(default_walls, RELOADED);
+    gate.reload(default_policy, RELOADED);
     for url in [&by_address, &by_name] {
         prohibited(&gate, &gate.get(url));
     }
@@ -125,7 +125,7 @@ fn deny_wins_over_allow_also_for_names() {
 fn report_mode_lifts_no_wall() {
     let origin = Origin::with_rules(RULES);
     let gate = Gate::with(|setup| {
-        default_walls(setup);
+        default_policy(setup);
         setup.set("policy", "mode", "\"report\"");
     });
     for host in ["127.0.0.1", "localhost", "site.test"] {
@@ -264,7 +264,7 @@ fn a_redirect_of_robots_txt_leads_behind_no_wall() {
 fn an_opaque_tunnel_does_not_go_through_a_wall() {
     let origin = Origin::https();
     let gate = Gate::with(|setup| {
-        default_walls(setup);
+        default_policy(setup);
         setup.set("tls", "tunnel", "[\"*\"]");
     });
     for host in ["127.0.0.1", "localhost", "bank.test"] {
@@ -477,7 +477,7 @@ fn behind_a_proxy_the_address_policy_holds_for_known_addresses() {
     let origin = Origin::with_rules(RULES);
     let proxy = Proxy::http(origin.port(), opens);
     let gate = Gate::with(|setup| {
-        default_walls(setup);
+        default_policy(setup);
         setup.set("egress", "deny", "[\"denied.test\"]");
         let routes = format!("[{{ hosts = \"*\", url = \"http://{}\" }}]", proxy.address);
         setup.set("upstream", "proxy", &routes);
@@ -499,7 +499,7 @@ fn run_takes_allowed_addresses_on_its_command_line() {
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/open");
     let mut setup = Setup::new();
-    default_walls(&mut setup);
+    default_policy(&mut setup);
     let script = format!("curl -sS {url}");
     let run = |arguments: &[&str]| {
         let mut command = setup.command("run");

@@ -129,7 +129,7 @@ impl InForce {
 }
 
 /// The cache of the states of all origins.
-pub struct Registry {
+pub struct RobotsCache {
     shared: Arc<Shared>,
 }
 
@@ -168,10 +168,10 @@ enum Awaited {
     Fetch(watch::Receiver<()>),
 }
 
-impl Registry {
+impl RobotsCache {
     /// Builds an empty cache that fetches through `egress`. Its states end with it.
-    pub fn new(config: &Config, egress: Egress, pace: Pace, clock: Clock) -> Registry {
-        Registry::with_memory(config, egress, None, pace, clock)
+    pub fn new(config: &Config, egress: Egress, pace: Pace, clock: Clock) -> RobotsCache {
+        RobotsCache::with_memory(config, egress, None, pace, clock)
     }
 
     /// Builds a cache that fetches through `egress` and uses the states in `memory`.
@@ -181,7 +181,7 @@ impl Registry {
         memory: Option<Memory>,
         pace: Pace,
         clock: Clock,
-    ) -> Registry {
+    ) -> RobotsCache {
         let changes = egress.changes();
         let fetch: Fetch = {
             let clock = clock.clone();
@@ -203,7 +203,7 @@ impl Registry {
                 })
             })
         };
-        Registry::fetching(config, clock, memory, fetch, changes)
+        RobotsCache::fetching(config, clock, memory, fetch, changes)
     }
 
     fn fetching(
@@ -212,9 +212,9 @@ impl Registry {
         memory: Option<Memory>,
         fetch: Fetch,
         changes: Arc<Changes>,
-    ) -> Registry {
+    ) -> RobotsCache {
         let settings = Settings::of(config.robots.clone(), config.user_agents());
-        Registry {
+        RobotsCache {
             shared: Arc::new(Shared {
                 entries: DashMap::default(),
                 states: AtomicUsize::new(0),
@@ -246,7 +246,7 @@ impl Registry {
         self.view_under(origin, crawler, None).await
     }
 
-    /// Like [`Registry::view`], for a client with a `profile` of its own for outages. The profile changes the meaning
+    /// Like [`RobotsCache::view`], for a client with a `profile` of its own for outages. The profile changes the meaning
     /// of a state, not the state or its fetches.
     pub async fn view_under(
         &self,
@@ -269,7 +269,7 @@ impl Registry {
     }
 
     /// Fetches the robots.txt of `origin` ahead of time, for a request that has reason to doubt the state it has
-    /// `seen`. One fetch serves all requests that doubt the same state; the wait is that of [`Registry::view_under`].
+    /// `seen`. One fetch serves all requests that doubt the same state; the wait is that of [`RobotsCache::view_under`].
     pub async fn doubt(
         &self,
         origin: &Origin,
@@ -666,7 +666,7 @@ impl Shared {
         flight.clone()
     }
 
-    /// Fetches once more for one identity, see [`Registry::refresh`].
+    /// Fetches once more for one identity, see [`RobotsCache::refresh`].
     async fn refresh(
         self: Arc<Self>,
         entry: &Arc<Entry>,
@@ -807,9 +807,9 @@ impl View {
     }
 }
 
-impl std::fmt::Debug for Registry {
+impl std::fmt::Debug for RobotsCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Registry")
+        f.debug_struct("RobotsCache")
             .field("origins", &self.len())
             .field("bytes", &self.bytes())
             .finish_non_exhaustive()

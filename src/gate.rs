@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::agent::{Agent, Agents};
 use crate::audit::Log;
-use crate::cache::{Memory, Registry, View};
+use crate::cache::{Memory, RobotsCache, View};
 use crate::client::account::{Account, Spent};
 use crate::client::{Client, Clients};
 use crate::clock::{Clock, Moment};
@@ -39,7 +39,7 @@ const SHORTLY: Duration = Duration::from_secs(1);
 /// Decides about requests, after fetching and waiting for the inputs of each decision.
 pub struct Gate {
     egress: Egress,
-    registry: Registry,
+    robots_cache: RobotsCache,
     pace: Pace,
     log: Arc<Log>,
     clock: Clock,
@@ -233,7 +233,7 @@ impl Gate {
         };
         let pace = Pace::new(&config.pace, clock.clone());
         let gate = Gate {
-            registry: Registry::with_memory(
+            robots_cache: RobotsCache::with_memory(
                 config,
                 egress.clone(),
                 Memory::of(&log),
@@ -259,7 +259,7 @@ impl Gate {
     pub fn reconfigure(&self, config: &Config) {
         // Stored before a record can refer to them.
         self.register_terms(config);
-        self.registry.reconfigure(config);
+        self.robots_cache.reconfigure(config);
         self.pace.reconfigure(&config.pace);
         self.clients.reconfigure(config);
         let agents = Agents::new(&config.agent.product_tokens);
@@ -340,8 +340,8 @@ impl Gate {
     }
 
     /// Returns the robots cache.
-    pub fn registry(&self) -> &Registry {
-        &self.registry
+    pub fn robots_cache(&self) -> &RobotsCache {
+        &self.robots_cache
     }
 
     /// Decides whether `target`, asked for at `asked`, may be sent. While the request waits, `outcome` holds its
@@ -718,7 +718,7 @@ impl Gate {
         // A request refused by its client's quota must not cause a fetch. If no fetch is needed, robots.txt decides
         // first.
         if let Some(Spent(retry_at)) = quota
-            && self.registry.would_fetch(
+            && self.robots_cache.would_fetch(
                 &target.origin,
                 requester.crawler(),
                 requester.client.profile,
@@ -728,7 +728,7 @@ impl Gate {
             return Ruling::Refuse(spent(retry_at, now));
         }
         let mut view = self
-            .registry
+            .robots_cache
             .view_under(
                 &target.origin,
                 requester.crawler(),
@@ -793,7 +793,7 @@ impl Gate {
         self.egress.resolve_and_check(origin).await?;
         let profile = requester.client.profile;
         Ok(self
-            .registry
+            .robots_cache
             .doubt(origin, seen, requester.crawler(), profile)
             .await)
     }
@@ -859,7 +859,7 @@ fn is_denied(ruling: &Ruling) -> bool {
 impl std::fmt::Debug for Gate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gate")
-            .field("registry", &self.registry)
+            .field("robots_cache", &self.robots_cache)
             .field("pace", &self.pace)
             .finish_non_exhaustive()
     }

@@ -274,7 +274,7 @@ impl Proxy {
     /// Registers the metrics of the proxy and of its parts.
     pub fn register(&self, registry: &mut Registry) {
         self.counts.register(registry);
-        self.gate.registry().counts().register(registry);
+        self.gate.robots_cache().counts().register(registry);
         self.egress.register(registry);
         self.authority.load().register(registry);
         self.log.register(registry);

@@ -31,7 +31,7 @@ type Question = (Origin, String, Arc<RobotsConfig>);
 
 /// A cache with fetches that end one after the other, on the test's command.
 struct Laboratory {
-    registry: Registry,
+    cache: RobotsCache,
     clock: Clock,
     fetches: Arc<Mutex<Vec<Question>>>,
     ends: mpsc::UnboundedSender<End>,
@@ -85,7 +85,7 @@ impl Laboratory {
         let mut config = whole();
         change(&mut config.robots);
         Laboratory {
-            registry: Registry::fetching(&config, clock.clone(), memory, fetch, Arc::default()),
+            cache: RobotsCache::fetching(&config, clock.clone(), memory, fetch, Arc::default()),
             clock,
             fetches,
             ends,
@@ -93,9 +93,7 @@ impl Laboratory {
     }
 
     fn end(&self, result: AccessResult) {
-        self.ends
-            .send(End::With(result))
-            .expect("the registry lives");
+        self.ends.send(End::With(result)).expect("the cache lives");
     }
 
     fn fetches(&self) -> usize {
@@ -103,15 +101,15 @@ impl Laboratory {
     }
 
     async fn stance(&self, origin: &Origin) -> Stance {
-        self.registry.view(origin, Crawler::default()).await.stance
+        self.cache.view(origin, Crawler::default()).await.stance
     }
 
     fn known(&self, origin: &Origin) -> Option<Arc<State>> {
-        self.registry.known(origin, Crawler::default())
+        self.cache.known(origin, Crawler::default())
     }
 
     async fn refresh(&self, origin: &Origin) -> Result<Arc<State>, StoreError> {
-        let mut states = self.registry.refresh(origin, None).await?;
+        let mut states = self.cache.refresh(origin, None).await?;
         Ok(states.remove(0).1)
     }
 
@@ -133,13 +131,13 @@ impl Laboratory {
         assert_eq!(file_of(&self.stance(origin).await), Some(1));
         // The flight ends before its task is gone; only then may its origin be evicted.
         let is_free = |entry: &Arc<Entry>| Arc::strong_count(entry) == 1;
-        let entries = &self.registry.shared.entries;
+        let entries = &self.cache.shared.entries;
         self.until(|_| entries.get(origin).is_none_or(|entry| is_free(&entry)))
             .await;
     }
 
     fn knows(&self, origin: &Origin) -> bool {
-        self.registry.shared.entries.contains_key(origin)
+        self.cache.shared.entries.contains_key(origin)
     }
 }
 
@@ -222,8 +220,8 @@ async fn a_reload_applies_to_cached_states_and_a_view_names_its_settings() {
     for lenient in [true, false, false, true] {
         let mut config = whole();
         config.robots.lenient = lenient;
-        lab.registry.reconfigure(&config);
-        let view = lab.registry.view(&a, Crawler::default()).await;
+        lab.cache.reconfigure(&config);
+        let view = lab.cache.view(&a, Crawler::default()).await;
         let Stance::Rules(snapshot) = &view.stance else {
             panic!("no rules: {:?}", view.stance);
         };
@@ -303,7 +301,7 @@ async fn each_origin_is_fetched_by_itself() {
     lab.end(file(1));
     lab.end(down());
     assert_eq!(file_of(&lab.stance(&a).await), Some(1));
-    let view = lab.registry.view(&b, Crawler::named(&tokens)).await;
+    let view = lab.cache.view(&b, Crawler::named(&tokens)).await;
     assert!(matches!(view.stance, Stance::DisallowAll { .. }));
     let fetches = lab.fetches.lock();
     let asked: Vec<_> = fetches.iter().map(|(o, agent, _)| (o, &**agent)).collect();
@@ -333,7 +331,7 @@ async fn a_fetch_that_panics_wakes_all_and_is_tried_again() {
     for view in &mut views {
         assert!(poll(view).is_pending());
     }
-    lab.ends.send(End::InPanic).expect("the registry lives");
+    lab.ends.send(End::InPanic).expect("the cache lives");
     for view in views {
         let stance = view.await;
         let is_internal = matches!(
@@ -373,12 +371,12 @@ fn a_fetch_that_is_dropped_with_its_runtime_lands() {
 async fn a_fetch_that_outlasts_the_hold_leaves_nothing_known_and_goes_on() {
     let lab = Laboratory::with(|config| config.hold = Duration::ZERO);
     let a = origin("a");
-    let view = lab.registry.view(&a, Crawler::default()).await;
+    let view = lab.cache.view(&a, Crawler::default()).await;
     assert!(matches!(view.stance, Stance::Unknown));
     assert!(matches!(*view.state, State::NeverFetched));
     lab.end(file(1));
     let is_known = |lab: &Laboratory| {
-        lab.registry
+        lab.cache
             .known(&a, Crawler::default())
             .is_some_and(|s| s.snapshot().is_some())
     };
@@ -454,9 +452,9 @@ async fn a_thousand_requests_that_doubt_one_state_wait_for_one_fetch() {
     let lab = Laboratory::new();
     let a = origin("a");
     lab.end(down());
-    let seen = lab.registry.view(&a, Crawler::default()).await.state;
+    let seen = lab.cache.view(&a, Crawler::default()).await.state;
     let mut views: Vec<_> = (0..1000)
-        .map(|_| Box::pin(lab.registry.doubt(&a, &seen, Crawler::default(), None)))
+        .map(|_| Box::pin(lab.cache.doubt(&a, &seen, Crawler::default(), None)))
         .collect();
     for view in &mut views {
         assert!(poll(view).is_pending());
@@ -466,10 +464,7 @@ async fn a_thousand_requests_that_doubt_one_state_wait_for_one_fetch() {
         assert_eq!(file_of(&view.await.stance), Some(1));
     }
     // A request that comes later has seen an outdated state.
-    let late = lab
-        .registry
-        .doubt(&a, &seen, Crawler::default(), None)
-        .await;
+    let late = lab.cache.doubt(&a, &seen, Crawler::default(), None).await;
     assert_eq!(file_of(&late.stance), Some(1));
     assert_eq!(lab.fetches(), 2);
 }
@@ -503,7 +498,7 @@ async fn an_origin_in_flight_is_not_evicted() {
     for _ in 0..3 {
         lab.end(file(1));
     }
-    lab.until(|lab| lab.registry.len() == 1).await;
+    lab.until(|lab| lab.cache.len() == 1).await;
     assert!(lab.knows(&c));
 }
 
@@ -512,19 +507,19 @@ async fn beyond_the_octets_the_least_recently_used_goes() {
     let one = {
         let lab = Laboratory::new();
         lab.learn(&origin("a")).await;
-        lab.registry.bytes()
+        lab.cache.bytes()
     };
     let lab = Laboratory::with(|config| config.cache.bytes = 2 * one + one / 2);
     let [a, b, c] = ["a", "b", "c"].map(origin);
     for origin in [&a, &b, &c] {
         lab.learn(origin).await;
     }
-    lab.until(|lab| lab.registry.len() == 2).await;
+    lab.until(|lab| lab.cache.len() == 2).await;
     assert_eq!(
         [&a, &b, &c].map(|origin| lab.knows(origin)),
         [false, true, true]
     );
-    assert_eq!(lab.registry.bytes(), 2 * one);
+    assert_eq!(lab.cache.bytes(), 2 * one);
 }
 
 #[tokio::test]
@@ -532,20 +527,20 @@ async fn rules_compiled_later_are_weighed_and_all_weight_goes_with_its_origin() 
     let lab = Laboratory::with(|config| config.cache.origins = 0);
     let a = origin("a");
     lab.end(file(1));
-    let view = lab.registry.view(&a, Crawler::default()).await;
-    let before = lab.registry.bytes();
+    let view = lab.cache.view(&a, Crawler::default()).await;
+    let before = lab.cache.bytes();
     let Stance::Rules(snapshot) = view.stance else {
         panic!("no rules");
     };
     snapshot.rules(&[]);
     lab.stance(&a).await;
-    assert!(before < lab.registry.bytes());
+    assert!(before < lab.cache.bytes());
     lab.until(|lab| {
-        lab.registry.shared.bound();
-        lab.registry.is_empty()
+        lab.cache.shared.bound();
+        lab.cache.is_empty()
     })
     .await;
-    assert_eq!(lab.registry.bytes(), 0);
+    assert_eq!(lab.cache.bytes(), 0);
 }
 
 #[tokio::test]
@@ -557,7 +552,7 @@ async fn new_settings_apply_to_cached_states_and_to_fetches() {
     let mut new = whole();
     new.robots.timing.profile = ProfileRules::of(ProfileName::Archive);
     new.robots.size_limit = 1_000_000;
-    lab.registry.reconfigure(&new);
+    lab.cache.reconfigure(&new);
     assert!(matches!(lab.stance(&a).await, Stance::AllowAll));
     lab.end(file(1));
     lab.stance(&origin("b")).await;

@@ -219,8 +219,8 @@ impl Service for Desk {
 impl Desk {
     async fn refresh(&self, url: &str, which: Option<String>) -> Result<Answer, String> {
         let (origin, which) = (origin(url)?, identity(which)?);
-        let registry = self.proxy.gate().registry();
-        let refreshed = registry.refresh(&origin, which.as_ref()).await;
+        let cache = self.proxy.gate().robots_cache();
+        let refreshed = cache.refresh(&origin, which.as_ref()).await;
         let states = refreshed.map_err(|error| error.to_string())?;
         // The command that sent the request reads the store next.
         self.proxy
@@ -253,21 +253,21 @@ impl Desk {
 
     async fn forget(&self, url: &str, which: Option<String>) -> Result<Answer, String> {
         let (origin, which) = (origin(url)?, identity(which)?);
-        let registry = self.proxy.gate().registry();
-        let forgotten = registry.forget(&origin, which.as_ref()).await;
+        let cache = self.proxy.gate().robots_cache();
+        let forgotten = cache.forget(&origin, which.as_ref()).await;
         let was_known = forgotten.map_err(|error| error.to_string())?;
         Ok(Answer::Forgotten { was_known })
     }
 
     fn status(&self) -> Status {
-        let registry = self.proxy.gate().registry();
+        let cache = self.proxy.gate().robots_cache();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             started: time_text(self.started),
             mode: self.proxy.settings().policy.mode.as_str().to_owned(),
-            origins: registry.len(),
-            bytes: registry.bytes(),
+            origins: cache.len(),
+            bytes: cache.bytes(),
         }
     }
 }

@@ -289,7 +289,7 @@ impl ExchangeRecorder {
     /// Reports the origin's response or failure to its pace, which adapts to it.
     pub fn observe<B>(&self, received: Result<&Response<B>, Failure>) {
         if received.is_ok() {
-            self.proxy.gate.registry().reached();
+            self.proxy.gate.robots_cache().reached();
         }
         let Some(turn) = &self.turn else { return };
         let pace = self.proxy.gate.pace();

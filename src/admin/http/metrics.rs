@@ -107,7 +107,7 @@ impl Collector for Now {
             "crawlgate_cache",
             "Memory of the states of origins, roughly",
             Some(Unit::Bytes),
-            count(proxy.gate().registry().bytes()),
+            count(proxy.gate().robots_cache().bytes()),
         )?;
         gauge(
             "crawlgate_downstream_connections",

@@ -24,7 +24,7 @@ const BEHIND: u16 = 299;
 
 /// A cache with origins that answer each User-Agent as the test says.
 struct Web {
-    registry: Arc<Registry>,
+    cache: Arc<RobotsCache>,
     clock: Clock,
     /// The origins that were asked for their robots.txt, in order.
     asked: Arc<Mutex<Vec<String>>>,
@@ -85,7 +85,7 @@ impl Web {
         let mut config = whole();
         config.robots.cache.origins = 1000;
         Web {
-            registry: Arc::new(Registry::fetching(
+            cache: Arc::new(RobotsCache::fetching(
                 &config,
                 clock.clone(),
                 None,
@@ -104,7 +104,7 @@ impl Web {
             .into_iter()
             .collect();
         let crawler = Crawler::named(&tokens);
-        match self.registry.view(&origin(host), crawler).await.stance {
+        match self.cache.view(&origin(host), crawler).await.stance {
             Stance::Unknown => "unknown".to_owned(),
             Stance::Rules(snapshot) if snapshot.status == BEHIND => "rules behind".to_owned(),
             Stance::Rules(_) => "rules".to_owned(),
@@ -178,7 +178,7 @@ async fn a_disallowed_hop_opens_no_origin_with_a_stored_file() {
     assert_eq!(web.visit("", "a").await, "rules");
     moved.store(true, Ordering::Relaxed);
     let a = origin("a");
-    let refreshed = web.registry.refresh(&a, None).await;
+    let refreshed = web.cache.refresh(&a, None).await;
     refreshed.expect("there is no store");
     assert_eq!(web.visit("", "a").await, "rules", "it is fresh");
     web.clock.advance(DAY);

@@ -11,7 +11,7 @@ type Answers = Box<dyn Fn(&str) -> AccessResult + Send + Sync>;
 
 /// A cache with a store and an origin that answers at once.
 struct Site {
-    registry: Registry,
+    cache: RobotsCache,
     clock: Clock,
     log: Arc<Log>,
     /// The User-Agents that were sent, in order.
@@ -57,7 +57,7 @@ impl Site {
         });
         let memory = Memory::of(&log);
         Site {
-            registry: Registry::fetching(&config, clock.clone(), memory, fetch, Arc::default()),
+            cache: RobotsCache::fetching(&config, clock.clone(), memory, fetch, Arc::default()),
             clock,
             log,
             sent,
@@ -69,9 +69,7 @@ impl Site {
             .then(|| token(name))
             .into_iter()
             .collect();
-        self.registry
-            .view(&origin("a"), Crawler::named(&tokens))
-            .await
+        self.cache.view(&origin("a"), Crawler::named(&tokens)).await
     }
 
     fn sent(&self) -> Vec<String> {
@@ -237,15 +235,15 @@ async fn a_thousand_names_have_nine_states_in_memory_and_in_the_store() {
         }
     }
     assert_eq!(site.sent().len(), OWN_STATES + 1);
-    assert_eq!(site.registry.states(), OWN_STATES + 1);
-    let bytes = site.registry.bytes();
+    assert_eq!(site.cache.states(), OWN_STATES + 1);
+    let bytes = site.cache.bytes();
     assert!(bytes < 64 * 1024, "{bytes}");
     assert_eq!(site.kept().await.len(), OWN_STATES + 1);
     // After a day without use, another identity takes over the slot; the store follows.
     site.clock.advance(DAY);
     site.view("GoodBot").await;
     assert!(site.sent().contains(&as_named("GoodBot")));
-    assert_eq!(site.registry.states(), OWN_STATES + 1);
+    assert_eq!(site.cache.states(), OWN_STATES + 1);
     let kept = site.kept().await;
     assert_eq!(kept.len(), OWN_STATES + 1);
     assert!(kept.iter().any(|(name, ..)| name == "goodbot"));
@@ -290,7 +288,7 @@ async fn two_clients_with_the_same_token_have_a_state_each() {
             ..Client::default()
         };
         let crawler = client.crawler(&agent);
-        site.registry.view(&origin("a"), crawler).await;
+        site.cache.view(&origin("a"), crawler).await;
     }
     assert_eq!(site.sent(), [as_named("GoodBot"), as_named("GoodBot")]);
     let names: Vec<_> = site
@@ -311,24 +309,20 @@ async fn one_identity_or_all_are_refreshed_and_forgotten() {
     site.sent();
     let one = Identity::parse("one").expect("an identity");
     let a = origin("a");
-    let refreshed = site
-        .registry
-        .refresh(&a, Some(&one))
-        .await
-        .expect("a store");
+    let refreshed = site.cache.refresh(&a, Some(&one)).await.expect("a store");
     assert_eq!(refreshed.len(), 1);
     assert_eq!(site.sent(), [as_named("one")]);
-    let refreshed = site.registry.refresh(&a, None).await.expect("a store");
+    let refreshed = site.cache.refresh(&a, None).await.expect("a store");
     assert_eq!(refreshed.len(), 3);
     assert_eq!(site.sent().len(), 3);
     let names = async || {
         let kept = site.kept().await.into_iter();
         kept.map(|(name, ..)| name).collect::<Vec<_>>()
     };
-    assert!(site.registry.forget(&a, Some(&one)).await.expect("a store"));
-    assert!(!site.registry.forget(&a, Some(&one)).await.expect("a store"));
+    assert!(site.cache.forget(&a, Some(&one)).await.expect("a store"));
+    assert!(!site.cache.forget(&a, Some(&one)).await.expect("a store"));
     assert_eq!(names().await, ["*", "two"]);
-    assert!(site.registry.forget(&a, None).await.expect("a store"));
+    assert!(site.cache.forget(&a, None).await.expect("a store"));
     assert_eq!(names().await, Vec::<String>::new());
     site.view("two").await;
     assert_eq!(site.sent(), [as_named("two")], "learnt anew");

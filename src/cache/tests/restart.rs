@@ -442,19 +442,19 @@ async fn a_forgotten_origin_is_forgotten_in_memory_and_in_the_store() {
     world.once(&a, down()).await;
     world.clock.advance(days(1));
     let life = world.life();
-    let registry = &life.lab.registry;
+    let cache = &life.lab.cache;
     assert!(
-        !registry.forget(&b, None).await.expect("a store"),
+        !cache.forget(&b, None).await.expect("a store"),
         "never heard of"
     );
     assert!(
-        registry.forget(&a, None).await.expect("a store"),
+        cache.forget(&a, None).await.expect("a store"),
         "in the store"
     );
     assert_eq!(world.kept(&a).await, None);
     life.lab.end(down());
     life.lab.stance(&a).await;
-    assert!(registry.forget(&a, None).await.expect("a store"), "in both");
+    assert!(cache.forget(&a, None).await.expect("a store"), "in both");
     // A fetch in progress ends without a state to change.
     life.lab.end(down());
     life.lab.stance(&a).await;
@@ -462,7 +462,7 @@ async fn a_forgotten_origin_is_forgotten_in_memory_and_in_the_store() {
     let mut view = Box::pin(life.lab.stance(&a));
     assert!(poll(&mut view).is_pending());
     life.lab.until(|lab| lab.fetches() == 3).await;
-    assert!(registry.forget(&a, None).await.expect("a store"));
+    assert!(cache.forget(&a, None).await.expect("a store"));
     life.lab.end(down());
     assert!(is_disallowed(&view.await));
     life.end();
@@ -478,7 +478,7 @@ async fn a_state_that_the_store_cannot_drop_is_not_forgotten() {
     life.lab.stance(&a).await;
     life.log.flush().await.expect("it is written");
     world.store.fails_reads.store(true, Ordering::Relaxed);
-    assert!(life.lab.registry.forget(&a, None).await.is_err());
+    assert!(life.lab.cache.forget(&a, None).await.is_err());
     assert_eq!(file_of(&life.lab.stance(&a).await), Some(200));
 }
 

@@ -34,7 +34,7 @@ const GATHERED: usize = 64 << 10;
 /// Answers standard input on standard output; returns the exit code.
 pub(super) fn run(named: &[String], config: &Config) -> Result<u8, String> {
     let clock = Clock::system();
-    let registry = source::registry(config, &clock)?;
+    let cache = source::cache(config, &clock)?;
     let desk = Desk::new(named, config)?;
     let runtime = source::runtime()?;
     let (sender, batches) = mpsc::channel(2);
@@ -46,7 +46,7 @@ pub(super) fn run(named: &[String], config: &Config) -> Result<u8, String> {
         desk,
         ask: |fetch: &Fetch| {
             let (origin, agent) = (fetch.origin.clone(), Arc::clone(&fetch.agent));
-            tokio::spawn(source::ask(Arc::clone(&registry), origin, agent))
+            tokio::spawn(source::ask(Arc::clone(&cache), origin, agent))
         },
         waiting: VecDeque::new(),
         fetching: 0,

@@ -109,9 +109,9 @@ impl Judge<'_> {
                 let judged = self.bench.by_file(target, asserted, view);
                 Waiting::Judged(Ok(Box::new(judged)))
             }
-            Source::Origins(registry) => {
-                let (registry, origin) = (Arc::clone(registry), target.origin.clone());
-                let fetch = source::ask(registry, origin, Arc::clone(&self.bench.agent));
+            Source::Origins(cache) => {
+                let (cache, origin) = (Arc::clone(cache), target.origin.clone());
+                let fetch = source::ask(cache, origin, Arc::clone(&self.bench.agent));
                 Waiting::Fetching(target, asserted, tokio::spawn(fetch))
             }
         }

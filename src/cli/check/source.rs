@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::agent::Agent;
-use crate::cache::{Registry, View};
+use crate::cache::{RobotsCache, View};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::egress::Egress;
@@ -19,7 +19,7 @@ pub(super) enum Source {
     /// One file for all URLs.
     File(File),
     /// Each origin's own.
-    Origins(Arc<Registry>),
+    Origins(Arc<RobotsCache>),
 }
 
 impl Source {
@@ -31,22 +31,22 @@ impl Source {
     ) -> Result<Source, String> {
         match file {
             Some(file) => read(file, config).map(Source::File),
-            None => registry(config, clock).map(Source::Origins),
+            None => cache(config, clock).map(Source::Origins),
         }
     }
 }
 
 /// Returns the cache of robots.txt states, which fetches missing ones.
-pub(super) fn registry(config: &Config, clock: &Clock) -> Result<Arc<Registry>, String> {
+pub(super) fn cache(config: &Config, clock: &Clock) -> Result<Arc<RobotsCache>, String> {
     let egress = Egress::new(config, clock.clone()).map_err(|error| error.to_string())?;
     let pace = Pace::new(&config.pace, clock.clone());
-    let registry = Registry::new(config, egress, pace, clock.clone());
-    Ok(Arc::new(registry))
+    let cache = RobotsCache::new(config, egress, pace, clock.clone());
+    Ok(Arc::new(cache))
 }
 
 /// Fetches an origin's robots.txt for a crawler, in a task of its own.
-pub(super) async fn ask(registry: Arc<Registry>, origin: Origin, agent: Arc<Agent>) -> View {
-    registry.view(&origin, Crawler::named(&agent.tokens)).await
+pub(super) async fn ask(cache: Arc<RobotsCache>, origin: Origin, agent: Arc<Agent>) -> View {
+    cache.view(&origin, Crawler::named(&agent.tokens)).await
 }
 
 /// Reads a robots.txt; `-` is standard input.

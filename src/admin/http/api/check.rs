@@ -98,9 +98,9 @@ impl Site {
         let fetched = match &robots {
             Some(_) => None,
             None => {
-                let registry = self.proxy().gate().registry();
+                let cache = self.proxy().gate().robots_cache();
                 let crawler = Crawler::named(&bench.agent.tokens);
-                Some(registry.view(&target.origin, crawler).await)
+                Some(cache.view(&target.origin, crawler).await)
             }
         };
         let _turn = self.turn().await?;

@@ -173,7 +173,7 @@ fn figures(site: &Site) -> Vec<Figure> {
     });
     figures.push(Figure {
         name: "Origins in memory",
-        count: number(site.proxy().gate().registry().len() as u64),
+        count: number(site.proxy().gate().robots_cache().len() as u64),
         parts: Vec::new(),
     });
     figures
@@ -204,7 +204,7 @@ pub(super) fn pace_in_force(site: &Site, origin: &Origin) -> Option<String> {
 }
 
 fn busiest(site: &Site) -> Vec<OriginCount> {
-    let busiest = site.proxy().gate().registry().busiest(ORIGINS);
+    let busiest = site.proxy().gate().robots_cache().busiest(ORIGINS);
     busiest
         .iter()
         .map(|(origin, count)| OriginCount::of(origin.as_str(), *count))

@@ -138,9 +138,9 @@ async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, St
         drop(turn);
         return Ok(Ok(judged));
     }
-    let registry = site.proxy().gate().registry();
+    let cache = site.proxy().gate().robots_cache();
     let crawler = Crawler::named(&bench.agent.tokens);
-    let view = registry.view(&target.origin, crawler).await;
+    let view = cache.view(&target.origin, crawler).await;
     Ok(Ok(bench.by_origin(target, asserted, view)))
 }
 

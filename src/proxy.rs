@@ -40,7 +40,7 @@ use tokio_util::task::TaskTracker;
 use self::checked_stream::RefusalToken;
 use self::counts::Counts;
 use self::fields::Pseudonym;
-use self::limits::Occupancy;
+use self::limits::Limiter;
 pub use self::limits::Occupied;
 use self::listener::{Bound, ListenError, Listener, Open, Place};
 pub use self::self_test::SELF_TEST;
@@ -80,7 +80,7 @@ pub struct Proxy {
     refusal_token: RefusalToken,
     clock: Clock,
     told: Mutex<HashSet<(IpAddr, Trouble)>>,
-    occupancy: Arc<Occupancy>,
+    limiter: Arc<Limiter>,
     listeners: Mutex<Vec<Arc<Open>>>,
     tasks: TaskTracker,
     /// Stops new connections and requests.
@@ -124,7 +124,7 @@ impl Proxy {
             refusal_token: RefusalToken::new()?,
             clock,
             told: Mutex::default(),
-            occupancy: Arc::default(),
+            limiter: Arc::default(),
             listeners: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -193,7 +193,7 @@ impl Proxy {
 
     /// Returns the connections and requests under way, and the connections without room.
     pub fn occupied(&self) -> Occupied {
-        self.occupancy.occupied()
+        self.limiter.occupied()
     }
 
     /// Puts new settings in force for requests from now on; a connection keeps the limits it was opened with.

@@ -130,7 +130,7 @@ async fn intercept(
         () = server::late(&connection.downstream.proxy.stop, CHANCE) => {
             return refuse_unheard(&connection, &origin, recorder);
         }
-        () = connection.downstream.seat.has_to_leave() => {
+        () = connection.downstream.slot.has_to_leave() => {
             return refuse_unheard(&connection, &origin, recorder);
         }
     };
@@ -143,7 +143,7 @@ async fn intercept(
             let shaken = tokio::select! {
                 shaken = hands => shaken,
                 () = server::late(&connection.downstream.proxy.stop, server::HANDSHAKE) => return,
-                () = connection.downstream.seat.has_to_leave() => return,
+                () = connection.downstream.slot.has_to_leave() => return,
             };
             let counts = &connection.downstream.proxy.counts;
             match shaken {

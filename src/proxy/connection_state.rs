@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use parking_lot::Mutex;
 
 use super::framing::Violation;
-use super::limits::Seat;
+use super::limits::ConnectionSlot;
 
 /// Octets of interim responses that wait for the crawler to take them.
 const MAX_INTERIM: usize = 65_536;
@@ -29,7 +29,7 @@ pub struct ConnectionState {
     is_in_body: AtomicBool,
     /// True if a CONNECT was refused: octets after it mean nothing.
     is_tunnel_refused: AtomicBool,
-    seat: Option<Arc<Seat>>,
+    slot: Option<Arc<ConnectionSlot>>,
     shared: Mutex<Shared>,
 }
 
@@ -73,9 +73,9 @@ pub struct Refused {
 
 impl ConnectionState {
     /// Creates the state of a connection with this slot.
-    pub fn of(seat: &Arc<Seat>) -> ConnectionState {
+    pub fn of(slot: &Arc<ConnectionSlot>) -> ConnectionState {
         ConnectionState {
-            seat: Some(Arc::clone(seat)),
+            slot: Some(Arc::clone(slot)),
             ..ConnectionState::default()
         }
     }
@@ -88,29 +88,29 @@ impl ConnectionState {
     /// Notes that an exchange begins.
     pub fn begin(&self) {
         self.enter(Stage::Waiting);
-        if let Some(seat) = &self.seat {
-            seat.begin();
+        if let Some(slot) = &self.slot {
+            slot.begin();
         }
     }
 
     /// Marks the connection as idle until an exchange begins or goes on.
     pub fn rest(&self) {
-        if let Some(seat) = &self.seat {
-            seat.end();
+        if let Some(slot) = &self.slot {
+            slot.end();
         }
     }
 
     /// Notes that a suspended exchange goes on.
     pub fn go_on(&self) {
-        if let Some(seat) = &self.seat {
-            seat.begin();
+        if let Some(slot) = &self.slot {
+            slot.begin();
         }
     }
 
     /// Has the connection end with a reset.
     pub fn reset(&self) {
-        if let Some(seat) = &self.seat {
-            seat.reset();
+        if let Some(slot) = &self.slot {
+            slot.reset();
         }
     }
 

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use super::body::{Answer, Passing};
 use super::connect::Switching;
 use super::connection_state::{ConnectionState, Switch};
-use super::limits::TooMuch;
+use super::limits::LimitExceeded;
 use super::recorder::{Charge, ExchangeRecorder, Opening};
 use super::respond::{self, Asked, Audience, Refusal};
 use super::server::Downstream;
@@ -130,7 +130,7 @@ impl Connection {
             && request.headers().contains_key(UPGRADE)
             && request.body().is_end_stream();
         if let Some(reason) = self.downstream.turned_away {
-            let decision = told_to_wait(TooMuch::Connections(reason), recorder.time);
+            let decision = told_to_wait(LimitExceeded::Connections(reason), recorder.time);
             let response = self.turn_away(decision, recorder, shape, may_switch).await;
             return last(response);
         }
@@ -153,12 +153,12 @@ impl Connection {
                 return self.turn_away(decision, recorder, shape, may_switch).await;
             }
         }
-        if let Err(too_much) = self.find_place(&mut recorder) {
-            let decision = told_to_wait(too_much, recorder.time);
+        if let Err(exceeded) = self.find_request_slot(&mut recorder) {
+            let decision = told_to_wait(exceeded, recorder.time);
             let response = self.turn_away(decision, recorder, shape, may_switch).await;
-            return match too_much {
-                TooMuch::Connections(_) => last(response),
-                TooMuch::Requests(_) => response,
+            return match exceeded {
+                LimitExceeded::Connections(_) => last(response),
+                LimitExceeded::Requests(_) => response,
             };
         }
         recorder.agent = gate.identify(&recorder.client, request.headers());
@@ -197,13 +197,13 @@ impl Connection {
     }
 
     /// Takes a request slot for the exchange.
-    fn find_place(&self, recorder: &mut ExchangeRecorder) -> Result<(), TooMuch> {
+    fn find_request_slot(&self, recorder: &mut ExchangeRecorder) -> Result<(), LimitExceeded> {
         let Downstream {
-            proxy, peer, seat, ..
+            proxy, peer, slot, ..
         } = &self.downstream;
         let settings = proxy.settings.load();
-        let place = seat.place(&recorder.client, peer.address.ip(), &settings.limits)?;
-        recorder.place = Some(place);
+        let place = slot.request(&recorder.client, peer.address.ip(), &settings.limits)?;
+        recorder.request_slot = Some(place);
         Ok(())
     }
 
@@ -565,8 +565,8 @@ pub type Refused = (Refusal, Box<ExchangeRecorder>);
 const A_MOMENT: Duration = Duration::from_secs(1);
 
 /// Returns the decision on a request beyond a limit.
-fn told_to_wait(too_much: TooMuch, now: Moment) -> Decision {
-    let (TooMuch::Connections(reason) | TooMuch::Requests(reason)) = too_much;
+fn told_to_wait(exceeded: LimitExceeded, now: Moment) -> Decision {
+    let (LimitExceeded::Connections(reason) | LimitExceeded::Requests(reason)) = exceeded;
     Decision {
         retry_at: Some(now + A_MOMENT),
         ..Decision::bare(reason, now)
@@ -609,8 +609,8 @@ pub fn unsent(failure: Failure, mut recorder: Box<ExchangeRecorder>) -> Refused 
         }
         // Exhaustion here says nothing about the origin.
         Failure::Exhausted => {
-            let too_much = TooMuch::Requests(Reason::Overloaded);
-            recorder.decision = told_to_wait(too_much, recorder.time);
+            let exceeded = LimitExceeded::Requests(Reason::Overloaded);
+            recorder.decision = told_to_wait(exceeded, recorder.time);
             (Refusal::Decided, recorder)
         }
         failure => (Refusal::Upstream(failure), recorder),

@@ -1,6 +1,6 @@
 //! Limits on connections and requests under way, in all and for each client.
 //!
-//! Each counted thing is a value that is dropped when it ends: a connection has a [`Seat`], a request a [`Place`]. So
+//! Each counted thing is a value that is dropped when it ends: a connection has a [`ConnectionSlot`], a request a [`RequestSlot`]. So
 //! nothing is counted twice and nothing is forgotten, also where a task is cancelled.
 //!
 //! An idle connection is the first to go: when all slots are taken, the connection that has been idle for longest makes
@@ -27,7 +27,7 @@ use crate::config::Limits;
 use crate::policy::Reason;
 
 /// Connections that are answered at the same time that there is no room for them.
-const SPARE_SEATS: usize = 128;
+const SPARE_SLOTS: usize = 128;
 
 /// Idle connections found in one search; the next newcomers evict the next of them.
 const FOUND_AT_ONCE: usize = 64;
@@ -44,9 +44,9 @@ const SILENT: u64 = 1 << 63;
 
 /// Counts of everything under way.
 #[derive(Debug, Default)]
-pub struct Occupancy {
-    seats: Mutex<Seats>,
-    tallies: DashMap<ClientKey, Arc<Counts>, ahash::RandomState>,
+pub struct Limiter {
+    slots: Mutex<ConnectionSlots>,
+    usages: DashMap<ClientKey, Arc<Counts>, ahash::RandomState>,
     requests: AtomicUsize,
     /// Counts the ends of exchanges: a smaller number is a longer idleness, and costs no look at a clock.
     ends: AtomicU64,
@@ -74,7 +74,7 @@ pub struct Occupied {
 }
 
 #[derive(Debug, Default)]
-struct Seats {
+struct ConnectionSlots {
     next: u64,
     taken: HashMap<u64, Arc<Shared>, ahash::RandomState>,
     /// The connections that were idle for longest at the last search, each with the start of its idleness.
@@ -88,23 +88,23 @@ struct Shared {
     idle_since: AtomicU64,
     /// Asks the connection to leave. One task at a time waits for that.
     leave: Notify,
-    holding: Mutex<Holding>,
+    owner: Mutex<SlotOwner>,
 }
 
 /// The owner of a connection, as far as it is known.
 #[derive(Debug, Default)]
-struct Holding {
+struct SlotOwner {
     /// The client of the last request.
     client: Option<Arc<Client>>,
-    tally: Option<Arc<Tally>>,
+    usage: Option<Arc<ClientUsage>>,
     /// True if the connection counts in its client's counters, until it is asked to leave.
     is_counted: bool,
 }
 
 /// The slot of a connection, given back when it is dropped.
 #[derive(Debug)]
-pub struct Seat {
-    occupancy: Arc<Occupancy>,
+pub struct ConnectionSlot {
+    limiter: Arc<Limiter>,
     shared: Arc<Shared>,
     kind: Kind,
     /// True if the connection ends with a reset.
@@ -121,7 +121,7 @@ enum Kind {
 
 /// The limit that leaves no slot for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TooMuch {
+pub enum LimitExceeded {
     /// The connection is one too many of the client that it turned out to belong to.
     Connections(Reason),
     /// The request is one too many.
@@ -130,12 +130,12 @@ pub enum TooMuch {
 
 /// The slot of a request, given back when it is dropped.
 #[derive(Debug)]
-pub struct Place(Arc<Tally>);
+pub struct RequestSlot(Arc<ClientUsage>);
 
 /// One client's connections and requests under way. Stays in the map while it is held.
 #[derive(Debug)]
-struct Tally {
-    occupancy: Arc<Occupancy>,
+struct ClientUsage {
+    limiter: Arc<Limiter>,
     key: ClientKey,
     /// `None` only while it is dropped.
     counts: Option<Arc<Counts>>,
@@ -147,11 +147,11 @@ struct Counts {
     requests: AtomicUsize,
 }
 
-impl Occupancy {
+impl Limiter {
     /// Returns the connections and requests under way, and the counts of connections without room.
     pub fn occupied(&self) -> Occupied {
         Occupied {
-            connections: self.seats.lock().taken.len(),
+            connections: self.slots.lock().taken.len(),
             requests: self.requests.load(Ordering::Relaxed),
             evicted: self.evicted.load(Ordering::Relaxed),
             turned_away: self.turned_away.load(Ordering::Relaxed),
@@ -160,22 +160,22 @@ impl Occupancy {
     }
 
     /// Takes a slot for a new connection; if there is none, evicts the connection that has been idle for longest.
-    pub fn seat(self: &Arc<Self>, most: usize) -> Option<Seat> {
+    pub fn slot(self: &Arc<Self>, most: usize) -> Option<ConnectionSlot> {
         let shared = Arc::new(Shared {
             idle_since: AtomicU64::new(self.next_end()),
             leave: Notify::new(),
-            holding: Mutex::default(),
+            owner: Mutex::default(),
         });
-        let mut seats = self.seats.lock();
-        if seats.taken.len() >= most && !self.evict_longest_idle(&mut seats) {
+        let mut slots = self.slots.lock();
+        if slots.taken.len() >= most && !self.evict_longest_idle(&mut slots) {
             return None;
         }
-        let number = seats.next;
-        seats.next += 1;
-        seats.taken.insert(number, Arc::clone(&shared));
-        drop(seats);
-        Some(Seat {
-            occupancy: Arc::clone(self),
+        let number = slots.next;
+        slots.next += 1;
+        slots.taken.insert(number, Arc::clone(&shared));
+        drop(slots);
+        Some(ConnectionSlot {
+            limiter: Arc::clone(self),
             shared,
             kind: Kind::Counted(number),
             resets: AtomicBool::new(false),
@@ -183,23 +183,23 @@ impl Occupancy {
     }
 
     /// Takes a spare slot for a connection that is only answered that there is no room; `None` if too many are taken.
-    pub fn spare_seat(self: &Arc<Self>) -> Option<Seat> {
+    pub fn spare_slot(self: &Arc<Self>) -> Option<ConnectionSlot> {
         let taken = self
             .spare
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-                (taken < SPARE_SEATS).then_some(taken + 1)
+                (taken < SPARE_SLOTS).then_some(taken + 1)
             });
         if taken.is_err() {
             self.closed.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         self.turned_away.fetch_add(1, Ordering::Relaxed);
-        Some(Seat {
-            occupancy: Arc::clone(self),
+        Some(ConnectionSlot {
+            limiter: Arc::clone(self),
             shared: Arc::new(Shared {
                 idle_since: AtomicU64::new(BUSY),
                 leave: Notify::new(),
-                holding: Mutex::default(),
+                owner: Mutex::default(),
             }),
             kind: Kind::Spare,
             resets: AtomicBool::new(false),
@@ -208,7 +208,7 @@ impl Occupancy {
 
     /// Closes the connection that has been idle for longest, and tells whether there was one.
     pub fn make_room(&self) -> bool {
-        self.evict_longest_idle(&mut self.seats.lock())
+        self.evict_longest_idle(&mut self.slots.lock())
     }
 
     /// Tells whether to warn the operator that there is no room: not for each connection.
@@ -227,12 +227,12 @@ impl Occupancy {
         1 + self.ends.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn evict_longest_idle(&self, seats: &mut Seats) -> bool {
+    fn evict_longest_idle(&self, slots: &mut ConnectionSlots) -> bool {
         // A silent connection goes only if a new search finds no idle one.
-        if self.evict_found(seats, |since| since & SILENT == 0) {
+        if self.evict_found(slots, |since| since & SILENT == 0) {
             return true;
         }
-        let mut idle: Vec<(u64, u64)> = seats
+        let mut idle: Vec<(u64, u64)> = slots
             .taken
             .iter()
             .map(|(number, shared)| (shared.idle_since.load(Ordering::Relaxed), *number))
@@ -243,20 +243,20 @@ impl Occupancy {
             idle.truncate(FOUND_AT_ONCE);
         }
         idle.sort_unstable();
-        seats.idle = idle.into();
-        self.evict_found(seats, |_| true)
+        slots.idle = idle.into();
+        self.evict_found(slots, |_| true)
     }
 
     /// Evicts the first of those found that is still as idle as it was; stops at the first that may not go.
-    fn evict_found(&self, seats: &mut Seats, may_go: impl Fn(u64) -> bool) -> bool {
-        while let Some(&(since, number)) = seats.idle.front() {
+    fn evict_found(&self, slots: &mut ConnectionSlots, may_go: impl Fn(u64) -> bool) -> bool {
+        while let Some(&(since, number)) = slots.idle.front() {
             if !may_go(since) {
                 return false;
             }
-            seats.idle.pop_front();
+            slots.idle.pop_front();
             let is_same = |shared: &Arc<Shared>| shared.idle_since.load(Ordering::Relaxed) == since;
-            if seats.taken.get(&number).is_some_and(is_same) {
-                self.evict(seats, number);
+            if slots.taken.get(&number).is_some_and(is_same) {
+                self.evict(slots, number);
                 return true;
             }
         }
@@ -264,53 +264,51 @@ impl Occupancy {
     }
 
     /// Evicts this client's connection that has been idle for longest, and tells whether there was one.
-    fn evict_of(&self, tally: &Tally) -> bool {
-        self.evict_where(|since, shared| {
-            since != BUSY && shared.holding.lock().is_counted_by(tally)
-        })
+    fn evict_of(&self, usage: &ClientUsage) -> bool {
+        self.evict_where(|since, shared| since != BUSY && shared.owner.lock().is_counted_by(usage))
     }
 
     /// Evicts the tunnel or WebSocket, of this client or of all, that has been silent for longest: its request slot is
     /// needed. Tells whether there was one.
-    fn evict_silent(&self, of: Option<&Tally>) -> bool {
+    fn evict_silent(&self, of: Option<&ClientUsage>) -> bool {
         self.evict_where(|since, shared| {
-            since & SILENT != 0 && of.is_none_or(|tally| shared.holding.lock().is_counted_by(tally))
+            since & SILENT != 0 && of.is_none_or(|usage| shared.owner.lock().is_counted_by(usage))
         })
     }
 
     fn evict_where(&self, may_go: impl Fn(u64, &Shared) -> bool) -> bool {
-        let mut seats = self.seats.lock();
-        let candidates = seats
+        let mut slots = self.slots.lock();
+        let candidates = slots
             .taken
             .iter()
             .filter(|(_, shared)| may_go(shared.idle_since.load(Ordering::Relaxed), shared));
         let longest = candidates
             .min_by_key(|(_, shared)| shared.idle_since.load(Ordering::Relaxed))
             .map(|(number, _)| *number);
-        longest.is_some_and(|number| self.evict(&mut seats, number))
+        longest.is_some_and(|number| self.evict(&mut slots, number))
     }
 
-    fn evict(&self, seats: &mut Seats, number: u64) -> bool {
-        let Some(shared) = seats.taken.remove(&number) else {
+    fn evict(&self, slots: &mut ConnectionSlots, number: u64) -> bool {
+        let Some(shared) = slots.taken.remove(&number) else {
             return false;
         };
-        shared.holding.lock().leave();
+        shared.owner.lock().leave();
         shared.leave.notify_one();
         self.evicted.fetch_add(1, Ordering::Relaxed);
         true
     }
 
-    fn tally(self: &Arc<Self>, key: ClientKey) -> Arc<Tally> {
-        let counts = Arc::clone(self.tallies.entry(key.clone()).or_default().value());
-        Arc::new(Tally {
-            occupancy: Arc::clone(self),
+    fn usage(self: &Arc<Self>, key: ClientKey) -> Arc<ClientUsage> {
+        let counts = Arc::clone(self.usages.entry(key.clone()).or_default().value());
+        Arc::new(ClientUsage {
+            limiter: Arc::clone(self),
             key,
             counts: Some(counts),
         })
     }
 }
 
-impl Seat {
+impl ConnectionSlot {
     /// Assigns the connection to a client.
     ///
     /// # Errors
@@ -328,31 +326,31 @@ impl Seat {
     ///
     /// # Errors
     /// When there is none.
-    pub fn place(
+    pub fn request(
         &self,
         client: &Arc<Client>,
         address: IpAddr,
         limits: &Limits,
-    ) -> Result<Place, TooMuch> {
-        let tally = self
+    ) -> Result<RequestSlot, LimitExceeded> {
+        let usage = self
             .enter(client, address, limits)
-            .map_err(TooMuch::Connections)?;
-        let in_all = &self.occupancy.requests;
+            .map_err(LimitExceeded::Connections)?;
+        let in_all = &self.limiter.requests;
         // From here on, dropping the slot gives it back.
         in_all.fetch_add(1, Ordering::Relaxed);
-        let place = Place(tally);
+        let place = RequestSlot(usage);
         let Some(counts) = place.0.counts.as_ref() else {
-            return Err(TooMuch::Requests(Reason::Overloaded));
+            return Err(LimitExceeded::Requests(Reason::Overloaded));
         };
         let of_client = counts.requests.fetch_add(1, Ordering::Relaxed) + 1;
         // The slot of a silent tunnel is free as soon as its connection has noticed.
         let most = client.max_requests.or(limits.requests_per_client);
-        if exceeds(of_client, most) && !self.occupancy.evict_silent(Some(&place.0)) {
-            return Err(TooMuch::Requests(Reason::ClientLimit));
+        if exceeds(of_client, most) && !self.limiter.evict_silent(Some(&place.0)) {
+            return Err(LimitExceeded::Requests(Reason::ClientLimit));
         }
         let now = in_all.load(Ordering::Relaxed);
-        if exceeds(now, limits.requests) && !self.occupancy.evict_silent(None) {
-            return Err(TooMuch::Requests(Reason::Overloaded));
+        if exceeds(now, limits.requests) && !self.limiter.evict_silent(None) {
+            return Err(LimitExceeded::Requests(Reason::Overloaded));
         }
         Ok(place)
     }
@@ -362,39 +360,39 @@ impl Seat {
         client: &Arc<Client>,
         address: IpAddr,
         limits: &Limits,
-    ) -> Result<Arc<Tally>, Reason> {
+    ) -> Result<Arc<ClientUsage>, Reason> {
         {
-            let mut holding = self.shared.holding.lock();
+            let mut owner = self.shared.owner.lock();
             let is_same = |last: &Arc<Client>| Arc::ptr_eq(last, client);
-            if holding.client.as_ref().is_some_and(is_same)
-                && let Some(tally) = &holding.tally
+            if owner.client.as_ref().is_some_and(is_same)
+                && let Some(usage) = &owner.usage
             {
-                return Ok(Arc::clone(tally));
+                return Ok(Arc::clone(usage));
             }
             let key = client.key(address);
             // The same client with another configuration.
-            if let Some(tally) = holding.tally.as_ref().filter(|tally| tally.key == key) {
-                let tally = Arc::clone(tally);
-                holding.client = Some(Arc::clone(client));
-                return Ok(tally);
+            if let Some(usage) = owner.usage.as_ref().filter(|usage| usage.key == key) {
+                let usage = Arc::clone(usage);
+                owner.client = Some(Arc::clone(client));
+                return Ok(usage);
             }
         }
-        let tally = self.occupancy.tally(client.key(address));
-        let connections = tally.counts.as_ref().map(|counts| &counts.connections);
+        let usage = self.limiter.usage(client.key(address));
+        let connections = usage.counts.as_ref().map(|counts| &counts.connections);
         let now = connections.map_or(0, |count| count.fetch_add(1, Ordering::Relaxed) + 1);
         let most = client.max_connections.or(limits.connections_per_client);
-        if exceeds(now, most) && self.kind != Kind::Spare && !self.occupancy.evict_of(&tally) {
-            tally.connection_ended();
+        if exceeds(now, most) && self.kind != Kind::Spare && !self.limiter.evict_of(&usage) {
+            usage.connection_ended();
             return Err(Reason::ClientLimit);
         }
-        let mut holding = self.shared.holding.lock();
-        holding.leave();
-        *holding = Holding {
+        let mut owner = self.shared.owner.lock();
+        owner.leave();
+        *owner = SlotOwner {
             client: Some(Arc::clone(client)),
-            tally: Some(Arc::clone(&tally)),
+            usage: Some(Arc::clone(&usage)),
             is_counted: true,
         };
-        Ok(tally)
+        Ok(usage)
     }
 
     /// Marks the connection as busy: an exchange begins.
@@ -404,13 +402,13 @@ impl Seat {
 
     /// Marks the connection as idle: the exchange has ended, or waits for the crawler before it asks for anything.
     pub fn end(&self) {
-        let end = self.occupancy.next_end();
+        let end = self.limiter.next_end();
         self.shared.idle_since.store(end, Ordering::Relaxed);
     }
 
     /// Marks the connection as silent: nothing has passed for some time through its tunnel or WebSocket.
     pub fn fall_silent(&self) {
-        let end = self.occupancy.next_end() | SILENT;
+        let end = self.limiter.next_end() | SILENT;
         self.shared.idle_since.store(end, Ordering::Relaxed);
     }
 
@@ -430,47 +428,47 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         match self.kind {
             Kind::Counted(number) => {
-                self.occupancy.seats.lock().taken.remove(&number);
+                self.limiter.slots.lock().taken.remove(&number);
             }
             Kind::Spare => {
-                self.occupancy.spare.fetch_sub(1, Ordering::Relaxed);
+                self.limiter.spare.fetch_sub(1, Ordering::Relaxed);
             }
         }
-        let mut holding = std::mem::take(&mut *self.shared.holding.lock());
-        holding.leave();
+        let mut owner = std::mem::take(&mut *self.shared.owner.lock());
+        owner.leave();
     }
 }
 
-impl Holding {
-    fn is_counted_by(&self, tally: &Tally) -> bool {
-        let is_same = |held: &Arc<Tally>| held.key == tally.key;
-        self.is_counted && self.tally.as_ref().is_some_and(is_same)
+impl SlotOwner {
+    fn is_counted_by(&self, usage: &ClientUsage) -> bool {
+        let is_same = |held: &Arc<ClientUsage>| held.key == usage.key;
+        self.is_counted && self.usage.as_ref().is_some_and(is_same)
     }
 
     /// Stops counting the connection.
     fn leave(&mut self) {
         if std::mem::take(&mut self.is_counted)
-            && let Some(tally) = &self.tally
+            && let Some(usage) = &self.usage
         {
-            tally.connection_ended();
+            usage.connection_ended();
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
-        self.0.occupancy.requests.fetch_sub(1, Ordering::Relaxed);
+        self.0.limiter.requests.fetch_sub(1, Ordering::Relaxed);
         if let Some(counts) = &self.0.counts {
             counts.requests.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-impl Tally {
+impl ClientUsage {
     fn connection_ended(&self) {
         if let Some(counts) = &self.counts {
             counts.connections.fetch_sub(1, Ordering::Relaxed);
@@ -478,12 +476,12 @@ impl Tally {
     }
 }
 
-impl Drop for Tally {
+impl Drop for ClientUsage {
     fn drop(&mut self) {
         // Ours first: of several dropped at the same time, the last one sees that only the map is left.
         self.counts = None;
-        self.occupancy
-            .tallies
+        self.limiter
+            .usages
             .remove_if(&self.key, |_, counts| Arc::strong_count(counts) == 1);
     }
 }

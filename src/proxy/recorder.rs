@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, Uri};
 
 use super::Proxy;
 use super::connection_state::ConnectionState;
-use super::limits::Place;
+use super::limits::RequestSlot;
 use super::target::Scope;
 use crate::agent::Agent;
 use crate::audit::{self, DecisionId, Exceeds, Record};
@@ -65,7 +65,7 @@ pub struct ExchangeRecorder {
     /// The decision, once it is made.
     pub decision: Decision,
     /// The exchange's request slot; `None` while nothing is asked for.
-    pub place: Option<Place>,
+    pub request_slot: Option<RequestSlot>,
     /// Time that the request was held; `None` while it is held.
     pub hold: Option<Duration>,
     /// The request's turn at its origin while it is under way; `None` if it takes none.
@@ -183,7 +183,7 @@ impl ExchangeRecorder {
             user_agent: None,
             more_user_agents: Vec::new(),
             decision: Decision::bare(Reason::RobotsPending, time),
-            place: None,
+            request_slot: None,
             hold: Some(Duration::ZERO),
             turn: None,
             was_sent: false,
@@ -340,7 +340,7 @@ impl ExchangeRecorder {
     /// Suspends the exchange: nothing is asked for until further notice.
     pub fn suspend(&mut self) {
         self.enter(Stage::Silent);
-        self.place = None;
+        self.request_slot = None;
         self.state.rest();
     }
 

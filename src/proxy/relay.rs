@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectiona
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::limits::Seat;
+use super::limits::ConnectionSlot;
 use super::recorder::ExchangeRecorder;
 use super::server::Downstream;
 
@@ -28,7 +28,7 @@ const SILENT: Duration = Duration::from_secs(10);
 /// Limits of a relay.
 #[derive(Debug)]
 pub struct Relay {
-    seat: Arc<Seat>,
+    slot: Arc<ConnectionSlot>,
     /// Longest time without an octet.
     idle: Duration,
     /// Time for one side to finish after the other; `None` for no limit.
@@ -63,7 +63,7 @@ impl Relay {
     pub fn of(downstream: &Downstream, goodbye: Option<Duration>) -> Relay {
         let settings = downstream.proxy.settings.load();
         Relay {
-            seat: Arc::clone(&downstream.seat),
+            slot: Arc::clone(&downstream.slot),
             idle: settings.limits.tunnel_idle_timeout,
             goodbye,
         }
@@ -79,7 +79,7 @@ impl Relay {
         denied: impl Future<Output = ()>,
     ) {
         let Relay {
-            seat,
+            slot,
             idle,
             goodbye,
         } = self;
@@ -87,7 +87,7 @@ impl Relay {
         recorder.resume();
         let bytes_in = Arc::clone(recorder.bytes_in.get_or_insert_default());
         let (first, ended) = oneshot::channel();
-        let activity = Activity::of(&seat);
+        let activity = Activity::of(&slot);
         let mut counted = Counted {
             inner: &mut client_stream,
             bytes_in: &bytes_in,
@@ -111,7 +111,7 @@ impl Relay {
             },
             () = denied => End::Denied,
             () = activity.ceases(idle) => End::Silent,
-            () = seat.has_to_leave() => End::Evicted,
+            () = slot.has_to_leave() => End::Evicted,
             side = overdue => End::Of(side),
         };
         match end {
@@ -129,15 +129,15 @@ impl Relay {
 
 /// Traffic of a relay.
 struct Activity<'a> {
-    seat: &'a Seat,
+    slot: &'a ConnectionSlot,
     passed: AtomicU64,
     is_silent: AtomicBool,
 }
 
 impl Activity<'_> {
-    fn of(seat: &Seat) -> Activity<'_> {
+    fn of(slot: &ConnectionSlot) -> Activity<'_> {
         Activity {
-            seat,
+            slot,
             passed: AtomicU64::new(0),
             is_silent: AtomicBool::new(false),
         }
@@ -150,7 +150,7 @@ impl Activity<'_> {
         }
         self.passed.fetch_add(octets, Ordering::Relaxed);
         if self.is_silent.swap(false, Ordering::Relaxed) {
-            self.seat.begin();
+            self.slot.begin();
         }
     }
 
@@ -167,7 +167,7 @@ impl Activity<'_> {
             } else if since.elapsed() >= idle {
                 return;
             } else if !self.is_silent.swap(true, Ordering::Relaxed) {
-                self.seat.fall_silent();
+                self.slot.fall_silent();
             }
         }
     }
@@ -238,7 +238,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
 mod tests {
     use tokio::time::timeout;
 
-    use super::super::limits::Occupancy;
+    use super::super::limits::Limiter;
     use super::*;
 
     /// Waits for at most this many ticks; tells whether it ceased meanwhile.
@@ -254,10 +254,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_relay_makes_room_and_ends_after_its_time() {
-        let occupancy = Arc::<Occupancy>::default();
-        let seat = Arc::new(occupancy.seat(1).expect("room"));
-        seat.begin();
-        let activity = Activity::of(&seat);
+        let limiter = Arc::<Limiter>::default();
+        let slot = Arc::new(limiter.slot(1).expect("room"));
+        slot.begin();
+        let activity = Activity::of(&slot);
         let idle = Duration::from_secs(100);
         let mut ceases = std::pin::pin!(activity.ceases(idle));
         let began = Instant::now();
@@ -266,15 +266,15 @@ mod tests {
             activity.passes(1);
             assert!(!within(ceases.as_mut(), 1).await);
         }
-        assert!(!occupancy.make_room(), "it is in use");
+        assert!(!limiter.make_room(), "it is in use");
         assert!(began.elapsed() > idle);
         // After ten to twenty seconds without an octet its slot may be taken; the next octet keeps it.
         assert!(!within(ceases.as_mut(), 3).await);
         activity.passes(1);
-        assert!(!occupancy.make_room(), "it is in use again");
+        assert!(!limiter.make_room(), "it is in use again");
         assert!(!within(ceases.as_mut(), 4).await);
-        assert!(occupancy.make_room(), "it is silent");
-        seat.has_to_leave().await;
+        assert!(limiter.make_room(), "it is silent");
+        slot.has_to_leave().await;
         assert!(
             within(ceases, 12).await,
             "nothing has passed for a hundred seconds"

@@ -28,7 +28,7 @@ use super::checked_stream::{CheckedStream, Patience};
 use super::connection_state::ConnectionState;
 use super::exchange::{Connection, last};
 use super::framing::{Bounds, USUAL_FIELDS};
-use super::limits::Seat;
+use super::limits::ConnectionSlot;
 use super::linger;
 use super::listener::{Open, Stream, announce, certificate};
 use super::target::Scope;
@@ -75,7 +75,7 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
                     debug!(client = %address, "not in allow");
                     continue;
                 }
-                let Some((seat, turned_away)) = proxy.seat() else {
+                let Some((slot, turned_away)) = proxy.slot() else {
                     debug!(client = %address, "no room, not even for an answer");
                     continue;
                 };
@@ -90,7 +90,7 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
                     client: Arc::default(),
                     turned_away,
                     way: None,
-                    seat: Arc::new(seat),
+                    slot: Arc::new(slot),
                 };
                 let tls = listener.tls();
                 if is_balancer || tls.is_some() {
@@ -112,7 +112,7 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
                 }
                 // If descriptors have run out, those of idle connections are of more use to another one.
                 if !proxy.egress.close_idle() {
-                    proxy.occupancy.make_room();
+                    proxy.limiter.make_room();
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -132,19 +132,19 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 impl Proxy {
     /// Takes a slot for a new connection, with the reason to turn it away if it is a spare slot; `None` if even those
     /// are taken.
-    fn seat(&self) -> Option<(Seat, Option<Reason>)> {
+    fn slot(&self) -> Option<(ConnectionSlot, Option<Reason>)> {
         let most = self.settings.load().limits.connections;
-        match self.occupancy.seat(most) {
-            Some(seat) => Some((seat, None)),
+        match self.limiter.slot(most) {
+            Some(slot) => Some((slot, None)),
             None => {
-                if self.occupancy.is_to_be_told(self.clock.now()) {
+                if self.limiter.is_to_be_told(self.clock.now()) {
                     warn!(
                         most,
                         "as many connections as [limits] connections allows have something under way: new connections \
                          are turned away"
                     );
                 }
-                Some((self.occupancy.spare_seat()?, Some(Reason::Overloaded)))
+                Some((self.limiter.spare_slot()?, Some(Reason::Overloaded)))
             }
         }
     }
@@ -165,7 +165,7 @@ pub struct Downstream {
     pub way: Option<Way>,
     /// The slot under `[limits] connections`, free again when the last clone has gone: a tunnel outlives the HTTP
     /// connection that it was opened on.
-    pub seat: Arc<Seat>,
+    pub slot: Arc<ConnectionSlot>,
 }
 
 /// Runs the steps before HTTP: a load balancer's announcement, and the TLS handshake.
@@ -176,7 +176,7 @@ async fn prologue(
     is_balancer: bool,
     tls: Option<Arc<ServerConfig>>,
 ) {
-    let (stop, seat) = (downstream.proxy.stop.clone(), Arc::clone(&downstream.seat));
+    let (stop, slot) = (downstream.proxy.stop.clone(), Arc::clone(&downstream.slot));
     let patience = downstream.proxy.settings.load().limits.header_timeout;
     let told = tell_of(downstream, stream, &listener, is_balancer, tls);
     let (downstream, stream) = tokio::select! {
@@ -184,10 +184,10 @@ async fn prologue(
             Ok(Some(told)) => told,
             Ok(None) | Err(_) => return,
         },
-        () = seat.has_to_leave() => return,
+        () = slot.has_to_leave() => return,
         () = late(&stop, HANDSHAKE) => return,
     };
-    drop(seat);
+    drop(slot);
     match stream {
         Told::Plain(stream) => attend(downstream, stream).await,
         Told::Tls(stream) => attend(downstream, *stream).await,
@@ -255,19 +255,19 @@ where
         // The client's own limits hold from here on, and not only from its first request.
         let known = downstream.proxy.gate.clients().known(&downstream.peer);
         let client = known.as_ref().unwrap_or(&downstream.client);
-        let seated = downstream
-            .seat
+        let taken_slot = downstream
+            .slot
             .belongs_to(client, address, &settings.limits);
-        if let Err(reason) = seated {
+        if let Err(reason) = taken_slot {
             downstream.client = Arc::clone(client);
-            let Some(seat) = downstream.proxy.occupancy.spare_seat() else {
+            let Some(slot) = downstream.proxy.limiter.spare_slot() else {
                 return;
             };
-            downstream.seat = Arc::new(seat);
+            downstream.slot = Arc::new(slot);
             downstream.turned_away = Some(reason);
         }
     }
-    stream.obey(&downstream.seat);
+    stream.obey(&downstream.slot);
     serve(stream, downstream, Scope::Plain).await;
 }
 
@@ -275,8 +275,8 @@ where
 trait Tune {
     fn tune(&self) -> io::Result<()>;
 
-    /// Ends the connection with a reset if its `seat` says so.
-    fn obey(&mut self, seat: &Arc<Seat>);
+    /// Ends the connection with a reset if its `slot` says so.
+    fn obey(&mut self, slot: &Arc<ConnectionSlot>);
 }
 
 impl Tune for Stream {
@@ -284,8 +284,8 @@ impl Tune for Stream {
         Stream::tune(self)
     }
 
-    fn obey(&mut self, seat: &Arc<Seat>) {
-        Stream::obey(self, seat);
+    fn obey(&mut self, slot: &Arc<ConnectionSlot>) {
+        Stream::obey(self, slot);
     }
 }
 
@@ -294,8 +294,8 @@ impl Tune for TlsStream<Stream> {
         self.get_ref().0.tune()
     }
 
-    fn obey(&mut self, seat: &Arc<Seat>) {
-        self.get_mut().0.obey(seat);
+    fn obey(&mut self, slot: &Arc<ConnectionSlot>) {
+        self.get_mut().0.obey(slot);
     }
 }
 
@@ -310,10 +310,10 @@ where
 {
     Box::pin(async move {
         let (proxy, client) = (&downstream.proxy, downstream.peer.address);
-        let (stop, seat) = (proxy.stop.clone(), Arc::clone(&downstream.seat));
+        let (stop, slot) = (proxy.stop.clone(), Arc::clone(&downstream.slot));
         let settings = proxy.settings.load_full();
         let limits = &settings.limits;
-        let state = Arc::new(ConnectionState::of(&seat));
+        let state = Arc::new(ConnectionState::of(&slot));
         let patience = patience(limits, downstream.turned_away);
         let bounds = patience.bounds;
         let wire = CheckedStream::new(
@@ -349,7 +349,7 @@ where
                 connection.await
             }
             // An exchange that has begun in this very moment is still answered.
-            () = seat.has_to_leave() => {
+            () = slot.has_to_leave() => {
                 state.leave();
                 connection.as_mut().graceful_shutdown();
                 connection.await

@@ -24,100 +24,103 @@ fn named(name: &str) -> Arc<Client> {
 }
 
 /// Tells whether a connection has been asked to leave.
-async fn has_to_leave(seat: &Seat) -> bool {
+async fn has_to_leave(slot: &ConnectionSlot) -> bool {
     let soon = std::time::Duration::from_millis(1);
-    tokio::time::timeout(soon, seat.has_to_leave())
+    tokio::time::timeout(soon, slot.has_to_leave())
         .await
         .is_ok()
 }
 
-fn is_empty(occupancy: &Occupancy) -> bool {
-    let occupied = occupancy.occupied();
+fn is_empty(limiter: &Limiter) -> bool {
+    let occupied = limiter.occupied();
     (occupied.connections, occupied.requests) == (0, 0)
-        && occupancy.tallies.is_empty()
-        && occupancy.spare.load(Ordering::Relaxed) == 0
+        && limiter.usages.is_empty()
+        && limiter.spare.load(Ordering::Relaxed) == 0
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_longest_idle_makes_room_and_no_busy_connection_does() {
-    let occupancy = Arc::<Occupancy>::default();
-    let seat = || occupancy.seat(3);
-    let (one, two, three) = (seat().unwrap(), seat().unwrap(), seat().unwrap());
+    let limiter = Arc::<Limiter>::default();
+    let slot = || limiter.slot(3);
+    let (one, two, three) = (slot().unwrap(), slot().unwrap(), slot().unwrap());
     one.begin();
     two.begin();
     three.begin();
-    assert!(seat().is_none(), "three are busy");
+    assert!(slot().is_none(), "three are busy");
     two.end();
     one.end();
-    let four = seat().expect("two is idle for longest");
+    let four = slot().expect("two is idle for longest");
     assert!(has_to_leave(&two).await && !has_to_leave(&one).await);
     // It is no longer idle when its turn comes.
     one.begin();
     assert!(!has_to_leave(&four).await);
-    let five = seat().expect("four has been idle since it came");
+    let five = slot().expect("four has been idle since it came");
     assert!(has_to_leave(&four).await && !has_to_leave(&one).await);
-    assert_eq!(occupancy.occupied().connections, 3);
-    assert_eq!(occupancy.occupied().evicted, 2);
+    assert_eq!(limiter.occupied().connections, 3);
+    assert_eq!(limiter.occupied().evicted, 2);
     drop((one, two, three, four, five));
-    assert!(is_empty(&occupancy));
+    assert!(is_empty(&limiter));
 }
 
 #[tokio::test(start_paused = true)]
 async fn thousands_of_newcomers_take_each_others_seats() {
-    let occupancy = Arc::<Occupancy>::default();
-    let crawler = occupancy.seat(100).unwrap();
+    let limiter = Arc::<Limiter>::default();
+    let crawler = limiter.slot(100).unwrap();
     let mut flood = VecDeque::new();
     for _ in 0..5000 {
         // It sends a request now and then.
         crawler.begin();
         crawler.end();
-        flood.push_back(occupancy.seat(100).expect("a connection is idle"));
+        flood.push_back(limiter.slot(100).expect("a connection is idle"));
         if flood.len() > 200 {
             flood.pop_front();
         }
     }
     assert!(!has_to_leave(&crawler).await);
-    assert_eq!(occupancy.occupied().connections, 100);
+    assert_eq!(limiter.occupied().connections, 100);
     drop((crawler, flood));
-    assert!(is_empty(&occupancy));
+    assert!(is_empty(&limiter));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_has_as_many_connections_as_it_may_have() {
-    let occupancy = Arc::<Occupancy>::default();
+    let limiter = Arc::<Limiter>::default();
     let limits = limits(|limits| limits.connections_per_client = Some(2));
     let nobody = Arc::<Client>::default();
-    let seats: Vec<Seat> = (0..4).map(|_| occupancy.seat(100).unwrap()).collect();
-    for seat in &seats {
-        seat.begin();
+    let slots: Vec<ConnectionSlot> = (0..4).map(|_| limiter.slot(100).unwrap()).collect();
+    for slot in &slots {
+        slot.begin();
     }
-    assert_eq!(seats[0].belongs_to(&nobody, HERE, &limits), Ok(()));
-    assert_eq!(seats[1].belongs_to(&nobody, HERE, &limits), Ok(()));
-    let third = seats[2].belongs_to(&nobody, HERE, &limits);
+    assert_eq!(slots[0].belongs_to(&nobody, HERE, &limits), Ok(()));
+    assert_eq!(slots[1].belongs_to(&nobody, HERE, &limits), Ok(()));
+    let third = slots[2].belongs_to(&nobody, HERE, &limits);
     assert_eq!(third, Err(Reason::ClientLimit));
-    assert_eq!(seats[3].belongs_to(&nobody, THERE, &limits), Ok(()));
+    assert_eq!(slots[3].belongs_to(&nobody, THERE, &limits), Ok(()));
     // Its own idle connection makes room, and no other client's.
-    seats[3].end();
-    seats[1].end();
-    assert_eq!(seats[2].belongs_to(&nobody, HERE, &limits), Ok(()));
-    assert!(has_to_leave(&seats[1]).await && !has_to_leave(&seats[3]).await);
+    slots[3].end();
+    slots[1].end();
+    assert_eq!(slots[2].belongs_to(&nobody, HERE, &limits), Ok(()));
+    assert!(has_to_leave(&slots[1]).await && !has_to_leave(&slots[3]).await);
     // A connection that turns out to belong to a client counts as that client's.
     let news = Arc::new(Client {
         max_connections: Some(1),
         ..called("news")
     });
-    assert!(seats[0].place(&news, HERE, &limits).is_ok());
-    let other = occupancy.seat(100).unwrap();
+    assert!(slots[0].request(&news, HERE, &limits).is_ok());
+    let other = limiter.slot(100).unwrap();
     assert_eq!(other.belongs_to(&nobody, HERE, &limits), Ok(()));
-    let too_many = other.place(&news, THERE, &limits).map(drop);
-    assert_eq!(too_many, Err(TooMuch::Connections(Reason::ClientLimit)));
-    drop((seats, other));
-    assert!(is_empty(&occupancy));
+    let too_many = other.request(&news, THERE, &limits).map(drop);
+    assert_eq!(
+        too_many,
+        Err(LimitExceeded::Connections(Reason::ClientLimit))
+    );
+    drop((slots, other));
+    assert!(is_empty(&limiter));
 }
 
 #[test]
 fn requests_are_counted_in_all_and_of_each_client() {
-    let occupancy = Arc::<Occupancy>::default();
+    let limiter = Arc::<Limiter>::default();
     let limits = limits(|limits| {
         limits.requests = Some(3);
         limits.requests_per_client = Some(2);
@@ -127,10 +130,10 @@ fn requests_are_counted_in_all_and_of_each_client() {
         max_requests: Some(3),
         ..called("many")
     });
-    let seats: Vec<Seat> = (0..5).map(|_| occupancy.seat(100).unwrap()).collect();
-    let place = |seat: usize, client| seats[seat].place(client, HERE, &limits);
-    let mine = TooMuch::Requests(Reason::ClientLimit);
-    let all = TooMuch::Requests(Reason::Overloaded);
+    let slots: Vec<ConnectionSlot> = (0..5).map(|_| limiter.slot(100).unwrap()).collect();
+    let place = |slot: usize, client| slots[slot].request(client, HERE, &limits);
+    let mine = LimitExceeded::Requests(Reason::ClientLimit);
+    let all = LimitExceeded::Requests(Reason::Overloaded);
     let first = place(0, &one).unwrap();
     let second = place(1, &one).unwrap();
     assert_eq!(place(2, &one).map(drop), Err(mine));
@@ -139,124 +142,123 @@ fn requests_are_counted_in_all_and_of_each_client() {
     drop(second);
     assert!(place(3, &two).is_ok(), "what was refused is not counted");
     drop((first, third));
-    let three: Vec<Place> = (0..3).map(|seat| place(seat, &many).unwrap()).collect();
+    let three: Vec<RequestSlot> = (0..3).map(|slot| place(slot, &many).unwrap()).collect();
     assert_eq!(place(3, &many).map(drop), Err(mine), "its own number");
-    assert_eq!(occupancy.occupied().requests, 3);
-    drop((three, seats));
-    assert!(is_empty(&occupancy));
+    assert_eq!(limiter.occupied().requests, 3);
+    drop((three, slots));
+    assert!(is_empty(&limiter));
 }
 
 #[test]
 fn a_reload_forgets_nothing_that_is_under_way() {
-    let occupancy = Arc::<Occupancy>::default();
+    let limiter = Arc::<Limiter>::default();
     let limits = limits(|limits| limits.requests_per_client = Some(1));
     let (before, after) = (named("one"), named("one"));
-    let seats = [occupancy.seat(9).unwrap(), occupancy.seat(9).unwrap()];
-    let place = seats[0].place(&before, HERE, &limits).unwrap();
-    let again = seats[1].place(&after, THERE, &limits).map(drop);
-    assert_eq!(again, Err(TooMuch::Requests(Reason::ClientLimit)));
+    let slots = [limiter.slot(9).unwrap(), limiter.slot(9).unwrap()];
+    let place = slots[0].request(&before, HERE, &limits).unwrap();
+    let again = slots[1].request(&after, THERE, &limits).map(drop);
+    assert_eq!(again, Err(LimitExceeded::Requests(Reason::ClientLimit)));
     drop(place);
-    assert!(seats[0].place(&after, HERE, &limits).is_ok());
-    drop(seats);
-    assert!(is_empty(&occupancy));
+    assert!(slots[0].request(&after, HERE, &limits).is_ok());
+    drop(slots);
+    assert!(is_empty(&limiter));
 }
 
 #[test]
 fn only_so_many_are_told_that_there_is_no_room() {
-    let occupancy = Arc::<Occupancy>::default();
-    let told: Vec<Seat> = std::iter::from_fn(|| occupancy.spare_seat())
+    let limiter = Arc::<Limiter>::default();
+    let told: Vec<ConnectionSlot> = std::iter::from_fn(|| limiter.spare_slot())
         .take(10_000)
         .collect();
-    assert_eq!(told.len(), SPARE_SEATS);
-    let occupied = occupancy.occupied();
+    assert_eq!(told.len(), SPARE_SLOTS);
+    let occupied = limiter.occupied();
     assert_eq!(
         (occupied.turned_away, occupied.closed),
         (told.len() as u64, 1)
     );
     drop(told);
-    assert!(occupancy.spare_seat().is_some());
-    assert!(is_empty(&occupancy));
+    assert!(limiter.spare_slot().is_some());
+    assert!(is_empty(&limiter));
 }
 
 #[test]
 fn the_operator_is_warned_once_a_minute() {
-    let occupancy = Occupancy::default();
-    let at =
-        |seconds: u64| occupancy.is_to_be_told(Moment::from_millis(1_000_000 + seconds * 1000));
+    let limiter = Limiter::default();
+    let at = |seconds: u64| limiter.is_to_be_told(Moment::from_millis(1_000_000 + seconds * 1000));
     let told: Vec<bool> = [0, 1, 59, 60, 61, 130].map(at).into();
     assert_eq!(told, [true, false, false, true, false, true]);
 }
 
 #[test]
 fn many_threads_lose_and_invent_nothing() {
-    let occupancy = Arc::<Occupancy>::default();
+    let limiter = Arc::<Limiter>::default();
     let limits = limits(|limits| limits.requests_per_client = Some(3));
     let clients = [named("one"), named("two")];
     std::thread::scope(|scope| {
         for thread in 0..4 {
-            let (occupancy, limits, clients) = (&occupancy, &limits, &clients);
+            let (limiter, limits, clients) = (&limiter, &limits, &clients);
             scope.spawn(move || {
                 for turn in 0..2000 {
-                    let Some(seat) = occupancy.seat(3) else {
+                    let Some(slot) = limiter.slot(3) else {
                         continue;
                     };
-                    seat.begin();
+                    slot.begin();
                     let client = &clients[(turn + thread) % 2];
-                    let place = seat.place(client, HERE, limits);
+                    let place = slot.request(client, HERE, limits);
                     if turn % 3 == 0 {
-                        seat.end();
+                        slot.end();
                     }
                     drop(place);
                 }
             });
         }
     });
-    assert!(is_empty(&occupancy));
+    assert!(is_empty(&limiter));
 }
 
 #[tokio::test(start_paused = true)]
 async fn silent_tunnels_go_after_idle_connections_and_give_their_place() {
-    let occupancy = Arc::<Occupancy>::default();
-    let seat = || occupancy.seat(3);
-    let (tunnel, socket, idle) = (seat().unwrap(), seat().unwrap(), seat().unwrap());
+    let limiter = Arc::<Limiter>::default();
+    let slot = || limiter.slot(3);
+    let (tunnel, socket, idle) = (slot().unwrap(), slot().unwrap(), slot().unwrap());
     for one in [&tunnel, &socket, &idle] {
         one.begin();
     }
     tunnel.fall_silent();
     socket.fall_silent();
     idle.end();
-    let four = seat().expect("one is idle");
+    let four = slot().expect("one is idle");
     assert!(has_to_leave(&idle).await && !has_to_leave(&tunnel).await);
     four.begin();
     // Found by the search before; by now there is an idle connection.
     four.end();
-    let five = seat().expect("one is idle again");
+    let five = slot().expect("one is idle again");
     assert!(has_to_leave(&four).await && !has_to_leave(&tunnel).await);
     five.begin();
-    let six = seat().expect("two are silent");
+    let six = slot().expect("two are silent");
     assert!(has_to_leave(&tunnel).await && !has_to_leave(&socket).await);
     six.begin();
     // Octets pass: it is in use.
     socket.begin();
-    assert!(seat().is_none());
+    assert!(slot().is_none());
 
     // The requests of one client, and of all.
     let client = named("one");
     for (in_all, of_client) in [(Some(2), None), (None, Some(2))] {
-        let occupancy = Arc::<Occupancy>::default();
+        let limiter = Arc::<Limiter>::default();
         let limits = limits(|limits| {
             limits.requests = in_all;
             limits.requests_per_client = of_client;
         });
-        let seats: Vec<Seat> = (0..3).map(|_| occupancy.seat(10).unwrap()).collect();
-        let place = |number: usize| seats[number].place(&client, HERE, &limits);
+        let slots: Vec<ConnectionSlot> = (0..3).map(|_| limiter.slot(10).unwrap()).collect();
+        let place = |number: usize| slots[number].request(&client, HERE, &limits);
         let (_first, _second) = (place(0).unwrap(), place(1).unwrap());
-        seats[0].begin();
-        seats[1].begin();
+        slots[0].begin();
+        slots[1].begin();
         assert!(place(2).is_err());
-        seats[1].fall_silent();
+        slots[1].fall_silent();
         let third = place(2).expect("one is silent");
-        assert!(has_to_leave(&seats[1]).await && !has_to_leave(&seats[0]).await);
+        assert!(has_to_leave(&slots[1]).await && !has_to_leave(&slots[0]).await);
         drop(third);
         assert!(place(2).is_err(), "the silent one has not gone yet");
     }

@@ -8,13 +8,13 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::proxy::limits::Seat;
+use crate::proxy::limits::ConnectionSlot;
 
 /// An accepted connection of any kind: one type, so that the code that serves it is compiled once.
 #[derive(Debug)]
 pub enum Stream {
     /// A connection over TCP, with the slot that may have it end with a reset.
-    Tcp(TcpStream, Option<Arc<Seat>>),
+    Tcp(TcpStream, Option<Arc<ConnectionSlot>>),
     /// A connection over a Unix socket.
     Unix(UnixStream),
 }
@@ -35,18 +35,18 @@ impl Stream {
 }
 
 impl Stream {
-    /// Ends the connection with a reset if its `seat` says so when it is dropped.
-    pub fn obey(&mut self, seat: &Arc<Seat>) {
+    /// Ends the connection with a reset if its `slot` says so when it is dropped.
+    pub fn obey(&mut self, slot: &Arc<ConnectionSlot>) {
         if let Stream::Tcp(_, resets) = self {
-            *resets = Some(Arc::clone(seat));
+            *resets = Some(Arc::clone(slot));
         }
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if let Stream::Tcp(stream, Some(seat)) = self
-            && seat.resets()
+        if let Stream::Tcp(stream, Some(slot)) = self
+            && slot.resets()
         {
             // A failure changes nothing: the connection ends.
             let _ = stream.set_zero_linger();

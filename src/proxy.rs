@@ -23,9 +23,9 @@ mod relay;
 mod respond;
 mod self_test;
 mod server;
+mod stall;
 mod target;
 mod upstream;
-mod waiting;
 
 use std::collections::HashSet;
 use std::io;

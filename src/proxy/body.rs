@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 
 use super::fields;
 use super::recorder::ExchangeRecorder;
+use super::stall::{Grant, Waiting};
 use super::upstream::{Invitation, Timer};
-use super::waiting::{Grant, Waiting};
 use crate::egress::{BodyError, Failure, ResponseBody};
 
 /// The body of an answer to a crawler. Holds the exchange recorder, so that the record is written when the last octet

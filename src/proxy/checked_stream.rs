@@ -17,7 +17,7 @@ use tokio::time::{Sleep, sleep};
 use super::connection_state::{ConnectionState, Refused, Stage};
 use super::framing::{Bounds, Framer, Scan, Violation};
 use super::linger::{self, Linger};
-use super::waiting::{Grant, Waiting};
+use super::stall::{Grant, Waiting};
 
 /// Octets kept while the answer to a request to switch protocols is awaited.
 const MAX_EARLY: usize = 65_536;

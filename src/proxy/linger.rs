@@ -103,7 +103,7 @@ mod tests {
     use crate::proxy::checked_stream::{CheckedStream, Patience, RefusalToken};
     use crate::proxy::connection_state::ConnectionState;
     use crate::proxy::framing::Bounds;
-    use crate::proxy::waiting::Grant;
+    use crate::proxy::stall::Grant;
 
     const ANSWER: &[u8] = b"answer";
 

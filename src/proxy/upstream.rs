@@ -20,7 +20,7 @@ use tokio::time::{Sleep, sleep};
 use super::body::{Flow, Intake, Upload};
 use super::exchange::Connection;
 use super::recorder::ExchangeRecorder;
-use super::waiting::Grant;
+use super::stall::Grant;
 use crate::clock::Moment;
 use crate::egress::{self, Failure, RequestBody, ResponseBody, Reuse, Unsent};
 use crate::gate::{Kind, MOST_JUDGEMENTS};

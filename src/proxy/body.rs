@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 
 use super::fields;
 use super::recorder::ExchangeRecorder;
-use super::stall::{Grant, Waiting};
-use super::upstream::{Invitation, Timer};
+use super::stall::{StallLimit, StallTimer};
+use super::upstream::{ContinueSignal, Timer};
 use crate::egress::{BodyError, Failure, ResponseBody};
 
 /// The body of an answer to a crawler. Holds the exchange recorder, so that the record is written when the last octet
@@ -29,7 +29,7 @@ pub struct Answer {
     /// True if only the end of the connection tells the crawler where the body ends.
     is_open_ended: bool,
     /// Keeps an upload that was not asked for waiting until the answer is over.
-    invitation: Option<Arc<Invitation>>,
+    continue_signal: Option<Arc<ContinueSignal>>,
 }
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ enum Content {
 #[derive(Debug)]
 pub struct Passing {
     /// Kept while the body is read: without it the request's body breaks off.
-    pub invitation: Option<Arc<Invitation>>,
+    pub continue_signal: Option<Arc<ContinueSignal>>,
     /// Fires when the origin may have been silent for too long.
     pub timer: Timer,
     /// Longest silence of the origin.
@@ -64,7 +64,7 @@ impl Answer {
             recorder: Some(recorder),
             silence: None,
             is_open_ended: false,
-            invitation: None,
+            continue_signal: None,
         }
     }
 
@@ -75,7 +75,7 @@ impl Answer {
             recorder: None,
             silence: None,
             is_open_ended: false,
-            invitation: None,
+            continue_signal: None,
         }
     }
 
@@ -86,7 +86,7 @@ impl Answer {
         passing: Passing,
     ) -> Answer {
         let Passing {
-            invitation,
+            continue_signal,
             timer,
             patience,
             is_open_ended,
@@ -100,7 +100,7 @@ impl Answer {
                 is_broken: true,
             }),
             is_open_ended,
-            invitation,
+            continue_signal,
         }
     }
 
@@ -122,7 +122,7 @@ impl Answer {
         };
         if is_last {
             self.content = Content::Own(None);
-            self.invitation = None;
+            self.continue_signal = None;
         }
         Poll::Ready(frame)
     }
@@ -244,44 +244,44 @@ impl Silence {
 
 /// Progress of a request's body on its way.
 #[derive(Debug, Default)]
-pub struct Intake {
+pub struct UploadProgress {
     /// Octets so far.
     pub octets: Arc<AtomicU64>,
-    /// A [`Flow`].
+    /// A [`UploadState`].
     flow: AtomicU8,
 }
 
 /// State of a request's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Flow {
+pub enum UploadState {
     /// Ended, or not taken by the origin.
     Still = 0,
-    /// Waiting for the crawler.
+    /// StallTimer for the crawler.
     Awaited = 1,
     /// The crawler took too long.
     Stalled = 2,
 }
 
-impl Intake {
+impl UploadProgress {
     /// Starts a progress that counts in `octets`.
-    pub fn new(octets: Arc<AtomicU64>) -> Intake {
-        Intake {
+    pub fn new(octets: Arc<AtomicU64>) -> UploadProgress {
+        UploadProgress {
             octets,
             flow: AtomicU8::default(),
         }
     }
 
     /// Returns the state of the body.
-    pub fn flow(&self) -> Flow {
+    pub fn flow(&self) -> UploadState {
         match self.flow.load(Ordering::Relaxed) {
-            1 => Flow::Awaited,
-            2 => Flow::Stalled,
-            _ => Flow::Still,
+            1 => UploadState::Awaited,
+            2 => UploadState::Stalled,
+            _ => UploadState::Still,
         }
     }
 
-    fn turn(&self, flow: Flow) {
+    fn turn(&self, flow: UploadState) {
         self.flow.store(flow as u8, Ordering::Relaxed);
     }
 }
@@ -290,26 +290,26 @@ impl Intake {
 #[derive(Debug)]
 pub struct Upload {
     incoming: Incoming,
-    intake: Arc<Intake>,
-    waiting: Waiting,
+    upload: Arc<UploadProgress>,
+    stall: StallTimer,
     /// Set while the crawler waits for `100 Continue`: the body is not read, and so not asked for, until the origin
     /// wants it (RFC 9110 10.1.1).
     invited: Option<oneshot::Receiver<()>>,
 }
 
 impl Upload {
-    /// Creates an upload that reports to `intake` and waits for the crawler within `grant`. With `invited`, the first
+    /// Creates an upload that reports to `upload` and waits for the crawler within `grant`. With `invited`, the first
     /// octet waits for that signal; if its sender is dropped, the origin has answered and does not want the body.
     pub fn new(
         incoming: Incoming,
-        intake: Arc<Intake>,
-        grant: Grant,
+        upload: Arc<UploadProgress>,
+        grant: StallLimit,
         invited: Option<oneshot::Receiver<()>>,
     ) -> Upload {
         Upload {
             incoming,
-            intake,
-            waiting: Waiting::new(grant),
+            upload,
+            stall: StallTimer::new(grant),
             invited,
         }
     }
@@ -332,17 +332,17 @@ impl Body for Upload {
             }
         }
         let Poll::Ready(mut frame) = Pin::new(&mut this.incoming).poll_frame(cx) else {
-            this.intake.turn(Flow::Awaited);
-            ready!(this.waiting.poll_too_long(cx));
-            this.intake.turn(Flow::Stalled);
+            this.upload.turn(UploadState::Awaited);
+            ready!(this.stall.poll_too_long(cx));
+            this.upload.turn(UploadState::Stalled);
             return Poll::Ready(Some(Err("the crawler's body came too slowly".into())));
         };
-        this.intake.turn(Flow::Still);
+        this.upload.turn(UploadState::Still);
         mend_trailers(&mut frame);
         if let Some(Ok(frame)) = &frame {
             let octets = frame.data_ref().map_or(0, |data| data.len() as u64);
-            this.intake.octets.fetch_add(octets, Ordering::Relaxed);
-            this.waiting.moved(octets);
+            this.upload.octets.fetch_add(octets, Ordering::Relaxed);
+            this.stall.moved(octets);
         }
         Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }

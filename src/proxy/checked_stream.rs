@@ -17,7 +17,7 @@ use tokio::time::{Sleep, sleep};
 use super::connection_state::{ConnectionState, Refused, Stage};
 use super::framing::{Bounds, Framer, Scan, Violation};
 use super::linger::{self, Linger};
-use super::stall::{Grant, Waiting};
+use super::stall::{StallLimit, StallTimer};
 
 /// Octets kept while the answer to a request to switch protocols is awaited.
 const MAX_EARLY: usize = 65_536;
@@ -34,7 +34,7 @@ const EXCERPT: usize = 512;
 
 /// Limits of a connection.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct ConnectionTimeouts {
     /// Size limits of a head.
     pub bounds: Bounds,
     /// Time from the first octet of a head to its last.
@@ -42,7 +42,7 @@ pub struct Patience {
     /// Time between requests; kept to within a quarter.
     pub idle: Duration,
     /// Limit on waiting for the crawler to take octets.
-    pub taking: Grant,
+    pub taking: StallLimit,
     /// Time for the rest of a request that already has its answer.
     pub linger: Duration,
 }
@@ -83,7 +83,7 @@ impl RefusalToken {
 pub struct CheckedStream<S> {
     inner: S,
     framer: Framer,
-    patience: Patience,
+    timeouts: ConnectionTimeouts,
     refusal_token: RefusalToken,
     state: Arc<ConnectionState>,
     /// Octets read, but not yet fit to pass.
@@ -97,10 +97,10 @@ pub struct CheckedStream<S> {
     is_flushed: bool,
     phase: Phase,
     timer: Option<Pin<Box<Sleep>>>,
-    timed: Timed,
+    timed: TimerKind,
     quiet: u8,
     /// Timer for answers that the crawler is slow to take; `None` while it never was.
-    waiting: Option<Box<Waiting>>,
+    stall: Option<Box<StallTimer>>,
     /// The lingering close; `None` before the last answer was written.
     linger: Option<Box<Linger>>,
     /// True if the connection state was last told of a body under way.
@@ -124,7 +124,7 @@ enum Phase {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Timed {
+enum TimerKind {
     Quiet,
     Head,
     Chance,
@@ -134,14 +134,14 @@ impl<S> CheckedStream<S> {
     /// Wraps a connection from which nothing was read yet.
     pub fn new(
         inner: S,
-        patience: Patience,
+        timeouts: ConnectionTimeouts,
         refusal_token: RefusalToken,
         state: Arc<ConnectionState>,
     ) -> CheckedStream<S> {
         CheckedStream {
             inner,
-            framer: Framer::new(patience.bounds),
-            patience,
+            framer: Framer::new(timeouts.bounds),
+            timeouts,
             refusal_token,
             state,
             held: Vec::new(),
@@ -151,9 +151,9 @@ impl<S> CheckedStream<S> {
             is_flushed: true,
             phase: Phase::Open,
             timer: None,
-            timed: Timed::Quiet,
+            timed: TimerKind::Quiet,
             quiet: 0,
-            waiting: None,
+            stall: None,
             linger: None,
             is_in_body: false,
         }
@@ -168,8 +168,8 @@ impl<S> CheckedStream<S> {
     ) -> Poll<io::Result<T>> {
         match attempt {
             Poll::Ready(Ok(done)) => {
-                if let Some(waiting) = &mut self.waiting {
-                    waiting.moved(octets(&done) as u64);
+                if let Some(stall) = &mut self.stall {
+                    stall.moved(octets(&done) as u64);
                 }
                 Poll::Ready(Ok(done))
             }
@@ -181,11 +181,11 @@ impl<S> CheckedStream<S> {
                 Poll::Ready(Err(error))
             }
             Poll::Pending => {
-                let grant = self.patience.taking;
-                let waiting = self
-                    .waiting
-                    .get_or_insert_with(|| Box::new(Waiting::new(grant)));
-                ready!(waiting.poll_too_long(cx));
+                let grant = self.timeouts.taking;
+                let stall = self
+                    .stall
+                    .get_or_insert_with(|| Box::new(StallTimer::new(grant)));
+                ready!(stall.poll_too_long(cx));
                 self.state.stall();
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
@@ -248,43 +248,49 @@ impl<S> CheckedStream<S> {
         buf.set_filled(before + passed);
     }
 
-    fn arm(&mut self, timed: Timed, after: Duration) {
+    fn arm(&mut self, timed: TimerKind, after: Duration) {
         self.timed = timed;
         self.timer = Some(Box::pin(sleep(after)));
     }
 
     /// Waits until the connection has been silent for too long. Polled only while a read is pending.
-    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Timed> {
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<TimerKind> {
         let in_head = self.framer.is_between_requests() && !self.held.is_empty();
         match (&self.timer, self.timed) {
-            (Some(_), Timed::Head) if !in_head => self.timer = None,
-            (Some(_), Timed::Quiet) if in_head => self.timer = None,
-            (Some(_), Timed::Chance) => self.timer = None,
+            (Some(_), TimerKind::Head) if !in_head => self.timer = None,
+            (Some(_), TimerKind::Quiet) if in_head => self.timer = None,
+            (Some(_), TimerKind::Chance) => self.timer = None,
             _ => {}
         }
         loop {
             let Some(timer) = &mut self.timer else {
                 if in_head {
-                    self.arm(Timed::Head, self.patience.header);
+                    self.arm(TimerKind::Head, self.timeouts.header);
                 } else {
                     self.quiet = 0;
-                    self.arm(Timed::Quiet, self.patience.idle / u32::from(QUIET_PERIODS));
+                    self.arm(
+                        TimerKind::Quiet,
+                        self.timeouts.idle / u32::from(QUIET_PERIODS),
+                    );
                 }
                 continue;
             };
             ready!(timer.as_mut().poll(cx));
             self.timer = None;
-            if self.timed == Timed::Head {
-                return Poll::Ready(Timed::Head);
+            if self.timed == TimerKind::Head {
+                return Poll::Ready(TimerKind::Head);
             }
             self.quiet = match self.state.stage() {
                 Stage::Idle => self.quiet + 1,
                 Stage::Waiting | Stage::Answering => 0,
             };
             if self.quiet >= QUIET_PERIODS {
-                return Poll::Ready(Timed::Quiet);
+                return Poll::Ready(TimerKind::Quiet);
             }
-            self.arm(Timed::Quiet, self.patience.idle / u32::from(QUIET_PERIODS));
+            self.arm(
+                TimerKind::Quiet,
+                self.timeouts.idle / u32::from(QUIET_PERIODS),
+            );
         }
     }
 }
@@ -303,8 +309,8 @@ impl<S> CheckedStream<S> {
         if self.has_read {
             return Poll::Ready(());
         }
-        if self.timed != Timed::Chance {
-            self.arm(Timed::Chance, CHANCE);
+        if self.timed != TimerKind::Chance {
+            self.arm(TimerKind::Chance, CHANCE);
         }
         match &mut self.timer {
             Some(timer) => timer.as_mut().poll(cx),
@@ -382,12 +388,12 @@ impl<S: AsyncRead + Unpin> CheckedStream<S> {
                     return this.poll_chance(cx).map(Ok);
                 }
                 Poll::Pending => match ready!(this.poll_timer(cx)) {
-                    Timed::Head => {
+                    TimerKind::Head => {
                         let held = std::mem::take(&mut this.held);
                         this.refuse(Violation::Slow, &held);
                         continue;
                     }
-                    Timed::Quiet | Timed::Chance => return Poll::Ready(Ok(())),
+                    TimerKind::Quiet | TimerKind::Chance => return Poll::Ready(Ok(())),
                 },
             }
             if buf.filled().len() == before {
@@ -432,7 +438,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> CheckedStream<S> {
 
     /// Drops the rest of the answered request, up to its end.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let total = self.patience.linger;
+        let total = self.timeouts.linger;
         let linger = self
             .linger
             .get_or_insert_with(|| Box::new(Linger::new(total, linger::SILENCE)));
@@ -449,8 +455,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> CheckedStream<S> {
     /// Prepares to drop octets that come after the shutdown: few, if the request had ended.
     fn begin_last_silence(&mut self, has_ended: bool) {
         let total = match has_ended {
-            true => linger::LAST_SILENCE.min(self.patience.linger),
-            false => self.patience.linger,
+            true => linger::LAST_SILENCE.min(self.timeouts.linger),
+            false => self.timeouts.linger,
         };
         match &mut self.linger {
             Some(linger) => linger.allow_silence(linger::LAST_SILENCE),

@@ -17,9 +17,9 @@ use super::limits::LimitExceeded;
 use super::recorder::{Charge, ExchangeRecorder, Opening};
 use super::respond::{self, Asked, Audience, Refusal};
 use super::server::Downstream;
-use super::stall::Grant;
+use super::stall::StallLimit;
 use super::target::{self, Scope, Unreadable};
-use super::upstream::{self, Patience, Received, Unanswered};
+use super::upstream::{self, Received, Unanswered, UpstreamTimeouts};
 use super::{Proxy, connect, fields, self_test};
 use crate::client::{AuthCache, AuthError, Client};
 use crate::clock::Moment;
@@ -287,9 +287,9 @@ impl Connection {
         // Copied first: the settings would stay borrowed for as long as the origin takes.
         let (patience, silence) = {
             let settings = self.downstream.proxy.settings.load();
-            let patience = Patience {
+            let patience = UpstreamTimeouts {
                 origin: settings.upstream.response_timeout,
-                crawler: Grant::of(&settings.limits),
+                crawler: StallLimit::of(&settings.limits),
             };
             (patience, settings.upstream.body_timeout)
         };
@@ -305,7 +305,7 @@ impl Connection {
         let Received {
             response,
             peer,
-            invitation,
+            continue_signal,
             mut timer,
         } = match received {
             Ok(received) => {
@@ -337,7 +337,7 @@ impl Connection {
         }
         let length = response.body().size_hint().exact();
         let passing = Passing {
-            invitation,
+            continue_signal,
             timer,
             patience: silence,
             is_open_ended: version == Version::HTTP_10 && length.is_none(),

@@ -100,10 +100,10 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::proxy::checked_stream::{CheckedStream, Patience, RefusalToken};
+    use crate::proxy::checked_stream::{CheckedStream, ConnectionTimeouts, RefusalToken};
     use crate::proxy::connection_state::ConnectionState;
     use crate::proxy::framing::Bounds;
-    use crate::proxy::stall::Grant;
+    use crate::proxy::stall::StallLimit;
 
     const ANSWER: &[u8] = b"answer";
 
@@ -118,7 +118,7 @@ mod tests {
     ) {
         let (mut client, server) = duplex(1 << 16);
         let hour = Duration::from_secs(3600);
-        let patience = Patience {
+        let patience = ConnectionTimeouts {
             bounds: Bounds {
                 head: 65_536,
                 target: 8192,
@@ -126,7 +126,7 @@ mod tests {
             },
             header: hour,
             idle: hour,
-            taking: Grant {
+            taking: StallLimit {
                 span: hour,
                 rate: 0,
             },

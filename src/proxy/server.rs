@@ -24,14 +24,14 @@ use tracing::{debug, warn};
 
 use super::Proxy;
 use super::body::Answer;
-use super::checked_stream::{CheckedStream, Patience};
+use super::checked_stream::{CheckedStream, ConnectionTimeouts};
 use super::connection_state::ConnectionState;
 use super::exchange::{Connection, last};
 use super::framing::{Bounds, USUAL_FIELDS};
 use super::limits::ConnectionSlot;
 use super::linger;
 use super::listener::{Open, Stream, announce, certificate};
-use super::stall::Grant;
+use super::stall::StallLimit;
 use super::target::Scope;
 use crate::client::{AuthCache, Client, Peer};
 use crate::clock::Moment;
@@ -362,12 +362,12 @@ where
 }
 
 /// Returns the limits of a connection; one that is turned away has less time.
-fn patience(limits: &Limits, turned_away: Option<Reason>) -> Patience {
+fn patience(limits: &Limits, turned_away: Option<Reason>) -> ConnectionTimeouts {
     let most = match turned_away {
         Some(_) => FAREWELL,
         None => Duration::MAX,
     };
-    Patience {
+    ConnectionTimeouts {
         bounds: Bounds {
             head: limits.header_bytes,
             target: limits.uri_bytes,
@@ -375,9 +375,9 @@ fn patience(limits: &Limits, turned_away: Option<Reason>) -> Patience {
         },
         header: limits.header_timeout.min(most),
         idle: limits.idle_timeout.min(most),
-        taking: Grant {
+        taking: StallLimit {
             span: limits.body_timeout.min(most),
-            ..Grant::of(limits)
+            ..StallLimit::of(limits)
         },
         linger: linger::TOTAL.min(most),
     }

@@ -14,17 +14,17 @@ use crate::config::Limits;
 
 /// Limit on a crawler's waiting.
 #[derive(Debug, Clone, Copy)]
-pub struct Grant {
+pub struct StallLimit {
     /// Longest wait without an octet.
     pub span: Duration,
     /// Octets that buy a second more; 0: any octet buys the whole span.
     pub rate: u32,
 }
 
-impl Grant {
+impl StallLimit {
     /// Returns the configured limit.
-    pub fn of(limits: &Limits) -> Grant {
-        Grant {
+    pub fn of(limits: &Limits) -> StallLimit {
+        StallLimit {
             span: limits.body_timeout,
             rate: limits.body_rate,
         }
@@ -41,19 +41,19 @@ impl Grant {
 
 /// Stall timer of one direction of one connection.
 #[derive(Debug)]
-pub struct Waiting {
-    grant: Grant,
-    /// Waiting time left.
+pub struct StallTimer {
+    grant: StallLimit,
+    /// StallTimer time left.
     left: Duration,
     /// Start of the current wait, if any.
     since: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Waiting {
+impl StallTimer {
     /// Starts a timer that has not waited yet.
-    pub fn new(grant: Grant) -> Waiting {
-        Waiting {
+    pub fn new(grant: StallLimit) -> StallTimer {
+        StallTimer {
             grant,
             left: grant.span,
             since: None,
@@ -97,7 +97,7 @@ mod tests {
 
     /// Returns how long a crawler lasts that, again and again, waits for `pause` and then lets `octets` pass.
     async fn lasts(rate: u32, pause: Duration, octets: u64) -> Option<Duration> {
-        let mut waiting = Waiting::new(Grant { span: SPAN, rate });
+        let mut waiting = StallTimer::new(StallLimit { span: SPAN, rate });
         let start = Instant::now();
         for _ in 0..1000 {
             let cut = poll_fn(|cx| waiting.poll_too_long(cx));
@@ -132,7 +132,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn time_spent_on_the_origin_costs_the_crawler_nothing() {
-        let mut waiting = Waiting::new(Grant {
+        let mut waiting = StallTimer::new(StallLimit {
             span: SPAN,
             rate: 100,
         });

@@ -17,10 +17,10 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
-use super::body::{Flow, Intake, Upload};
+use super::body::{Upload, UploadProgress, UploadState};
 use super::exchange::Connection;
 use super::recorder::ExchangeRecorder;
-use super::stall::Grant;
+use super::stall::StallLimit;
 use crate::clock::Moment;
 use crate::egress::{self, Failure, RequestBody, ResponseBody, Reuse, Unsent};
 use crate::gate::{Kind, MOST_JUDGEMENTS};
@@ -28,7 +28,7 @@ use crate::policy::Permit;
 
 /// Time that the origin may take over `Expect: 100-continue` before the body is sent regardless (RFC 9110 10.1.1: a
 /// client need not wait for ever).
-const INVITATION: Duration = Duration::from_secs(1);
+const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The first attempt is in flight.
 const ONCE: u8 = 0;
@@ -48,18 +48,18 @@ pub struct Received {
     pub peer: SocketAddr,
     /// The continue signal of the request's body, kept while the response's body is read: without it the upload breaks
     /// off, and the connection with it.
-    pub invitation: Option<Arc<Invitation>>,
+    pub continue_signal: Option<Arc<ContinueSignal>>,
     /// The running timer; the response's body goes on with it.
     pub timer: Timer,
 }
 
 /// Time-outs of a request.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct UpstreamTimeouts {
     /// Time for the head of the origin's response, once it has the request.
     pub origin: Duration,
     /// Stall limit of the crawler's body.
-    pub crawler: Grant,
+    pub crawler: StallLimit,
 }
 
 /// Reason that no response head came.
@@ -86,7 +86,7 @@ pub async fn send(
     permit: Permit,
     request: Request<Incoming>,
     recorder: &mut ExchangeRecorder,
-    Patience { origin, crawler }: Patience,
+    UpstreamTimeouts { origin, crawler }: UpstreamTimeouts,
 ) -> Result<Received, Unanswered> {
     let is_http_10 = request.version() == Version::HTTP_10;
     let (parts, incoming) = request.into_parts();
@@ -96,30 +96,30 @@ pub async fn send(
             .headers
             .get(EXPECT)
             .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
-    let mut invitation = None;
-    let mut intake = None;
+    let mut continue_signal = None;
+    let mut upload = None;
     let body = if has_body {
         let invited = expects.then(|| {
             let (invite, invited) = oneshot::channel();
-            invitation = Some(Invitation(Mutex::new(Some(invite))));
+            continue_signal = Some(ContinueSignal(Mutex::new(Some(invite))));
             invited
         });
         let octets = Arc::clone(recorder.bytes_in.get_or_insert_default());
-        let told = intake.insert(Arc::new(Intake::new(octets)));
+        let told = upload.insert(Arc::new(UploadProgress::new(octets)));
         let upload = Upload::new(incoming, Arc::clone(told), crawler, invited);
         RequestBody::stream(upload)
     } else {
         RequestBody::Empty
     };
     let request = Request::from_parts(parts, body);
-    let invitation = invitation.map(Arc::new);
+    let continue_signal = continue_signal.map(Arc::new);
     let interim = {
         let state = (!is_http_10).then(|| Arc::clone(&connection.state));
-        let invitation = invitation.clone();
-        move |status: StatusCode, fields: &HeaderMap| match (&state, status, &invitation) {
+        let continue_signal = continue_signal.clone();
+        move |status: StatusCode, fields: &HeaderMap| match (&state, status, &continue_signal) {
             // HTTP/1.0 has no interim responses (RFC 9110 15.2).
             (None, ..) => {}
-            (Some(_), StatusCode::CONTINUE, Some(invitation)) => drop(invitation.send()),
+            (Some(_), StatusCode::CONTINUE, Some(continue_signal)) => drop(continue_signal.send()),
             // The crawler did not ask for it.
             (Some(_), StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
             (Some(state), status, _) => state.push_interim(&head(status, fields)),
@@ -129,16 +129,16 @@ pub async fn send(
     let again = AtomicU8::new(ONCE);
     let sent = deliver(connection, permit, request, interim, now, recorder, &again);
     let mut sent = std::pin::pin!(sent);
-    let intake = intake.as_deref();
+    let upload = upload.as_deref();
     // A request that is sent again gets the origin's time anew.
     let progress = || {
-        let octets = intake.map_or(0, |intake| intake.octets.load(Ordering::Relaxed));
+        let octets = upload.map_or(0, |upload| upload.octets.load(Ordering::Relaxed));
         (octets, again.load(Ordering::Relaxed))
     };
-    let is = |flow| intake.is_some_and(|intake| intake.flow() == flow);
+    let is = |flow| upload.is_some_and(|upload| upload.flow() == flow);
     let mut seen = progress();
-    let mut timer = Timer::new(if invitation.is_some() {
-        INVITATION
+    let mut timer = Timer::new(if continue_signal.is_some() {
+        CONTINUE_TIMEOUT
     } else {
         origin
     });
@@ -146,22 +146,22 @@ pub async fn send(
         tokio::select! {
             biased;
             received = &mut sent => break match received {
-                Err(Unanswered::Failed(Failure::RequestBody)) if is(Flow::Stalled) => {
+                Err(Unanswered::Failed(Failure::RequestBody)) if is(UploadState::Stalled) => {
                     return Err(Failure::RequestStalled.into());
                 }
                 received => received?,
             },
             () = timer.fire() => {}
         }
-        if let Some(invitation) = &invitation
-            && invitation.send()
+        if let Some(continue_signal) = &continue_signal
+            && continue_signal.send()
         {
             timer.restart(origin);
             continue;
         }
         // While a body moves or is waited for, the origin's time does not start.
         let now = progress();
-        if std::mem::replace(&mut seen, now) == now && !is(Flow::Awaited) && now.1 != WAITS {
+        if std::mem::replace(&mut seen, now) == now && !is(UploadState::Awaited) && now.1 != WAITS {
             return Err(Failure::ResponseTimeout.into());
         }
         timer.restart(origin);
@@ -169,7 +169,7 @@ pub async fn send(
     Ok(Received {
         response: received.response,
         peer: received.peer,
-        invitation,
+        continue_signal,
         timer,
     })
 }
@@ -246,9 +246,9 @@ impl Timer {
 
 /// Lets a waiting body go, once.
 #[derive(Debug)]
-pub struct Invitation(Mutex<Option<oneshot::Sender<()>>>);
+pub struct ContinueSignal(Mutex<Option<oneshot::Sender<()>>>);
 
-impl Invitation {
+impl ContinueSignal {
     /// Lets the body go, and tells whether this was the first time.
     fn send(&self) -> bool {
         let Some(invite) = self.0.lock().take() else {

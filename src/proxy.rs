@@ -42,7 +42,7 @@ use self::counts::Counts;
 use self::fields::Pseudonym;
 use self::limits::Limiter;
 pub use self::limits::Occupied;
-use self::listener::{Bound, ListenError, Listener, Open, Place};
+use self::listener::{ActiveListener, Bound, ListenError, Listener, Place};
 pub use self::self_test::SELF_TEST;
 use crate::audit::{DecisionId, Log, Summary};
 use crate::ca::Authority;
@@ -81,7 +81,7 @@ pub struct Proxy {
     clock: Clock,
     told: Mutex<HashSet<(IpAddr, Trouble)>>,
     limiter: Arc<Limiter>,
-    listeners: Mutex<Vec<Arc<Open>>>,
+    listeners: Mutex<Vec<Arc<ActiveListener>>>,
     tasks: TaskTracker,
     /// Stops new connections and requests.
     stop: CancellationToken,

@@ -21,7 +21,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri
 use super::Proxy;
 use super::exchange::unread;
 use super::recorder::{Charge, ExchangeRecorder, Opening};
-use super::respond::{self, Asked, Audience, Refusal};
+use super::respond::{self, Audience, Refusal, RequestTraits};
 use super::target::{self, Scope, Unreadable};
 use crate::client::Client;
 use crate::gate::{HeldOutcome, Kind, Pacing, Questioner};
@@ -123,7 +123,7 @@ impl Proxy {
         recorder.agent = self.gate.identify(&recorder.client, headers);
         recorder.enter_user_agent(headers);
         let settings = self.settings.load_full();
-        let asked = Asked {
+        let traits = RequestTraits {
             is_head: manner.is_head,
             ends_connection: false,
             wants_text: false,
@@ -137,19 +137,19 @@ impl Proxy {
             Ok(read) => read,
             Err(unreadable) => {
                 let (refusal, recorder) = unread(unreadable, recorder);
-                return self.tell(&refusal, recorder, asked).await;
+                return self.tell(&refusal, recorder, traits).await;
             }
         };
         recorder.origin = Some(target.origin.clone());
         if self.is_ambiguous(&recorder) {
             recorder.decision = Decision::bare(Reason::BadRequest, recorder.time);
-            return self.tell(&Refusal::Agents, recorder, asked).await;
+            return self.tell(&Refusal::Agents, recorder, traits).await;
         }
         if kind == Kind::Tunnel
             && let Err(prohibited) = self.egress.check_connect(&target.origin)
         {
             recorder.decision = Decision::prohibited(prohibited, recorder.time);
-            return self.tell(&Refusal::Decided, recorder, asked).await;
+            return self.tell(&Refusal::Decided, recorder, traits).await;
         }
         let requester = Questioner {
             address: address.ip(),
@@ -170,7 +170,7 @@ impl Proxy {
         recorder.pace = advised.pace;
         (recorder.client, recorder.agent) = (advised.client, advised.agent);
         recorder.decision = advised.decision;
-        self.tell(&Refusal::Decided, recorder, asked).await
+        self.tell(&Refusal::Decided, recorder, traits).await
     }
 
     /// Records the decision, and answers.
@@ -178,12 +178,12 @@ impl Proxy {
         &self,
         refusal: &Refusal,
         mut recorder: Box<ExchangeRecorder>,
-        asked: Asked,
+        traits: RequestTraits,
     ) -> Response<Bytes> {
         let now = self.clock.now();
         let mut response = match recorder.decision.lets_out() {
-            true => consent(&mut recorder, asked),
-            false => respond::refuse(refusal, &mut recorder, asked, now),
+            true => consent(&mut recorder, traits),
+            false => respond::refuse(refusal, &mut recorder, traits, now),
         };
         let must_be_kept = self.must_be_kept_first(&recorder.decision);
         recorder.record_now(response.body().len() as u64);
@@ -192,7 +192,7 @@ impl Proxy {
         if is_lost {
             // The decision may not be on disk, so it is not disclosed.
             recorder.decision = Decision::bare(Reason::LogFailed, now);
-            response = respond::refuse(&Refusal::Decided, &mut recorder, asked, now);
+            response = respond::refuse(&Refusal::Decided, &mut recorder, traits, now);
         }
         sign(response.headers_mut(), &recorder);
         response
@@ -234,15 +234,15 @@ impl Subject {
 }
 
 /// Builds the answer that lets a request go out.
-fn consent(recorder: &mut ExchangeRecorder, asked: Asked) -> Response<Bytes> {
+fn consent(recorder: &mut ExchangeRecorder, traits: RequestTraits) -> Response<Bytes> {
     let mut body = Vec::with_capacity(512);
     let mut answer = Object::open(&mut body);
-    respond::Facts::of(recorder, true).write(&mut answer, asked.audience);
+    respond::Facts::of(recorder, true).write(&mut answer, traits.audience);
     answer.close();
     body.push(b'\n');
     recorder.response_started(StatusCode::OK.as_u16(), None);
     let length = body.len();
-    let mut response = Response::new(match asked.is_head {
+    let mut response = Response::new(match traits.is_head {
         true => Bytes::new(),
         false => body.into(),
     });

@@ -15,7 +15,7 @@ use super::connect::Switching;
 use super::connection_state::{ConnectionState, Switch};
 use super::limits::LimitExceeded;
 use super::recorder::{Charge, ExchangeRecorder, Opening};
-use super::respond::{self, Asked, Audience, Refusal};
+use super::respond::{self, Audience, Refusal, RequestTraits};
 use super::server::Downstream;
 use super::stall::StallLimit;
 use super::target::{self, Scope, Unreadable};
@@ -503,7 +503,7 @@ impl Connection {
         if shape.is_connect {
             self.state.refuse_tunnel();
         }
-        let asked = Asked {
+        let traits = RequestTraits {
             is_head: shape.is_head,
             // A client may stop sending at an answer that announces the close, and expects the end (RFC 9112 9.5).
             ends_connection: shape.is_connect || shape.framing.ends_connection(&self.state),
@@ -522,7 +522,7 @@ impl Connection {
             Some(_) => self.downstream.proxy.clock.now(),
             None => recorder.time,
         };
-        let mut response = respond::refuse(refusal, &mut recorder, asked, now);
+        let mut response = respond::refuse(refusal, &mut recorder, traits, now);
         if self.downstream.proxy.must_be_kept_first(&recorder.decision) {
             recorder.record_now(response.body().len() as u64);
             // Boxed: a wait for the disk should not burden every request's future.
@@ -530,7 +530,7 @@ impl Connection {
             if kept.is_err() && self.downstream.proxy.denies_unrecorded() {
                 // The decision may not be on disk, so it is not disclosed.
                 recorder.decision = Decision::bare(Reason::LogFailed, now);
-                response = respond::refuse(&Refusal::Decided, &mut recorder, asked, now);
+                response = respond::refuse(&Refusal::Decided, &mut recorder, traits, now);
             }
         }
         response.map(|body| Answer::own(body, recorder))

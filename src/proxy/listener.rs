@@ -98,7 +98,7 @@ impl Listener {
     ///
     /// # Errors
     /// When the socket cannot be watched, or there is no usable certificate.
-    pub(super) fn open(self, authority: &Arc<Authority>) -> Result<Open, ListenError> {
+    pub(super) fn open(self, authority: &Arc<Authority>) -> Result<ActiveListener, ListenError> {
         let Listener { socket, rules } = self;
         let failed = |error| ListenError::Socket(error);
         let socket = match socket {
@@ -120,7 +120,7 @@ impl Listener {
             listener: rules.name.clone().unwrap_or_default(),
             error,
         })?;
-        Ok(Open { socket, rules, tls })
+        Ok(ActiveListener { socket, rules, tls })
     }
 }
 
@@ -140,7 +140,7 @@ pub fn faults(listeners: &[Configured]) -> Vec<ListenError> {
 
 /// A listener for crawlers, ready to accept.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct ActiveListener {
     socket: Socket,
     rules: Rules,
     tls: Option<ArcSwap<ServerConfig>>,
@@ -156,7 +156,7 @@ enum Socket {
     ),
 }
 
-impl Open {
+impl ActiveListener {
     /// Accepts the next connection and returns it with the peer's address.
     pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
         match &self.socket {

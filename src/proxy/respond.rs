@@ -52,13 +52,13 @@ pub enum Refusal {
     Loop,
     /// The request was forwarded and no answer came.
     Upstream(Failure),
-    /// The origin switched protocols otherwise than we had asked.
+    /// The origin switched protocols otherwise than we had traits.
     Upgrade,
 }
 
 /// Facts about a request that shape its answer.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct RequestTraits {
     /// True if the request's method was HEAD: the answer has no body.
     pub is_head: bool,
     /// True if nothing more can be read on the connection: after a CONNECT or an unread body.
@@ -190,25 +190,25 @@ pub fn wants_text(accept: &[HeaderValue]) -> bool {
 pub fn refuse(
     refusal: &Refusal,
     recorder: &mut ExchangeRecorder,
-    asked: Asked,
+    traits: RequestTraits,
     now: Moment,
 ) -> Response<Bytes> {
-    let Told {
+    let Problem {
         status,
         error,
         title,
         detail,
         retry_after,
         close,
-    } = tell(refusal, recorder, asked, now);
-    let status = match asked.audience {
+    } = tell(refusal, recorder, traits, now);
+    let status = match traits.audience {
         Audience::Subrequest => StatusCode::FORBIDDEN,
         Audience::Crawler | Audience::Requester => status,
     };
     let reason = recorder.decision.reason.as_str();
     // Without a decision, the answer is about the request or the way, not about a robots.txt.
     let facts = Facts::of(recorder, matches!(refusal, Refusal::Decided));
-    let (content_type, body) = if asked.wants_text {
+    let (content_type, body) = if traits.wants_text {
         let mut text = format!("{} {title}\n\n{detail}\n\n", status.as_u16());
         facts.write_lines(&mut text);
         ("text/plain; charset=utf-8", text.into_bytes())
@@ -224,14 +224,14 @@ pub fn refuse(
         problem.text("title", title.as_bytes(), MOST);
         problem.number("status", u64::from(status.as_u16()));
         problem.text("detail", detail.as_bytes(), MOST);
-        facts.write(&mut problem, asked.audience);
+        facts.write(&mut problem, traits.audience);
         problem.close();
         body.push(b'\n');
         ("application/problem+json", body)
     };
     recorder.response_started(status.as_u16(), Some(error));
     let length = body.len();
-    let body = if asked.is_head {
+    let body = if traits.is_head {
         Bytes::new()
     } else {
         body.into()
@@ -240,7 +240,7 @@ pub fn refuse(
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    if asked.is_head {
+    if traits.is_head {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -261,7 +261,7 @@ pub fn refuse(
             HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, CONNECT"),
         );
     }
-    if close || asked.ends_connection {
+    if close || traits.ends_connection {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
@@ -272,7 +272,7 @@ fn proxy_status(error: &str, reason: &str) -> String {
     format!("{NAME}; error={error}; details=\"{reason}\"")
 }
 
-struct Told {
+struct Problem {
     status: StatusCode,
     error: &'static str,
     title: &'static str,
@@ -281,8 +281,13 @@ struct Told {
     close: bool,
 }
 
-fn tell(refusal: &Refusal, recorder: &ExchangeRecorder, asked: Asked, now: Moment) -> Told {
-    let told = |status, error, title, detail: String| Told {
+fn tell(
+    refusal: &Refusal,
+    recorder: &ExchangeRecorder,
+    traits: RequestTraits,
+    now: Moment,
+) -> Problem {
+    let problem_of = |status, error, title, detail: String| Problem {
         status,
         error,
         title,
@@ -295,12 +300,12 @@ fn tell(refusal: &Refusal, recorder: &ExchangeRecorder, asked: Asked, now: Momen
         .as_ref()
         .map_or("the origin", Origin::as_str);
     match refusal {
-        Refusal::Decided => decided(&recorder.decision, recorder.pace, origin, asked, now),
+        Refusal::Decided => decided(&recorder.decision, recorder.pace, origin, traits, now),
         Refusal::Form(violation) => {
             let (status, detail) = form(*violation);
-            Told {
+            Problem {
                 close: true,
-                ..told(
+                ..problem_of(
                     status,
                     "http_request_error",
                     "The request cannot be forwarded",
@@ -308,7 +313,7 @@ fn tell(refusal: &Refusal, recorder: &ExchangeRecorder, asked: Asked, now: Momen
                 )
             }
         }
-        Refusal::Target(Unreadable::Misdirected { expected, found }) => told(
+        Refusal::Target(Unreadable::Misdirected { expected, found }) => problem_of(
             StatusCode::MISDIRECTED_REQUEST,
             "http_request_error",
             "The request is for another origin than its connection",
@@ -331,9 +336,9 @@ fn tell(refusal: &Refusal, recorder: &ExchangeRecorder, asked: Asked, now: Momen
                     "The request target cannot be read as a URL; check its host, port and path.",
                 ),
             };
-            Told {
+            Problem {
                 close: true,
-                ..told(
+                ..problem_of(
                     status,
                     "http_request_error",
                     "The request cannot be forwarded",
@@ -341,20 +346,20 @@ fn tell(refusal: &Refusal, recorder: &ExchangeRecorder, asked: Asked, now: Momen
                 )
             }
         }
-        Refusal::Agents => told(
+        Refusal::Agents => problem_of(
             StatusCode::BAD_REQUEST,
             "http_request_error",
             "The request cannot be forwarded",
             "Send one User-Agent field: the operator lets out only what names the product token that it is judged as."
                 .to_owned(),
         ),
-        Refusal::Trace => told(
+        Refusal::Trace => problem_of(
             StatusCode::METHOD_NOT_ALLOWED,
             "http_request_error",
             "TRACE is not forwarded",
             "Use another method: TRACE would return fields that are not the crawler's.".to_owned(),
         ),
-        Refusal::Loop => told(
+        Refusal::Loop => problem_of(
             StatusCode::BAD_GATEWAY,
             "proxy_loop_detected",
             "The request came back to this proxy",
@@ -372,12 +377,12 @@ fn tell(refusal: &Refusal, recorder: &ExchangeRecorder, asked: Asked, now: Momen
             };
             let detail = format!("No answer from {origin}: {}.", failure.sentence());
             let title = "The origin did not answer";
-            Told {
+            Problem {
                 close: matches!(failure, Failure::RequestBody | Failure::RequestStalled),
-                ..told(status, failure.error_type(), title, detail)
+                ..problem_of(status, failure.error_type(), title, detail)
             }
         }
-        Refusal::Upgrade => told(
+        Refusal::Upgrade => problem_of(
             StatusCode::BAD_GATEWAY,
             "http_upgrade_failed",
             "The origin switched to a protocol that was not asked for",
@@ -390,13 +395,13 @@ fn decided(
     decision: &Decision,
     pace: Option<InForce>,
     origin: &str,
-    asked: Asked,
+    traits: RequestTraits,
     now: Moment,
-) -> Told {
+) -> Problem {
     let retry_after = decision.retry_at.map(|at| at.since(now));
     let (status, error, title, detail) = match decision.reason {
         Reason::RobotsUnreachable => (
-            StatusCode::from_u16(asked.unreachable_status).unwrap_or(StatusCode::FORBIDDEN),
+            StatusCode::from_u16(traits.unreachable_status).unwrap_or(StatusCode::FORBIDDEN),
             "http_request_denied",
             "The origin's robots.txt cannot be had",
             format!(
@@ -522,7 +527,7 @@ fn decided(
             format!("The robots.txt of {origin} disallows this URL for this crawler; do not request it."),
         ),
     };
-    Told {
+    Problem {
         status,
         error,
         title,

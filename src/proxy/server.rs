@@ -30,7 +30,7 @@ use super::exchange::{Connection, last};
 use super::framing::{Bounds, USUAL_FIELDS};
 use super::limits::ConnectionSlot;
 use super::linger;
-use super::listener::{Open, Stream, announce, certificate};
+use super::listener::{ActiveListener, Stream, announce, certificate};
 use super::stall::StallLimit;
 use super::target::Scope;
 use crate::client::{AuthCache, Client, Peer};
@@ -58,7 +58,7 @@ pub async fn late(stop: &CancellationToken, patience: Duration) {
 }
 
 /// Accepts connections until the proxy stops.
-pub async fn listen(proxy: Arc<Proxy>, listener: Arc<Open>) {
+pub async fn listen(proxy: Arc<Proxy>, listener: Arc<ActiveListener>) {
     let mut told: Option<Moment> = None;
     loop {
         let accepted = tokio::select! {
@@ -172,7 +172,7 @@ pub struct Downstream {
 async fn prologue(
     downstream: Downstream,
     stream: Stream,
-    listener: Arc<Open>,
+    listener: Arc<ActiveListener>,
     is_balancer: bool,
     tls: Option<Arc<ServerConfig>>,
 ) {
@@ -189,12 +189,12 @@ async fn prologue(
     };
     drop(slot);
     match stream {
-        Told::Plain(stream) => attend(downstream, stream).await,
-        Told::Tls(stream) => attend(downstream, *stream).await,
+        AcceptedStream::Plain(stream) => attend(downstream, stream).await,
+        AcceptedStream::Tls(stream) => attend(downstream, *stream).await,
     }
 }
 
-enum Told {
+enum AcceptedStream {
     Plain(Stream),
     Tls(Box<TlsStream<Stream>>),
 }
@@ -202,10 +202,10 @@ enum Told {
 async fn tell_of(
     mut downstream: Downstream,
     mut stream: Stream,
-    listener: &Open,
+    listener: &ActiveListener,
     is_balancer: bool,
     tls: Option<Arc<ServerConfig>>,
-) -> Option<(Downstream, Told)> {
+) -> Option<(Downstream, AcceptedStream)> {
     let mut peer = Peer::clone(&downstream.peer);
     if is_balancer {
         let announced = match announce::read(&mut stream).await {
@@ -225,7 +225,7 @@ async fn tell_of(
     }
     let Some(tls) = tls else {
         downstream.peer = Arc::new(peer);
-        return Some((downstream, Told::Plain(stream)));
+        return Some((downstream, AcceptedStream::Plain(stream)));
     };
     let stream = match TlsAcceptor::from(tls).accept(stream).await {
         Ok(stream) => stream,
@@ -238,7 +238,7 @@ async fn tell_of(
     peer.certificate = certificate(session).map(Arc::new);
     peer.is_private = true;
     downstream.peer = Arc::new(peer);
-    Some((downstream, Told::Tls(Box::new(stream))))
+    Some((downstream, AcceptedStream::Tls(Box::new(stream))))
 }
 
 /// Serves a connection when its peer's address is known.

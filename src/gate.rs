@@ -167,7 +167,7 @@ impl Cleared {
 
 /// A decision for an external proxy. It carries no permit, because that proxy sends the request.
 #[derive(Debug)]
-pub struct Advised {
+pub struct Decided {
     /// The decision.
     pub decision: Decision,
     /// The client that the request belongs to.
@@ -180,9 +180,9 @@ pub struct Advised {
     pub pace: Option<InForce>,
 }
 
-impl Advised {
-    fn refused(decision: Decision, client: Arc<Client>, asked: Moment) -> Advised {
-        Advised {
+impl Decided {
+    fn refused(decision: Decision, client: Arc<Client>, asked: Moment) -> Decided {
+        Decided {
             hold: decision.at.since(asked),
             decision,
             client,
@@ -191,11 +191,11 @@ impl Advised {
         }
     }
 
-    fn of(cleared: Cleared, client: Arc<Client>, agent: Arc<Agent>) -> Advised {
+    fn of(cleared: Cleared, client: Arc<Client>, agent: Arc<Agent>) -> Decided {
         let decision = match cleared.ruling {
             Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
         };
-        Advised {
+        Decided {
             decision,
             client,
             agent,
@@ -419,7 +419,7 @@ impl Gate {
 
     /// Decides whether another proxy may send `target`, like [`clear`](Gate::clear), but returns no permit. Judges
     /// again after a change, with the requester's client as it is by then.
-    pub async fn advise(
+    pub async fn decide(
         &self,
         kind: Kind,
         target: Target,
@@ -427,7 +427,7 @@ impl Gate {
         asked: Moment,
         pacing: Pacing,
         outcome: HeldOutcome<'_>,
-    ) -> Advised {
+    ) -> Decided {
         let HeldOutcome { decision, pace } = outcome;
         let mut client = Arc::clone(requester.client);
         let mut had = Had::default();
@@ -435,7 +435,7 @@ impl Gate {
             let generation = self.generation();
             let Some(standing) = self.clients.standing(&client) else {
                 let decision = Decision::bare(Reason::UnknownClient, self.clock.now());
-                return Advised::refused(decision, client, asked);
+                return Decided::refused(decision, client, asked);
             };
             client = standing;
             let agent = self.identify(&client, requester.headers);
@@ -468,18 +468,18 @@ impl Gate {
                 };
                 continue;
             }
-            let mut advised = Advised::of(cleared, Arc::clone(&client), Arc::clone(&agent));
+            let mut decided = Decided::of(cleared, Arc::clone(&client), Arc::clone(&agent));
             // The address policy is enforced when dialling. A decision that fetched no robots.txt dialled nothing, so
             // check here.
-            if advised.decision.basis.is_none()
-                && advised.decision.lets_out()
+            if decided.decision.basis.is_none()
+                && decided.decision.lets_out()
                 && let Err(prohibited) = self.egress.resolve_and_check(&target.origin).await
             {
-                advised.decision = Decision::prohibited(prohibited, advised.decision.at);
+                decided.decision = Decision::prohibited(prohibited, decided.decision.at);
             }
-            return advised;
+            return decided;
         }
-        Advised::refused(unsettled(self.clock.now()), client, asked)
+        Decided::refused(unsettled(self.clock.now()), client, asked)
     }
 
     #[allow(clippy::too_many_arguments, reason = "those of `clear`, and one more")]

@@ -31,7 +31,7 @@
 //! `proxy::recorder` gives the record to [`audit`], which writes it into the [`store`], after the robots.txt that it
 //! rests on. A CONNECT goes through `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and the requests inside
 //! begin again at `proxy::checked_stream`; opaque tunnels and WebSockets go through `proxy::relay`. Other proxies ask through
-//! `proxy::advice`, by the same gate and the same exit. One answer asks no gate: the self-test, at a host that exists
+//! `proxy::decide`, by the same gate and the same exit. One answer asks no gate: the self-test, at a host that exists
 //! nowhere else.
 //!
 //! The admin side ([`admin::http`]) has a listener of its own and shares with a request's way only counts, the store

@@ -5,12 +5,12 @@
 //! records, `linger` keeps the answer from a reset. `connect` opens tunnels and hands intercepted ones back to
 //! `server`; `hello` reads the ClientHello of opaque ones.
 
-pub mod advice;
 mod body;
 mod checked_stream;
 mod connect;
 mod connection_state;
 mod counts;
+pub mod decide;
 mod exchange;
 mod fields;
 mod framing;

@@ -37,7 +37,7 @@ use super::Site;
 use super::problem::Problem;
 use crate::client::Client;
 use crate::gate::Pacing;
-use crate::proxy::advice::{Manner, Question, Stopping, Subject};
+use crate::proxy::decide::{AnswerFormat, DecideRequest, Stopping, Subject};
 
 /// The path that Envoy asks at: `path_prefix` of its filter.
 const EXT_AUTHZ: &str = "/ext-authz";
@@ -105,7 +105,7 @@ async fn decide(State(site): State<Site>, request: Request) -> Response {
     if let Some(agent) = asked.agent {
         headers.insert(http::header::USER_AGENT, agent);
     }
-    let question = Question {
+    let question = DecideRequest {
         address: asker(&request),
         client,
         method: asked.method,
@@ -127,7 +127,7 @@ async fn auth_request(State(site): State<Site>, request: Request) -> Response {
         Ok(told) => told,
         Err(unclear) => return refuse(unclear, StatusCode::FORBIDDEN),
     };
-    let question = Question {
+    let question = DecideRequest {
         address: asker(&request),
         client,
         method: method.unwrap_or_else(|| request.method().clone()),
@@ -156,7 +156,7 @@ async fn ext_authz(State(site): State<Site>, request: Request) -> Response {
         Ok(url) => url,
         Err(unclear) => return refuse(unclear, StatusCode::BAD_REQUEST),
     };
-    let question = Question {
+    let question = DecideRequest {
         address: asker(&request),
         client: Arc::default(),
         method: request.method().clone(),
@@ -169,9 +169,9 @@ async fn ext_authz(State(site): State<Site>, request: Request) -> Response {
 }
 
 /// Decides, or says why there is no decision.
-async fn answer(site: &Site, question: Question<'_>) -> Response {
+async fn answer(site: &Site, question: DecideRequest<'_>) -> Response {
     let only_forbids = question.manner.only_forbids;
-    match site.proxy().advise(question).await {
+    match site.proxy().decide(question).await {
         Ok(answer) => answer.map(Body::from),
         Err(Stopping) => {
             let why = "crawlgate stops and decides nothing any more; ask again when it is back";
@@ -304,8 +304,8 @@ fn asker(request: &Request) -> SocketAddr {
     connected.map_or((Ipv4Addr::LOCALHOST, 0).into(), |info| info.0)
 }
 
-fn manner(request: &Request, only_forbids: bool) -> Manner {
-    Manner {
+fn manner(request: &Request, only_forbids: bool) -> AnswerFormat {
+    AnswerFormat {
         is_head: request.method() == Method::HEAD,
         only_forbids,
     }

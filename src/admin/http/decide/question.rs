@@ -7,7 +7,7 @@ use http::{HeaderValue, Method};
 
 use super::Unclear;
 use crate::gate::Pacing;
-use crate::proxy::advice::Subject;
+use crate::proxy::decide::Subject;
 
 /// The parameters of a decision request.
 #[derive(Debug)]

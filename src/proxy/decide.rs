@@ -35,7 +35,7 @@ const DECISION: HeaderName = HeaderName::from_static("x-crawlgate-decision");
 
 /// A question of another proxy.
 #[derive(Debug)]
-pub struct Question<'a> {
+pub struct DecideRequest<'a> {
     /// Address that the question came from.
     pub address: SocketAddr,
     /// The client that the request belongs to.
@@ -49,7 +49,7 @@ pub struct Question<'a> {
     /// Pacing: with a turn at the origin, or without.
     pub pacing: Pacing,
     /// The form of the answer.
-    pub manner: Manner,
+    pub manner: AnswerFormat,
 }
 
 /// The traffic that a question is about.
@@ -63,7 +63,7 @@ pub enum Subject {
 
 /// Form of the answer to a question.
 #[derive(Debug, Clone, Copy)]
-pub struct Manner {
+pub struct AnswerFormat {
     /// True for an answer without a body.
     pub is_head: bool,
     /// True for an answer with no status but 200 and 403.
@@ -79,9 +79,9 @@ impl Proxy {
     ///
     /// # Errors
     /// The proxy stops: it decides nothing any more, or does not disclose its decision.
-    pub async fn advise(
+    pub async fn decide(
         self: &Arc<Self>,
-        question: Question<'_>,
+        question: DecideRequest<'_>,
     ) -> Result<Response<Bytes>, Stopping> {
         // Taken first: `drain` waits for every question that has not seen the proxy stop.
         let _under_way = self.tasks.token();
@@ -95,8 +95,8 @@ impl Proxy {
         }
     }
 
-    async fn answer(self: &Arc<Self>, question: Question<'_>) -> Response<Bytes> {
-        let Question {
+    async fn answer(self: &Arc<Self>, question: DecideRequest<'_>) -> Response<Bytes> {
+        let DecideRequest {
             address,
             client,
             method,
@@ -161,15 +161,15 @@ impl Proxy {
             decision: &mut recorder.decision,
             pace: &mut recorder.pace,
         };
-        let advised = self
+        let decided = self
             .gate
-            .advise(kind, target, &requester, recorder.time, pacing, outcome)
+            .decide(kind, target, &requester, recorder.time, pacing, outcome)
             .await;
         recorder.opaque = kind == Kind::Tunnel;
-        recorder.hold = Some(advised.hold);
-        recorder.pace = advised.pace;
-        (recorder.client, recorder.agent) = (advised.client, advised.agent);
-        recorder.decision = advised.decision;
+        recorder.hold = Some(decided.hold);
+        recorder.pace = decided.pace;
+        (recorder.client, recorder.agent) = (decided.client, decided.agent);
+        recorder.decision = decided.decision;
         self.tell(&Refusal::Decided, recorder, traits).await
     }
 
@@ -182,7 +182,7 @@ impl Proxy {
     ) -> Response<Bytes> {
         let now = self.clock.now();
         let mut response = match recorder.decision.lets_out() {
-            true => consent(&mut recorder, traits),
+            true => allow_response(&mut recorder, traits),
             false => respond::refuse(refusal, &mut recorder, traits, now),
         };
         let must_be_kept = self.must_be_kept_first(&recorder.decision);
@@ -234,7 +234,7 @@ impl Subject {
 }
 
 /// Builds the answer that lets a request go out.
-fn consent(recorder: &mut ExchangeRecorder, traits: RequestTraits) -> Response<Bytes> {
+fn allow_response(recorder: &mut ExchangeRecorder, traits: RequestTraits) -> Response<Bytes> {
     let mut body = Vec::with_capacity(512);
     let mut answer = Object::open(&mut body);
     respond::Facts::of(recorder, true).write(&mut answer, traits.audience);

@@ -412,10 +412,10 @@ mod identity {
 /// A turn at a known origin, without a wait.
 mod pace {
     use super::*;
-    use crawlgate::config::{CrawlDelay, PaceConfig};
+    use crawlgate::config::{CrawlDelayMode, PaceConfig};
     use crawlgate::pace::{Ask, Pace};
     use crawlgate::rep::Field;
-    use crawlgate::robots::crawl_delay::Wish;
+    use crawlgate::robots::crawl_delay::CrawlDelay;
 
     fn off() -> PaceConfig {
         PaceConfig {
@@ -434,16 +434,16 @@ mod pace {
         }
     }
 
-    fn turns(bencher: Bencher<'_, '_>, config: &PaceConfig, wish: Option<Wish>) {
+    fn turns(bencher: Bencher<'_, '_>, config: &PaceConfig, crawl_delay: Option<CrawlDelay>) {
         let clock = Clock::system();
         let pace = Pace::new(config, clock.clone());
         let origin = Origin::parse("https://www.site.example/").unwrap().0;
-        let wish = wish.map(Arc::new);
+        let crawl_delay = crawl_delay.map(Arc::new);
         let now = clock.now();
         bencher.bench_local(|| {
             let ask = Ask {
                 origin: black_box(&origin),
-                wish: wish.as_ref(),
+                crawl_delay: crawl_delay.as_ref(),
             };
             // The gate checks this first.
             (!pace.is_unlimited()).then(|| pace.try_turn(ask, now))
@@ -472,18 +472,18 @@ mod pace {
     #[divan::bench]
     fn honour(bencher: Bencher<'_, '_>) {
         let config = PaceConfig {
-            crawl_delay: CrawlDelay::Honour,
+            crawl_delay: CrawlDelayMode::Honour,
             // Less than a tick: never waited for.
             max_crawl_delay: std::time::Duration::from_nanos(1),
             ..unheld()
         };
-        let wish = Wish {
+        let crawl_delay = CrawlDelay {
             interval: std::time::Duration::from_secs(1),
             field: Field::CrawlDelay,
             line: 2,
             group: "*".into(),
         };
-        turns(bencher, &config, Some(wish));
+        turns(bencher, &config, Some(crawl_delay));
     }
 
     /// Recording of an answer.
@@ -494,7 +494,7 @@ mod pace {
         let origin = Origin::parse("https://www.site.example/").unwrap().0;
         let ask = Ask {
             origin: &origin,
-            wish: None,
+            crawl_delay: None,
         };
         let turn = pace.try_turn(ask, clock.now()).unwrap();
         bencher.bench_local(|| pace.answered(black_box(&turn), 200, || None, true));

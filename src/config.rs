@@ -274,7 +274,7 @@ pub struct PaceConfig {
     /// True to apply the limits above to all origins at one address together, too.
     pub per_address: bool,
     /// The treatment of `Crawl-delay` and `Request-rate` in a robots.txt.
-    pub crawl_delay: CrawlDelay,
+    pub crawl_delay: CrawlDelayMode,
     /// The longest interval that a robots.txt can demand.
     pub max_crawl_delay: Duration,
     /// True to request an origin less often for a while if it asks for that (429, 503), slows down or cannot be
@@ -290,7 +290,7 @@ pub struct PaceConfig {
 
 /// The treatment of the interval in a robots.txt. RFC 9309 defines none: some crawlers follow it, some do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CrawlDelay {
+pub enum CrawlDelayMode {
     /// Keep the interval.
     Honour,
     /// Show the interval, and nothing else.

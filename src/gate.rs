@@ -29,7 +29,7 @@ use crate::policy::overrides::{Override, Overrides};
 use crate::policy::reporting::Reporting;
 use crate::policy::{self, Decision, Permit, Reason, Ruling, Target, Under, Verdict};
 use crate::rep::Origin;
-use crate::robots::crawl_delay::Wish;
+use crate::robots::crawl_delay::CrawlDelay;
 use crate::robots::identity::Crawler;
 use crate::robots::state::{Stance, State};
 
@@ -395,13 +395,13 @@ impl Gate {
                 return Cleared::at_once(ruling, hold, charged);
             }
         };
-        let wish = self.wish(&decision, requester);
+        let crawl_delay = self.crawl_delay(&decision, requester);
         let ask = Ask {
             origin: &permit.target().origin,
-            wish: wish.as_ref(),
+            crawl_delay: crawl_delay.as_ref(),
         };
         if let Some(turn) = turn.or_else(|| self.pace.try_turn(ask, decision.at)) {
-            let kept = wish.and_then(|wish| self.pace.kept_of(&wish));
+            let kept = crawl_delay.and_then(|crawl_delay| self.pace.kept_of(&crawl_delay));
             return Cleared {
                 ruling: Ruling::Clear(permit, decision),
                 hold,
@@ -563,7 +563,7 @@ impl Gate {
         waits_for: &mut Option<InForce>,
     ) -> Cleared {
         let began = self.clock.now();
-        let wish = self.wish(&decision, requester);
+        let crawl_delay = self.crawl_delay(&decision, requester);
         let origin = permit.target().origin.clone();
         let address = match self.pace.is_per_address() {
             true => self.egress.address_of(&origin).await,
@@ -571,7 +571,7 @@ impl Gate {
         };
         let ask = Ask {
             origin: &origin,
-            wish: wish.as_ref(),
+            crawl_delay: crawl_delay.as_ref(),
         };
         let client = requester.client.key(requester.address);
         match self
@@ -582,7 +582,7 @@ impl Gate {
             Ok((turn, pace)) => {
                 let now = self.clock.now();
                 let paced = now.since(began);
-                let kept = wish.and_then(|wish| self.pace.kept_of(&wish));
+                let kept = crawl_delay.and_then(|crawl_delay| self.pace.kept_of(&crawl_delay));
                 let cleared = Cleared {
                     ruling: Ruling::Clear(permit, decision),
                     hold: hold + paced,
@@ -649,14 +649,18 @@ impl Gate {
 
     /// Returns the crawl delay that the origin's robots.txt sets for this crawler, if crawl delays are honoured and the
     /// decision rests on that file.
-    fn wish(&self, decision: &Decision, requester: &Requester<'_>) -> Option<Arc<Wish>> {
-        if !self.pace.honours_wishes() {
+    fn crawl_delay(
+        &self,
+        decision: &Decision,
+        requester: &Requester<'_>,
+    ) -> Option<Arc<CrawlDelay>> {
+        if !self.pace.honours_crawl_delay() {
             return None;
         }
         match decision.reason {
             Reason::RobotsAllow | Reason::NoRules => {
                 let snapshot = decision.basis.as_ref()?.snapshot()?;
-                snapshot.wish(&requester.agent.tokens)
+                snapshot.crawl_delay(&requester.agent.tokens)
             }
             _ => None,
         }

@@ -3,7 +3,7 @@
 //! Each origin has one pace, shared by all clients. The time from one request to the next is at least the longest of
 //!
 //! - the operator's own interval (`[pace] requests_per_second`, in bursts of `burst`),
-//! - the interval that its robots.txt asks this crawler to keep, if the operator honours it ([`wish`]), counted for
+//! - the interval that its robots.txt asks this crawler to keep, if the operator honours it ([`crawl_delay`]), counted for
 //!   each group of the file since the group's own last request,
 //! - the gap of an origin that is in trouble (`backoff`), and its `Retry-After`.
 //!
@@ -36,7 +36,7 @@
 //! governor's limiter does not fit: checking it already takes a turn, and a request here needs several turns at once or
 //! none. The limit on all fetches of robots.txt (`fetches`) stands alone, so it uses governor.
 //!
-//! [`wish`]: crate::robots::crawl_delay
+//! [`crawl_delay`]: crate::robots::crawl_delay
 
 mod backoff;
 mod fetches;
@@ -63,9 +63,9 @@ use self::regime::Regime;
 use self::track::Due;
 use crate::client::ClientKey;
 use crate::clock::{Clock, Moment};
-use crate::config::{CrawlDelay, PaceConfig};
+use crate::config::{CrawlDelayMode, PaceConfig};
 use crate::rep::Origin;
-use crate::robots::crawl_delay::Wish;
+use crate::robots::crawl_delay::CrawlDelay;
 
 /// Limit of origins, and of addresses, that are kept.
 const KEPT: usize = 100_000;
@@ -140,7 +140,7 @@ pub struct Ask<'a> {
     /// The origin that it goes to.
     pub origin: &'a Origin,
     /// The interval that the origin's robots.txt asks this crawler to keep, if it is to be honoured.
-    pub wish: Option<&'a Arc<Wish>>,
+    pub crawl_delay: Option<&'a Arc<CrawlDelay>>,
 }
 
 /// The permission for one request to go. The request counts as in flight until this is dropped.
@@ -220,8 +220,8 @@ impl Pace {
     }
 
     /// Tells whether the operator honours the intervals that a robots.txt asks for.
-    pub fn honours_wishes(&self) -> bool {
-        self.0.regime.load().config.crawl_delay == CrawlDelay::Honour
+    pub fn honours_crawl_delay(&self) -> bool {
+        self.0.regime.load().config.crawl_delay == CrawlDelayMode::Honour
     }
 
     /// Tells whether a turn needs the address of its origin, too.
@@ -236,11 +236,17 @@ impl Pace {
             return None;
         }
         let lane = self.0.origin(ask.origin);
-        let passed = match regime.is_quiet && ask.wish.is_none() {
+        let passed = match regime.is_quiet && ask.crawl_delay.is_none() {
             true => lane.pass(now),
             false => None,
         };
-        passed.or_else(|| lane.take(&self.0, &regime, ask.wish.map(|wish| &**wish)))
+        passed.or_else(|| {
+            lane.take(
+                &self.0,
+                &regime,
+                ask.crawl_delay.map(|crawl_delay| &**crawl_delay),
+            )
+        })
     }
 
     /// Waits for the turn of a request of `client`. Dropping the future leaves the queue.
@@ -366,20 +372,20 @@ impl Pace {
     }
 
     /// Returns the part of a robots.txt's interval that is kept; `None` if intervals are only recorded.
-    pub fn kept_of(&self, wish: &Wish) -> Option<InForce> {
+    pub fn kept_of(&self, crawl_delay: &CrawlDelay) -> Option<InForce> {
         let regime = self.0.regime.load();
-        (regime.config.crawl_delay == CrawlDelay::Honour).then(|| regime.keep(wish))
+        (regime.config.crawl_delay == CrawlDelayMode::Honour).then(|| regime.keep(crawl_delay))
     }
 
     /// Returns the pace of an origin without trouble under `config`, with the interval of its robots.txt. `None` if
     /// nothing bounds it.
-    pub fn planned(config: &PaceConfig, wish: Option<&Wish>) -> Option<InForce> {
+    pub fn planned(config: &PaceConfig, crawl_delay: Option<&CrawlDelay>) -> Option<InForce> {
         let regime = Regime::of(config);
         let own = regime
             .rate
             .map(|rate| InForce::plain(rate.interval(), Source::Own));
-        let asked = wish.filter(|_| config.crawl_delay == CrawlDelay::Honour);
-        let asked = asked.map(|wish| regime.keep(wish));
+        let asked = crawl_delay.filter(|_| config.crawl_delay == CrawlDelayMode::Honour);
+        let asked = asked.map(|crawl_delay| regime.keep(crawl_delay));
         // Of two equal ones, the operator's own.
         asked
             .into_iter()
@@ -419,7 +425,7 @@ impl Shared {
         let lane = self.origin(ask.origin);
         let claim = Claim {
             client,
-            wish: ask.wish,
+            crawl_delay: ask.crawl_delay,
             address: address.filter(|_| regime.is_per_address()),
             patience: Some(patience),
         };
@@ -524,7 +530,7 @@ impl Shared {
         let lane = self.addresses.lane(self, &address);
         let claim = Claim {
             client,
-            wish: None,
+            crawl_delay: None,
             address: None,
             patience: None,
         };

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    AdminConfig, AgentConfig, AuditConfig, CacheConfig, Config, CrawlDelay, Durability,
+    AdminConfig, AgentConfig, AuditConfig, CacheConfig, Config, CrawlDelayMode, Durability,
     EgressConfig, GIB, KIB, Limits, Listen, LogConfig, LogFormat, MIB, Mismatch, Mode, OnFailure,
     PaceConfig, Places, PolicyConfig, PortRange, ProfileName, ProfileRules, Recorded, RobotsConfig,
     Source, StoreConfig, Synchronous, TelemetryConfig, Timing, TlsConfig, UpstreamConfig, days,
@@ -102,7 +102,7 @@ impl Config {
                 burst: 1,
                 concurrency: None,
                 per_address: false,
-                crawl_delay: CrawlDelay::Record,
+                crawl_delay: CrawlDelayMode::Record,
                 max_crawl_delay: secs(30),
                 backoff: true,
                 backoff_max: secs(5 * 60),

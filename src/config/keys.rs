@@ -31,7 +31,7 @@ use self::{
     tls::tls,
 };
 use super::{
-    ClientCert, Config, CrawlDelay, Durability, Finally, KIB, LogFormat, MIB, Mismatch, Mode,
+    ClientCert, Config, CrawlDelayMode, Durability, Finally, KIB, LogFormat, MIB, Mismatch, Mode,
     OnFailure, ProfileName, Recorded, Synchronous, days, hours, read::Reader,
 };
 use crate::policy::overrides::Action;
@@ -74,9 +74,9 @@ pub(super) const MISMATCH: [(&str, Mismatch); 2] =
     [("record", Mismatch::Record), ("deny", Mismatch::Deny)];
 
 /// Names of the treatments of a crawl delay.
-pub(super) const CRAWL_DELAY: [(&str, CrawlDelay); 2] = [
-    ("honour", CrawlDelay::Honour),
-    ("record", CrawlDelay::Record),
+pub(super) const CRAWL_DELAY: [(&str, CrawlDelayMode); 2] = [
+    ("honour", CrawlDelayMode::Honour),
+    ("record", CrawlDelayMode::Record),
 ];
 
 /// Names of the demands for a client certificate.

@@ -284,7 +284,7 @@ fn values_arrive_as_they_are_meant() {
     assert_eq!(other.limits.header_bytes, 4_097);
     assert_eq!(other.pace.requests_per_second, Some(2.0));
     assert_eq!(other.pace.concurrency, Some(4));
-    assert_eq!(other.pace.crawl_delay, CrawlDelay::Honour);
+    assert_eq!(other.pace.crawl_delay, CrawlDelayMode::Honour);
     assert_eq!(other.robots.fetches_per_second, Some(50.0));
     assert_eq!(other.tls.ca_cert, Path::new("/etc/crawlgate/ca.pem"));
     assert_eq!(other.tls.ca_key, Path::new("/keys/ca.key"));

@@ -21,7 +21,7 @@ use super::track::{Due, Track, Undo};
 use super::{InForce, Shared, Source, Turn};
 use crate::client::ClientKey;
 use crate::clock::Moment;
-use crate::robots::crawl_delay::Wish;
+use crate::robots::crawl_delay::CrawlDelay;
 
 /// Time-out of a task that waits for a request to end: any end wakes it earlier.
 const UNTIL_NEWS: Duration = Duration::from_secs(3_600);
@@ -57,7 +57,7 @@ struct State {
 /// A request that waits.
 #[derive(Debug)]
 struct Waiter {
-    wish: Option<Arc<Wish>>,
+    crawl_delay: Option<Arc<CrawlDelay>>,
     /// The address with a limiter that must grant a turn, too.
     address: Option<IpAddr>,
     grant: oneshot::Sender<Granted>,
@@ -85,7 +85,7 @@ impl Drop for Granted {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim<'a> {
     pub(super) client: &'a ClientKey,
-    pub(super) wish: Option<&'a Arc<Wish>>,
+    pub(super) crawl_delay: Option<&'a Arc<CrawlDelay>>,
     /// The address with a limiter that must grant a turn, too.
     pub(super) address: Option<IpAddr>,
     /// The longest wait, for a request that counts as held; none: it waits without limit and does not count.
@@ -133,12 +133,12 @@ impl Lane {
         self: &Arc<Lane>,
         shared: &Shared,
         regime: &Regime,
-        wish: Option<&Wish>,
+        crawl_delay: Option<&CrawlDelay>,
     ) -> Option<Turn> {
         let (mut state, now) = self.lock(shared);
-        let due = state.track.due(regime, wish, now);
+        let due = state.track.due(regime, crawl_delay, now);
         let may_go = state.queue.is_empty() && due.at <= now && self.has_room(regime);
-        may_go.then(|| self.go(&mut state, regime, wish, now))
+        may_go.then(|| self.go(&mut state, regime, crawl_delay, now))
     }
 
     /// Takes a turn, or joins the queue.
@@ -151,20 +151,20 @@ impl Lane {
         let Claim {
             client, address, ..
         } = claim;
-        let wish = claim.wish.map(|wish| &**wish);
+        let crawl_delay = claim.crawl_delay.map(|crawl_delay| &**crawl_delay);
         let (mut state, now) = self.lock(shared);
-        let due = state.track.due(regime, wish, now);
+        let due = state.track.due(regime, crawl_delay, now);
         let has_room = self.has_room(regime);
         if state.queue.is_empty() && due.at <= now && has_room && address.is_none() {
-            return Entry::Gone(self.go(&mut state, regime, wish, now));
+            return Entry::Gone(self.go(&mut state, regime, crawl_delay, now));
         }
-        let group = wish.map(|wish| &wish.group);
+        let group = crawl_delay.map(|crawl_delay| &crawl_delay.group);
         let before = (
             state.queue.ahead_of(client),
             state.queue.line_of(client, group),
         );
         let expected = Due {
-            at: state.track.expected(regime, wish, before, now),
+            at: state.track.expected(regime, crawl_delay, before, now),
             pace: match (due.at > now, has_room, address) {
                 (false, false, _) => InForce::plain(Duration::ZERO, Source::Concurrency),
                 (false, true, Some(_)) => InForce::plain(regime.own_interval(), Source::Address),
@@ -185,7 +185,7 @@ impl Lane {
         }
         let (grant, granted) = oneshot::channel();
         let waiter = Waiter {
-            wish: claim.wish.cloned(),
+            crawl_delay: claim.crawl_delay.cloned(),
             address,
             grant,
         };
@@ -333,10 +333,10 @@ impl Lane {
         self: &Arc<Lane>,
         state: &mut State,
         regime: &Regime,
-        wish: Option<&Wish>,
+        crawl_delay: Option<&CrawlDelay>,
         now: Moment,
     ) -> Turn {
-        state.undo = Some(state.track.count(regime, wish, now));
+        state.undo = Some(state.track.count(regime, crawl_delay, now));
         state.taken += 1;
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         Turn::new(self, now, state.taken)
@@ -356,7 +356,7 @@ impl Lane {
             return Step::Done;
         }
         let track = &state.track;
-        let due = |waiter: &Waiter| track.due(regime, waiter.wish.as_deref(), now).at;
+        let due = |waiter: &Waiter| track.due(regime, waiter.crawl_delay.as_deref(), now).at;
         let first = state.queue.fronts().map(due).min().unwrap_or_default();
         if first > now {
             return Step::Sleep(first.since(now));
@@ -373,8 +373,8 @@ impl Lane {
             return Step::Ask(address, client.clone());
         }
         if let Some(waiter) = state.queue.pop(is_due) {
-            let wish = waiter.wish.as_deref();
-            let mut turn = self.go(state, regime, wish, now);
+            let crawl_delay = waiter.crawl_delay.as_deref();
+            let mut turn = self.go(state, regime, crawl_delay, now);
             turn.at_address = at_address.take().map(Box::new);
             drop(guard);
             // If the waiter has gone, dropping the undelivered turn returns it.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::meter::Rate;
 use super::{InForce, Source};
-use crate::config::{CrawlDelay, PaceConfig};
+use crate::config::{CrawlDelayMode, PaceConfig};
 use crate::rep::Field;
-use crate::robots::crawl_delay::Wish;
+use crate::robots::crawl_delay::CrawlDelay;
 
 /// `[pace]`, with derived values.
 #[derive(Debug)]
@@ -29,21 +29,21 @@ impl Regime {
         Regime {
             config: config.clone(),
             rate,
-            is_off: is_quiet && !config.backoff && config.crawl_delay == CrawlDelay::Record,
+            is_off: is_quiet && !config.backoff && config.crawl_delay == CrawlDelayMode::Record,
             is_quiet,
         }
     }
 
     /// Returns the part of a robots.txt's interval that is kept.
-    pub(super) fn keep(&self, wish: &Wish) -> InForce {
+    pub(super) fn keep(&self, crawl_delay: &CrawlDelay) -> InForce {
         let most = self.config.max_crawl_delay;
         InForce {
-            interval: wish.interval.min(most),
-            source: match wish.field {
+            interval: crawl_delay.interval.min(most),
+            source: match crawl_delay.field {
                 Field::RequestRate => Source::RequestRate,
                 _ => Source::CrawlDelay,
             },
-            clamped: wish.interval > most,
+            clamped: crawl_delay.interval > most,
         }
     }
 
@@ -60,8 +60,8 @@ impl Regime {
     /// Returns the longest time for which a request can delay the next one.
     pub(super) fn longest_interval(&self) -> Duration {
         let asked = match self.config.crawl_delay {
-            CrawlDelay::Honour => self.config.max_crawl_delay,
-            CrawlDelay::Record => Duration::ZERO,
+            CrawlDelayMode::Honour => self.config.max_crawl_delay,
+            CrawlDelayMode::Record => Duration::ZERO,
         };
         self.own_interval().max(asked)
     }

@@ -25,7 +25,7 @@ fn config() -> PaceConfig {
         burst: 1,
         concurrency: None,
         per_address: false,
-        crawl_delay: CrawlDelay::Honour,
+        crawl_delay: CrawlDelayMode::Honour,
         max_crawl_delay: secs(30),
         backoff: true,
         backoff_max: secs(300),
@@ -61,8 +61,8 @@ fn client(name: &str) -> ClientKey {
     ClientKey::Named(name.into())
 }
 
-fn wish(group: &str, interval: Duration) -> Arc<Wish> {
-    Arc::new(Wish {
+fn crawl_delay(group: &str, interval: Duration) -> Arc<CrawlDelay> {
+    Arc::new(CrawlDelay {
         interval,
         field: Field::CrawlDelay,
         line: 2,
@@ -71,7 +71,10 @@ fn wish(group: &str, interval: Duration) -> Arc<Wish> {
 }
 
 fn ask(origin: &Origin) -> Ask<'_> {
-    Ask { origin, wish: None }
+    Ask {
+        origin,
+        crawl_delay: None,
+    }
 }
 
 /// Waits for the turn of a request, and ends the request.
@@ -119,14 +122,21 @@ async fn once<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
 type Seen = Arc<Mutex<Vec<(Moment, String)>>>;
 
 /// A crawler that sends one request after the other.
-fn crawl(pace: &Pace, clock: &Clock, of: &str, to: &Origin, wish: Option<Arc<Wish>>, seen: &Seen) {
+fn crawl(
+    pace: &Pace,
+    clock: &Clock,
+    of: &str,
+    to: &Origin,
+    crawl_delay: Option<Arc<CrawlDelay>>,
+    seen: &Seen,
+) {
     let (pace, clock, seen) = (pace.clone(), clock.clone(), Arc::clone(seen));
     let (of, to) = (of.to_owned(), to.clone());
     tokio::spawn(async move {
         loop {
             let ask = Ask {
                 origin: &to,
-                wish: wish.as_ref(),
+                crawl_delay: crawl_delay.as_ref(),
             };
             match turn(&pace, ask, &client(&of)).await {
                 Ok(_) => seen.lock().push((clock.now(), of.clone())),
@@ -229,7 +239,7 @@ async fn a_turn_just_within_the_longest_hold_is_granted() {
 async fn without_a_pace_every_turn_is_now() {
     let off = PaceConfig {
         backoff: false,
-        crawl_delay: CrawlDelay::Record,
+        crawl_delay: CrawlDelayMode::Record,
         ..config()
     };
     let (pace, _clock) = impatient(off);
@@ -483,7 +493,7 @@ async fn each_group_keeps_the_interval_that_it_is_asked_to() {
     let clock = Clock::manual(START);
     let pace = Pace::new(&config(), clock.clone());
     let (a, seen) = (origin("a"), Seen::default());
-    let (slow, fast) = (wish("slow", secs(4)), wish("*", secs(1)));
+    let (slow, fast) = (crawl_delay("slow", secs(4)), crawl_delay("*", secs(1)));
     // The two belong to one client, and neither holds up the other.
     crawl(&pace, &clock, "one", &a, Some(slow.clone()), &seen);
     crawl(&pace, &clock, "one", &a, Some(fast.clone()), &seen);
@@ -506,10 +516,10 @@ async fn a_crawl_delay_is_kept_up_to_the_bound_and_beyond_the_own_interval() {
     ];
     for (name, asked, (interval, source, clamped)) in cases {
         let (pace, _clock) = impatient(rate(1.0, 1));
-        let (a, wish) = (origin("a"), wish("*", ms(asked)));
+        let (a, crawl_delay) = (origin("a"), crawl_delay("*", ms(asked)));
         let asking = Ask {
             origin: &a,
-            wish: Some(&wish),
+            crawl_delay: Some(&crawl_delay),
         };
         assert_eq!(turn(&pace, asking, &client("a")).await, Ok(None), "{name}");
         let refused = turn(&pace, asking, &client("b")).await.expect_err(name);
@@ -520,7 +530,11 @@ async fn a_crawl_delay_is_kept_up_to_the_bound_and_beyond_the_own_interval() {
         };
         assert_eq!(refused.pace, expected, "{name}");
         assert_eq!(refused.at, START + ms(interval), "{name}");
-        assert_eq!(pace.kept_of(&wish).expect(name).clamped, clamped, "{name}");
+        assert_eq!(
+            pace.kept_of(&crawl_delay).expect(name).clamped,
+            clamped,
+            "{name}"
+        );
     }
 }
 
@@ -765,8 +779,8 @@ async fn a_repeated_request_takes_another_turn_or_is_not_sent() {
         max_hold: ms(500),
         ..config
     };
-    let delay = wish("*", secs(2));
-    for (name, config, wish, wait) in [
+    let delay = crawl_delay("*", secs(2));
+    for (name, config, crawl_delay, wait) in [
         ("no bound", config(), None, Some(0)),
         ("the operator's", rate(1.0, 1), None, Some(1)),
         ("a robots.txt's", config(), Some(&delay), Some(2)),
@@ -774,7 +788,10 @@ async fn a_repeated_request_takes_another_turn_or_is_not_sent() {
     ] {
         let clock = Clock::manual(START);
         let pace = Pace::new(&config, clock.clone());
-        let asking = Ask { origin: &a, wish };
+        let asking = Ask {
+            origin: &a,
+            crawl_delay,
+        };
         let (turn, _) = pace.turn(asking, &key, None).await.expect("a turn");
         let mut again = pin!(pace.again(&turn));
         let Some(wait) = wait else {
@@ -879,13 +896,13 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let (pace, clock) = impatient(rate(4.0, burst));
         let a = origin("a");
-        let wishes = [None, Some(wish("x", ms(600))), Some(wish("y", ms(1_500)))];
+        let wishes = [None, Some(crawl_delay("x", ms(600))), Some(crawl_delay("y", ms(1_500)))];
         let mut all = Vec::new();
         let mut of_wish: [Vec<Moment>; 3] = Default::default();
         let mut until = None;
         for (gap, which, event) in steps {
             clock.advance(ms(gap));
-            let asking = Ask { origin: &a, wish: wishes[which].as_ref() };
+            let asking = Ask { origin: &a, crawl_delay: wishes[which].as_ref() };
             let taken = runtime.block_on(pace.turn(asking, &client("a"), None));
             let Ok((turn, _)) = taken else { continue };
             let now = clock.now();

@@ -11,7 +11,7 @@ use super::meter::Meter;
 use super::regime::Regime;
 use super::{Group, InForce, Source};
 use crate::clock::Moment;
-use crate::robots::crawl_delay::Wish;
+use crate::robots::crawl_delay::CrawlDelay;
 
 /// Groups of one origin that are kept without a check whether they still matter.
 const GROUPS: usize = 16;
@@ -70,7 +70,12 @@ impl Track {
     }
 
     /// Returns when the next request may go, if none waits before it.
-    pub(super) fn due(&self, regime: &Regime, wish: Option<&Wish>, now: Moment) -> Due {
+    pub(super) fn due(
+        &self,
+        regime: &Regime,
+        crawl_delay: Option<&CrawlDelay>,
+        now: Moment,
+    ) -> Due {
         let mut due = Due {
             at: Moment::default(),
             pace: InForce::plain(Duration::ZERO, Source::Own),
@@ -88,9 +93,12 @@ impl Track {
                 bound(self.last + rate.interval(), pace);
             }
         }
-        if let Some(wish) = wish {
-            let pace = regime.keep(wish);
-            let group = self.groups.iter().find(|last| last.group == wish.group);
+        if let Some(crawl_delay) = crawl_delay {
+            let pace = regime.keep(crawl_delay);
+            let group = self
+                .groups
+                .iter()
+                .find(|last| last.group == crawl_delay.group);
             let last = group.map_or(self.robots, |last| last.at.max(self.robots));
             if last != Moment::default() {
                 bound(last + pace.interval, pace);
@@ -118,25 +126,30 @@ impl Track {
     pub(super) fn expected(
         &self,
         regime: &Regime,
-        wish: Option<&Wish>,
+        crawl_delay: Option<&CrawlDelay>,
         (ahead, in_line): (usize, usize),
         now: Moment,
     ) -> Moment {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let due = self.due(regime, wish, now).at.max(now);
+        let due = self.due(regime, crawl_delay, now).at.max(now);
         let mut at = due + self.backoff.gap().saturating_mul(count(ahead));
         if let Some(rate) = regime.rate {
             at = at.max(self.meter.next_but(rate, count(ahead), now));
         }
-        if let Some(wish) = wish {
-            let interval = regime.keep(wish).interval;
+        if let Some(crawl_delay) = crawl_delay {
+            let interval = regime.keep(crawl_delay).interval;
             at = at.max(due + interval.saturating_mul(count(in_line)));
         }
         at
     }
 
     /// Counts a request that goes now.
-    pub(super) fn count(&mut self, regime: &Regime, wish: Option<&Wish>, now: Moment) -> Undo {
+    pub(super) fn count(
+        &mut self,
+        regime: &Regime,
+        crawl_delay: Option<&CrawlDelay>,
+        now: Moment,
+    ) -> Undo {
         let mut undo = Undo {
             last: self.last,
             meter: self.meter,
@@ -145,17 +158,17 @@ impl Track {
         if let Some(rate) = regime.rate {
             self.meter.take(rate, now);
         }
-        if let Some(wish) = wish {
-            let before = self.forget(&wish.group);
+        if let Some(crawl_delay) = crawl_delay {
+            let before = self.forget(&crawl_delay.group);
             if self.groups.len() >= GROUPS {
                 self.groups.retain(|last| last.at + last.interval > now);
             }
             self.groups.push_back(Last {
-                group: Arc::clone(&wish.group),
+                group: Arc::clone(&crawl_delay.group),
                 at: now,
-                interval: regime.keep(wish).interval,
+                interval: regime.keep(crawl_delay).interval,
             });
-            undo.group = Some((Arc::clone(&wish.group), before));
+            undo.group = Some((Arc::clone(&crawl_delay.group), before));
         }
         self.last = now;
         undo

@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
 /// An interval that a robots.txt asks a crawler to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct CrawlDelay {
     /// The time from one request to the next.
     pub interval: Duration,
     /// The field of the line: [`Field::CrawlDelay`] or [`Field::RequestRate`].
@@ -29,16 +29,16 @@ pub struct Wish {
     pub group: Arc<str>,
 }
 
-impl Wish {
+impl CrawlDelay {
     /// Returns the crawl delay in `robots` for a crawler with this chain of product tokens.
-    pub fn of(robots: &Robots, chain: &[ProductToken]) -> Option<Wish> {
+    pub fn of(robots: &Robots, chain: &[ProductToken]) -> Option<CrawlDelay> {
         let selection = robots.selection(chain);
         let longest = robots
             .others_of(selection)
             .filter_map(|other| Some((interval(other.field, other.value)?, other)))
             .max_by_key(|(interval, other)| (*interval, std::cmp::Reverse(other.line)));
         let (interval, other) = longest?;
-        Some(Wish {
+        Some(CrawlDelay {
             interval,
             field: other.field,
             line: other.line,
@@ -111,10 +111,10 @@ mod tests {
     use super::*;
     use crate::rep::ParseOptions;
 
-    fn wish(text: &str, chain: &[&str]) -> Option<Wish> {
+    fn crawl_delay(text: &str, chain: &[&str]) -> Option<CrawlDelay> {
         let robots = Robots::parse(text.as_bytes(), ParseOptions::default());
         let token = |name: &&str| ProductToken::new(name).expect("a token");
-        Wish::of(&robots, &chain.iter().map(token).collect::<Vec<_>>())
+        CrawlDelay::of(&robots, &chain.iter().map(token).collect::<Vec<_>>())
     }
 
     #[test]
@@ -147,8 +147,8 @@ mod tests {
             ("Crawl-delay: \u{0663}", None),
         ];
         for (line, millis) in cases {
-            let found = wish(&format!("User-agent: *\nDisallow: /x\n{line}\n"), &["a"]);
-            let found = found.map(|wish| wish.interval);
+            let found = crawl_delay(&format!("User-agent: *\nDisallow: /x\n{line}\n"), &["a"]);
+            let found = found.map(|crawl_delay| crawl_delay.interval);
             assert_eq!(found, millis.map(Duration::from_millis), "{line}");
         }
     }
@@ -165,7 +165,7 @@ mod tests {
             ("no token", &[], (2, Field::CrawlDelay, 7, "*")),
         ];
         for (name, chain, (secs, field, line, group)) in cases {
-            let found = wish(text, chain).expect(name);
+            let found = crawl_delay(text, chain).expect(name);
             assert_eq!(found.interval, Duration::from_secs(*secs), "{name}");
             assert_eq!(
                 (found.field, found.line, &*found.group),
@@ -174,7 +174,7 @@ mod tests {
             );
         }
         assert_eq!(
-            wish("User-agent: b\nCrawl-delay: 2\nDisallow:\n", &["a"]),
+            crawl_delay("User-agent: b\nCrawl-delay: 2\nDisallow:\n", &["a"]),
             None
         );
     }

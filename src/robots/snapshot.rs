@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
-use super::crawl_delay::Wish;
+use super::crawl_delay::CrawlDelay;
 use crate::clock::Moment;
 use crate::rep::{ParseOptions, ProductToken, Robots, Rules, Selection};
 
@@ -32,11 +32,11 @@ pub struct Snapshot {
     compiled: RwLock<Compiled>,
     compiled_bytes: AtomicUsize,
     /// Crawl delays by chain of tokens, the oldest first.
-    wishes: RwLock<Vec<AskedOf>>,
+    crawl_delays: RwLock<Vec<AskedOf>>,
 }
 
 /// A chain of tokens, and its crawl delay.
-type AskedOf = (Box<[ProductToken]>, Option<Arc<Wish>>);
+type AskedOf = (Box<[ProductToken]>, Option<Arc<CrawlDelay>>);
 
 /// Compiled rules by chain of tokens, the oldest first.
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl Snapshot {
             final_url: final_url.into(),
             compiled: RwLock::default(),
             compiled_bytes: AtomicUsize::new(0),
-            wishes: RwLock::default(),
+            crawl_delays: RwLock::default(),
             robots,
         }
     }
@@ -102,23 +102,23 @@ impl Snapshot {
     }
 
     /// Returns the crawl delay for this chain of product tokens, read at its first use.
-    pub fn wish(&self, chain: &[ProductToken]) -> Option<Arc<Wish>> {
-        let known = |wishes: &[AskedOf]| {
-            let (_, wish) = wishes.iter().find(|(known, _)| **known == *chain)?;
-            Some(wish.clone())
+    pub fn crawl_delay(&self, chain: &[ProductToken]) -> Option<Arc<CrawlDelay>> {
+        let known = |crawl_delays: &[AskedOf]| {
+            let (_, crawl_delay) = crawl_delays.iter().find(|(known, _)| **known == *chain)?;
+            Some(crawl_delay.clone())
         };
-        if let Some(wish) = known(&self.wishes.read()) {
-            return wish;
+        if let Some(crawl_delay) = known(&self.crawl_delays.read()) {
+            return crawl_delay;
         }
-        let wish = Wish::of(&self.robots, chain).map(Arc::new);
-        let mut wishes = self.wishes.write();
-        if known(&wishes).is_none() {
-            if wishes.len() >= CHAINS_KEPT {
-                wishes.remove(0);
+        let crawl_delay = CrawlDelay::of(&self.robots, chain).map(Arc::new);
+        let mut crawl_delays = self.crawl_delays.write();
+        if known(&crawl_delays).is_none() {
+            if crawl_delays.len() >= CHAINS_KEPT {
+                crawl_delays.remove(0);
             }
-            wishes.push((Box::from(chain), wish.clone()));
+            crawl_delays.push((Box::from(chain), crawl_delay.clone()));
         }
-        wish
+        crawl_delay
     }
 
     /// Returns the octets of this snapshot in memory, roughly. The number grows as rules are compiled.

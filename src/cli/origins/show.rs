@@ -14,11 +14,11 @@ use crate::admin;
 use crate::admin::view::{FetchEntry, OriginEntry};
 use crate::cli::screen::{json_line, printable, say};
 use crate::clock::Moment;
-use crate::config::{Config, CrawlDelay, format_duration};
+use crate::config::{Config, CrawlDelayMode, format_duration};
 use crate::explain::states::{about, ago, cause, lives, other_answer, stance, to_come};
 use crate::pace::{InForce, Pace, Source};
 use crate::rep::{Field, Origin};
-use crate::robots::crawl_delay::Wish;
+use crate::robots::crawl_delay::CrawlDelay;
 use crate::robots::identity::{Identity, OWN_STATES};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::State;
@@ -94,7 +94,8 @@ pub(super) async fn show(
             entry: OriginEntry::of(found),
             states: all.iter().map(OriginEntry::of).collect(),
             stance: stance(&state, &config.robots.timing.profile, now).0,
-            pace: Pace::planned(&config.pace, wish(&state, config).as_deref()).map(PaceEntry::of),
+            pace: Pace::planned(&config.pace, crawl_delay(&state, config).as_deref())
+                .map(PaceEntry::of),
             file,
             history: shown.iter().map(FetchEntry::of).collect(),
         };
@@ -226,8 +227,8 @@ impl PaceEntry {
 }
 
 /// Returns the crawl delay for the configured crawler; without one, for any.
-fn wish(state: &State, config: &Config) -> Option<Arc<Wish>> {
-    state.snapshot()?.wish(&config.agent.product_tokens)
+fn crawl_delay(state: &State, config: &Config) -> Option<Arc<CrawlDelay>> {
+    state.snapshot()?.crawl_delay(&config.agent.product_tokens)
 }
 
 /// Returns the interval of an origin in backoff, which only a running process knows.
@@ -248,8 +249,8 @@ async fn trouble(origin: &Origin, config: &Config) -> Option<Duration> {
 
 /// Describes the pace in words: the one in force, and the robots.txt's crawl delay.
 fn pace(state: &State, config: &Config) -> String {
-    let wish = wish(state, config);
-    let in_force = Pace::planned(&config.pace, wish.as_deref());
+    let crawl_delay = crawl_delay(state, config);
+    let in_force = Pace::planned(&config.pace, crawl_delay.as_deref());
     let mut text = match in_force {
         None => "as many requests as come".to_owned(),
         Some(pace) => format!("one request every {}", format_duration(pace.interval)),
@@ -260,17 +261,21 @@ fn pace(state: &State, config: &Config) -> String {
     if let Some(most) = config.pace.concurrency {
         let _ = write!(text, ", {most} at a time ([pace] concurrency)");
     }
-    if let Some(wish) = wish {
+    if let Some(crawl_delay) = crawl_delay {
         let kept = match in_force {
             Some(pace) if pace.clamped => " shortened by [pace] max_crawl_delay",
             Some(pace) if pace.source != Source::Own => " kept",
-            _ if config.pace.crawl_delay == CrawlDelay::Record => {
+            _ if config.pace.crawl_delay == CrawlDelayMode::Record => {
                 " not kept ([pace] crawl_delay = \"record\")"
             }
             _ => " kept: that is less",
         };
-        let interval = format_duration(wish.interval);
-        let (field, line, group) = (wish.field.as_str(), wish.line, &wish.group);
+        let interval = format_duration(crawl_delay.interval);
+        let (field, line, group) = (
+            crawl_delay.field.as_str(),
+            crawl_delay.line,
+            &crawl_delay.group,
+        );
         let _ = write!(
             text,
             "; {group} is asked for {interval} ({field}, line {line}),{kept}"

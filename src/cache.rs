@@ -73,7 +73,7 @@ pub struct View {
     /// True if the state is unknown because this machine had no descriptor left for a fetch.
     pub is_exhausted: bool,
     /// The settings that the file was parsed by and that the stance follows from.
-    pub by: Arc<InForce>,
+    pub by: Arc<EffectiveSettings>,
     /// The updates that the state takes into account.
     pub landings: Landings,
 }
@@ -81,7 +81,7 @@ pub struct View {
 /// Settings with the digest that records name. A decision from a [`View`] uses the view's settings, even if the
 /// configuration changes meanwhile.
 #[derive(Debug)]
-pub struct InForce {
+pub struct EffectiveSettings {
     /// The settings.
     pub config: Arc<RobotsConfig>,
     /// Their digest.
@@ -91,8 +91,8 @@ pub struct InForce {
 /// The settings in force, also in their variants with a client's own profile.
 struct Settings {
     user_agents: UserAgents,
-    ours: Arc<InForce>,
-    by_profile: [(ProfileName, Arc<InForce>); 3],
+    ours: Arc<EffectiveSettings>,
+    by_profile: [(ProfileName, Arc<EffectiveSettings>); 3],
 }
 
 impl Settings {
@@ -104,12 +104,13 @@ impl Settings {
         ];
         Settings {
             user_agents,
-            by_profile: by_profile.map(|name| (name, Arc::new(InForce::of(config.under(name))))),
-            ours: Arc::new(InForce::of(config)),
+            by_profile: by_profile
+                .map(|name| (name, Arc::new(EffectiveSettings::of(config.under(name))))),
+            ours: Arc::new(EffectiveSettings::of(config)),
         }
     }
 
-    fn under(&self, profile: Option<ProfileName>) -> Arc<InForce> {
+    fn under(&self, profile: Option<ProfileName>) -> Arc<EffectiveSettings> {
         let found = profile.and_then(|profile| {
             let mut all = self.by_profile.iter();
             all.find(|(name, _)| *name == profile)
@@ -118,10 +119,10 @@ impl Settings {
     }
 }
 
-impl InForce {
+impl EffectiveSettings {
     /// Returns these settings with their digest.
-    pub fn of(config: RobotsConfig) -> InForce {
-        InForce {
+    pub fn of(config: RobotsConfig) -> EffectiveSettings {
+        EffectiveSettings {
             terms: config.terms().digest(),
             config: Arc::new(config),
         }
@@ -794,7 +795,7 @@ impl Shared {
 
 impl View {
     /// Returns a view without a state.
-    fn unknown(now: Moment, by: Arc<InForce>, landings: Landings) -> View {
+    fn unknown(now: Moment, by: Arc<EffectiveSettings>, landings: Landings) -> View {
         View {
             state: Arc::default(),
             fetched_as: None,

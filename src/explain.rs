@@ -12,7 +12,7 @@ use http::HeaderValue;
 use http::uri::PathAndQuery;
 
 use crate::agent::{self, Agent, Agents};
-use crate::cache::{InForce, View};
+use crate::cache::{EffectiveSettings, View};
 use crate::clock::Moment;
 use crate::config::{Config, RobotsConfig};
 use crate::policy::generation::Landings;
@@ -198,7 +198,7 @@ pub fn view(file: &File, config: &RobotsConfig, now: Moment) -> View {
         stance: Stance::Rules(Arc::clone(file)),
         now,
         is_exhausted: false,
-        by: Arc::new(InForce::of(config.clone())),
+        by: Arc::new(EffectiveSettings::of(config.clone())),
         landings: Landings::default(),
     }
 }

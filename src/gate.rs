@@ -22,7 +22,7 @@ use crate::client::{Client, Clients};
 use crate::clock::{Clock, Moment};
 use crate::config::{AgentConfig, Config, Mode, PolicyConfig};
 use crate::egress::{Egress, Prohibited};
-use crate::pace::{self, Ask, InForce, Pace, TooEarly};
+use crate::pace::{self, Ask, EffectivePace, Pace, TooEarly};
 use crate::policy::generation::{Changes, Generation};
 use crate::policy::identity::Required;
 use crate::policy::overrides::{Override, Overrides};
@@ -134,7 +134,7 @@ pub struct HeldOutcome<'a> {
     /// The decision made before the request was held. The request has not been sent.
     pub decision: &'a mut Decision,
     /// The pace limit that the request waits for.
-    pub pace: &'a mut Option<InForce>,
+    pub pace: &'a mut Option<EffectivePace>,
 }
 
 /// A ruling, with the hold, turn and charge of its request.
@@ -147,7 +147,7 @@ pub struct Cleared {
     /// The request's turn while it is under way; `None` if it takes none.
     pub turn: Option<pace::Turn>,
     /// The pace limit that held or refused the request, or a crawl delay that was clamped.
-    pub pace: Option<InForce>,
+    pub pace: Option<EffectivePace>,
     /// The client usage that counted the request, if its client has bounds.
     pub charged: Option<Arc<Account>>,
 }
@@ -177,7 +177,7 @@ pub struct Decided {
     /// Time that the decision was held for robots.txt and, if it took a turn, for politeness.
     pub hold: Duration,
     /// The pace limit that held or refused the request, or a crawl delay that was clamped.
-    pub pace: Option<InForce>,
+    pub pace: Option<EffectivePace>,
 }
 
 impl Decided {
@@ -560,7 +560,7 @@ impl Gate {
         decision: Decision,
         requester: &Requester<'_>,
         hold: Duration,
-        waits_for: &mut Option<InForce>,
+        waits_for: &mut Option<EffectivePace>,
     ) -> Cleared {
         let began = self.clock.now();
         let crawl_delay = self.crawl_delay(&decision, requester);

@@ -40,11 +40,11 @@
 
 mod backoff;
 mod fetches;
-mod lane;
-mod meter;
+mod gcra;
+mod history;
+mod limiter;
 mod queue;
-mod regime;
-mod track;
+mod settings;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -58,9 +58,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::backoff::Outcome;
 pub use self::fetches::{FetchSlot, Fetches};
-use self::lane::{Claim, Entry, Lane};
-use self::regime::Regime;
-use self::track::Due;
+use self::history::Due;
+use self::limiter::{Claim, Entry, OriginLimiter};
+use self::settings::PaceSettings;
 use crate::client::ClientKey;
 use crate::clock::{Clock, Moment};
 use crate::config::{CrawlDelayMode, PaceConfig};
@@ -87,10 +87,10 @@ type Group = Arc<str>;
 pub struct Pace(Arc<Shared>);
 
 struct Shared {
-    regime: ArcSwap<Regime>,
+    settings: ArcSwap<PaceSettings>,
     clock: Clock,
-    origins: Lanes<Origin>,
-    addresses: Lanes<IpAddr>,
+    origins: Limiters<Origin>,
+    addresses: Limiters<IpAddr>,
     /// Requests that are held now.
     held: AtomicUsize,
     waited: AtomicU64,
@@ -98,15 +98,15 @@ struct Shared {
 }
 
 /// The origin limiters by origin or address.
-struct Lanes<K> {
-    lanes: DashMap<K, Arc<Lane>, ahash::RandomState>,
+struct Limiters<K> {
+    limiters: DashMap<K, Arc<OriginLimiter>, ahash::RandomState>,
     /// Only one task evicts at a time.
     evicting: Mutex<()>,
 }
 
 /// The bound on requests to an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InForce {
+pub struct EffectivePace {
     /// The least time from one request to the next; the length of a rest; zero if the wait is not for time.
     pub interval: Duration,
     /// The source of the bound.
@@ -147,7 +147,7 @@ pub struct Ask<'a> {
 #[derive(Debug)]
 #[must_use = "the request is under way for as long as this is kept"]
 pub struct Turn {
-    lane: Arc<Lane>,
+    limiter: Arc<OriginLimiter>,
     at_address: Option<Box<Turn>>,
     /// The moment of the turn.
     at: Moment,
@@ -170,7 +170,7 @@ pub struct TooEarly {
     /// The moment at which it may come again.
     pub at: Moment,
     /// The bound that delays it.
-    pub pace: InForce,
+    pub pace: EffectivePace,
 }
 
 /// Counters of held requests.
@@ -188,10 +188,10 @@ impl Pace {
     /// Builds the limiter with the configured pace, on `clock`.
     pub fn new(config: &PaceConfig, clock: Clock) -> Pace {
         Pace(Arc::new(Shared {
-            regime: ArcSwap::from_pointee(Regime::of(config)),
+            settings: ArcSwap::from_pointee(PaceSettings::of(config)),
             clock,
-            origins: Lanes::default(),
-            addresses: Lanes::default(),
+            origins: Limiters::default(),
+            addresses: Limiters::default(),
             held: AtomicUsize::new(0),
             waited: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -201,49 +201,49 @@ impl Pace {
     /// Puts a new pace in force, also for held requests. Earlier requests count by the new pace, so a reload never
     /// permits a new burst.
     pub fn reconfigure(&self, config: &PaceConfig) {
-        if self.0.regime.load().config == *config {
+        if self.0.settings.load().config == *config {
             return;
         }
-        let regime = Arc::new(Regime::of(config));
-        self.0.regime.store(Arc::clone(&regime));
-        for lane in &self.0.origins.lanes {
-            lane.reconsider(&regime);
+        let settings = Arc::new(PaceSettings::of(config));
+        self.0.settings.store(Arc::clone(&settings));
+        for limiter in &self.0.origins.limiters {
+            limiter.reconsider(&settings);
         }
-        for lane in &self.0.addresses.lanes {
-            lane.reconsider(&regime);
+        for limiter in &self.0.addresses.limiters {
+            limiter.reconsider(&settings);
         }
     }
 
     /// Tells whether each request gets its turn at once and its outcome is not recorded.
     pub fn is_unlimited(&self) -> bool {
-        self.0.regime.load().is_off
+        self.0.settings.load().is_off
     }
 
     /// Tells whether the operator honours the intervals that a robots.txt asks for.
     pub fn honours_crawl_delay(&self) -> bool {
-        self.0.regime.load().config.crawl_delay == CrawlDelayMode::Honour
+        self.0.settings.load().config.crawl_delay == CrawlDelayMode::Honour
     }
 
     /// Tells whether a turn needs the address of its origin, too.
     pub fn is_per_address(&self) -> bool {
-        self.0.regime.load().is_per_address()
+        self.0.settings.load().is_per_address()
     }
 
     /// Takes a turn at `now`, just past, if one is free without waiting.
     pub fn try_turn(&self, ask: Ask<'_>, now: Moment) -> Option<Turn> {
-        let regime = self.0.regime.load();
-        if regime.is_per_address() {
+        let settings = self.0.settings.load();
+        if settings.is_per_address() {
             return None;
         }
-        let lane = self.0.origin(ask.origin);
-        let passed = match regime.is_quiet && ask.crawl_delay.is_none() {
-            true => lane.pass(now),
+        let limiter = self.0.origin(ask.origin);
+        let passed = match settings.is_quiet && ask.crawl_delay.is_none() {
+            true => limiter.pass(now),
             false => None,
         };
         passed.or_else(|| {
-            lane.take(
+            limiter.take(
                 &self.0,
-                &regime,
+                &settings,
                 ask.crawl_delay.map(|crawl_delay| &**crawl_delay),
             )
         })
@@ -258,7 +258,7 @@ impl Pace {
         ask: Ask<'_>,
         client: &ClientKey,
         address: Option<IpAddr>,
-    ) -> Result<(Turn, Option<InForce>), TooEarly> {
+    ) -> Result<(Turn, Option<EffectivePace>), TooEarly> {
         self.turn_telling(ask, client, address, &mut None).await
     }
 
@@ -271,8 +271,8 @@ impl Pace {
         ask: Ask<'_>,
         client: &ClientKey,
         address: Option<IpAddr>,
-        waits_for: &mut Option<InForce>,
-    ) -> Result<(Turn, Option<InForce>), TooEarly> {
+        waits_for: &mut Option<EffectivePace>,
+    ) -> Result<(Turn, Option<EffectivePace>), TooEarly> {
         let turn = self.0.turn(ask, client, address, waits_for).await;
         if turn.is_err() {
             self.0.refused.fetch_add(1, Ordering::Relaxed);
@@ -286,10 +286,10 @@ impl Pace {
         if self.is_unlimited() {
             return None;
         }
-        let lane = self.0.origin(origin);
-        let at_address = address.map(|key| self.0.addresses.lane(&self.0, &key));
+        let limiter = self.0.origin(origin);
+        let at_address = address.map(|key| self.0.addresses.limiter(&self.0, &key));
         self.0
-            .turn_ahead(&lane, at_address.as_ref(), Late::Goes)
+            .turn_ahead(&limiter, at_address.as_ref(), Late::Goes)
             .await
     }
 
@@ -299,8 +299,8 @@ impl Pace {
         if self.is_unlimited() {
             return true;
         }
-        let at_address = turn.at_address.as_ref().map(|turn| &turn.lane);
-        let again = self.0.turn_ahead(&turn.lane, at_address, Late::GivesUp);
+        let at_address = turn.at_address.as_ref().map(|turn| &turn.limiter);
+        let again = self.0.turn_ahead(&turn.limiter, at_address, Late::GivesUp);
         // The request is already in flight: its second turn only counts.
         again.await.is_some() || self.is_unlimited()
     }
@@ -308,21 +308,21 @@ impl Pace {
     /// Counts a request for a robots.txt that waits for no turn, such as a redirect hop. However many there are, they
     /// delay other requests by one interval at most.
     pub fn count_robots(&self, origin: &Origin) {
-        let regime = self.0.regime.load();
-        if !regime.is_off {
-            self.0.origin(origin).count_robots(&self.0, &regime, None);
+        let settings = self.0.settings.load();
+        if !settings.is_off {
+            self.0.origin(origin).count_robots(&self.0, &settings, None);
         }
     }
 
     /// Counts the turn of a robots.txt fetch from now, when the fetch really starts.
     pub fn restart(&self, turn: &Turn) {
-        let regime = self.0.regime.load();
+        let settings = self.0.settings.load();
         for turn in [Some(turn), turn.at_address.as_deref()]
             .into_iter()
             .flatten()
         {
             let before = Some(turn.number);
-            turn.lane.count_robots(&self.0, &regime, before);
+            turn.limiter.count_robots(&self.0, &settings, before);
         }
     }
 
@@ -335,8 +335,8 @@ impl Pace {
         retry_after: impl FnOnce() -> Option<Duration>,
         is_telling: bool,
     ) {
-        let regime = self.0.regime.load();
-        if !regime.config.backoff {
+        let settings = self.0.settings.load();
+        if !settings.config.backoff {
             return;
         }
         let now = self.0.clock.now();
@@ -348,44 +348,44 @@ impl Pace {
                 took: is_telling.then(|| now.since(turn.at)),
             },
         };
-        let most = regime.config.backoff_max;
-        turn.lane.take_in(outcome, turn.at, now, most);
+        let most = settings.config.backoff_max;
+        turn.limiter.take_in(outcome, turn.at, now, most);
     }
 
     /// Records that an origin could not be reached, or did not answer in time.
     pub fn failed(&self, turn: &Turn) {
-        let regime = self.0.regime.load();
-        if regime.config.backoff {
+        let settings = self.0.settings.load();
+        if settings.config.backoff {
             let now = self.0.clock.now();
-            let most = regime.config.backoff_max;
-            turn.lane.take_in(Outcome::Failed, turn.at, now, most);
+            let most = settings.config.backoff_max;
+            turn.limiter.take_in(Outcome::Failed, turn.at, now, most);
         }
     }
 
     /// Returns the present bound on requests to an origin, apart from its robots.txt. `None` if nothing bounds them, or
     /// the origin was not asked for a long time.
-    pub fn of(&self, origin: &Origin) -> Option<InForce> {
-        let lane = self.0.origins.lanes.get(origin);
-        let lane = lane.map(|lane| Arc::clone(&lane))?;
-        let pace = lane.due(&self.0, &self.0.regime.load()).pace;
+    pub fn of(&self, origin: &Origin) -> Option<EffectivePace> {
+        let limiter = self.0.origins.limiters.get(origin);
+        let limiter = limiter.map(|limiter| Arc::clone(&limiter))?;
+        let pace = limiter.due(&self.0, &self.0.settings.load()).pace;
         (!pace.interval.is_zero()).then_some(pace)
     }
 
     /// Returns the part of a robots.txt's interval that is kept; `None` if intervals are only recorded.
-    pub fn kept_of(&self, crawl_delay: &CrawlDelay) -> Option<InForce> {
-        let regime = self.0.regime.load();
-        (regime.config.crawl_delay == CrawlDelayMode::Honour).then(|| regime.keep(crawl_delay))
+    pub fn kept_of(&self, crawl_delay: &CrawlDelay) -> Option<EffectivePace> {
+        let settings = self.0.settings.load();
+        (settings.config.crawl_delay == CrawlDelayMode::Honour).then(|| settings.keep(crawl_delay))
     }
 
     /// Returns the pace of an origin without trouble under `config`, with the interval of its robots.txt. `None` if
     /// nothing bounds it.
-    pub fn planned(config: &PaceConfig, crawl_delay: Option<&CrawlDelay>) -> Option<InForce> {
-        let regime = Regime::of(config);
-        let own = regime
+    pub fn planned(config: &PaceConfig, crawl_delay: Option<&CrawlDelay>) -> Option<EffectivePace> {
+        let settings = PaceSettings::of(config);
+        let own = settings
             .rate
-            .map(|rate| InForce::plain(rate.interval(), Source::Own));
+            .map(|rate| EffectivePace::plain(rate.interval(), Source::Own));
         let asked = crawl_delay.filter(|_| config.crawl_delay == CrawlDelayMode::Honour);
-        let asked = asked.map(|crawl_delay| regime.keep(crawl_delay));
+        let asked = asked.map(|crawl_delay| settings.keep(crawl_delay));
         // Of two equal ones, the operator's own.
         asked
             .into_iter()
@@ -409,8 +409,8 @@ impl Pace {
 }
 
 impl Shared {
-    fn origin(&self, origin: &Origin) -> Arc<Lane> {
-        self.origins.lane(self, origin)
+    fn origin(&self, origin: &Origin) -> Arc<OriginLimiter> {
+        self.origins.limiter(self, origin)
     }
 
     async fn turn(
@@ -418,25 +418,25 @@ impl Shared {
         ask: Ask<'_>,
         client: &ClientKey,
         address: Option<IpAddr>,
-        waits_for: &mut Option<InForce>,
-    ) -> Result<(Turn, Option<InForce>), TooEarly> {
-        let regime = self.regime.load_full();
-        let patience = regime.config.max_hold;
-        let lane = self.origin(ask.origin);
+        waits_for: &mut Option<EffectivePace>,
+    ) -> Result<(Turn, Option<EffectivePace>), TooEarly> {
+        let settings = self.settings.load_full();
+        let patience = settings.config.max_hold;
+        let limiter = self.origin(ask.origin);
         let claim = Claim {
             client,
             crawl_delay: ask.crawl_delay,
-            address: address.filter(|_| regime.is_per_address()),
+            address: address.filter(|_| settings.is_per_address()),
             patience: Some(patience),
         };
-        let (number, granted, expected) = match lane.enter(self, &regime, claim) {
+        let (number, granted, expected) = match limiter.enter(self, &settings, claim) {
             Entry::Gone(turn) => return Ok((turn, None)),
             Entry::Refused(due) => return Err(self.too_early(due)),
             Entry::Waits(number, granted, expected) => (number, granted, expected),
         };
         *waits_for = Some(expected.pace);
-        drop(regime);
-        let place = Place::new(self, &lane, client, number);
+        drop(settings);
+        let place = Place::new(self, &limiter, client, number);
         let granted = timeout(patience.saturating_add(GRACE), granted).await;
         drop(place);
         let turn = match granted {
@@ -450,10 +450,12 @@ impl Shared {
                 Ok((turn, Some(expected.pace)))
             }
             None => {
-                let regime = self.regime.load();
-                let at_address = claim.address.map(|key| self.addresses.lane(self, &key));
-                let lanes = [Some(lane), at_address].into_iter().flatten();
-                let at = lanes.map(|lane| lane.due(self, &regime).at).max();
+                let settings = self.settings.load();
+                let at_address = claim.address.map(|key| self.addresses.limiter(self, &key));
+                let limiters = [Some(limiter), at_address].into_iter().flatten();
+                let at = limiters
+                    .map(|limiter| limiter.due(self, &settings).at)
+                    .max();
                 Err(self.too_early(Due {
                     at: at.unwrap_or_default(),
                     ..expected
@@ -470,17 +472,17 @@ impl Shared {
         }
     }
 
-    /// Waits for a turn before all held requests in `lane` and, where origins at one address share limits, in
+    /// Waits for a turn before all held requests in `limiter` and, where origins at one address share limits, in
     /// `at_address`. `None` if a request that gives up late waited too long, or nothing is bounded any more.
     async fn turn_ahead(
         &self,
-        lane: &Arc<Lane>,
-        at_address: Option<&Arc<Lane>>,
+        limiter: &Arc<OriginLimiter>,
+        at_address: Option<&Arc<OriginLimiter>>,
         late: Late,
     ) -> Option<Turn> {
-        let row = at_address.unwrap_or(lane);
+        let row = at_address.unwrap_or(limiter);
         let started = Instant::now();
-        let patience = self.regime.load().config.max_hold;
+        let patience = self.settings.load().config.max_hold;
         // An address may have any number of fetches: each time-out starts when its fetch is the first.
         let (_first, started) = match (at_address, late) {
             (Some(_), Late::Goes) => (Some(row.ahead.lock().await), Instant::now()),
@@ -491,22 +493,22 @@ impl Shared {
             (None, Late::Goes) => (None, started),
         };
         loop {
-            let regime = self.regime.load_full();
-            if regime.is_off {
+            let settings = self.settings.load_full();
+            if settings.is_off {
                 return None;
             }
-            let left = regime.config.max_hold.saturating_sub(started.elapsed());
+            let left = settings.config.max_hold.saturating_sub(started.elapsed());
             let goes = left.is_zero() && late == Late::Goes;
-            let at_address = at_address.filter(|_| regime.is_per_address());
+            let at_address = at_address.filter(|_| settings.is_per_address());
             let taken = match at_address {
-                None => lane.take_for_robots(self, &regime, goes),
-                Some(at_address) => match lane.wait_for_robots(self, &regime) {
+                None => limiter.take_for_robots(self, &settings, goes),
+                Some(at_address) => match limiter.wait_for_robots(self, &settings) {
                     Some(wait) if !goes => Err(wait),
                     // Both turns at once: no other request gets ahead at this origin.
                     _ => at_address
-                        .take_for_robots(self, &regime, goes)
+                        .take_for_robots(self, &settings, goes)
                         .and_then(|first| {
-                            let mut turn = lane.take_for_robots(self, &regime, true)?;
+                            let mut turn = limiter.take_for_robots(self, &settings, true)?;
                             turn.at_address = Some(Box::new(first));
                             Ok(turn)
                         }),
@@ -523,18 +525,18 @@ impl Shared {
 
     /// Waits for the turn of an address, without a time limit.
     async fn turn_at(self: &Arc<Self>, address: IpAddr, client: &ClientKey) -> Option<Turn> {
-        let regime = self.regime.load_full();
-        if !regime.is_per_address() {
+        let settings = self.settings.load_full();
+        if !settings.is_per_address() {
             return None;
         }
-        let lane = self.addresses.lane(self, &address);
+        let limiter = self.addresses.limiter(self, &address);
         let claim = Claim {
             client,
             crawl_delay: None,
             address: None,
             patience: None,
         };
-        match lane.enter(self, &regime, claim) {
+        match limiter.enter(self, &settings, claim) {
             Entry::Gone(turn) => Some(turn),
             Entry::Waits(_, granted, _) => granted.await.ok()?.take(),
             Entry::Refused(_) => None,
@@ -542,15 +544,15 @@ impl Shared {
     }
 }
 
-impl<K: Clone + Eq + std::hash::Hash> Lanes<K> {
-    fn lane(&self, shared: &Shared, key: &K) -> Arc<Lane> {
-        if let Some(lane) = self.lanes.get(key) {
-            return Arc::clone(&lane);
+impl<K: Clone + Eq + std::hash::Hash> Limiters<K> {
+    fn limiter(&self, shared: &Shared, key: &K) -> Arc<OriginLimiter> {
+        if let Some(limiter) = self.limiters.get(key) {
+            return Arc::clone(&limiter);
         }
-        if self.lanes.len() >= KEPT {
+        if self.limiters.len() >= KEPT {
             self.evict(shared);
         }
-        Arc::clone(&self.lanes.entry(key.clone()).or_default())
+        Arc::clone(&self.limiters.entry(key.clone()).or_default())
     }
 
     /// Drops origins without relevant history; if those are few, also the origins asked least recently.
@@ -558,36 +560,37 @@ impl<K: Clone + Eq + std::hash::Hash> Lanes<K> {
         let Some(_evicting) = self.evicting.try_lock() else {
             return;
         };
-        let regime = shared.regime.load();
+        let settings = shared.settings.load();
         // Each turn and each held request holds a reference to its origin limiter.
-        let is_used = |lane: &Arc<Lane>| Arc::strong_count(lane) > 1;
-        self.lanes
-            .retain(|_, lane| is_used(lane) || lane.last(shared, &regime).is_some());
+        let is_used = |limiter: &Arc<OriginLimiter>| Arc::strong_count(limiter) > 1;
+        self.limiters
+            .retain(|_, limiter| is_used(limiter) || limiter.last(shared, &settings).is_some());
         let least = KEPT - KEPT / SHARE;
-        let Some(surplus) = self.lanes.len().checked_sub(least).filter(|n| *n > 0) else {
+        let Some(surplus) = self.limiters.len().checked_sub(least).filter(|n| *n > 0) else {
             return;
         };
         let mut by_age: Vec<(Moment, K)> = self
-            .lanes
+            .limiters
             .iter()
-            .map(|lane| {
+            .map(|limiter| {
                 (
-                    lane.last(shared, &regime).unwrap_or_default(),
-                    lane.key().clone(),
+                    limiter.last(shared, &settings).unwrap_or_default(),
+                    limiter.key().clone(),
                 )
             })
             .collect();
         by_age.sort_unstable_by_key(|(last, _)| *last);
         for (_, key) in by_age.into_iter().take(surplus) {
-            self.lanes.remove_if(&key, |_, lane| !is_used(lane));
+            self.limiters
+                .remove_if(&key, |_, limiter| !is_used(limiter));
         }
     }
 }
 
-impl<K: Eq + std::hash::Hash> Default for Lanes<K> {
-    fn default() -> Lanes<K> {
-        Lanes {
-            lanes: DashMap::default(),
+impl<K: Eq + std::hash::Hash> Default for Limiters<K> {
+    fn default() -> Limiters<K> {
+        Limiters {
+            limiters: DashMap::default(),
             evicting: Mutex::default(),
         }
     }
@@ -596,17 +599,22 @@ impl<K: Eq + std::hash::Hash> Default for Lanes<K> {
 /// An entry in the queue, removed on drop.
 struct Place<'a> {
     shared: &'a Shared,
-    lane: &'a Lane,
+    limiter: &'a OriginLimiter,
     client: &'a ClientKey,
     number: u64,
 }
 
 impl<'a> Place<'a> {
-    fn new(shared: &'a Shared, lane: &'a Lane, client: &'a ClientKey, number: u64) -> Place<'a> {
+    fn new(
+        shared: &'a Shared,
+        limiter: &'a OriginLimiter,
+        client: &'a ClientKey,
+        number: u64,
+    ) -> Place<'a> {
         shared.held.fetch_add(1, Ordering::Relaxed);
         Place {
             shared,
-            lane,
+            limiter,
             client,
             number,
         }
@@ -615,15 +623,15 @@ impl<'a> Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.lane.leave(self.client, self.number);
+        self.limiter.leave(self.client, self.number);
         self.shared.held.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Turn {
-    fn new(lane: &Arc<Lane>, at: Moment, number: u64) -> Turn {
+    fn new(limiter: &Arc<OriginLimiter>, at: Moment, number: u64) -> Turn {
         Turn {
-            lane: Arc::clone(lane),
+            limiter: Arc::clone(limiter),
             at_address: None,
             at,
             number,
@@ -632,7 +640,7 @@ impl Turn {
 
     /// Gives back an unused turn: the next request need not wait for it, unless another one has gone since.
     pub fn give_back(mut self) {
-        self.lane.undo(self.number);
+        self.limiter.undo(self.number);
         if let Some(turn) = self.at_address.take() {
             turn.give_back();
         }
@@ -641,13 +649,13 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.lane.end();
+        self.limiter.end();
     }
 }
 
-impl InForce {
-    const fn plain(interval: Duration, source: Source) -> InForce {
-        InForce {
+impl EffectivePace {
+    const fn plain(interval: Duration, source: Source) -> EffectivePace {
+        EffectivePace {
             interval,
             source,
             clamped: false,
@@ -673,7 +681,7 @@ impl Source {
 impl std::fmt::Debug for Pace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pace")
-            .field("origins", &self.0.origins.lanes.len())
+            .field("origins", &self.0.origins.limiters.len())
             .field("held", &self.held())
             .finish_non_exhaustive()
     }

@@ -21,22 +21,22 @@ struct Waiter<T> {
 
 /// The waiting requests of one client under one group of the robots.txt.
 #[derive(Debug)]
-struct Line<T> {
+struct GroupQueue<T> {
     group: Option<Group>,
     waiters: VecDeque<Waiter<T>>,
 }
 
 /// The waiting requests of one client.
 #[derive(Debug)]
-struct Party<T> {
+struct ClientQueue<T> {
     client: ClientKey,
-    lines: Vec<Line<T>>,
+    lines: Vec<GroupQueue<T>>,
 }
 
 /// All waiting requests at one origin.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    parties: VecDeque<Party<T>>,
+    parties: VecDeque<ClientQueue<T>>,
     arrived: u64,
     len: usize,
 }
@@ -51,7 +51,7 @@ impl<T> Default for Queue<T> {
     }
 }
 
-impl<T> Party<T> {
+impl<T> ClientQueue<T> {
     /// Returns the line with the earliest first request among the lines with a due first request.
     fn next_line(&self, is_due: &impl Fn(&T) -> bool) -> Option<usize> {
         let fronts = self.lines.iter().enumerate();
@@ -74,7 +74,7 @@ impl<T> Queue<T> {
 
     /// Returns the number of waiting requests of one client.
     pub(super) fn len_of(&self, client: &ClientKey) -> usize {
-        self.party(client).map_or(0, Party::len)
+        self.party(client).map_or(0, ClientQueue::len)
     }
 
     /// Returns the number of this client's requests that wait under the same group.
@@ -101,7 +101,7 @@ impl<T> Queue<T> {
         let waiter = Waiter { number, what };
         let known = self.parties.iter().any(|party| party.client == *client);
         if !known {
-            self.parties.push_back(Party {
+            self.parties.push_back(ClientQueue {
                 client: client.clone(),
                 lines: Vec::new(),
             });
@@ -118,7 +118,7 @@ impl<T> Queue<T> {
             .find(|line| line.group.as_ref() == group)
         {
             Some(line) => line.waiters.push_back(waiter),
-            None => party.lines.push(Line {
+            None => party.lines.push(GroupQueue {
                 group: group.cloned(),
                 waiters: VecDeque::from([waiter]),
             }),
@@ -137,7 +137,7 @@ impl<T> Queue<T> {
 
     /// Removes the next request among those that `is_due` accepts; its client goes to the end of the row.
     pub(super) fn pop(&mut self, is_due: impl Fn(&T) -> bool) -> Option<T> {
-        let next = |party: &Party<T>| party.next_line(&is_due);
+        let next = |party: &ClientQueue<T>| party.next_line(&is_due);
         let (at, line) = self
             .parties
             .iter()
@@ -187,7 +187,7 @@ impl<T> Queue<T> {
         lines.filter_map(|line| Some(&line.waiters.front()?.what))
     }
 
-    fn party(&self, client: &ClientKey) -> Option<&Party<T>> {
+    fn party(&self, client: &ClientKey) -> Option<&ClientQueue<T>> {
         self.parties.iter().find(|party| party.client == *client)
     }
 }

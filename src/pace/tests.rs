@@ -78,7 +78,11 @@ fn ask(origin: &Origin) -> Ask<'_> {
 }
 
 /// Waits for the turn of a request, and ends the request.
-async fn turn(pace: &Pace, ask: Ask<'_>, of: &ClientKey) -> Result<Option<InForce>, TooEarly> {
+async fn turn(
+    pace: &Pace,
+    ask: Ask<'_>,
+    of: &ClientKey,
+) -> Result<Option<EffectivePace>, TooEarly> {
     pace.turn(ask, of, None).await.map(|(_, pace)| pace)
 }
 
@@ -228,7 +232,7 @@ async fn a_turn_just_within_the_longest_hold_is_granted() {
         if !is_early {
             assert_eq!(pace.held(), 1);
             pass(&clock, ms(10)).await;
-            let own = InForce::plain(ms(10), Source::Own);
+            let own = EffectivePace::plain(ms(10), Source::Own);
             assert_eq!(second.await, Ok(Some(own)));
             assert_eq!((pace.held(), pace.counts().waited), (0, 1));
         }
@@ -385,7 +389,7 @@ async fn a_request_that_would_wait_too_long_learns_at_once_when_to_retry() {
     let mut second = Box::pin(turn(&pace, ask(&a), &key));
     assert!(once(&mut first.as_mut()).await.is_pending());
     assert!(once(&mut second.as_mut()).await.is_pending());
-    let own = InForce::plain(secs(1), Source::Own);
+    let own = EffectivePace::plain(secs(1), Source::Own);
     let too_early = |at| TooEarly {
         at: START + ms(at),
         pace: own,
@@ -470,7 +474,7 @@ async fn requests_in_flight_stay_within_the_concurrency() {
     drop(first);
     settle().await;
     let held = once(&mut third).await;
-    let by = InForce::plain(Duration::ZERO, Source::Concurrency);
+    let by = EffectivePace::plain(Duration::ZERO, Source::Concurrency);
     assert_eq!(held, Poll::Ready(Ok(Some(by))));
     // No request ends: it is held for the longest hold, then told to come again soon.
     let third = pace.try_turn(ask(&a), clock.now()).expect("a turn");
@@ -523,7 +527,7 @@ async fn a_crawl_delay_is_kept_up_to_the_bound_and_beyond_the_own_interval() {
         };
         assert_eq!(turn(&pace, asking, &client("a")).await, Ok(None), "{name}");
         let refused = turn(&pace, asking, &client("b")).await.expect_err(name);
-        let expected = InForce {
+        let expected = EffectivePace {
             interval: ms(interval),
             source,
             clamped,
@@ -548,14 +552,17 @@ async fn an_origin_that_says_so_is_left_alone_and_then_asked_more_slowly() {
     };
     answer(go().expect("a turn"), 429, Some(120));
     assert!(go().is_none());
-    let rest = InForce::plain(secs(120), Source::Backoff);
+    let rest = EffectivePace::plain(secs(120), Source::Backoff);
     assert_eq!(pace.of(&a), Some(rest));
     assert_eq!(early(&pace, &a).await, Some(secs(120)));
     clock.advance(secs(120));
     // One request goes, and the gap is kept until answers are fine again.
     let probe = go().expect("a turn");
     assert!(go().is_none());
-    assert_eq!(pace.of(&a), Some(InForce::plain(secs(1), Source::Backoff)));
+    assert_eq!(
+        pace.of(&a),
+        Some(EffectivePace::plain(secs(1), Source::Backoff))
+    );
     answer(probe, 200, None);
     for wait in [500, 250] {
         assert!(go().is_none());
@@ -820,7 +827,7 @@ async fn kept_origins_are_bounded_and_idle_ones_go_first() {
     for n in 0..KEPT {
         drop(pace.try_turn(ask(&name(n)), clock.now()));
     }
-    let kept = || pace.0.origins.lanes.len();
+    let kept = || pace.0.origins.limiters.len();
     assert_eq!(kept(), KEPT);
     // Every origin has relevant history: the oldest go.
     clock.advance(ms(10));
@@ -837,7 +844,7 @@ async fn kept_origins_are_bounded_and_idle_ones_go_first() {
         drop(pace.0.origin(&name(n)));
     }
     assert!(kept() <= KEPT);
-    assert!(under_way.is_some() && pace.0.origins.lanes.contains_key(&name(KEPT)));
+    assert!(under_way.is_some() && pace.0.origins.limiters.contains_key(&name(KEPT)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -75,7 +75,7 @@ pub struct ExchangeRecorder {
     /// The client usage that counted the request, if its client has bounds.
     pub charged: Option<Arc<Account>>,
     /// The pace limit that held or refused the request, or a crawl delay that was clamped.
-    pub pace: Option<pace::InForce>,
+    pub pace: Option<pace::EffectivePace>,
     /// Time that the request waited for anything, measured more finely.
     pub waited: Duration,
     /// Address that the request was sent to.

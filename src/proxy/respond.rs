@@ -17,7 +17,7 @@ use super::recorder::ExchangeRecorder;
 use super::target::Unreadable;
 use crate::clock::Moment;
 use crate::egress::{Failure, Prohibited};
-use crate::pace::{InForce, Source};
+use crate::pace::{EffectivePace, Source};
 use crate::policy::{Decision, Reason};
 use crate::rep::{Origin, Rule};
 use crate::robots::state::State;
@@ -393,7 +393,7 @@ fn tell(
 
 fn decided(
     decision: &Decision,
-    pace: Option<InForce>,
+    pace: Option<EffectivePace>,
     origin: &str,
     traits: RequestTraits,
     now: Moment,

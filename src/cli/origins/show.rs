@@ -16,7 +16,7 @@ use crate::cli::screen::{json_line, printable, say};
 use crate::clock::Moment;
 use crate::config::{Config, CrawlDelayMode, format_duration};
 use crate::explain::states::{about, ago, cause, lives, other_answer, stance, to_come};
-use crate::pace::{InForce, Pace, Source};
+use crate::pace::{EffectivePace, Pace, Source};
 use crate::rep::{Field, Origin};
 use crate::robots::crawl_delay::CrawlDelay;
 use crate::robots::identity::{Identity, OWN_STATES};
@@ -217,7 +217,7 @@ struct PaceEntry {
 }
 
 impl PaceEntry {
-    fn of(pace: InForce) -> PaceEntry {
+    fn of(pace: EffectivePace) -> PaceEntry {
         PaceEntry {
             interval_ms: u64::try_from(pace.interval.as_millis()).unwrap_or(u64::MAX),
             source: pace.source.as_str(),

@@ -15,10 +15,10 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
 use super::backoff::Outcome;
+use super::history::{Due, History, Undo};
 use super::queue::Queue;
-use super::regime::Regime;
-use super::track::{Due, Track, Undo};
-use super::{InForce, Shared, Source, Turn};
+use super::settings::PaceSettings;
+use super::{EffectivePace, Shared, Source, Turn};
 use crate::client::ClientKey;
 use crate::clock::Moment;
 use crate::robots::crawl_delay::CrawlDelay;
@@ -28,7 +28,7 @@ const UNTIL_NEWS: Duration = Duration::from_secs(3_600);
 
 /// The limiter of one origin, or of one address.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct OriginLimiter {
     state: Mutex<State>,
     /// The last request without the lock, in milliseconds since 1970; 0: none since the lock was held last.
     passed: AtomicU64,
@@ -46,7 +46,7 @@ pub(super) struct Lane {
 
 #[derive(Debug, Default)]
 struct State {
-    track: Track,
+    history: History,
     queue: Queue<Waiter>,
     /// Turns taken.
     taken: u64,
@@ -115,9 +115,9 @@ enum Step {
     Ask(IpAddr, ClientKey),
 }
 
-impl Lane {
+impl OriginLimiter {
     /// Takes a turn without the lock: for settings under which only trouble bounds the requests to an origin.
-    pub(super) fn pass(self: &Arc<Lane>, now: Moment) -> Option<Turn> {
+    pub(super) fn pass(self: &Arc<OriginLimiter>, now: Moment) -> Option<Turn> {
         let is_bound =
             self.is_troubled.load(Ordering::Acquire) || self.is_driven.load(Ordering::Acquire);
         if is_bound {
@@ -130,22 +130,22 @@ impl Lane {
 
     /// Takes a turn, if one is due and the queue is empty.
     pub(super) fn take(
-        self: &Arc<Lane>,
+        self: &Arc<OriginLimiter>,
         shared: &Shared,
-        regime: &Regime,
+        settings: &PaceSettings,
         crawl_delay: Option<&CrawlDelay>,
     ) -> Option<Turn> {
         let (mut state, now) = self.lock(shared);
-        let due = state.track.due(regime, crawl_delay, now);
-        let may_go = state.queue.is_empty() && due.at <= now && self.has_room(regime);
-        may_go.then(|| self.go(&mut state, regime, crawl_delay, now))
+        let due = state.history.due(settings, crawl_delay, now);
+        let may_go = state.queue.is_empty() && due.at <= now && self.has_room(settings);
+        may_go.then(|| self.go(&mut state, settings, crawl_delay, now))
     }
 
     /// Takes a turn, or joins the queue.
     pub(super) fn enter(
-        self: &Arc<Lane>,
+        self: &Arc<OriginLimiter>,
         shared: &Arc<Shared>,
-        regime: &Regime,
+        settings: &PaceSettings,
         claim: Claim<'_>,
     ) -> Entry {
         let Claim {
@@ -153,10 +153,10 @@ impl Lane {
         } = claim;
         let crawl_delay = claim.crawl_delay.map(|crawl_delay| &**crawl_delay);
         let (mut state, now) = self.lock(shared);
-        let due = state.track.due(regime, crawl_delay, now);
-        let has_room = self.has_room(regime);
+        let due = state.history.due(settings, crawl_delay, now);
+        let has_room = self.has_room(settings);
         if state.queue.is_empty() && due.at <= now && has_room && address.is_none() {
-            return Entry::Gone(self.go(&mut state, regime, crawl_delay, now));
+            return Entry::Gone(self.go(&mut state, settings, crawl_delay, now));
         }
         let group = crawl_delay.map(|crawl_delay| &crawl_delay.group);
         let before = (
@@ -164,10 +164,12 @@ impl Lane {
             state.queue.line_of(client, group),
         );
         let expected = Due {
-            at: state.track.expected(regime, crawl_delay, before, now),
+            at: state.history.expected(settings, crawl_delay, before, now),
             pace: match (due.at > now, has_room, address) {
-                (false, false, _) => InForce::plain(Duration::ZERO, Source::Concurrency),
-                (false, true, Some(_)) => InForce::plain(regime.own_interval(), Source::Address),
+                (false, false, _) => EffectivePace::plain(Duration::ZERO, Source::Concurrency),
+                (false, true, Some(_)) => {
+                    EffectivePace::plain(settings.own_interval(), Source::Address)
+                }
                 _ => due.pace,
             },
         };
@@ -175,11 +177,11 @@ impl Lane {
             if expected.at.since(now) > patience {
                 return Entry::Refused(expected);
             }
-            let most = regime.config.max_held;
+            let most = settings.config.max_held;
             let is_full = shared.held.load(Ordering::Relaxed) >= most
                 || state.queue.len_of(client) >= most / 2;
             if is_full {
-                let pace = InForce::plain(expected.pace.interval, Source::MaxHeld);
+                let pace = EffectivePace::plain(expected.pace.interval, Source::MaxHeld);
                 return Entry::Refused(Due { pace, ..expected });
             }
         }
@@ -206,9 +208,13 @@ impl Lane {
     }
 
     /// Returns the time until a robots.txt fetch is due; `None` if it is due now.
-    pub(super) fn wait_for_robots(&self, shared: &Shared, regime: &Regime) -> Option<Duration> {
+    pub(super) fn wait_for_robots(
+        &self,
+        shared: &Shared,
+        settings: &PaceSettings,
+    ) -> Option<Duration> {
         let (state, now) = self.lock(shared);
-        let due = state.track.due_for_robots(regime, now);
+        let due = state.history.due_for_robots(settings, now);
         (due > now).then(|| due.since(now))
     }
 
@@ -217,36 +223,41 @@ impl Lane {
     /// # Errors
     /// The time until it is due.
     pub(super) fn take_for_robots(
-        self: &Arc<Lane>,
+        self: &Arc<OriginLimiter>,
         shared: &Shared,
-        regime: &Regime,
+        settings: &PaceSettings,
         at_once: bool,
     ) -> Result<Turn, Duration> {
         let (mut state, now) = self.lock(shared);
-        let due = state.track.due_for_robots(regime, now);
+        let due = state.history.due_for_robots(settings, now);
         if due > now && !at_once {
             return Err(due.since(now));
         }
-        let turn = self.go(&mut state, regime, None, now);
-        state.track.robots = now;
+        let turn = self.go(&mut state, settings, None, now);
+        state.history.robots = now;
         Ok(turn)
     }
 
     /// Counts a robots.txt fetch that starts now, due or not. `before` names its earlier turn; that turn no longer
     /// counts, unless others have come after it.
-    pub(super) fn count_robots(&self, shared: &Shared, regime: &Regime, before: Option<u64>) {
+    pub(super) fn count_robots(
+        &self,
+        shared: &Shared,
+        settings: &PaceSettings,
+        before: Option<u64>,
+    ) {
         let (mut guard, now) = self.lock(shared);
         let state = &mut *guard;
         if before == Some(state.taken)
             && let Some(undo) = state.undo.take()
         {
-            state.track.undo(undo);
+            state.history.undo(undo);
         }
         if before.is_some() {
-            state.track.count(regime, None, now);
-            state.track.robots = now;
+            state.history.count(settings, None, now);
+            state.history.robots = now;
         } else {
-            state.track.count_aside(regime, now);
+            state.history.count_aside(settings, now);
         }
         // A fetch that has started is never given back.
         state.taken += 1;
@@ -256,8 +267,8 @@ impl Lane {
     /// Records the outcome of a request.
     pub(super) fn take_in(&self, outcome: Outcome, sent: Moment, now: Moment, most: Duration) {
         let mut state = self.state.lock();
-        state.track.backoff.take_in(outcome, sent, now, most);
-        let is_troubled = !state.track.backoff.is_calm();
+        state.history.backoff.take_in(outcome, sent, now, most);
+        let is_troubled = !state.history.backoff.is_calm();
         self.is_troubled.store(is_troubled, Ordering::Release);
         if self.is_driven.load(Ordering::Acquire) {
             self.news.notify_one();
@@ -265,9 +276,9 @@ impl Lane {
     }
 
     /// Makes the queue check again, under other settings.
-    pub(super) fn reconsider(&self, regime: &Regime) {
-        if !regime.config.backoff {
-            self.state.lock().track.backoff.end();
+    pub(super) fn reconsider(&self, settings: &PaceSettings) {
+        if !settings.config.backoff {
+            self.state.lock().history.backoff.end();
             self.is_troubled.store(false, Ordering::Release);
         }
         if self.is_driven.load(Ordering::Acquire) {
@@ -276,18 +287,18 @@ impl Lane {
     }
 
     /// Returns when a request without a crawl delay is due, and the bound that decides it.
-    pub(super) fn due(&self, shared: &Shared, regime: &Regime) -> Due {
+    pub(super) fn due(&self, shared: &Shared, settings: &PaceSettings) -> Due {
         let (state, now) = self.lock(shared);
-        state.track.due(regime, None, now)
+        state.history.due(settings, None, now)
     }
 
     /// Returns the moment of the last request; `None` if the limiter has no relevant history.
-    pub(super) fn last(&self, shared: &Shared, regime: &Regime) -> Option<Moment> {
+    pub(super) fn last(&self, shared: &Shared, settings: &PaceSettings) -> Option<Moment> {
         let (state, now) = self.lock(shared);
         let is_idle = state.queue.is_empty()
             && self.in_flight.load(Ordering::Acquire) == 0
-            && state.track.is_over(regime, now);
-        (!is_idle).then_some(state.track.last)
+            && state.history.is_over(settings, now);
+        (!is_idle).then_some(state.history.last)
     }
 
     /// Undoes a turn that was not used, unless others have come after it.
@@ -296,7 +307,7 @@ impl Lane {
         if state.taken == number
             && let Some(undo) = state.undo.take()
         {
-            state.track.undo(undo);
+            state.history.undo(undo);
             self.news.notify_one();
         }
     }
@@ -315,28 +326,28 @@ impl Lane {
         let mut state = self.state.lock();
         let now = shared.clock.now();
         let passed = Moment::from_millis(self.passed.swap(0, Ordering::Relaxed));
-        state.track.last = state.track.last.max(passed);
-        state.track.settle(now);
-        if self.is_troubled.load(Ordering::Relaxed) && state.track.backoff.is_calm() {
+        state.history.last = state.history.last.max(passed);
+        state.history.settle(now);
+        if self.is_troubled.load(Ordering::Relaxed) && state.history.backoff.is_calm() {
             self.is_troubled.store(false, Ordering::Release);
         }
         (state, now)
     }
 
-    fn has_room(&self, regime: &Regime) -> bool {
-        let most = regime.config.concurrency;
+    fn has_room(&self, settings: &PaceSettings) -> bool {
+        let most = settings.config.concurrency;
         most.is_none_or(|most| self.in_flight.load(Ordering::Acquire) < most)
     }
 
     /// Counts a request that goes now and returns its turn.
     fn go(
-        self: &Arc<Lane>,
+        self: &Arc<OriginLimiter>,
         state: &mut State,
-        regime: &Regime,
+        settings: &PaceSettings,
         crawl_delay: Option<&CrawlDelay>,
         now: Moment,
     ) -> Turn {
-        state.undo = Some(state.track.count(regime, crawl_delay, now));
+        state.undo = Some(state.history.count(settings, crawl_delay, now));
         state.taken += 1;
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         Turn::new(self, now, state.taken)
@@ -344,9 +355,9 @@ impl Lane {
 
     /// Grants the next turn, if a request is due. `at_address` is the turn at its address, if one was taken.
     fn step(
-        self: &Arc<Lane>,
+        self: &Arc<OriginLimiter>,
         shared: &Shared,
-        regime: &Regime,
+        settings: &PaceSettings,
         at_address: &mut Option<Turn>,
     ) -> Step {
         let (mut guard, now) = self.lock(shared);
@@ -355,18 +366,18 @@ impl Lane {
             self.is_driven.store(false, Ordering::Release);
             return Step::Done;
         }
-        let track = &state.track;
-        let due = |waiter: &Waiter| track.due(regime, waiter.crawl_delay.as_deref(), now).at;
+        let history = &state.history;
+        let due = |waiter: &Waiter| history.due(settings, waiter.crawl_delay.as_deref(), now).at;
         let first = state.queue.fronts().map(due).min().unwrap_or_default();
         if first > now {
             return Step::Sleep(first.since(now));
         }
-        if !self.has_room(regime) {
+        if !self.has_room(settings) {
             return Step::Sleep(UNTIL_NEWS);
         }
         let is_due = |waiter: &Waiter| due(waiter) <= now;
         if at_address.is_none()
-            && regime.is_per_address()
+            && settings.is_per_address()
             && let Some((client, waiter)) = state.queue.next(is_due)
             && let Some(address) = waiter.address
         {
@@ -374,7 +385,7 @@ impl Lane {
         }
         if let Some(waiter) = state.queue.pop(is_due) {
             let crawl_delay = waiter.crawl_delay.as_deref();
-            let mut turn = self.go(state, regime, crawl_delay, now);
+            let mut turn = self.go(state, settings, crawl_delay, now);
             turn.at_address = at_address.take().map(Box::new);
             drop(guard);
             // If the waiter has gone, dropping the undelivered turn returns it.
@@ -384,14 +395,17 @@ impl Lane {
     }
 }
 
-/// Grants turns to the requests that wait in `lane`, until the queue is empty.
-fn drive(shared: Arc<Shared>, lane: Arc<Lane>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+/// Grants turns to the requests that wait in `limiter`, until the queue is empty.
+fn drive(
+    shared: Arc<Shared>,
+    limiter: Arc<OriginLimiter>,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     // Boxed: waiting for the turn of an address may start another task like this.
     Box::pin(async move {
         let mut at_address = None;
         loop {
-            let regime = shared.regime.load_full();
-            let step = lane.step(&shared, &regime, &mut at_address);
+            let settings = shared.settings.load_full();
+            let step = limiter.step(&shared, &settings, &mut at_address);
             // Unused: its request has gone, or is no longer due.
             if let Some(turn) = at_address.take() {
                 turn.give_back();
@@ -402,7 +416,7 @@ fn drive(shared: Arc<Shared>, lane: Arc<Lane>) -> Pin<Box<dyn Future<Output = ()
                 Step::Sleep(span) => {
                     tokio::select! {
                         () = sleep(span) => {}
-                        () = lane.news.notified() => {}
+                        () = limiter.news.notified() => {}
                     }
                 }
                 Step::Ask(address, client) => {

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::meter::Rate;
-use super::{InForce, Source};
+use super::gcra::Rate;
+use super::{EffectivePace, Source};
 use crate::config::{CrawlDelayMode, PaceConfig};
 use crate::rep::Field;
 use crate::robots::crawl_delay::CrawlDelay;
 
 /// `[pace]`, with derived values.
 #[derive(Debug)]
-pub(super) struct Regime {
+pub(super) struct PaceSettings {
     pub(super) config: PaceConfig,
     /// The operator's own rate.
     pub(super) rate: Option<Rate>,
@@ -20,13 +20,13 @@ pub(super) struct Regime {
     pub(super) is_quiet: bool,
 }
 
-impl Regime {
-    pub(super) fn of(config: &PaceConfig) -> Regime {
+impl PaceSettings {
+    pub(super) fn of(config: &PaceConfig) -> PaceSettings {
         let rate = config
             .requests_per_second
             .and_then(|rate| Rate::new(rate, config.burst));
         let is_quiet = rate.is_none() && config.concurrency.is_none();
-        Regime {
+        PaceSettings {
             config: config.clone(),
             rate,
             is_off: is_quiet && !config.backoff && config.crawl_delay == CrawlDelayMode::Record,
@@ -35,9 +35,9 @@ impl Regime {
     }
 
     /// Returns the part of a robots.txt's interval that is kept.
-    pub(super) fn keep(&self, crawl_delay: &CrawlDelay) -> InForce {
+    pub(super) fn keep(&self, crawl_delay: &CrawlDelay) -> EffectivePace {
         let most = self.config.max_crawl_delay;
-        InForce {
+        EffectivePace {
             interval: crawl_delay.interval.min(most),
             source: match crawl_delay.field {
                 Field::RequestRate => Source::RequestRate,

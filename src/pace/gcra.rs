@@ -44,7 +44,7 @@ impl Rate {
 
 /// The past turns at a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Meter {
+pub(super) struct Gcra {
     /// The moment at which past turns are paid off, in nanoseconds since 1970.
     paid: u64,
     /// The rate of `paid`; none before the first turn.
@@ -53,7 +53,7 @@ pub(super) struct Meter {
     last: Moment,
 }
 
-impl Meter {
+impl Gcra {
     /// Returns the earliest moment of the next turn.
     pub(super) fn next(&self, rate: Rate) -> Moment {
         let saved = rate.times(u64::from(rate.burst).saturating_sub(1));
@@ -63,14 +63,14 @@ impl Meter {
 
     /// Returns the earliest moment of a turn if `others` others are taken before it from now on.
     pub(super) fn next_but(&self, rate: Rate, others: u32, now: Moment) -> Moment {
-        let Meter { paid, .. } = self.at(rate);
+        let Gcra { paid, .. } = self.at(rate);
         let paid = match others {
             0 => paid,
             others => paid
                 .max(since_1970(now))
                 .saturating_add(rate.times(u64::from(others))),
         };
-        Meter {
+        Gcra {
             paid,
             ..self.at(rate)
         }
@@ -84,8 +84,8 @@ impl Meter {
 
     /// Takes a turn now, due or not.
     pub(super) fn take(&mut self, rate: Rate, now: Moment) {
-        let Meter { paid, .. } = self.at(rate);
-        *self = Meter {
+        let Gcra { paid, .. } = self.at(rate);
+        *self = Gcra {
             paid: paid.max(since_1970(now)).saturating_add(rate.interval),
             rate: Some(rate),
             last: now,
@@ -105,7 +105,7 @@ impl Meter {
 
     /// Recounts the same turns by another rate: the same number of turns is owed as of the last one, but at most a
     /// burst.
-    fn at(self, rate: Rate) -> Meter {
+    fn at(self, rate: Rate) -> Gcra {
         match self.rate {
             Some(before) if before != rate => {
                 let last = since_1970(self.last);
@@ -114,13 +114,13 @@ impl Meter {
                     .saturating_sub(last)
                     .div_ceil(before.interval)
                     .clamp(1, u64::from(rate.burst));
-                Meter {
+                Gcra {
                     paid: last.saturating_add(rate.times(owed)),
                     rate: Some(rate),
                     last: self.last,
                 }
             }
-            _ => Meter {
+            _ => Gcra {
                 rate: Some(rate),
                 ..self
             },
@@ -150,13 +150,13 @@ mod tests {
         Rate::new(per_second, burst).expect("a rate")
     }
 
-    /// Returns a meter after these turns, in milliseconds from the start.
-    fn after(rate: Rate, turns: &[u64]) -> Meter {
-        let mut meter = Meter::default();
+    /// Returns a gcra after these turns, in milliseconds from the start.
+    fn after(rate: Rate, turns: &[u64]) -> Gcra {
+        let mut gcra = Gcra::default();
         for at in turns {
-            meter.take(rate, START + ms(*at));
+            gcra.take(rate, START + ms(*at));
         }
-        meter
+        gcra
     }
 
     #[test]
@@ -196,9 +196,9 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_moves_past_turns_back() {
         let one = rate(1.0, 1);
-        let mut meter = after(one, &[3_600_000]);
-        meter.set_back(ms(3_600_000));
-        assert_eq!(meter.next(one), START + ms(1_000));
-        assert!(!meter.is_paid(START) && meter.is_paid(START + ms(1_000)));
+        let mut gcra = after(one, &[3_600_000]);
+        gcra.set_back(ms(3_600_000));
+        assert_eq!(gcra.next(one), START + ms(1_000));
+        assert!(!gcra.is_paid(START) && gcra.is_paid(START + ms(1_000)));
     }
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backoff::Backoff;
-use super::meter::Meter;
-use super::regime::Regime;
-use super::{Group, InForce, Source};
+use super::gcra::Gcra;
+use super::settings::PaceSettings;
+use super::{EffectivePace, Group, Source};
 use crate::clock::Moment;
 use crate::robots::crawl_delay::CrawlDelay;
 
@@ -18,13 +18,13 @@ const GROUPS: usize = 16;
 
 /// The history of requests to one origin.
 #[derive(Debug, Default)]
-pub(super) struct Track {
+pub(super) struct History {
     /// The moment of the last request; the epoch: never.
     pub(super) last: Moment,
     /// The moment of the last robots.txt fetch, which counts for every group.
     pub(super) robots: Moment,
     pub(super) backoff: Backoff,
-    meter: Meter,
+    gcra: Gcra,
     groups: VecDeque<Last>,
 }
 
@@ -41,18 +41,18 @@ struct Last {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) at: Moment,
-    pub(super) pace: InForce,
+    pub(super) pace: EffectivePace,
 }
 
 /// The changes by one request, to be undone if it was never sent.
 #[derive(Debug)]
 pub(super) struct Undo {
     last: Moment,
-    meter: Meter,
+    gcra: Gcra,
     group: Option<(Group, Option<Last>)>,
 }
 
-impl Track {
+impl History {
     /// Forgets bounds that are over. If the clock was set back, the recorded times move back with it; otherwise the
     /// origin would not be asked until that time comes again.
     pub(super) fn settle(&mut self, now: Moment) {
@@ -60,7 +60,7 @@ impl Track {
         if !by.is_zero() {
             self.last = now;
             self.robots = self.robots - by;
-            self.meter.set_back(by);
+            self.gcra.set_back(by);
             self.backoff.set_back(by);
             for last in &mut self.groups {
                 last.at = last.at - by;
@@ -72,29 +72,29 @@ impl Track {
     /// Returns when the next request may go, if none waits before it.
     pub(super) fn due(
         &self,
-        regime: &Regime,
+        settings: &PaceSettings,
         crawl_delay: Option<&CrawlDelay>,
         now: Moment,
     ) -> Due {
         let mut due = Due {
             at: Moment::default(),
-            pace: InForce::plain(Duration::ZERO, Source::Own),
+            pace: EffectivePace::plain(Duration::ZERO, Source::Own),
         };
-        let mut bound = |at: Moment, pace: InForce| {
+        let mut bound = |at: Moment, pace: EffectivePace| {
             if (at, pace.interval) > (due.at, due.pace.interval) {
                 due = Due { at, pace };
             }
         };
-        if let Some(rate) = regime.rate {
-            let pace = InForce::plain(rate.interval(), Source::Own);
-            bound(self.meter.next(rate), pace);
+        if let Some(rate) = settings.rate {
+            let pace = EffectivePace::plain(rate.interval(), Source::Own);
+            bound(self.gcra.next(rate), pace);
             // A request from a time without a rate counts as one turn.
-            if self.last > self.meter.last() {
+            if self.last > self.gcra.last() {
                 bound(self.last + rate.interval(), pace);
             }
         }
         if let Some(crawl_delay) = crawl_delay {
-            let pace = regime.keep(crawl_delay);
+            let pace = settings.keep(crawl_delay);
             let group = self
                 .groups
                 .iter()
@@ -106,38 +106,41 @@ impl Track {
         }
         let gap = self.backoff.gap();
         if !gap.is_zero() {
-            bound(self.last + gap, InForce::plain(gap, Source::Backoff));
+            bound(self.last + gap, EffectivePace::plain(gap, Source::Backoff));
         }
         if let Some(rest) = self.backoff.rest(now) {
-            bound(rest.until, InForce::plain(rest.length, Source::Backoff));
+            bound(
+                rest.until,
+                EffectivePace::plain(rest.length, Source::Backoff),
+            );
         }
         due
     }
 
     /// Returns when a robots.txt may be fetched. Its new crawl delay is still unknown, so the fetch keeps the delay
     /// that each group had.
-    pub(super) fn due_for_robots(&self, regime: &Regime, now: Moment) -> Moment {
+    pub(super) fn due_for_robots(&self, settings: &PaceSettings, now: Moment) -> Moment {
         let groups = self.groups.iter().map(|last| last.at + last.interval);
-        let due = self.due(regime, None, now).at;
+        let due = self.due(settings, None, now).at;
         groups.max().unwrap_or_default().max(due)
     }
 
     /// Returns when a request may go after `ahead` others, `in_line` of them of its own group.
     pub(super) fn expected(
         &self,
-        regime: &Regime,
+        settings: &PaceSettings,
         crawl_delay: Option<&CrawlDelay>,
         (ahead, in_line): (usize, usize),
         now: Moment,
     ) -> Moment {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let due = self.due(regime, crawl_delay, now).at.max(now);
+        let due = self.due(settings, crawl_delay, now).at.max(now);
         let mut at = due + self.backoff.gap().saturating_mul(count(ahead));
-        if let Some(rate) = regime.rate {
-            at = at.max(self.meter.next_but(rate, count(ahead), now));
+        if let Some(rate) = settings.rate {
+            at = at.max(self.gcra.next_but(rate, count(ahead), now));
         }
         if let Some(crawl_delay) = crawl_delay {
-            let interval = regime.keep(crawl_delay).interval;
+            let interval = settings.keep(crawl_delay).interval;
             at = at.max(due + interval.saturating_mul(count(in_line)));
         }
         at
@@ -146,17 +149,17 @@ impl Track {
     /// Counts a request that goes now.
     pub(super) fn count(
         &mut self,
-        regime: &Regime,
+        settings: &PaceSettings,
         crawl_delay: Option<&CrawlDelay>,
         now: Moment,
     ) -> Undo {
         let mut undo = Undo {
             last: self.last,
-            meter: self.meter,
+            gcra: self.gcra,
             group: None,
         };
-        if let Some(rate) = regime.rate {
-            self.meter.take(rate, now);
+        if let Some(rate) = settings.rate {
+            self.gcra.take(rate, now);
         }
         if let Some(crawl_delay) = crawl_delay {
             let before = self.forget(&crawl_delay.group);
@@ -166,7 +169,7 @@ impl Track {
             self.groups.push_back(Last {
                 group: Arc::clone(&crawl_delay.group),
                 at: now,
-                interval: regime.keep(crawl_delay).interval,
+                interval: settings.keep(crawl_delay).interval,
             });
             undo.group = Some((Arc::clone(&crawl_delay.group), before));
         }
@@ -176,18 +179,18 @@ impl Track {
 
     /// Counts an unpaced robots.txt fetch (a redirect hop). It delays the next request but none already queued;
     /// otherwise a redirecting site could starve this origin.
-    pub(super) fn count_aside(&mut self, regime: &Regime, now: Moment) {
-        if self.due_for_robots(regime, now) <= now {
-            self.count(regime, None, now);
+    pub(super) fn count_aside(&mut self, settings: &PaceSettings, now: Moment) {
+        if self.due_for_robots(settings, now) <= now {
+            self.count(settings, None, now);
         }
-        if self.robots + regime.config.max_crawl_delay <= now {
+        if self.robots + settings.config.max_crawl_delay <= now {
             self.robots = now;
         }
     }
 
     /// Takes back the changes by the last request.
     pub(super) fn undo(&mut self, undo: Undo) {
-        (self.last, self.meter) = (undo.last, undo.meter);
+        (self.last, self.gcra) = (undo.last, undo.gcra);
         if let Some((group, before)) = undo.group {
             self.forget(&group);
             self.groups.extend(before);
@@ -195,10 +198,10 @@ impl Track {
     }
 
     /// Tells whether the history no longer matters.
-    pub(super) fn is_over(&self, regime: &Regime, now: Moment) -> bool {
-        self.meter.is_paid(now)
+    pub(super) fn is_over(&self, settings: &PaceSettings, now: Moment) -> bool {
+        self.gcra.is_paid(now)
             && self.backoff.is_calm()
-            && self.last + regime.longest_interval() <= now
+            && self.last + settings.longest_interval() <= now
     }
 
     fn forget(&mut self, group: &Group) -> Option<Last> {

@@ -29,7 +29,7 @@ use crawlgate::robots::access::Absence;
 use crawlgate::robots::identity::Identity;
 use crawlgate::robots::state::{Fresh, State};
 use crawlgate::store::{
-    self, Access, Batch, DecisionQuery, Fetch, Landing, OriginQuery, Store, TallyKey,
+    self, Access, Batch, DecisionQuery, Fetch, OriginQuery, OriginUpdate, Store, TallyKey,
 };
 
 fn main() {
@@ -217,9 +217,9 @@ async fn land(store: &dyn Store, origins: u64) {
     }
 }
 
-fn landing(n: u64, now: Moment) -> Landing {
+fn landing(n: u64, now: Moment) -> OriginUpdate {
     let url = format!("https://www.site-{n:08}.example");
-    Landing {
+    OriginUpdate {
         origin: Origin::parse(&url).unwrap().0,
         state: Arc::new(State::Unavailable {
             why: Absence::Status(404),

@@ -9,7 +9,7 @@
 //! further ones share that of `*`. A refusal to one identity is believed only if the origin refuses `*`, too
 //! (`flight`).
 //!
-//! With a [`Memory`], states outlive the process: the first request to an origin loads all its states from the store,
+//! With a [`PersistentStates`], states outlive the process: the first request to an origin loads all its states from the store,
 //! which tells when a fetch is due; each finished fetch is handed to the log before any request sees the new state; and
 //! evicted states are found again. Starting up reads nothing. While the store cannot be read, requests to origins that
 //! are not in memory are deferred: their state is not guessed.
@@ -25,9 +25,9 @@ mod recall;
 
 pub use self::counts::Counts;
 use self::counts::Known;
-use self::entry::{Change, ENTRY_BYTES, Entry, Recall, SLOT_BYTES, Slot, Slots};
+use self::entry::{Change, ENTRY_BYTES, Entry, SLOT_BYTES, Slot, Slots, StoreLookup};
 use self::hops::{Hopper, Waits};
-pub use self::recall::Memory;
+pub use self::recall::PersistentStates;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -47,7 +47,7 @@ use crate::clock::{Clock, Moment};
 use crate::config::{CacheConfig, Config, ProfileName, RobotsConfig};
 use crate::egress::Egress;
 use crate::pace::{Fetches, Pace};
-use crate::policy::generation::{Changes, Landings};
+use crate::policy::generation::{Changes, OriginUpdates};
 use crate::policy::terms::TermsDigest;
 use crate::rep::Origin;
 use crate::robots::access::AccessResult;
@@ -75,7 +75,7 @@ pub struct View {
     /// The settings that the file was parsed by and that the stance follows from.
     pub by: Arc<EffectiveSettings>,
     /// The updates that the state takes into account.
-    pub landings: Landings,
+    pub landings: OriginUpdates,
 }
 
 /// Settings with the digest that records name. A decision from a [`View`] uses the view's settings, even if the
@@ -151,7 +151,7 @@ struct Shared {
     /// Counts each change of a state.
     changes: Arc<Changes>,
     /// None if states end with the process.
-    memory: Option<Memory>,
+    memory: Option<PersistentStates>,
     /// Only one task evicts at a time.
     evicting: Mutex<()>,
     counts: Counts,
@@ -164,7 +164,7 @@ struct Shared {
 /// The event that a request waits for.
 enum Awaited {
     /// The store's answer; then the state is checked again.
-    Recall(watch::Receiver<()>),
+    StoreLookup(watch::Receiver<()>),
     /// A fetch.
     Fetch(watch::Receiver<()>),
 }
@@ -179,7 +179,7 @@ impl RobotsCache {
     pub fn with_memory(
         config: &Config,
         egress: Egress,
-        memory: Option<Memory>,
+        memory: Option<PersistentStates>,
         pace: Pace,
         clock: Clock,
     ) -> RobotsCache {
@@ -210,7 +210,7 @@ impl RobotsCache {
     fn fetching(
         config: &Config,
         clock: Clock,
-        memory: Option<Memory>,
+        memory: Option<PersistentStates>,
         fetch: Fetch,
         changes: Arc<Changes>,
     ) -> RobotsCache {
@@ -244,12 +244,12 @@ impl RobotsCache {
     /// Returns the state of `origin` for `crawler`, fetching it first if none is usable. Waits at most the configured
     /// hold; the refresh of a fresh state runs in the background.
     pub async fn view(&self, origin: &Origin, crawler: Crawler<'_>) -> View {
-        self.view_under(origin, crawler, None).await
+        self.lookup_for(origin, crawler, None).await
     }
 
     /// Like [`RobotsCache::view`], for a client with a `profile` of its own for outages. The profile changes the meaning
     /// of a state, not the state or its fetches.
-    pub async fn view_under(
+    pub async fn lookup_for(
         &self,
         origin: &Origin,
         crawler: Crawler<'_>,
@@ -270,8 +270,8 @@ impl RobotsCache {
     }
 
     /// Fetches the robots.txt of `origin` ahead of time, for a request that has reason to doubt the state it has
-    /// `seen`. One fetch serves all requests that doubt the same state; the wait is that of [`RobotsCache::view_under`].
-    pub async fn doubt(
+    /// `seen`. One fetch serves all requests that doubt the same state; the wait is that of [`RobotsCache::lookup_for`].
+    pub async fn revalidate(
         &self,
         origin: &Origin,
         seen: &Arc<State>,
@@ -293,7 +293,7 @@ impl RobotsCache {
                 let waiting = shared.wait(&entry, origin, crawler, profile, awaited);
                 Box::pin(waiting).await
             }
-            None => self.view_under(origin, crawler, profile).await,
+            None => self.lookup_for(origin, crawler, profile).await,
         }
     }
 
@@ -361,7 +361,7 @@ impl RobotsCache {
                 let state = std::mem::take(&mut slot.state);
                 slot.failed = None;
                 before.push((slot.identity.clone(), state, slot.fetched_as.take()));
-                shared.weigh(slot);
+                shared.update_size(slot);
             }
             let unused = |slot: &Slot| is_meant(slot) && slot.flight.is_none();
             slots.retain(|slot| !unused(slot), &mut |change| shared.count(change));
@@ -370,7 +370,7 @@ impl RobotsCache {
             let recall = match which {
                 // The other identities' states are still to be loaded.
                 Some(_) => None,
-                None => Some(std::mem::replace(&mut slots.recall, Recall::Done)),
+                None => Some(std::mem::replace(&mut slots.recall, StoreLookup::Done)),
             };
             (before, recall)
         };
@@ -393,7 +393,7 @@ impl RobotsCache {
                         && matches!(*slot.state, State::NeverFetched)
                     {
                         (slot.state, slot.fetched_as) = (state, fetched_as);
-                        shared.weigh(slot);
+                        shared.update_size(slot);
                     }
                 }
                 if let Some(recall) = recall {
@@ -488,8 +488,8 @@ impl Shared {
             Arc::new(Entry {
                 group: self.changes.group(),
                 slots: Mutex::new(Slots::new(match self.memory {
-                    Some(_) => Recall::Due,
-                    None => Recall::Done,
+                    Some(_) => StoreLookup::Due,
+                    None => StoreLookup::Done,
                 })),
                 used: AtomicU64::new(self.clock.now().as_millis()),
                 asked: AtomicU64::new(0),
@@ -516,19 +516,19 @@ impl Shared {
         let landings = self.changes.landings(entry.group);
         entry.used.store(now.as_millis(), Ordering::Relaxed);
         match slots.recall {
-            Recall::Done => {}
+            StoreLookup::Done => {}
             // The store has just failed: this request is not held for the next attempt. An attempt further away was set
             // by a clock that was ahead.
-            Recall::Failed { until, .. }
+            StoreLookup::Failed { until, .. }
                 if now < until && until <= now + by.config.timing.retry_min =>
             {
                 return (View::unknown(now, by, landings), None);
             }
-            Recall::Failed { .. } | Recall::Due => {
+            StoreLookup::Failed { .. } | StoreLookup::Due => {
                 let recalling = self.join_recall(entry, origin, &mut slots);
                 return (
                     View::unknown(now, by, landings),
-                    Some(Awaited::Recall(recalling)),
+                    Some(Awaited::StoreLookup(recalling)),
                 );
             }
         }
@@ -537,7 +537,7 @@ impl Shared {
         };
         slot.used = now;
         let state = slot.settle(now, &by.config);
-        let mut grown = self.weigh(slot);
+        let mut grown = self.update_size(slot);
         let stance = state.stance(now, &by.config.timing.profile);
         // A request waits for a flight in progress only if no state is usable; a complete disallow before its next
         // attempt is usable.
@@ -594,7 +594,7 @@ impl Shared {
         };
         let state = slot.settle(now, &by.config);
         let is_exhausted = slot.is_exhausted(now);
-        self.weigh(slot);
+        self.update_size(slot);
         let fetched_as = slot.fetched_as.clone();
         drop(slots);
         let stance = if landed {
@@ -630,7 +630,7 @@ impl Shared {
                     let _ = flight.changed().await;
                     return;
                 }
-                Awaited::Recall(mut recalling) => {
+                Awaited::StoreLookup(mut recalling) => {
                     let _ = recalling.changed().await;
                     match self.look(entry, origin, crawler, profile, depth) {
                         (_, Some(next)) => awaited = next,
@@ -662,7 +662,7 @@ impl Shared {
                 tokens: tokens.into(),
                 depth,
             };
-            self.take_off(entry, hopper)
+            self.start_fetch(entry, hopper)
         });
         flight.clone()
     }
@@ -730,7 +730,7 @@ impl Shared {
     }
 
     /// Updates the sum of octets for a slot, with rules compiled since; tells whether it has grown.
-    fn weigh(&self, slot: &mut Slot) -> bool {
+    fn update_size(&self, slot: &mut Slot) -> bool {
         let known = Known::of(&slot.state);
         if known != slot.known {
             self.counts.came(known);
@@ -795,7 +795,7 @@ impl Shared {
 
 impl View {
     /// Returns a view without a state.
-    fn unknown(now: Moment, by: Arc<EffectiveSettings>, landings: Landings) -> View {
+    fn unknown(now: Moment, by: Arc<EffectiveSettings>, landings: OriginUpdates) -> View {
         View {
             state: Arc::default(),
             fetched_as: None,

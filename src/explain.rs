@@ -15,7 +15,7 @@ use crate::agent::{self, Agent, Agents};
 use crate::cache::{EffectiveSettings, View};
 use crate::clock::Moment;
 use crate::config::{Config, RobotsConfig};
-use crate::policy::generation::Landings;
+use crate::policy::generation::OriginUpdates;
 use crate::policy::identity::{Required, decide_by_identity};
 use crate::policy::overrides::{Override, Overrides};
 use crate::policy::{self, Decision, Reason, Ruling, Target};
@@ -199,7 +199,7 @@ pub fn view(file: &File, config: &RobotsConfig, now: Moment) -> View {
         now,
         is_exhausted: false,
         by: Arc::new(EffectiveSettings::of(config.clone())),
-        landings: Landings::default(),
+        landings: OriginUpdates::default(),
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::agent::{Agent, Agents};
 use crate::audit::Log;
-use crate::cache::{Memory, RobotsCache, View};
+use crate::cache::{PersistentStates, RobotsCache, View};
 use crate::client::account::{Account, Spent};
 use crate::client::{Client, Clients};
 use crate::clock::{Clock, Moment};
@@ -236,7 +236,7 @@ impl Gate {
             robots_cache: RobotsCache::with_memory(
                 config,
                 egress.clone(),
-                Memory::of(&log),
+                PersistentStates::of(&log),
                 pace.clone(),
                 clock.clone(),
             ),
@@ -733,7 +733,7 @@ impl Gate {
         }
         let mut view = self
             .robots_cache
-            .view_under(
+            .lookup_for(
                 &target.origin,
                 requester.crawler(),
                 requester.client.profile,
@@ -798,7 +798,7 @@ impl Gate {
         let profile = requester.client.profile;
         Ok(self
             .robots_cache
-            .doubt(origin, seen, requester.crawler(), profile)
+            .revalidate(origin, seen, requester.crawler(), profile)
             .await)
     }
 

@@ -150,7 +150,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     /// Updates of origins, in order.
-    pub landings: Vec<Landing>,
+    pub landings: Vec<OriginUpdate>,
     /// Settings that records of this batch name for the first time: digest and text.
     pub policies: Vec<(Arc<str>, Arc<str>)>,
     /// Records as lines, each a JSON object and a line feed, as [`crate::audit::Record::write_line`] writes them.
@@ -231,7 +231,7 @@ pub struct Kind {
 
 /// An ended fetch of robots.txt, with the new state of its identity.
 #[derive(Debug, Clone)]
-pub struct Landing {
+pub struct OriginUpdate {
     /// The origin.
     pub origin: Origin,
     /// The new state, for the identity of the fetch. A new snapshot in it is kept, too.
@@ -288,18 +288,18 @@ pub struct OriginMemory {
     /// The User-Agent of the fetch behind the state.
     pub user_agent: String,
     /// The state.
-    pub state: Remembered,
+    pub state: StoredState,
     /// Time when the state was written.
     pub updated: Moment,
 }
 
 /// A stored [`State`]: the file by its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Remembered {
+pub enum StoredState {
     /// See [`State::Successful`].
     Successful {
         /// The file.
-        copy: CopyOf,
+        copy: SnapshotMeta,
         /// Time for which the file may be used.
         fresh: Fresh,
         /// Failures since the fetch.
@@ -321,13 +321,13 @@ pub enum Remembered {
         /// The failures.
         outage: Outage,
         /// The last file that was fetched.
-        last_good: Option<CopyOf>,
+        last_good: Option<SnapshotMeta>,
     },
 }
 
 /// A fetched robots.txt, without its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopyOf {
+pub struct SnapshotMeta {
     /// Digest of the text in force.
     pub sha256: Sha256,
     /// Time of the end of the fetch.
@@ -594,7 +594,7 @@ fn place(after: &str) -> (&str, &str) {
     after.split_once(' ').unwrap_or((after, "\u{7f}"))
 }
 
-impl Remembered {
+impl StoredState {
     /// Returns the state's name, as [`State::name`] has it.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -20,7 +20,7 @@ use crawlgate::robots::access::{Absence, AccessResult, Cause, Freshness};
 use crawlgate::robots::reach::Reach;
 use crawlgate::robots::snapshot::Snapshot;
 use crawlgate::robots::state::{FetchEnd, State};
-use crawlgate::store::{self, Access, Batch, Fetch, Landing};
+use crawlgate::store::{self, Access, Batch, Fetch, OriginUpdate};
 use serde_json::Value;
 use support::Setup;
 
@@ -59,7 +59,7 @@ impl Shelf {
                 AccessResult::Unavailable { why, .. } => (Some(404), Some(why.code()), None),
                 AccessResult::Unreachable { cause, .. } => (None, Some(cause.code()), None),
             };
-            batch.landings.push(Landing {
+            batch.landings.push(OriginUpdate {
                 origin: origin.clone(),
                 state: Arc::new(state.clone()),
                 user_agent: "crawlgate/0.1".into(),
@@ -227,7 +227,7 @@ fn more_origins_than_a_page_are_all_listed() {
         &shelf.config.robots.timing,
         0.0,
     );
-    let landing = |number: u32| Landing {
+    let landing = |number: u32| OriginUpdate {
         origin: Origin::parse(&format!("http://h{number:05}.example"))
             .unwrap()
             .0,

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::clock::Moment;
 use crate::explain::states::lives;
 use crate::policy::overrides::{Override, OverrideId};
-use crate::store::{self, CopyOf, OriginMemory, Remembered, Removed, StoredDecision};
+use crate::store::{self, OriginMemory, Removed, SnapshotMeta, StoredDecision, StoredState};
 use crate::text::hex;
 use crate::text::time_text;
 
@@ -148,11 +148,11 @@ impl OriginEntry {
         let state = &found.state;
         let (fresh, outage) = lives(state);
         let (why, fetched) = match state {
-            Remembered::Successful { copy, .. } => (None, Some(time_text(copy.fetched))),
-            Remembered::Unavailable { why, fetched, .. } => {
+            StoredState::Successful { copy, .. } => (None, Some(time_text(copy.fetched))),
+            StoredState::Unavailable { why, fetched, .. } => {
                 (Some(why.code()), Some(time_text(*fetched)))
             }
-            Remembered::Unreachable { .. } => (None, None),
+            StoredState::Unreachable { .. } => (None, None),
         };
         OriginEntry {
             origin: found.origin.to_string(),
@@ -178,7 +178,7 @@ impl OriginEntry {
 }
 
 impl CopyEntry {
-    fn of(copy: &CopyOf) -> CopyEntry {
+    fn of(copy: &SnapshotMeta) -> CopyEntry {
         CopyEntry {
             sha256: hex(copy.sha256),
             fetched: time_text(copy.fetched),

@@ -34,7 +34,7 @@ use crate::{
     config::{Config, Durability, OnFailure, Recorded},
     metrics::Registry,
     rep::Origin,
-    store::{Landing, Store},
+    store::{OriginUpdate, Store},
 };
 
 const BOUNDS: Bounds = Bounds {
@@ -288,7 +288,7 @@ impl Log {
     }
 
     /// Keeps the update of an origin, if there is a store. Never waits for the disk. Later records are kept after it.
-    pub fn landed(&self, landing: Landing) {
+    pub fn landed(&self, landing: OriginUpdate) {
         if let Some(writer) = self.keeper() {
             writer.queue.land(landing);
         }

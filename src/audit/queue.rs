@@ -27,7 +27,7 @@ use crate::clock::{Clock, Moment};
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::robots::state::State as OriginState;
-use crate::store::{self, Landing, Note, Party};
+use crate::store::{self, Note, OriginUpdate, Party};
 use crate::text::json::Object;
 use crate::text::timestamp;
 
@@ -255,7 +255,7 @@ impl Queue {
     }
 
     /// Queues the update of an origin. Beyond the last bound the update is dropped, as records are.
-    pub(super) fn land(&self, landing: Landing) {
+    pub(super) fn land(&self, landing: OriginUpdate) {
         let mut inner = self.inner.lock();
         if inner.held() >= self.bounds.lose || inner.life == Life::Over {
             return;

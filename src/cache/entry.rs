@@ -38,7 +38,7 @@ pub(super) struct Entry {
 
 /// The states of an origin.
 pub(super) struct Slots {
-    pub(super) recall: Recall,
+    pub(super) recall: StoreLookup,
     /// The look-up in the store that is in progress.
     pub(super) recalling: Option<watch::Receiver<()>>,
     all: Vec<Slot>,
@@ -66,7 +66,7 @@ pub(super) struct Slot {
 
 /// The progress of the look-up in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Recall {
+pub(super) enum StoreLookup {
     /// Not yet.
     Due,
     /// It failed.
@@ -92,7 +92,7 @@ enum Room {
 }
 
 impl Slots {
-    pub(super) fn new(recall: Recall) -> Slots {
+    pub(super) fn new(recall: StoreLookup) -> Slots {
         Slots {
             recall,
             recalling: None,

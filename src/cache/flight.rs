@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{debug, info};
 
-use super::entry::{Change, Entry, Recall, Slot, Slots};
+use super::entry::{Change, Entry, Slot, Slots, StoreLookup};
 use super::hops::Hopper;
 use super::{Settings, Shared};
 use crate::cache::fetch::{Asked, Judges};
@@ -22,7 +22,7 @@ use crate::rep::Origin;
 use crate::robots::access::{AccessResult, Cause, Freshness};
 use crate::robots::identity::{Crawler, FetchedAs, Identity, OWN};
 use crate::robots::state::{FetchEnd, State};
-use crate::store::{self, Landing, OtherAnswer, StoreError};
+use crate::store::{self, OriginUpdate, OtherAnswer, StoreError};
 
 /// Greatest age of the state of `*` that may confirm a new answer to another identity.
 const RECENT: Duration = Duration::from_secs(300);
@@ -66,7 +66,7 @@ struct Recalling {
 }
 
 impl Shared {
-    pub(super) fn take_off(
+    pub(super) fn start_fetch(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
         hopper: Hopper,
@@ -110,7 +110,7 @@ impl Shared {
     ) -> Result<(), StoreError> {
         let mut recalling = {
             let mut slots = entry.slots.lock();
-            if slots.recall == Recall::Done {
+            if slots.recall == StoreLookup::Done {
                 return Ok(());
             }
             self.join_recall(entry, origin, &mut slots)
@@ -118,8 +118,8 @@ impl Shared {
         // The sender is never used, only dropped.
         let _ = recalling.changed().await;
         match &entry.slots.lock().recall {
-            Recall::Failed { error, .. } => Err(error.clone()),
-            Recall::Due | Recall::Done => Ok(()),
+            StoreLookup::Failed { error, .. } => Err(error.clone()),
+            StoreLookup::Due | StoreLookup::Done => Ok(()),
         }
     }
 
@@ -193,9 +193,9 @@ impl Recalling {
             let now = shared.clock.now();
             match recalled {
                 // The origin was forgotten meanwhile.
-                Ok(_) if slots.recall == Recall::Done => {}
+                Ok(_) if slots.recall == StoreLookup::Done => {}
                 Ok(known) => {
-                    slots.recall = Recall::Done;
+                    slots.recall = StoreLookup::Done;
                     for one in known {
                         let mut slot = Slot::new(one.fetched_as.identity.clone(), one.updated);
                         slot.state = Arc::new(one.state);
@@ -207,7 +207,7 @@ impl Recalling {
                 }
                 Err(error) => {
                     let until = now + config.timing.retry_min;
-                    slots.recall = Recall::Failed { until, error };
+                    slots.recall = StoreLookup::Failed { until, error };
                 }
             }
         }
@@ -403,7 +403,12 @@ impl Flight {
         };
         let before = State::clone(&slot.settle(now, config));
         let has_told = !matches!(result, AccessResult::Unreachable { .. });
-        let state = before.after(result, end, &config.timing, luck(&self.hopper.origin, now));
+        let state = before.after(
+            result,
+            end,
+            &config.timing,
+            jitter(&self.hopper.origin, now),
+        );
         match state.outage().map(|outage| outage.last_failure) {
             Some(Some(last)) if last == now => slot.failed = Some(uptime),
             // The gate's own failure leaves the moment of the origin's last failure unchanged.
@@ -428,10 +433,10 @@ impl Flight {
             }
         };
         slot.fetched_as = Some(Arc::clone(&fetched_as));
-        self.shared.weigh(slot);
+        self.shared.update_size(slot);
         if let (Some(memory), Some(fetch)) = (&self.shared.memory, fetch) {
             // Under the lock: no request uses this state before the log has it, so its records come after it.
-            memory.keep(Landing {
+            memory.keep(OriginUpdate {
                 origin: self.hopper.origin.clone(),
                 state: Arc::clone(&slot.state),
                 user_agent: Arc::clone(&fetched_as.user_agent),
@@ -482,7 +487,7 @@ fn tell(origin: &Origin, identity: &Identity, result: &AccessResult) {
 }
 
 /// Returns a number in `0.0..1.0` that differs between origins and attempts: enough to spread retries.
-fn luck(origin: &Origin, now: Moment) -> f64 {
+fn jitter(origin: &Origin, now: Moment) -> f64 {
     use std::hash::{BuildHasher, RandomState};
     let hash = RandomState::new().hash_one((origin, now.as_millis()));
     (hash >> 11) as f64 / (1_u64 << 53) as f64

@@ -12,24 +12,24 @@ use crate::config::RobotsConfig;
 use crate::rep::Origin;
 use crate::robots::identity::{FetchedAs, Identity, OWN_STATES};
 use crate::robots::state::State;
-use crate::store::persist::{BrokenCopy, awake};
-use crate::store::{FETCHES_KEPT, Landing, Store, StoreError, StoreErrorKind};
+use crate::store::persist::{BrokenCopy, from_stored};
+use crate::store::{FETCHES_KEPT, OriginUpdate, Store, StoreError, StoreErrorKind};
 
 /// A store to read from, and the log that writes to it: states are written in order with records, so that no record is
 /// written before the robots.txt that it rests on.
 #[derive(Clone)]
-pub struct Memory {
+pub struct PersistentStates {
     store: Arc<dyn Store>,
     log: Arc<Log>,
     /// True if the latest read failed and the failure was logged.
     fails: Arc<AtomicBool>,
 }
 
-impl Memory {
+impl PersistentStates {
     /// Returns the persistence behind `log`, if it has a store.
     #[must_use]
-    pub fn of(log: &Arc<Log>) -> Option<Memory> {
-        Some(Memory {
+    pub fn of(log: &Arc<Log>) -> Option<PersistentStates> {
+        Some(PersistentStates {
             store: Arc::clone(log.store()?),
             log: Arc::clone(log),
             fails: Arc::default(),
@@ -103,7 +103,7 @@ impl Memory {
                 }
                 None => None,
             };
-            let state = awake(&found.state, text.as_deref(), config.lenient);
+            let state = from_stored(&found.state, text.as_deref(), config.lenient);
             let of_identity = fetches.iter().filter(|one| one.identity == found.identity);
             let state = found.state.agrees_with(of_identity).and(state);
             recalled.push(Recalled {
@@ -116,7 +116,7 @@ impl Memory {
     }
 
     /// Hands over a new state. Never waits.
-    pub(super) fn keep(&self, landing: Landing) {
+    pub(super) fn keep(&self, landing: OriginUpdate) {
         self.log.landed(landing);
     }
 
@@ -167,9 +167,9 @@ enum Unread {
     Broken(BrokenCopy),
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for PersistentStates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory")
+        f.debug_struct("PersistentStates")
             .field("store", &self.store)
             .finish_non_exhaustive()
     }

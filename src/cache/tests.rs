@@ -48,7 +48,7 @@ impl Laboratory {
 
     fn on(
         clock: Clock,
-        memory: Option<Memory>,
+        memory: Option<PersistentStates>,
         change: impl FnOnce(&mut RobotsConfig),
     ) -> Laboratory {
         let (ends, to_come) = mpsc::unbounded_channel();
@@ -454,7 +454,7 @@ async fn a_thousand_requests_that_doubt_one_state_wait_for_one_fetch() {
     lab.end(down());
     let seen = lab.cache.view(&a, Crawler::default()).await.state;
     let mut views: Vec<_> = (0..1000)
-        .map(|_| Box::pin(lab.cache.doubt(&a, &seen, Crawler::default(), None)))
+        .map(|_| Box::pin(lab.cache.revalidate(&a, &seen, Crawler::default(), None)))
         .collect();
     for view in &mut views {
         assert!(poll(view).is_pending());
@@ -464,7 +464,10 @@ async fn a_thousand_requests_that_doubt_one_state_wait_for_one_fetch() {
         assert_eq!(file_of(&view.await.stance), Some(1));
     }
     // A request that comes later has seen an outdated state.
-    let late = lab.cache.doubt(&a, &seen, Crawler::default(), None).await;
+    let late = lab
+        .cache
+        .revalidate(&a, &seen, Crawler::default(), None)
+        .await;
     assert_eq!(file_of(&late.stance), Some(1));
     assert_eq!(lab.fetches(), 2);
 }

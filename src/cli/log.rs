@@ -289,12 +289,12 @@ mod tests {
     use super::*;
     use crate::clock::Moment;
     use crate::store::Batch;
-    use crate::store::memory::Memory;
+    use crate::store::memory::InMemoryStore;
 
     #[tokio::test]
     async fn a_note_stands_until_it_is_replaced_on_purpose() {
         const ID: &str = "01KB7W3Y5E000000000VY7H1Q2";
-        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let store: Arc<dyn Store> = Arc::new(InMemoryStore::new());
         let lines = format!("{}\n", sheet::tests::decision("enforce", "null").record);
         let batch = Batch {
             lines: lines.into_bytes(),

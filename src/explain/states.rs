@@ -7,7 +7,7 @@ use crate::clock::Moment;
 use crate::robots::access::{Absence, Cause};
 use crate::robots::state::{Fresh, Outage, Stance, State};
 use crate::robots::timing::ProfileRules;
-use crate::store::{CopyOf, OtherAnswer, Remembered};
+use crate::store::{OtherAnswer, SnapshotMeta, StoredState};
 use crate::text::time_text;
 
 /// Returns the name and a description of the present stance.
@@ -33,7 +33,7 @@ pub(crate) fn stance(state: &State, profile: &ProfileRules, now: Moment) -> (&'s
 }
 
 /// Returns when the next request makes a fetch necessary or possible.
-pub(crate) fn next_fetch(state: &Remembered) -> Moment {
+pub(crate) fn next_fetch(state: &StoredState) -> Moment {
     let (fresh, outage) = lives(state);
     match (fresh, outage) {
         (_, Some(outage)) => outage.next_attempt,
@@ -43,25 +43,25 @@ pub(crate) fn next_fetch(state: &Remembered) -> Moment {
 }
 
 /// Returns the life of a state, and the failures since.
-pub(crate) fn lives(state: &Remembered) -> (Option<&Fresh>, Option<&Outage>) {
+pub(crate) fn lives(state: &StoredState) -> (Option<&Fresh>, Option<&Outage>) {
     match state {
-        Remembered::Successful { fresh, outage, .. }
-        | Remembered::Unavailable { fresh, outage, .. } => (Some(fresh), outage.as_ref()),
-        Remembered::Unreachable { outage, .. } => (None, Some(outage)),
+        StoredState::Successful { fresh, outage, .. }
+        | StoredState::Unavailable { fresh, outage, .. } => (Some(fresh), outage.as_ref()),
+        StoredState::Unreachable { outage, .. } => (None, Some(outage)),
     }
 }
 
 /// Describes a state in a few words.
-pub(crate) fn about(state: &Remembered) -> String {
+pub(crate) fn about(state: &StoredState) -> String {
     let (_, outage) = lives(state);
     let mut text = match state {
-        Remembered::Successful { copy, .. } => octets(copy),
-        Remembered::Unavailable { why, .. } => why.to_string(),
-        Remembered::Unreachable {
+        StoredState::Successful { copy, .. } => octets(copy),
+        StoredState::Unavailable { why, .. } => why.to_string(),
+        StoredState::Unreachable {
             last_good: Some(copy),
             ..
         } => format!("last good copy: {}", octets(copy)),
-        Remembered::Unreachable {
+        StoredState::Unreachable {
             last_good: None, ..
         } => "no copy".to_owned(),
     };
@@ -75,7 +75,7 @@ pub(crate) fn about(state: &Remembered) -> String {
     text
 }
 
-fn octets(copy: &CopyOf) -> String {
+fn octets(copy: &SnapshotMeta) -> String {
     let cut = if copy.truncated {
         ", cut at the size limit"
     } else {

@@ -26,7 +26,7 @@ pub struct Group(usize);
 
 /// The updates of a group of origins so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Landings {
+pub struct OriginUpdates {
     group: Group,
     count: u64,
 }
@@ -36,7 +36,7 @@ pub struct Landings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Generation {
     settings: u64,
-    robots: Option<Landings>,
+    robots: Option<OriginUpdates>,
 }
 
 impl Default for Changes {
@@ -72,10 +72,10 @@ impl Changes {
 
     /// Returns the updates of a group. Call it before reading the state of the origin, or under the same lock.
     #[must_use]
-    pub fn landings(&self, group: Group) -> Landings {
+    pub fn landings(&self, group: Group) -> OriginUpdates {
         let count = self.robots.get(group.0);
         let count = count.map_or(0, |count| count.load(Ordering::Acquire));
-        Landings { group, count }
+        OriginUpdates { group, count }
     }
 
     /// Counts an update, after the origin's state has changed.
@@ -97,7 +97,7 @@ impl Changes {
 impl Generation {
     /// Returns the generation of a decision that rests on a robots.txt, too.
     #[must_use]
-    pub fn with(self, landings: Landings) -> Generation {
+    pub fn with(self, landings: OriginUpdates) -> Generation {
         Generation {
             robots: Some(landings),
             ..self

@@ -152,9 +152,9 @@ pub enum Due {
 }
 
 impl State {
-    /// Returns the state after a fetch with this `end` and `result`. `luck` in `0.0..1.0` spreads retries.
+    /// Returns the state after a fetch with this `end` and `result`. `jitter` in `0.0..1.0` spreads retries.
     #[must_use]
-    pub fn after(self, result: AccessResult, end: FetchEnd, timing: &Timing, luck: f64) -> State {
+    pub fn after(self, result: AccessResult, end: FetchEnd, timing: &Timing, jitter: f64) -> State {
         let now = end.now;
         let result = match self.snapshot() {
             Some(_) => result.beside_a_copy(),
@@ -177,7 +177,7 @@ impl State {
             },
             AccessResult::Unreachable { cause, retry_after } => {
                 let next = |earlier: Option<Outage>| {
-                    Outage::extended(earlier, cause, retry_after, end, timing, luck)
+                    Outage::extended(earlier, cause, retry_after, end, timing, jitter)
                 };
                 match self {
                     State::NeverFetched => State::Unreachable {
@@ -440,7 +440,7 @@ impl Outage {
         retry_after: Option<Duration>,
         end: FetchEnd,
         timing: &Timing,
-        luck: f64,
+        jitter: f64,
     ) -> Outage {
         let now = end.now;
         let (since, last_failure, before) = Outage::observed(earlier, cause, end);
@@ -457,7 +457,7 @@ impl Outage {
             .unwrap_or_else(back_off)
             .clamp(timing.retry_min, longest);
         // Spread later, never earlier, within the bounds and after the origin's `Retry-After`.
-        let spread = wait.mul_f64((timing.jitter * luck).clamp(0.0, 1.0));
+        let spread = wait.mul_f64((timing.jitter * jitter).clamp(0.0, 1.0));
         Outage {
             cause,
             since,

@@ -176,13 +176,13 @@ impl Trouble {
 mod tests {
     use super::*;
     use crate::config::{Config, Places, format_moment};
-    use crate::store::{Batch, memory::Memory};
+    use crate::store::{Batch, memory::InMemoryStore};
 
     #[tokio::test]
     async fn the_chain_is_sealed_at_intervals_and_old_records_go() {
         const DAY: Duration = Duration::from_secs(86_400);
         let noon = Moment::from_millis(1_795_176_000_000);
-        let store = Arc::new(Memory::new());
+        let store = Arc::new(InMemoryStore::new());
         let config = AuditConfig {
             keep: Some(DAY),
             seal_every: Duration::from_secs(600),

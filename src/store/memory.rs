@@ -8,19 +8,19 @@ use parking_lot::Mutex;
 
 use super::filter::{Filter, Head, Tallies, records_of};
 use super::{
-    Acknowledgement, Batch, DecisionQuery, FETCHES_KEPT, Fetch, HOUR, Hourly, Landing,
-    OriginMemory, OriginQuery, Pending, Pruned, Removed, Retention, Sha256, Size, Store,
+    Acknowledgement, Batch, DecisionQuery, FETCHES_KEPT, Fetch, HOUR, Hourly, OriginMemory,
+    OriginQuery, OriginUpdate, Pending, Pruned, Removed, Retention, Sha256, Size, Store,
     StoreError, StoredDecision, Tally, TallyKey, chain, place,
 };
 use crate::clock::Moment;
 use crate::policy::overrides::{Override, OverrideId};
 use crate::rep::Origin;
 use crate::robots::identity::{Identity, OWN_STATES};
-use crate::store::persist::at_rest;
+use crate::store::persist::to_stored;
 
 /// A store in memory.
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<Kept>);
+pub struct InMemoryStore(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -49,7 +49,7 @@ struct Text {
     used: Moment,
 }
 
-impl Memory {
+impl InMemoryStore {
     /// Returns an empty store.
     #[must_use]
     pub fn new() -> Self {
@@ -65,7 +65,7 @@ impl Memory {
     }
 }
 
-impl Store for Memory {
+impl Store for InMemoryStore {
     fn write(&self, batch: Batch) -> Pending<'_, ()> {
         self.with(|kept| kept.write(batch))
     }
@@ -304,14 +304,14 @@ impl Kept {
             });
             records.push((record.to_owned(), head.time(), hour));
         }
-        for Landing {
+        for OriginUpdate {
             origin,
             state,
             user_agent,
             fetch,
         } in batch.landings
         {
-            let Some(remembered) = at_rest(&state) else {
+            let Some(remembered) = to_stored(&state) else {
                 continue;
             };
             let updated = fetch.time;

@@ -1,4 +1,4 @@
-//! Converts between the state in the store ([`Remembered`]) and the [`State`] that requests meet.
+//! Converts between the state in the store ([`StoredState`]) and the [`State`] that requests meet.
 //!
 //! Pure conversions. The stored state names its file by digest; loading it parses the text again, with the options in
 //! force now. Either the stored file comes back or nothing does: a missing text, or one with another digest, means a
@@ -7,21 +7,21 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{CopyOf, Fetch, Remembered, Sha256};
+use super::{Fetch, Sha256, SnapshotMeta, StoredState};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::State;
 use crate::text::hex;
 
 /// Returns the stored form of a state; `None` for an origin that was never fetched.
 #[must_use]
-pub fn at_rest(state: &State) -> Option<Remembered> {
+pub fn to_stored(state: &State) -> Option<StoredState> {
     Some(match state {
         State::NeverFetched => return None,
         State::Successful {
             snapshot,
             fresh,
             outage,
-        } => Remembered::Successful {
+        } => StoredState::Successful {
             copy: copy_of(snapshot),
             fresh: *fresh,
             outage: *outage,
@@ -31,13 +31,13 @@ pub fn at_rest(state: &State) -> Option<Remembered> {
             fetched,
             fresh,
             outage,
-        } => Remembered::Unavailable {
+        } => StoredState::Unavailable {
             why: *why,
             fetched: *fetched,
             fresh: *fresh,
             outage: *outage,
         },
-        State::Unreachable { outage, last_good } => Remembered::Unreachable {
+        State::Unreachable { outage, last_good } => StoredState::Unreachable {
             outage: *outage,
             last_good: last_good.as_deref().map(copy_of),
         },
@@ -46,8 +46,8 @@ pub fn at_rest(state: &State) -> Option<Remembered> {
 
 /// Returns a snapshot's metadata, without its text.
 #[must_use]
-pub fn copy_of(snapshot: &Snapshot) -> CopyOf {
-    CopyOf {
+pub fn copy_of(snapshot: &Snapshot) -> SnapshotMeta {
+    SnapshotMeta {
         sha256: snapshot.sha256,
         fetched: snapshot.fetched,
         status: snapshot.status,
@@ -57,10 +57,10 @@ pub fn copy_of(snapshot: &Snapshot) -> CopyOf {
     }
 }
 
-impl Remembered {
-    /// Returns the file of this state; [`awake`] needs its text.
+impl StoredState {
+    /// Returns the file of this state; [`from_stored`] needs its text.
     #[must_use]
-    pub fn copy(&self) -> Option<&CopyOf> {
+    pub fn copy(&self) -> Option<&SnapshotMeta> {
         match self {
             Self::Successful { copy, .. } => Some(copy),
             Self::Unavailable { .. } => None,
@@ -69,19 +69,19 @@ impl Remembered {
     }
 }
 
-/// Restores a stored state. `text` is the store's text for the digest of [`Remembered::copy`], read leniently or not.
+/// Restores a stored state. `text` is the store's text for the digest of [`StoredState::copy`], read leniently or not.
 /// The size limit does not apply: octets that counted once still count.
 ///
 /// # Errors
 /// When the text of its file is missing, or has another digest.
-pub fn awake(
-    remembered: &Remembered,
+pub fn from_stored(
+    remembered: &StoredState,
     text: Option<&[u8]>,
     lenient: bool,
 ) -> Result<State, BrokenCopy> {
-    let read = |copy: &CopyOf| snapshot(copy, text, lenient).map(Arc::new);
+    let read = |copy: &SnapshotMeta| snapshot(copy, text, lenient).map(Arc::new);
     Ok(match remembered {
-        Remembered::Successful {
+        StoredState::Successful {
             copy,
             fresh,
             outage,
@@ -90,7 +90,7 @@ pub fn awake(
             fresh: *fresh,
             outage: *outage,
         },
-        Remembered::Unavailable {
+        StoredState::Unavailable {
             why,
             fetched,
             fresh,
@@ -101,7 +101,7 @@ pub fn awake(
             fresh: *fresh,
             outage: *outage,
         },
-        Remembered::Unreachable { outage, last_good } => State::Unreachable {
+        StoredState::Unreachable { outage, last_good } => State::Unreachable {
             outage: *outage,
             last_good: last_good.as_ref().map(read).transpose()?,
         },
@@ -112,7 +112,11 @@ pub fn awake(
 ///
 /// # Errors
 /// When the text is missing, or has another digest.
-pub fn snapshot(copy: &CopyOf, text: Option<&[u8]>, lenient: bool) -> Result<Snapshot, BrokenCopy> {
+pub fn snapshot(
+    copy: &SnapshotMeta,
+    text: Option<&[u8]>,
+    lenient: bool,
+) -> Result<Snapshot, BrokenCopy> {
     let text = text.ok_or(BrokenCopy::Missing(copy.sha256))?;
     let robots = Snapshot::reread(text, lenient, copy.truncated);
     let snapshot = Snapshot::new(robots, copy.fetched, copy.status, &copy.final_url);
@@ -128,7 +132,7 @@ pub fn snapshot(copy: &CopyOf, text: Option<&[u8]>, lenient: bool) -> Result<Sna
     Ok(snapshot)
 }
 
-impl Remembered {
+impl StoredState {
     /// Checks that this state is the outcome of the latest informative one of `fetches` of its identity (newest first).
     /// State and fetch are written together, so a state without such a fetch was planted by another program.
     ///
@@ -314,13 +318,13 @@ mod tests {
             ),
         ];
         for (name, state) in cases {
-            let remembered = at_rest(&state).expect(name);
+            let remembered = to_stored(&state).expect(name);
             let text = state.snapshot().map(|snapshot| snapshot.robots.text());
-            let back = awake(&remembered, text, true).expect(name);
-            assert_eq!(at_rest(&back), Some(remembered), "{name}");
+            let back = from_stored(&remembered, text, true).expect(name);
+            assert_eq!(to_stored(&back), Some(remembered), "{name}");
             assert_eq!(format!("{back:?}"), format!("{state:?}"), "{name}");
         }
-        assert_eq!(at_rest(&State::NeverFetched), None);
+        assert_eq!(to_stored(&State::NeverFetched), None);
     }
 
     #[test]
@@ -342,16 +346,16 @@ mod tests {
         let ours = || row("successful", Some(copy.sha256));
         let other = || row("successful", Some([7; 32]));
         let (gone, down) = (|| row("unavailable", None), || row("unreachable", None));
-        let held = Remembered::Successful {
+        let held = StoredState::Successful {
             copy: copy.clone(),
             fresh: fresh(),
             outage: None,
         };
-        let lost = |last_good| Remembered::Unreachable {
+        let lost = |last_good| StoredState::Unreachable {
             outage: outage(),
             last_good,
         };
-        let absent = Remembered::Unavailable {
+        let absent = StoredState::Unavailable {
             why: Absence::Status(404),
             fetched: THEN,
             fresh: fresh(),
@@ -374,7 +378,7 @@ mod tests {
         for (name, state, fetches, agrees) in cases {
             assert_eq!(state.agrees_with(&fetches).is_ok(), agrees, "{name}");
         }
-        let exchanged = CopyOf {
+        let exchanged = SnapshotMeta {
             bytes: copy.bytes + 1,
             ..copy.clone()
         };
@@ -395,17 +399,17 @@ mod tests {
             ),
         ] {
             for state in [
-                Remembered::Successful {
+                StoredState::Successful {
                     copy: copy.clone(),
                     fresh: fresh(),
                     outage: None,
                 },
-                Remembered::Unreachable {
+                StoredState::Unreachable {
                     outage: outage(),
                     last_good: Some(copy.clone()),
                 },
             ] {
-                let broken = awake(&state, text, true).unwrap_err();
+                let broken = from_stored(&state, text, true).unwrap_err();
                 let named = hex(copy.sha256);
                 assert!(broken.to_string().contains(&named), "{name}: {broken}");
             }

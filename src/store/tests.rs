@@ -2,7 +2,7 @@
 
 use tempfile::TempDir;
 
-use super::memory::Memory;
+use super::memory::InMemoryStore;
 use super::sqlite::Sqlite;
 use super::*;
 use crate::config::Synchronous;
@@ -22,7 +22,7 @@ fn engines() -> Vec<(&'static str, Arc<dyn Store>, Option<TempDir>)> {
     let path = folder.path().join("crawlgate.db");
     let sqlite = Sqlite::open(&path, Access::Write, Synchronous::Normal).unwrap();
     vec![
-        ("memory", Arc::new(Memory::new()), None),
+        ("memory", Arc::new(InMemoryStore::new()), None),
         ("sqlite", Arc::new(sqlite), Some(folder)),
     ]
 }
@@ -63,9 +63,9 @@ pub(super) fn successful(text: &str, fetched: Moment) -> State {
     }
 }
 
-pub(super) fn landing(host: &str, state: State, time: Moment) -> Landing {
+pub(super) fn landing(host: &str, state: State, time: Moment) -> OriginUpdate {
     let sha256 = state.snapshot().map(|snapshot| snapshot.sha256);
-    Landing {
+    OriginUpdate {
         origin: origin(host),
         user_agent: "crawlgate/0.1".into(),
         fetch: Fetch {
@@ -163,7 +163,7 @@ pub(super) fn rows(count: u64) -> Vec<Row<'static>> {
         .collect()
 }
 
-pub(super) async fn land(store: &dyn Store, landing: Landing) {
+pub(super) async fn land(store: &dyn Store, landing: OriginUpdate) {
     let batch = Batch {
         landings: vec![landing],
         ..Batch::default()
@@ -238,7 +238,7 @@ async fn states_come_back_as_they_were() {
             let after = store.origin(&before.origin).await.unwrap().remove(0);
             assert_eq!(
                 Some(after.state),
-                crate::store::persist::at_rest(state),
+                crate::store::persist::to_stored(state),
                 "{engine}: {name}"
             );
             assert_eq!(after.updated, NOON + DAY);

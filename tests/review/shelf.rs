@@ -10,7 +10,7 @@ use crawlgate::policy::Decision;
 use crawlgate::rep::Origin;
 use crawlgate::store::chain::{Seal, SealingKey, key_file};
 use crawlgate::store::sqlite::Sqlite;
-use crawlgate::store::{Access, Batch, Fetch, Landing, Store};
+use crawlgate::store::{Access, Batch, Fetch, OriginUpdate, Store};
 use tempfile::TempDir;
 
 use crate::case::{Case, NOON};
@@ -87,7 +87,7 @@ impl Shelf {
                 .policies
                 .push((case.terms.digest().to_string().into(), terms.into()));
             if let Some(snapshot) = case.state.snapshot() {
-                batch.landings.push(Landing {
+                batch.landings.push(OriginUpdate {
                     origin: Origin::parse(&case.origin).unwrap().0,
                     state: Arc::new(case.state.clone()),
                     user_agent: "crawlgate/0.1".into(),

@@ -430,7 +430,7 @@ fn a_log_that_cannot_be_opened_names_the_file_and_the_key() {
 }
 
 /// Returns the update of an origin without a robots.txt.
-fn landing() -> Landing {
+fn landing() -> OriginUpdate {
     let now = Moment::from_millis(1_795_176_000_000);
     let state = State::Unavailable {
         why: crate::robots::access::Absence::Status(404),
@@ -441,7 +441,7 @@ fn landing() -> Landing {
         },
         outage: None,
     };
-    Landing {
+    OriginUpdate {
         origin: Origin::parse("https://site.example").unwrap().0,
         user_agent: "crawlgate/0.1".into(),
         fetch: crate::store::Fetch {
@@ -463,7 +463,7 @@ fn landing() -> Landing {
 
 #[tokio::test]
 async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() {
-    let store = Arc::new(crate::store::memory::Memory::new());
+    let store = Arc::new(crate::store::memory::InMemoryStore::new());
     let shared: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
     // A failing sink beside it does not make the store keep anything twice.
     let tank = Tank::default();

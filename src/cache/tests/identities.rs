@@ -21,7 +21,7 @@ struct Site {
 impl Site {
     fn new(answers: impl Fn(&str) -> AccessResult + Send + Sync + 'static) -> Site {
         Site::on(
-            Arc::new(memory::Memory::new()),
+            Arc::new(memory::InMemoryStore::new()),
             Clock::manual(START),
             Box::new(answers),
         )
@@ -55,7 +55,7 @@ impl Site {
             seen.lock().push(user_agent);
             Box::pin(async move { (result, fetch) })
         });
-        let memory = Memory::of(&log);
+        let memory = PersistentStates::of(&log);
         Site {
             cache: RobotsCache::fetching(&config, clock.clone(), memory, fetch, Arc::default()),
             clock,
@@ -251,7 +251,7 @@ async fn a_thousand_names_have_nine_states_in_memory_and_in_the_store() {
 
 #[tokio::test]
 async fn a_restart_knows_each_state_and_lets_no_further_one_in() {
-    let store: Arc<dyn store::Store> = Arc::new(memory::Memory::new());
+    let store: Arc<dyn store::Store> = Arc::new(memory::InMemoryStore::new());
     let clock = Clock::manual(START);
     let answers = |user_agent: &str| match user_agent.split(' ').next() {
         Some("bad") => absent(404),

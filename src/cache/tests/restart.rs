@@ -8,8 +8,8 @@ use crate::policy::overrides::Override;
 use crate::store::chain::{Gap, Seal, SealingKey};
 use crate::store::memory;
 use crate::store::{
-    Acknowledgement, Batch, DecisionQuery, OriginMemory, OriginQuery, Pending, Pruned, Remembered,
-    Retention, Sha256, Size, Store, StoreErrorKind, StoredDecision, Tally, TallyKey,
+    Acknowledgement, Batch, DecisionQuery, OriginMemory, OriginQuery, Pending, Pruned, Retention,
+    Sha256, Size, Store, StoreErrorKind, StoredDecision, StoredState, Tally, TallyKey,
 };
 
 /// The parts that outlive the process.
@@ -54,7 +54,7 @@ impl World {
         everything.log.file = None;
         let log = Log::open(&everything, Some(self.engine()), &self.clock).expect("a log");
         let log = Arc::new(log);
-        let memory = Memory::of(&log);
+        let memory = PersistentStates::of(&log);
         assert!(memory.is_some());
         let lab = Laboratory::on(self.clock.clone(), memory, self.change);
         Life { lab, log }
@@ -77,7 +77,7 @@ impl World {
 
     async fn outage(&self, origin: &Origin) -> crate::robots::state::Outage {
         match self.kept(origin).await.expect("it is known").state {
-            Remembered::Unreachable { outage, .. } => outage,
+            StoredState::Unreachable { outage, .. } => outage,
             other => panic!("reachable: {other:?}"),
         }
     }
@@ -485,7 +485,7 @@ async fn a_state_that_the_store_cannot_drop_is_not_forgotten() {
 /// A store in memory that fails on command.
 #[derive(Debug, Default)]
 struct Faulty {
-    inner: memory::Memory,
+    inner: memory::InMemoryStore,
     /// Number of look-ups of an origin.
     asked: std::sync::atomic::AtomicUsize,
     fails_reads: AtomicBool,

@@ -9,7 +9,7 @@ use crate::admin::view::OriginEntry;
 use crate::cli::screen;
 use crate::clock::Moment;
 use crate::explain::states::{about, ago, next_fetch, to_come};
-use crate::store::{OriginMemory, OriginQuery, Remembered, Store};
+use crate::store::{OriginMemory, OriginQuery, Store, StoredState};
 
 /// Origins to read at once.
 const PAGE: usize = 500;
@@ -102,9 +102,9 @@ pub(super) async fn list(args: &ListArgs, store: &dyn Store, now: Moment) -> Res
 fn row(found: &OriginMemory, now: Moment) -> String {
     let state = &found.state;
     let since = match state {
-        Remembered::Successful { copy, .. } => copy.fetched,
-        Remembered::Unavailable { fetched, .. } => *fetched,
-        Remembered::Unreachable { outage, .. } => outage.since,
+        StoredState::Successful { copy, .. } => copy.fetched,
+        StoredState::Unavailable { fetched, .. } => *fetched,
+        StoredState::Unreachable { outage, .. } => outage.since,
     };
     let next = next_fetch(state);
     line(

@@ -22,8 +22,8 @@ use crate::robots::crawl_delay::CrawlDelay;
 use crate::robots::identity::{Identity, OWN_STATES};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::State;
-use crate::store::persist::awake;
-use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, Remembered, Store};
+use crate::store::persist::from_stored;
+use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, Store, StoredState};
 use crate::text::hex;
 use crate::text::time_text;
 
@@ -85,7 +85,7 @@ pub(super) async fn show(
     if args.robots {
         return robots(found, text);
     }
-    let state = awake(&found.state, text.as_deref(), config.robots.lenient)
+    let state = from_stored(&found.state, text.as_deref(), config.robots.lenient)
         .map_err(|broken| format!("{origin}: {broken}; `crawlgate store check` tells more"))?;
     let file = File::of(state.snapshot().map(|snapshot| &**snapshot));
     let shown = fetches.get(..args.history).unwrap_or(&fetches);
@@ -329,7 +329,7 @@ fn sheet(
         sheet.line("sha256", &hex(copy.sha256));
         sheet.line("fetched", &when(copy.fetched));
     }
-    if let Remembered::Unavailable { fetched, .. } = &found.state {
+    if let StoredState::Unavailable { fetched, .. } = &found.state {
         sheet.line("fetched", &when(*fetched));
     }
     if let Some(fresh) = fresh {

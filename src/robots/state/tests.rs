@@ -37,7 +37,7 @@ struct Script {
     passed: Duration,
     /// The origin's latest failure, by `passed`; none after a restart.
     failed: Option<Duration>,
-    luck: f64,
+    jitter: f64,
 }
 
 /// Any day except the epoch.
@@ -58,7 +58,7 @@ impl Script {
             now: START,
             passed: Duration::ZERO,
             failed: None,
-            luck: 0.0,
+            jitter: 0.0,
         }
     }
 
@@ -107,7 +107,7 @@ impl Script {
             since_failure: self.failed.map(|failed| self.passed - failed),
             reach,
         };
-        self.state = self.state.after(result, end, &self.timing, self.luck);
+        self.state = self.state.after(result, end, &self.timing, self.jitter);
         match self.state.outage().map(|outage| outage.last_failure) {
             Some(Some(last)) if last == self.now => self.failed = Some(self.passed),
             Some(_) => {}
@@ -389,7 +389,7 @@ fn retry_after_is_honoured_within_bounds() {
 
 #[test]
 fn jitter_makes_retries_later_only_and_never_later_than_the_bound() {
-    for (luck, cause, retry_after, wait) in [
+    for (jitter, cause, retry_after, wait) in [
         (0.0, Cause::Dns, None, s(5)),
         (0.5, Cause::Dns, None, ms(5_250)),
         (0.999, Cause::Dns, None, ms(5_499)),
@@ -397,10 +397,10 @@ fn jitter_makes_retries_later_only_and_never_later_than_the_bound() {
         (0.999, Cause::Status(429), Some(h(1)), h(1)),
     ] {
         let mut script = Script::new();
-        script.luck = luck;
+        script.jitter = jitter;
         let script = script.fetch(AccessResult::Unreachable { cause, retry_after });
         let outage = script.state.outage().expect("an outage");
-        assert_eq!(outage.next_attempt.since(START), wait, "{luck} {cause}");
+        assert_eq!(outage.next_attempt.since(START), wait, "{jitter} {cause}");
     }
 }
 
@@ -894,11 +894,11 @@ proptest! {
     #[test]
     fn no_life_allows_before_an_outage_has_lasted(
         steps in prop::collection::vec((step(), prop::bool::weighted(0.2)), 1..40),
-        luck in 0.0..1.0,
+        jitter in 0.0..1.0,
         pause in (0..800_u64).prop_map(h),
     ) {
         let mut script = Script::new();
-        script.luck = luck;
+        script.jitter = jitter;
         let mut memory = Memory::default();
         for ((gap, result), in_vain) in steps {
             script = script.pass(gap);

@@ -14,8 +14,8 @@ use crate::robots::access::{Absence, Cause};
 use crate::robots::identity::Identity;
 use crate::robots::state::{Fresh, Outage};
 use crate::store::{
-    Acknowledgement, CopyOf, Fetch, OriginMemory, OtherAnswer, Remembered, Removed, Sha256,
-    StoredDecision, chain,
+    Acknowledgement, Fetch, OriginMemory, OtherAnswer, Removed, Sha256, SnapshotMeta,
+    StoredDecision, StoredState, chain,
 };
 
 /// Converts a number for the engine; one beyond its range becomes the largest.
@@ -69,16 +69,16 @@ pub(super) fn write_origin(
     memory: &OriginMemory,
 ) -> Result<(), Failure> {
     let (copy, fresh, outage) = match &memory.state {
-        Remembered::Successful {
+        StoredState::Successful {
             copy,
             fresh,
             outage,
         } => (Some(copy), Some(fresh), outage.as_ref()),
-        Remembered::Unavailable { fresh, outage, .. } => (None, Some(fresh), outage.as_ref()),
-        Remembered::Unreachable { outage, last_good } => (last_good.as_ref(), None, Some(outage)),
+        StoredState::Unavailable { fresh, outage, .. } => (None, Some(fresh), outage.as_ref()),
+        StoredState::Unreachable { outage, last_good } => (last_good.as_ref(), None, Some(outage)),
     };
     let (absence, learnt) = match &memory.state {
-        Remembered::Unavailable { why, fetched, .. } => (Some(why.code()), Some(*fetched)),
+        StoredState::Unavailable { why, fetched, .. } => (Some(why.code()), Some(*fetched)),
         _ => (None, None),
     };
     let mut statement = connection.prepare_cached(
@@ -125,21 +125,21 @@ pub(super) fn origin(row: &Row<'_>) -> Result<OriginMemory, Failure> {
     digests::require("origin", row)?;
     let state: String = row.get("state")?;
     let state = match state.as_str() {
-        "successful" => Remembered::Successful {
+        "successful" => StoredState::Successful {
             copy: copy(row)?.ok_or_else(|| nonsense("sha256"))?,
             fresh: fresh(row)?,
             outage: outage(row)?,
         },
         "unavailable" => {
             let why: String = row.get("absence")?;
-            Remembered::Unavailable {
+            StoredState::Unavailable {
                 why: Absence::from_code(&why).ok_or_else(|| nonsense("absence"))?,
                 fetched: moment_at(row, "fetched")?,
                 fresh: fresh(row)?,
                 outage: outage(row)?,
             }
         }
-        "unreachable" => Remembered::Unreachable {
+        "unreachable" => StoredState::Unreachable {
             outage: outage(row)?.ok_or_else(|| nonsense("cause"))?,
             last_good: copy(row)?,
         },
@@ -186,11 +186,11 @@ fn outage(row: &Row<'_>) -> Result<Option<Outage>, Failure> {
     }))
 }
 
-fn copy(row: &Row<'_>) -> Result<Option<CopyOf>, Failure> {
+fn copy(row: &Row<'_>) -> Result<Option<SnapshotMeta>, Failure> {
     let Some(sha256) = digest_or_null(row, "sha256")? else {
         return Ok(None);
     };
-    Ok(Some(CopyOf {
+    Ok(Some(SnapshotMeta {
         sha256,
         fetched: moment_at(row, "fetched")?,
         status: row.get("status")?,

@@ -21,9 +21,9 @@ use crate::policy::overrides::Override;
 use crate::robots::identity::OWN_STATES;
 use crate::robots::snapshot::Snapshot;
 use crate::store::filter::{Head, records_of};
-use crate::store::persist::at_rest;
+use crate::store::persist::to_stored;
 use crate::store::{
-    Acknowledgement, Batch, FETCHES_KEPT, Landing, Note, OriginMemory, Pruned, Sha256, chain,
+    Acknowledgement, Batch, FETCHES_KEPT, Note, OriginMemory, OriginUpdate, Pruned, Sha256, chain,
 };
 
 /// Compression level of texts: zstd's own default.
@@ -86,7 +86,7 @@ pub(super) fn batch(
 /// room.
 fn landing_or_nothing(
     transaction: &mut Transaction<'_>,
-    one: &Landing,
+    one: &OriginUpdate,
     parts: Option<Parts>,
 ) -> Result<u64, Failure> {
     let savepoint = transaction.savepoint()?;
@@ -111,10 +111,10 @@ fn landing_or_nothing(
 
 fn landing(
     transaction: &Connection,
-    landing: &Landing,
+    landing: &OriginUpdate,
     parts: Option<Parts>,
 ) -> Result<u64, Failure> {
-    let Some(state) = at_rest(&landing.state) else {
+    let Some(state) = to_stored(&landing.state) else {
         return Ok(0);
     };
     let mut gone = 0;
@@ -174,7 +174,7 @@ enum Kept {
 fn snapshot(
     transaction: &Connection,
     file: &Snapshot,
-    landing: &Landing,
+    landing: &OriginUpdate,
     parts: Option<Parts>,
 ) -> Result<Kept, Failure> {
     let now = landing.fetch.time;

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::clock::Moment;
     use crate::store::Batch;
-    use crate::store::memory::Memory;
+    use crate::store::memory::InMemoryStore;
     use crate::text::time_text;
 
     /// A little more than two pages pass.
@@ -99,8 +99,8 @@ mod tests {
     }
 
     /// Only the first and the last are denials.
-    async fn store() -> Memory {
-        let store = Memory::new();
+    async fn store() -> InMemoryStore {
+        let store = InMemoryStore::new();
         let line = |n: u64| {
             let verdict = if n == 1 || n == COUNT {
                 "deny"

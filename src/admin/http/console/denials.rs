@@ -309,12 +309,12 @@ pub(super) fn origin_link(origin: &str) -> String {
 mod tests {
     use super::*;
     use crate::store::Batch;
-    use crate::store::memory::Memory;
+    use crate::store::memory::InMemoryStore;
     use crate::text::time_text;
 
     #[tokio::test]
     async fn a_page_looks_where_records_may_match() {
-        let store = Memory::new();
+        let store = InMemoryStore::new();
         let time = |n: u64| Moment::from_millis(1_795_176_000_000 + n * 1_000);
         let count = REACH + 100;
         let lines = (1..=count)

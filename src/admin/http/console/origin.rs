@@ -17,8 +17,8 @@ use crate::clock::Moment;
 use crate::explain::states::{about, cause, lives, other_answer, stance};
 use crate::rep::{Field, Origin};
 use crate::robots::snapshot::Snapshot;
-use crate::store::persist::awake;
-use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, Remembered};
+use crate::store::persist::from_stored;
+use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, StoredState};
 use crate::text::hex;
 
 /// Fields of a file to list; the others are counted.
@@ -173,7 +173,7 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
         Some(copy) => store.snapshot(copy.sha256).await?,
         None => None,
     };
-    let state = awake(&found.state, text.as_deref(), settings.robots.lenient)
+    let state = from_stored(&found.state, text.as_deref(), settings.robots.lenient)
         .map_err(|broken| Problem::busy(format!("{}: {broken}", found.origin)))?;
     let mut facts = vec![
         fact("About", line(&about(&found.state))),
@@ -194,7 +194,7 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
     let (fresh, outage) = lives(&found.state);
     match (&found.state, found.state.copy()) {
         (_, Some(copy)) => when("Fetched", copy.fetched),
-        (Remembered::Unavailable { fetched, .. }, None) => when("Fetched", *fetched),
+        (StoredState::Unavailable { fetched, .. }, None) => when("Fetched", *fetched),
         _ => {}
     }
     if let Some(fresh) = fresh {

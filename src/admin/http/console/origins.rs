@@ -11,7 +11,7 @@ use super::words::{When, encoded, line};
 use crate::admin::query::STATES;
 use crate::clock::Moment;
 use crate::explain::states::{about, next_fetch};
-use crate::store::{OriginMemory, OriginQuery, Remembered};
+use crate::store::{OriginMemory, OriginQuery, StoredState};
 
 /// Origins on a page.
 const PAGE: usize = 100;
@@ -43,9 +43,9 @@ pub(super) struct OriginRow {
 impl OriginRow {
     pub(super) fn of(found: &OriginMemory, now: Moment) -> OriginRow {
         let since = match &found.state {
-            Remembered::Successful { copy, .. } => copy.fetched,
-            Remembered::Unavailable { fetched, .. } => *fetched,
-            Remembered::Unreachable { outage, .. } => outage.since,
+            StoredState::Successful { copy, .. } => copy.fetched,
+            StoredState::Unavailable { fetched, .. } => *fetched,
+            StoredState::Unreachable { outage, .. } => outage.since,
         };
         OriginRow {
             name: line(found.origin.as_str()),

@@ -48,7 +48,7 @@ use crate::config::{CacheConfig, Config, ProfileName, RobotsConfig};
 use crate::egress::Egress;
 use crate::pace::{Fetches, Pace};
 use crate::policy::generation::{Changes, OriginUpdates};
-use crate::policy::terms::TermsDigest;
+use crate::policy::terms::PolicyDigest;
 use crate::rep::Origin;
 use crate::robots::access::AccessResult;
 use crate::robots::identity::{Crawler, FetchedAs, Identity, UserAgents};
@@ -85,7 +85,7 @@ pub struct EffectiveSettings {
     /// The settings.
     pub config: Arc<RobotsConfig>,
     /// Their digest.
-    pub terms: TermsDigest,
+    pub terms: PolicyDigest,
 }
 
 /// The settings in force, also in their variants with a client's own profile.

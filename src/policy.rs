@@ -41,7 +41,7 @@ use self::generation::{Changes, Generation};
 pub use self::mode::Mode;
 use self::overrides::{Action, Override, Overrides};
 pub use self::reason::{Reason, Verdict};
-use self::terms::TermsDigest;
+use self::terms::PolicyDigest;
 use crate::agent::Agent;
 use crate::clock::Moment;
 use crate::rep::{ComparisonPath, Finding, Guarded, Origin, Rule, RuleKind, Rules};
@@ -153,7 +153,7 @@ pub struct Settings {
     /// True if paths are judged in all their readings.
     pub path_guard: bool,
     /// The digest of all settings that a verdict follows from.
-    pub terms: TermsDigest,
+    pub terms: PolicyDigest,
 }
 
 /// The answer to "may this go out?", with all that it rests on. One value feeds the response, the
@@ -177,7 +177,7 @@ pub struct Decision {
     /// The identity and User-Agent of the fetch behind that state. Informative only; it decides nothing.
     pub fetched_as: Option<Arc<FetchedAs>>,
     /// The settings that applied, if robots.txt was consulted.
-    pub terms: Option<TermsDigest>,
+    pub terms: Option<PolicyDigest>,
     /// The moment from which the same request may be decided otherwise.
     pub retry_at: Option<Moment>,
     /// The prohibition of the address, if there is one.

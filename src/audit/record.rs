@@ -9,7 +9,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use super::field;
 use crate::clock::Moment;
 use crate::policy::overrides::OverrideId;
-use crate::policy::terms::TermsDigest;
+use crate::policy::terms::PolicyDigest;
 use crate::store::{Kind, Note, Party, is_strange};
 use crate::text::json::{Object, Written};
 use crate::text::{DecisionId, hex::digits, public_url, timestamp};
@@ -32,7 +32,7 @@ pub struct Record<'a> {
     /// The reason code, such as `robots_disallow`.
     pub reason: &'static str,
     /// Names the settings behind the verdict; `None` if the decision did not need robots.txt.
-    pub policy: Option<TermsDigest>,
+    pub policy: Option<PolicyDigest>,
     /// The client.
     pub client: Client<'a>,
     /// The identity by which the crawler was judged.
@@ -247,7 +247,7 @@ impl Record<'_> {
         record.text(f::VERDICT, self.verdict.as_bytes(), most::TOKEN);
         record.text(f::REASON, self.reason.as_bytes(), most::TOKEN);
         match self.policy {
-            Some(TermsDigest(half)) => record.plain(f::POLICY, &digits::<16, 32>(&half)),
+            Some(PolicyDigest(half)) => record.plain(f::POLICY, &digits::<16, 32>(&half)),
             None => record.null(f::POLICY),
         }
 

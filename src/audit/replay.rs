@@ -25,7 +25,7 @@ use self::premises::{Gap, agent, asserted, contradiction, cut, mode, state, targ
 use crate::clock::Moment;
 use crate::config::Mode;
 use crate::policy::overrides::Overrides;
-use crate::policy::terms::{Terms, TermsDigest};
+use crate::policy::terms::{PolicyDigest, PolicySettings};
 use crate::policy::{self, Decision, Reason, Ruling, Target};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::Stance;
@@ -60,7 +60,7 @@ pub enum Missing {
     /// The text of robots.txt.
     Snapshot,
     /// The settings of the decision.
-    Terms,
+    PolicySettings,
 }
 
 /// The reason why a decision cannot be made again. The record alone attests it.
@@ -126,7 +126,7 @@ impl fmt::Display for Attested {
 /// Restores a robots.txt, once for all replays of the decisions that name it. `text` is the part in force at the fetch,
 /// and `truncated` tells whether the file was longer: the limit may have differed then. Facts of its fetch are unknown;
 /// a replay does not need them.
-pub fn snapshot(text: &[u8], terms: &Terms, truncated: bool) -> Arc<Snapshot> {
+pub fn snapshot(text: &[u8], terms: &PolicySettings, truncated: bool) -> Arc<Snapshot> {
     let robots = Snapshot::reread(text, terms.lenient, truncated);
     Arc::new(Snapshot::new(robots, Moment::default(), 200, ""))
 }
@@ -135,7 +135,7 @@ pub fn snapshot(text: &[u8], terms: &Terms, truncated: bool) -> Arc<Snapshot> {
 /// file of its `robots.sha256`.
 pub fn replay(
     evidence: &Evidence<'_>,
-    terms: Option<&Terms>,
+    terms: Option<&PolicySettings>,
     snapshot: Option<&Arc<Snapshot>>,
 ) -> Outcome {
     let Some(reason) = Reason::from_name(&evidence.reason) else {
@@ -172,7 +172,7 @@ pub fn replay(
 fn decide(
     evidence: &Evidence<'_>,
     reason: Reason,
-    terms: Option<&Terms>,
+    terms: Option<&PolicySettings>,
     snapshot: Option<&Arc<Snapshot>>,
 ) -> Result<Decision, Gap> {
     if let Some(why) = unproven(reason, evidence) {
@@ -193,7 +193,7 @@ fn decide(
     };
     let digest = evidence.policy.as_ref();
     let digest = digest.ok_or_else(|| contradiction("policy", "null", "a digest".to_owned()))?;
-    let terms = terms.ok_or(Gap::Missing(Missing::Terms))?;
+    let terms = terms.ok_or(Gap::Missing(Missing::PolicySettings))?;
     let agent = agent(evidence)?;
     let robots = evidence.robots.as_ref();
     let robots = robots
@@ -204,7 +204,7 @@ fn decide(
         mode,
         generation: policy::generation::Generation::default(), // no request is sent
         path_guard: terms.path_guard,
-        terms: TermsDigest::of(digest), // never read
+        terms: PolicyDigest::of(digest), // never read
     };
     Ok(concluded(if let Stance::Unknown = stance {
         policy::await_robots(target, state, decided, settings, decided)

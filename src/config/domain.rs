@@ -9,19 +9,19 @@ use crate::policy::address_policy::AddressPolicy;
 use crate::policy::generation::Generation;
 use crate::policy::identity::Required;
 use crate::policy::reporting::Reporting;
-use crate::policy::terms::{Terms, Unreachable};
+use crate::policy::terms::{PolicySettings, Unreachable};
 use crate::policy::{Mode, Settings};
 use crate::robots::identity::UserAgents;
 
 impl RobotsConfig {
     /// Returns the settings that can change a verdict.
     #[must_use]
-    pub fn terms(&self) -> Terms {
+    pub fn terms(&self) -> PolicySettings {
         let mut deny_statuses = self.deny_statuses.clone();
         deny_statuses.sort_unstable();
         deny_statuses.dedup();
         let profile = &self.timing.profile;
-        Terms {
+        PolicySettings {
             lenient: self.lenient,
             size_limit: self.size_limit as u64,
             path_guard: self.path_guard,

@@ -14,7 +14,7 @@ use crate::robots::timing::{Finally, ProfileName, ProfileRules};
 
 /// The settings of `[robots]` that can change a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct PolicySettings {
     /// True if frequent misspellings and lines without a colon count.
     pub lenient: bool,
     /// Octets of a file that count.
@@ -48,12 +48,12 @@ enum FinallyText {
     Reachable,
 }
 
-impl Terms {
-    /// Reads what [`Terms::text`] wrote.
+impl PolicySettings {
+    /// Reads what [`PolicySettings::text`] wrote.
     ///
     /// # Errors
     /// When the text has another form.
-    pub fn read(text: &str) -> Result<Terms, serde_json::Error> {
+    pub fn read(text: &str) -> Result<PolicySettings, serde_json::Error> {
         serde_json::from_str(text)
     }
 
@@ -64,8 +64,8 @@ impl Terms {
     }
 
     /// Returns the digest that records name.
-    pub fn digest(&self) -> TermsDigest {
-        TermsDigest::of(&self.text())
+    pub fn digest(&self) -> PolicyDigest {
+        PolicyDigest::of(&self.text())
     }
 
     /// Returns the options for parsing a file under these settings.
@@ -91,23 +91,23 @@ impl Terms {
     }
 }
 
-/// The first half of the SHA-256 of a [`Terms::text`].
+/// The first half of the SHA-256 of a [`PolicySettings::text`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TermsDigest(pub [u8; 16]);
+pub struct PolicyDigest(pub [u8; 16]);
 
-impl TermsDigest {
+impl PolicyDigest {
     /// Returns the digest of a text.
-    pub fn of(text: &str) -> TermsDigest {
+    pub fn of(text: &str) -> PolicyDigest {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
         let mut half = [0; 16];
         for (octet, of_digest) in half.iter_mut().zip(digest.as_ref()) {
             *octet = *of_digest;
         }
-        TermsDigest(half)
+        PolicyDigest(half)
     }
 }
 
-impl fmt::Display for TermsDigest {
+impl fmt::Display for PolicyDigest {
     /// Writes 32 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
@@ -132,7 +132,7 @@ mod tests {
              \"deny_statuses\":[401,403],\"unreachable\":{\"disallow_for_ms\":2592000000,\
              \"last_good_until_ms\":1500,\"finally\":\"reachable\"}}"
         );
-        assert_eq!(Terms::read(&terms.text()).expect("our own"), terms);
+        assert_eq!(PolicySettings::read(&terms.text()).expect("our own"), terms);
         let profile = terms.profile();
         assert_eq!(profile.disallow_for, config.timing.profile.disallow_for);
         assert_eq!(
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_digest_is_32_digits() {
         assert_eq!(
-            TermsDigest::of("").to_string(),
+            PolicyDigest::of("").to_string(),
             "e3b0c44298fc1c149afbf4c8996fb924"
         );
     }

@@ -41,7 +41,7 @@ fn settings(mode: Mode, path_guard: bool) -> Settings {
         mode,
         generation: Generation::default(),
         path_guard,
-        terms: TermsDigest([7; 16]),
+        terms: PolicyDigest([7; 16]),
     }
 }
 

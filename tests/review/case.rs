@@ -9,7 +9,7 @@ use crawlgate::clock::Moment;
 use crawlgate::config::Mode;
 use crawlgate::policy::generation::Generation;
 use crawlgate::policy::overrides::{Override, Overrides};
-use crawlgate::policy::terms::Terms;
+use crawlgate::policy::terms::PolicySettings;
 use crawlgate::policy::{self, Decision, Ruling, Settings, Target};
 use crawlgate::rep::{Origin, ProductToken, Robots};
 use crawlgate::robots::snapshot::Snapshot;
@@ -26,7 +26,7 @@ pub struct Case {
     pub path: String,
     pub agent: String,
     pub state: State,
-    pub terms: Terms,
+    pub terms: PolicySettings,
     pub mode: Mode,
     pub opaque: bool,
     pub overrides: Vec<Override>,
@@ -183,12 +183,12 @@ impl Case {
 }
 
 /// Returns the policy settings of a fresh installation.
-pub fn terms() -> Terms {
+pub fn terms() -> PolicySettings {
     crawlgate::config::Config::default().robots.terms()
 }
 
 /// Returns the state of a robots.txt that was fetched an hour before noon and is fresh until an hour after it.
-pub fn successful(text: &str, terms: &Terms) -> State {
+pub fn successful(text: &str, terms: &PolicySettings) -> State {
     use crawlgate::robots::state::Fresh;
     let hour = Duration::from_secs(3_600);
     State::Successful {
@@ -201,7 +201,7 @@ pub fn successful(text: &str, terms: &Terms) -> State {
     }
 }
 
-pub fn snapshot(text: &str, terms: &Terms, fetched: Moment) -> Arc<Snapshot> {
+pub fn snapshot(text: &str, terms: &PolicySettings, fetched: Moment) -> Arc<Snapshot> {
     let robots = Robots::parse(text.as_bytes(), terms.parse_options());
     let from = "https://www.site.example/robots.txt";
     Arc::new(Snapshot::new(robots, fetched, 200, from))

@@ -8,7 +8,7 @@ use crawlgate::clock::Moment;
 use crawlgate::config::{Finally, Mode};
 use crawlgate::policy::Reason;
 use crawlgate::policy::overrides::{Action, Override, OverrideId};
-use crawlgate::policy::terms::{Terms, Unreachable};
+use crawlgate::policy::terms::{PolicySettings, Unreachable};
 use crawlgate::rep::Origin;
 use crawlgate::robots::access::{Absence, Cause};
 use crawlgate::robots::state::{Fresh, Outage, State};
@@ -67,8 +67,8 @@ prop_compose! {
         disallow_for in 0_u64..5,
         last_good_until in prop::option::of(0_u64..8),
         finally in prop::sample::select(vec![Finally::Allow, Finally::Reachable]),
-    ) -> Terms {
-        Terms {
+    ) -> PolicySettings {
+        PolicySettings {
             lenient,
             // Below any configurable limit, so that files are cut.
             size_limit: if short { 100 } else { 512_000 },
@@ -96,7 +96,7 @@ prop_compose! {
     }
 }
 
-fn any_state(terms: Terms) -> impl Strategy<Value = (Terms, State)> {
+fn any_state(terms: PolicySettings) -> impl Strategy<Value = (PolicySettings, State)> {
     let text = prop::collection::vec(a_line(), 0..12).prop_map(|lines| lines.concat());
     (
         0..4,
@@ -439,7 +439,7 @@ fn missing_evidence_is_named() {
     let file = Arc::clone(case.state.snapshot().unwrap());
     assert_eq!(
         replay::replay(&evidence, None, Some(&file)),
-        Outcome::Missing(Missing::Terms)
+        Outcome::Missing(Missing::PolicySettings)
     );
     assert_eq!(
         replay::replay(&evidence, Some(&case.terms), None),

@@ -16,7 +16,7 @@ pub(in crate::audit) fn denial() -> Record<'static> {
         mode: "enforce",
         verdict: "deny",
         reason: "robots_disallow",
-        policy: Some(TermsDigest([0x5a; 16])),
+        policy: Some(PolicyDigest([0x5a; 16])),
         client: Client {
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000),
             name: Some("crawler-7"),

@@ -7,7 +7,7 @@ use super::{Chain, Fault, Head, Walk, is_signed};
 use crate::audit::replay::evidence::digest;
 use crate::audit::replay::{Evidence, Missing, Outcome, Unreadable};
 use crate::config::Config;
-use crate::policy::terms::Terms;
+use crate::policy::terms::PolicySettings;
 use crate::rep::Origin;
 use crate::robots::identity::OWN_STATES;
 use crate::store::chain::{self, SealingKey};
@@ -38,7 +38,7 @@ pub struct Case<'a> {
     /// The robots.txt behind the decision, if it is stored and agrees with the record.
     pub file: Option<Vec<u8>>,
     /// The settings of the decision, if they are stored.
-    pub terms: Option<Terms>,
+    pub terms: Option<PolicySettings>,
     /// The fetch that brought the file, if it is still stored.
     pub fetch: Option<Fetch>,
 }
@@ -81,7 +81,7 @@ impl<'a> Case<'a> {
             }
             if let Some(digest) = &evidence.policy {
                 let text = store.policy(digest).await?;
-                terms = text.and_then(|text| Terms::read(&text).ok());
+                terms = text.and_then(|text| PolicySettings::read(&text).ok());
             }
         }
         Ok(Case {

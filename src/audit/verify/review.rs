@@ -9,7 +9,7 @@ use aws_lc_rs::digest;
 use serde::Deserialize;
 
 use crate::audit::replay::{self, Attested, Evidence, Missing, Outcome, Unreadable};
-use crate::policy::terms::{Terms, TermsDigest};
+use crate::policy::terms::{PolicyDigest, PolicySettings};
 use crate::robots::snapshot::Snapshot;
 use crate::store::{Sha256, Store, StoreError, StoredDecision};
 
@@ -20,7 +20,7 @@ const KEPT: usize = 64 << 20;
 #[derive(Debug)]
 pub struct Review<'s> {
     store: &'s dyn Store,
-    policies: HashMap<String, Held<Arc<Terms>>>,
+    policies: HashMap<String, Held<Arc<PolicySettings>>>,
     files: HashMap<FileKey, Held<Arc<Snapshot>>>,
     bytes: usize,
 }
@@ -95,14 +95,14 @@ impl fmt::Display for Finding {
             Self::Replayed(Outcome::Missing(Missing::Snapshot)) => {
                 f.write_str("the robots.txt that it rests on is not in the store")
             }
-            Self::Replayed(Outcome::Missing(Missing::Terms)) => {
+            Self::Replayed(Outcome::Missing(Missing::PolicySettings)) => {
                 f.write_str("the settings that it rests on are not in the store")
             }
             Self::Replayed(Outcome::Attested(why)) => write!(f, "{why}"),
             Self::Altered(Missing::Snapshot) => {
                 f.write_str("the robots.txt that it rests on was altered")
             }
-            Self::Altered(Missing::Terms) => {
+            Self::Altered(Missing::PolicySettings) => {
                 f.write_str("the settings that it rests on were altered")
             }
             Self::Event(event) => write!(f, "a line about the log itself: {event}"),
@@ -178,7 +178,7 @@ impl<'s> Review<'s> {
         }
         let policy = evidence.policy.as_ref();
         let terms = match policy.and_then(|digest| self.policies.get(&**digest)) {
-            Some(Held::Altered) => return Ok(Finding::Altered(Missing::Terms)),
+            Some(Held::Altered) => return Ok(Finding::Altered(Missing::PolicySettings)),
             Some(Held::Whole(terms)) => Some(Arc::clone(terms)),
             Some(Held::Missing) | None => None,
         };
@@ -207,16 +207,15 @@ impl<'s> Review<'s> {
         }
         let held = match self.store.policy(digest).await? {
             None => Held::Missing,
-            Some(text) if TermsDigest::of(&text).to_string() != digest => Held::Altered,
-            Some(text) => {
-                Terms::read(&text).map_or(Held::Altered, |terms| Held::Whole(Arc::new(terms)))
-            }
+            Some(text) if PolicyDigest::of(&text).to_string() != digest => Held::Altered,
+            Some(text) => PolicySettings::read(&text)
+                .map_or(Held::Altered, |terms| Held::Whole(Arc::new(terms))),
         };
         self.policies.insert(digest.to_owned(), held);
         Ok(())
     }
 
-    async fn fetch_file(&mut self, key: FileKey, terms: &Terms) -> Result<(), StoreError> {
+    async fn fetch_file(&mut self, key: FileKey, terms: &PolicySettings) -> Result<(), StoreError> {
         let (sha256, _, truncated) = key;
         if self.bytes > KEPT {
             self.files.clear();

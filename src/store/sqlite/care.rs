@@ -21,7 +21,7 @@ use super::error::{Failure, said};
 use super::open::PATIENCE;
 use super::schema::APPLICATION;
 use super::{open, read};
-use crate::policy::terms::TermsDigest;
+use crate::policy::terms::PolicyDigest;
 use crate::store::filter::Head;
 use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain};
 use crate::text::json::printable;
@@ -358,7 +358,7 @@ fn wrong_settings(connection: &Connection) -> Result<Vec<String>, Failure> {
     while let Some(row) = rows.next()? {
         let digest: String = row.get(0)?;
         let text = row.get_ref(1)?.as_str().unwrap_or_default();
-        if TermsDigest::of(text).to_string() != digest {
+        if PolicyDigest::of(text).to_string() != digest {
             wrong.push(digest);
         }
     }

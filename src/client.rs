@@ -15,7 +15,7 @@ pub mod recognise;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use self::account::Account;
+use self::account::ClientAccount;
 pub use self::recognise::{AuthCache, AuthError, Clients};
 use crate::agent::{Agent, Chain, Source};
 use crate::config::{ClientConfig, Conditions, Mode, ProfileName, Quota, Rate};
@@ -50,7 +50,7 @@ pub struct Client {
     /// The chain that its product tokens make.
     pub chain: Option<Chain>,
     /// Its usage so far, which outlives a reload.
-    pub account: Arc<Account>,
+    pub account: Arc<ClientAccount>,
 }
 
 impl Client {
@@ -64,7 +64,7 @@ impl Client {
 
     /// Builds the client from its configuration; `account` holds its usage so far.
     #[must_use]
-    pub fn of(config: &ClientConfig, account: Arc<Account>) -> Client {
+    pub fn of(config: &ClientConfig, account: Arc<ClientAccount>) -> Client {
         let ClientConfig {
             name,
             conditions,

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::agent::{Agent, Agents};
 use crate::audit::Log;
 use crate::cache::{PersistentStates, RobotsCache, View};
-use crate::client::account::{Account, Spent};
+use crate::client::account::{ClientAccount, QuotaExceeded};
 use crate::client::{Client, Clients};
 use crate::clock::{Clock, Moment};
 use crate::config::{AgentConfig, Config, Mode, PolicyConfig};
@@ -125,7 +125,7 @@ pub struct Had {
     /// True if the request was already sent once under this turn, so that the turn is not given back.
     pub is_used: bool,
     /// The client usage that counted the request.
-    pub charged: Option<Arc<Account>>,
+    pub charged: Option<Arc<ClientAccount>>,
 }
 
 /// Outcome to record if the client disconnects while its request is held.
@@ -149,12 +149,12 @@ pub struct Cleared {
     /// The pace limit that held or refused the request, or a crawl delay that was clamped.
     pub pace: Option<EffectivePace>,
     /// The client usage that counted the request, if its client has bounds.
-    pub charged: Option<Arc<Account>>,
+    pub charged: Option<Arc<ClientAccount>>,
 }
 
 impl Cleared {
     /// Builds a result without a turn.
-    fn at_once(ruling: Ruling, hold: Duration, charged: Option<Arc<Account>>) -> Cleared {
+    fn at_once(ruling: Ruling, hold: Duration, charged: Option<Arc<ClientAccount>>) -> Cleared {
         Cleared {
             ruling,
             hold,
@@ -526,16 +526,16 @@ impl Gate {
             refused @ Ruling::Refuse(_) => {
                 return match self.clients.enter(requester.client, now, &self.clock) {
                     Ok(entered) => {
-                        entered.goes();
+                        entered.commit();
                         refused
                     }
-                    Err(Spent(retry_at)) => Ruling::Refuse(spent(retry_at, now)),
+                    Err(QuotaExceeded(retry_at)) => Ruling::Refuse(spent(retry_at, now)),
                 };
             }
         };
         match self.clients.enter(requester.client, now, &self.clock) {
             Ok(entered) if entered.hold().is_zero() => {
-                entered.goes();
+                entered.commit();
                 Ruling::Clear(permit, decision)
             }
             Ok(entered) => {
@@ -545,10 +545,10 @@ impl Gate {
                 let now = self.clock.now();
                 let ruling = self.judge(kind, permit.surrender(), requester, now).await;
                 // The request is answered, whatever the new ruling.
-                entered.goes();
+                entered.commit();
                 ruling
             }
-            Err(Spent(retry_at)) => Ruling::Refuse(spent(retry_at, now)),
+            Err(QuotaExceeded(retry_at)) => Ruling::Refuse(spent(retry_at, now)),
         }
     }
 
@@ -710,7 +710,7 @@ impl Gate {
         target: Target,
         requester: &Requester<'_>,
         now: Moment,
-        quota: Option<Spent>,
+        quota: Option<QuotaExceeded>,
     ) -> Ruling {
         if let Err(prohibited) = self.egress.check(&target.origin) {
             return Ruling::Refuse(Decision::prohibited(prohibited, now));
@@ -721,7 +721,7 @@ impl Gate {
         };
         // A request refused by its client's quota must not cause a fetch. If no fetch is needed, robots.txt decides
         // first.
-        if let Some(Spent(retry_at)) = quota
+        if let Some(QuotaExceeded(retry_at)) = quota
             && self.robots_cache.would_fetch(
                 &target.origin,
                 requester.crawler(),

@@ -22,16 +22,16 @@ use crate::config::{Quota, Rate};
 
 /// One client's usage. It equals any other: usage is no part of a client's identity.
 #[derive(Debug, Default)]
-pub struct Account(Mutex<Had>);
+pub struct ClientAccount(Mutex<Counters>);
 
-impl PartialEq for Account {
-    fn eq(&self, _: &Account) -> bool {
+impl PartialEq for ClientAccount {
+    fn eq(&self, _: &ClientAccount) -> bool {
         true
     }
 }
 
 #[derive(Debug, Default)]
-struct Had {
+struct Counters {
     /// The time of the next turn without a burst, in microseconds since the machine started.
     next_turn: u64,
     /// Earlier turns that were given back, likewise.
@@ -46,13 +46,13 @@ struct Had {
 
 /// The client has used up its bound; it may send again at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spent(pub Moment);
+pub struct QuotaExceeded(pub Moment);
 
 /// One request's entry in the usage. Dropping it takes the entry back: the request was not sent.
 #[derive(Debug)]
 #[must_use = "dropping it takes the entry back"]
-pub struct Entered<'a> {
-    account: &'a Account,
+pub struct Reservation<'a> {
+    account: &'a ClientAccount,
     hold: Duration,
     /// Its turn, and the delay of the next one after it, in microseconds.
     turn: Option<(u64, u64)>,
@@ -61,7 +61,7 @@ pub struct Entered<'a> {
     has_gone: bool,
 }
 
-impl Entered<'_> {
+impl Reservation<'_> {
     /// Returns the time to hold the request for.
     #[must_use]
     pub fn hold(&self) -> Duration {
@@ -69,13 +69,13 @@ impl Entered<'_> {
     }
 
     /// Makes the entry final: the request is sent, or answered otherwise. Returns the time to hold it for.
-    pub fn goes(mut self) -> Duration {
+    pub fn commit(mut self) -> Duration {
         self.has_gone = true;
         self.hold
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if !self.has_gone {
             self.account.0.lock().take_back(self);
@@ -83,19 +83,19 @@ impl Drop for Entered<'_> {
     }
 }
 
-impl Account {
+impl ClientAccount {
     /// Enters a request that would go out `now`, by both clocks, and returns the time to hold it for. The second clock
     /// is read only if there is a rate.
     ///
     /// # Errors
-    /// [`Spent`] when the quota is used up, or the turn would come after `max_hold`. Nothing is entered then.
+    /// [`QuotaExceeded`] when the quota is used up, or the turn would come after `max_hold`. Nothing is entered then.
     pub fn enter(
         &self,
         client: &Client,
         now: Moment,
         uptime: impl FnOnce() -> Uptime,
         max_hold: Duration,
-    ) -> Result<Entered<'_>, Spent> {
+    ) -> Result<Reservation<'_>, QuotaExceeded> {
         let mut had = self.0.lock();
         if let Some(quota) = &client.quota {
             had.has_left(quota, now)?;
@@ -103,13 +103,13 @@ impl Account {
         let (hold, turn) = match &client.rate {
             Some(rate) => {
                 let turn = had.take_turn(rate, uptime(), max_hold);
-                let (hold, turn) = turn.map_err(|hold| Spent(now + hold))?;
+                let (hold, turn) = turn.map_err(|hold| QuotaExceeded(now + hold))?;
                 (hold, Some((turn, interval(rate))))
             }
             None => (Duration::ZERO, None),
         };
         had.requests = had.requests.saturating_add(1);
-        Ok(Entered {
+        Ok(Reservation {
             account: self,
             hold,
             turn,
@@ -121,8 +121,8 @@ impl Account {
     /// Checks that the quota of `client` leaves room for a request that would go out `now`; enters nothing.
     ///
     /// # Errors
-    /// [`Spent`] when it does not.
-    pub fn has_left(&self, client: &Client, now: Moment) -> Result<(), Spent> {
+    /// [`QuotaExceeded`] when it does not.
+    pub fn has_left(&self, client: &Client, now: Moment) -> Result<(), QuotaExceeded> {
         match &client.quota {
             Some(quota) => self.0.lock().has_left(quota, now),
             None => Ok(()),
@@ -131,20 +131,20 @@ impl Account {
 
     /// Adds the octets that a request took, once they are known. They count by the quota in force, not by the one at
     /// the request's start.
-    pub fn took(&self, bytes: u64, now: Moment) {
+    pub fn add_bytes(&self, bytes: u64, now: Moment) {
         let mut had = self.0.lock();
         had.turn_page(now);
         had.bytes = had.bytes.saturating_add(bytes);
     }
 }
 
-impl Had {
-    fn has_left(&mut self, quota: &Quota, now: Moment) -> Result<(), Spent> {
+impl Counters {
+    fn has_left(&mut self, quota: &Quota, now: Moment) -> Result<(), QuotaExceeded> {
         self.settle_on(quota.per, now);
         let is_spent = quota.requests.is_some_and(|most| self.requests >= most)
             || quota.bytes.is_some_and(|most| self.bytes >= most);
         match is_spent {
-            true => Err(Spent(end_of_span(self.span, quota))),
+            true => Err(QuotaExceeded(end_of_span(self.span, quota))),
             false => Ok(()),
         }
     }
@@ -171,7 +171,7 @@ impl Had {
         }
     }
 
-    fn take_back(&mut self, entered: &Entered<'_>) {
+    fn take_back(&mut self, entered: &Reservation<'_>) {
         if entered.span == self.span {
             self.requests = self.requests.saturating_sub(1);
         }
@@ -281,9 +281,9 @@ mod tests {
         move || clock.uptime()
     }
 
-    fn enter(client: &Client, now: Moment, max_hold: Duration) -> Result<Duration, Spent> {
+    fn enter(client: &Client, now: Moment, max_hold: Duration) -> Result<Duration, QuotaExceeded> {
         let entered = client.account.enter(client, now, uptime(now), max_hold);
-        entered.map(Entered::goes)
+        entered.map(Reservation::commit)
     }
 
     #[test]
@@ -293,9 +293,15 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(enter(&client, noon, DAY), Ok(Duration::ZERO));
         }
-        assert_eq!(enter(&client, noon, DAY), Err(Spent(MIDNIGHT + DAY)));
+        assert_eq!(
+            enter(&client, noon, DAY),
+            Err(QuotaExceeded(MIDNIGHT + DAY))
+        );
         let last = MIDNIGHT + (DAY - Duration::from_millis(1));
-        assert_eq!(enter(&client, last, DAY), Err(Spent(MIDNIGHT + DAY)));
+        assert_eq!(
+            enter(&client, last, DAY),
+            Err(QuotaExceeded(MIDNIGHT + DAY))
+        );
         assert_eq!(enter(&client, MIDNIGHT + DAY, DAY), Ok(Duration::ZERO));
     }
 
@@ -304,7 +310,7 @@ mod tests {
         let client = with_quota(None, Some(100));
         for (took, fits) in [(60, true), (60, true), (0, false)] {
             assert_eq!(enter(&client, MIDNIGHT, DAY).is_ok(), fits, "before {took}");
-            client.account.took(took, MIDNIGHT);
+            client.account.add_bytes(took, MIDNIGHT);
         }
         assert!(enter(&client, MIDNIGHT + DAY, DAY).is_ok(), "the next day");
     }
@@ -314,7 +320,7 @@ mod tests {
         let ms = Duration::from_millis;
         let client = with_rate(10.0, 3);
         let holds: Vec<_> = (0..6).map(|_| enter(&client, MIDNIGHT, ms(200))).collect();
-        let late = Err(Spent(MIDNIGHT + ms(300)));
+        let late = Err(QuotaExceeded(MIDNIGHT + ms(300)));
         let want = [
             Ok(ms(0)),
             Ok(ms(0)),
@@ -338,7 +344,7 @@ mod tests {
             let enter = || {
                 let (now, hold) = (clock.now(), 5 * second);
                 let entered = client.account.enter(&client, now, || clock.uptime(), hold);
-                entered.map(Entered::goes)
+                entered.map(Reservation::commit)
             };
             assert_eq!(enter(), Ok(Duration::ZERO));
             clock.set(set);
@@ -357,9 +363,9 @@ mod tests {
                 .account
                 .enter(&client, now, || clock.uptime(), second)
         };
-        assert!(enter(MIDNIGHT).map(Entered::goes).is_ok());
-        let spent = enter(MIDNIGHT - DAY).map(Entered::goes);
-        assert_eq!(spent, Err(Spent(MIDNIGHT - DAY + 10 * second)));
+        assert!(enter(MIDNIGHT).map(Reservation::commit).is_ok());
+        let spent = enter(MIDNIGHT - DAY).map(Reservation::commit);
+        assert_eq!(spent, Err(QuotaExceeded(MIDNIGHT - DAY + 10 * second)));
     }
 
     #[test]
@@ -386,7 +392,7 @@ mod tests {
         drop(first);
         let later = MIDNIGHT + ms(150);
         assert_eq!(enter(&client, later, ms(300)), Ok(ms(250)));
-        assert_eq!(third.map(Entered::goes), Ok(ms(300)));
+        assert_eq!(third.map(Reservation::commit), Ok(ms(300)));
     }
 
     #[test]
@@ -426,9 +432,12 @@ mod tests {
         assert!(enter(&after, MIDNIGHT, DAY).is_ok(), "one is left");
         assert!(enter(&after, MIDNIGHT, DAY).is_err(), "none is");
         // A span of the old quota ends.
-        before.account.took(10, MIDNIGHT + hours(1));
+        before.account.add_bytes(10, MIDNIGHT + hours(1));
         let late = MIDNIGHT + hours(1);
-        assert_eq!(enter(&after, late, DAY), Err(Spent(MIDNIGHT + hours(2))));
+        assert_eq!(
+            enter(&after, late, DAY),
+            Err(QuotaExceeded(MIDNIGHT + hours(2)))
+        );
         assert!(enter(&after, MIDNIGHT + hours(2), DAY).is_ok());
     }
 

@@ -20,7 +20,7 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 
-use super::account::{Entered, Spent};
+use super::account::{QuotaExceeded, Reservation};
 use super::credentials::{self, Credentials, Given};
 use super::passwords::{Claim, Outcome, Passwords};
 use super::{Client, Peer};
@@ -229,13 +229,13 @@ impl Clients {
     /// Enters a request of `client` that would go out `now`, and returns the time to hold it for.
     ///
     /// # Errors
-    /// [`Spent`] when the client has used up its rate or quota.
+    /// [`QuotaExceeded`] when the client has used up its rate or quota.
     pub fn enter<'a>(
         &self,
         client: &'a Client,
         now: Moment,
         clock: &Clock,
-    ) -> Result<Entered<'a>, Spent> {
+    ) -> Result<Reservation<'a>, QuotaExceeded> {
         let max_hold = self.table.load().max_hold;
         client
             .account

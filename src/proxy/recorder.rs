@@ -21,7 +21,7 @@ use crate::agent::Agent;
 use crate::audit::{self, DecisionId, Exceeds, Record};
 use crate::cache::fetch::retry_after;
 use crate::client::Client;
-use crate::client::account::Account;
+use crate::client::account::ClientAccount;
 use crate::clock::{Moment, Tick};
 use crate::egress::Failure;
 use crate::metrics::Raised;
@@ -73,7 +73,7 @@ pub struct ExchangeRecorder {
     /// True if the request was already sent once under this turn.
     pub was_sent: bool,
     /// The client usage that counted the request, if its client has bounds.
-    pub charged: Option<Arc<Account>>,
+    pub charged: Option<Arc<ClientAccount>>,
     /// The pace limit that held or refused the request, or a crawl delay that was clamped.
     pub pace: Option<pace::EffectivePace>,
     /// Time that the request waited for anything, measured more finely.
@@ -408,7 +408,7 @@ impl ExchangeRecorder {
         let octets_out = self.upstream.map_or(0, |_| self.bytes_out);
         let octets = octets_in.saturating_add(octets_out);
         let now = self.proxy.clock.now();
-        self.client.account.took(octets, now);
+        self.client.account.add_bytes(octets, now);
     }
 
     /// Charges a request that was refused before the gate was asked, and tells whether it exceeds the client's
@@ -432,7 +432,7 @@ impl ExchangeRecorder {
             .enter(&self.client, now, &self.proxy.clock)
         {
             Ok(entered) => {
-                entered.goes();
+                entered.commit();
                 Exceeds::Nothing
             }
             Err(_) => Exceeds::ItsAllowance,

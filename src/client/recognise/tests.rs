@@ -261,7 +261,7 @@ async fn an_account_outlives_a_reload() {
             .await;
         let found = found.expect("fits");
         let entered = clients.enter(&found, NOON, &Clock::manual(NOON));
-        entered.map(Entered::goes).is_ok()
+        entered.map(Reservation::commit).is_ok()
     };
     assert!(enter(&clients).await);
     clients.reconfigure(&config(&entry(2)));

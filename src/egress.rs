@@ -47,7 +47,7 @@ pub use self::dial::faults;
 use self::dial::{Dialler, is_local};
 pub use self::failure::Failure;
 pub use self::pool::ResponseBody;
-use self::pool::{Connection, Key, Lease, Past, Pool};
+use self::pool::{Connection, Key, Lease, Pool, UseCount};
 pub use self::request_body::{BodyError, RequestBody};
 use crate::cache::fetch::RobotsPermit;
 use crate::clock::{Clock, Moment};
@@ -393,7 +393,7 @@ impl Egress {
         while reuse == Reuse::Allowed
             && let Some(lease) = self.0.pool.take_for(sharing, &key, now.take())
         {
-            let is_doubtful = lease.idle_for >= DOUBTFUL || lease.past == Past::Once;
+            let is_doubtful = lease.idle_for >= DOUBTFUL || lease.past == UseCount::Once;
             let spare = is_doubtful.then(|| copy_if_safe(&request)).flatten();
             let Some(proof) = send_permit.proof(&self.0.changes) else {
                 lease.give_back();

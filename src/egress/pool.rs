@@ -87,25 +87,25 @@ impl Connection {
 struct Idle {
     connection: Connection,
     since: Moment,
-    past: Past,
+    past: UseCount,
 }
 
 /// The history of a connection, which hints at how long its origin keeps it open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Past {
+pub(super) enum UseCount {
     /// New: no history.
-    New,
+    Fresh,
     /// It has carried one exchange. Some origins then close it without notice.
     Once,
     /// It was used again: its origin keeps it open.
-    Kept,
+    Proven,
 }
 
-impl Past {
-    fn with_one_more(self) -> Past {
+impl UseCount {
+    fn with_one_more(self) -> UseCount {
         match self {
-            Past::New => Past::Once,
-            Past::Once | Past::Kept => Past::Kept,
+            UseCount::Fresh => UseCount::Once,
+            UseCount::Once | UseCount::Proven => UseCount::Proven,
         }
     }
 }
@@ -116,7 +116,7 @@ pub(super) struct Lease {
     /// Time that it was idle; zero for a new one.
     pub(super) idle_for: Duration,
     /// Its history before this request.
-    pub(super) past: Past,
+    pub(super) past: UseCount,
     /// The way back to the pool at the end of the exchange; none: it is closed.
     home: Option<Home>,
 }
@@ -197,7 +197,7 @@ impl Pool {
         Lease {
             connection,
             idle_for: Duration::ZERO,
-            past: Past::New,
+            past: UseCount::Fresh,
             home: match sharing {
                 Sharing::Pooled => Some(home()),
                 Sharing::Alone => None,
@@ -228,7 +228,7 @@ impl Pool {
         closed
     }
 
-    fn put(&self, key: Key, generation: u64, connection: Connection, past: Past) {
+    fn put(&self, key: Key, generation: u64, connection: Connection, past: UseCount) {
         if self.count.load(Ordering::Relaxed) >= self.most.load(Ordering::Relaxed) {
             return;
         }

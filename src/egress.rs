@@ -16,11 +16,11 @@ mod attempt;
 mod counts;
 mod dial;
 mod failure;
+mod happy_eyeballs;
 mod pool;
-mod race;
 mod request_body;
 mod resolve;
-mod tunnel;
+mod upstream_proxy;
 
 use std::fmt;
 use std::future::{Ready, ready};

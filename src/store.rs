@@ -15,7 +15,7 @@
 pub mod chain;
 mod error;
 mod filter;
-mod keep;
+mod maintenance;
 pub mod memory;
 pub mod persist;
 pub mod sqlite;
@@ -23,7 +23,7 @@ pub mod sqlite;
 use self::error::failed;
 pub use self::error::{StoreError, StoreErrorKind};
 pub(crate) use self::filter::Filter;
-pub use self::keep::keep;
+pub use self::maintenance::keep;
 
 use std::fmt;
 use std::future::Future;
@@ -157,12 +157,12 @@ pub struct Batch {
     pub lines: Vec<u8>,
     /// A summary of each line, in their order, by the writer of the lines. If their numbers differ, the store reads the
     /// lines.
-    pub notes: Vec<Note>,
+    pub notes: Vec<RecordSummary>,
 }
 
 /// The facts by which the store files a record, known without reading the record again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
+pub struct RecordSummary {
     /// Time of the record.
     pub time: Moment,
     /// The party that pays for the room of the record.

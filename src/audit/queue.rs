@@ -27,7 +27,7 @@ use crate::clock::{Clock, Moment};
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::robots::state::State as OriginState;
-use crate::store::{self, Note, OriginUpdate, Party};
+use crate::store::{self, OriginUpdate, Party, RecordSummary};
 use crate::text::json::Object;
 use crate::text::timestamp;
 
@@ -196,7 +196,7 @@ impl Queue {
     }
 
     /// Queues the one line that `write` appends, with its `note`, or counts it as lost.
-    pub(super) fn put(&self, note: Note, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn put(&self, note: RecordSummary, write: impl FnOnce(&mut Vec<u8>)) {
         let mut inner = self.inner.lock();
         let enduring = inner.failure.is_some() && !self.deny.load(Ordering::Relaxed);
         let bound = if enduring {
@@ -218,7 +218,7 @@ impl Queue {
     /// Queues the line of a refusal while its client has single records left in this minute; counts it otherwise.
     pub(super) fn put_refusal(
         &self,
-        note: Note,
+        note: RecordSummary,
         allowance: Allowance,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
@@ -436,7 +436,7 @@ impl Queue {
         let lost = inner.lost.take();
         if let Some(lost) = lost {
             lost.write_line(now, &mut inner.next.lines);
-            inner.note(Note {
+            inner.note(RecordSummary {
                 time: now,
                 party: Party::Own,
                 kind: None,
@@ -508,7 +508,7 @@ impl Inner {
     }
 
     /// Adds a note without a weight: its line weighs ten times as much.
-    fn note(&mut self, note: Note) {
+    fn note(&mut self, note: RecordSummary) {
         self.next.notes.push(note);
     }
 
@@ -546,7 +546,7 @@ mod tests {
 
     use super::*;
 
-    const NOTE: Note = Note {
+    const NOTE: RecordSummary = RecordSummary {
         time: Moment::from_millis(0),
         party: Party::Own,
         kind: None,

@@ -10,7 +10,7 @@ use super::field;
 use crate::clock::Moment;
 use crate::policy::overrides::OverrideId;
 use crate::policy::terms::PolicyDigest;
-use crate::store::{Kind, Note, Party, is_strange};
+use crate::store::{Kind, Party, RecordSummary, is_strange};
 use crate::text::json::{Object, Written};
 use crate::text::{DecisionId, hex::digits, public_url, timestamp};
 
@@ -204,8 +204,8 @@ mod most {
 
 impl Record<'_> {
     /// Returns the facts by which the store files the record.
-    pub(super) fn note(&self) -> Note {
-        Note {
+    pub(super) fn note(&self) -> RecordSummary {
+        RecordSummary {
             time: self.time,
             kind: Some(Kind {
                 mode: self.mode,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::field;
 use crate::client::ClientKey;
 use crate::clock::Moment;
-use crate::store::{Kind, Note, Party, REFUSALS_REPEATED};
+use crate::store::{Kind, Party, REFUSALS_REPEATED, RecordSummary};
 use crate::text::json::Object;
 use crate::text::timestamp;
 
@@ -46,7 +46,7 @@ struct Window {
 /// A line to be recorded, with its note.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    pub(super) note: Note,
+    pub(super) note: RecordSummary,
     pub(super) text: Vec<u8>,
 }
 
@@ -75,7 +75,7 @@ impl Repeats {
     /// `tell`.
     pub(super) fn admits(
         &mut self,
-        note: &Note,
+        note: &RecordSummary,
         allowance: Allowance,
         tell: impl FnOnce(Line),
     ) -> Admission {
@@ -178,7 +178,7 @@ impl Window {
         event.plain(field::LAST, &timestamp::rfc3339(last));
         event.close();
         text.push(b'\n');
-        let note = Note {
+        let note = RecordSummary {
             time: last,
             party: party.clone(),
             kind: Some(self.kind),
@@ -198,8 +198,8 @@ mod tests {
 
     const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
-    fn note(name: &str, reason: &'static str, after: u64) -> Note {
-        Note {
+    fn note(name: &str, reason: &'static str, after: u64) -> RecordSummary {
+        RecordSummary {
             time: NOON + Duration::from_secs(after),
             party: Party::Client(ClientKey::Named(name.into())),
             kind: Some(Kind {
@@ -217,7 +217,7 @@ mod tests {
         let mut repeats = Repeats::default();
         let mut told = Vec::new();
         let mut admitted = 0;
-        let mut see = |note: &Note| {
+        let mut see = |note: &RecordSummary| {
             let allowance = Allowance::Ordinary(3);
             let admission = repeats.admits(note, allowance, |line| told.push(line));
             admitted += u64::from(admission == Admission::Recorded);

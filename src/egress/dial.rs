@@ -18,9 +18,9 @@ use arc_swap::ArcSwap;
 use rustix::net::sockopt::set_tcp_keepidle;
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::race::{Later, interleave, race};
+use super::happy_eyeballs::{Later, interleave, race};
 use super::resolve::{Found, Names};
-use super::tunnel::{self, Login};
+use super::upstream_proxy::{self, ProxyCredentials};
 use super::{EgressError, Failure, Way};
 use crate::config::{
     Config, Credentials, HostPattern, ProxyProtocol, UpstreamConfig, UpstreamProxy, Via,
@@ -56,7 +56,7 @@ struct Proxy {
     protocol: ProxyProtocol,
     host: String,
     port: u16,
-    login: Option<Login>,
+    login: Option<ProxyCredentials>,
 }
 
 impl Dialler {
@@ -152,9 +152,11 @@ impl Dialler {
         match proxy.protocol {
             ProxyProtocol::Http => {
                 let via = self.via(way);
-                tunnel::http(&mut stream, &host, port, login, via.as_deref()).await?;
+                upstream_proxy::http(&mut stream, &host, port, login, via.as_deref()).await?;
             }
-            ProxyProtocol::Socks5 => tunnel::socks5(&mut stream, &host, port, login).await?,
+            ProxyProtocol::Socks5 => {
+                upstream_proxy::socks5(&mut stream, &host, port, login).await?
+            }
         }
         Ok(stream)
     }
@@ -266,7 +268,7 @@ impl Proxy {
     fn new(config: &UpstreamProxy) -> Result<Proxy, EgressError> {
         let login = match &config.credentials {
             Credentials::None => None,
-            Credentials::Inline { user, password } => Some(Login {
+            Credentials::Inline { user, password } => Some(ProxyCredentials {
                 user: user.clone(),
                 password: password.reveal().to_owned(),
             }),
@@ -282,7 +284,7 @@ impl Proxy {
                     .split_once(':')
                     .ok_or_else(|| fault("expected user:password on its first line".to_owned()))?;
                 check_credentials(user, password).map_err(|why| fault(why.to_owned()))?;
-                Some(Login {
+                Some(ProxyCredentials {
                     user: user.to_owned(),
                     password: password.to_owned(),
                 })

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::{
-    Acknowledgement, DecisionQuery, HOUR, Hourly, Kind, Note, Party, Sha256, StoreError,
+    Acknowledgement, DecisionQuery, HOUR, Hourly, Kind, Party, RecordSummary, Sha256, StoreError,
     StoreErrorKind, Tally, TallyKey, failed,
 };
 use crate::clock::Moment;
@@ -129,7 +129,7 @@ impl<'r> Head<'r> {
     }
 
     /// Returns the facts that the writer of a record has noted.
-    pub(super) fn noted(note: &Note) -> Head<'static> {
+    pub(super) fn noted(note: &RecordSummary) -> Head<'static> {
         let kind = note.kind.unwrap_or(Kind {
             mode: "",
             verdict: "",

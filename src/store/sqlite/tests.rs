@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::open::beside;
 use super::*;
 use crate::store::tests::{ROW, Row, land, landing, record, rows, successful};
-use crate::store::{Kind, Note, Party};
+use crate::store::{Kind, Party, RecordSummary};
 
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -677,7 +677,7 @@ async fn a_reader_alone_can_read_the_remains_of_a_kill() {
 
 #[tokio::test]
 async fn summaries_of_records_are_kept_like_parsed_records() {
-    let kept = async |notes: Vec<Note>| {
+    let kept = async |notes: Vec<RecordSummary>| {
         let (_folder, path) = place();
         let store = open(&path).unwrap();
         let robots = landing("site.example", successful("User-agent: *\n", NOON), NOON);
@@ -691,7 +691,7 @@ async fn summaries_of_records_are_kept_like_parsed_records() {
              \"reason\":\"robots_disallow\",\"robots\":{{\"sha256\":\"{hex}\"}}}}\n\
              {{\"time\":\"2026-11-20T12:00:00.002Z\",\"event\":\"records_lost\"}}\n"
         );
-        let notes = notes.into_iter().map(|note| Note {
+        let notes = notes.into_iter().map(|note| RecordSummary {
             sha256: note.sha256.map(|_| digest),
             ..note
         });
@@ -719,7 +719,7 @@ async fn summaries_of_records_are_kept_like_parsed_records() {
             all("SELECT sha256, last_decision FROM snapshot"),
         ]
     };
-    let first = Note {
+    let first = RecordSummary {
         time: NOON + Duration::from_millis(1),
         party: Party::Own,
         count: 1,
@@ -730,7 +730,7 @@ async fn summaries_of_records_are_kept_like_parsed_records() {
         }),
         sha256: Some([0; 32]),
     };
-    let second = Note {
+    let second = RecordSummary {
         time: NOON + Duration::from_millis(2),
         party: Party::Own,
         count: 1,

@@ -23,7 +23,8 @@ use crate::robots::snapshot::Snapshot;
 use crate::store::filter::{Head, records_of};
 use crate::store::persist::to_stored;
 use crate::store::{
-    Acknowledgement, Batch, FETCHES_KEPT, Note, OriginMemory, OriginUpdate, Pruned, Sha256, chain,
+    Acknowledgement, Batch, FETCHES_KEPT, OriginMemory, OriginUpdate, Pruned, RecordSummary,
+    Sha256, chain,
 };
 
 /// Compression level of texts: zstd's own default.
@@ -240,7 +241,11 @@ fn is_kept_whole(connection: &Connection, sha256: Sha256, text: &[u8]) -> Result
 }
 
 /// Adds records to the chain.
-fn records(transaction: &Transaction<'_>, lines: &[u8], notes: &[Note]) -> Result<(), Failure> {
+fn records(
+    transaction: &Transaction<'_>,
+    lines: &[u8],
+    notes: &[RecordSummary],
+) -> Result<(), Failure> {
     // Without one summary per line, parse each line.
     let is_noted = memchr::memchr_iter(b'\n', lines).count() == notes.len();
     let mut notes = notes.iter().filter(|_| is_noted);

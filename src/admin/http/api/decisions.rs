@@ -296,7 +296,7 @@ pub(super) async fn evidence(
 /// An acknowledgement to store: a person has seen a decision.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Note {
+pub(super) struct RecordSummary {
     /// The person's name.
     #[schema(min_length = 1, example = "Ada Example")]
     by: String,
@@ -313,7 +313,7 @@ pub(super) struct Note {
 #[utoipa::path(
     post, path = "/decisions/{id}/acknowledgement", tag = "decisions",
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2")),
-    request_body = Note,
+    request_body = RecordSummary,
     responses(
         (status = 200, description = "The decision with the note", body = Decision),
         (status = "4XX", description = "There is no such decision, it is acknowledged already (409), or the body is not valid", body = Problem, content_type = "application/problem+json"),
@@ -324,7 +324,7 @@ pub(super) async fn acknowledge(
     State(site): State<Site>,
     Path(id): Path<String>,
     Asked(params): Asked,
-    Json(note): Json<Note>,
+    Json(note): Json<RecordSummary>,
 ) -> Result<Json<Decision>, Problem> {
     params.finish(&[])?;
     let words = |name, text: &str| {

@@ -29,7 +29,7 @@ pub async fn keep(
     settings: impl Fn() -> AuditConfig + Send,
     clock: Clock,
 ) {
-    let mut keeper = Keeper::new(store, key);
+    let mut keeper = Maintenance::new(store, key);
     loop {
         let settings = settings();
         keeper.look(&settings, &clock).await;
@@ -37,25 +37,25 @@ pub async fn keep(
     }
 }
 
-struct Keeper {
+struct Maintenance {
     store: Arc<dyn Store>,
     key: Arc<chain::SealingKey>,
     /// Time of the last seal by this process.
     sealed: Option<Moment>,
-    sealing: Trouble,
-    pruning: Trouble,
+    sealing: WarnOnce,
+    pruning: WarnOnce,
     early: Early,
     is_log_told: bool,
 }
 
-impl Keeper {
+impl Maintenance {
     fn new(store: Arc<dyn Store>, key: Arc<chain::SealingKey>) -> Self {
         Self {
             store,
             key,
             sealed: None,
-            sealing: Trouble::default(),
-            pruning: Trouble::default(),
+            sealing: WarnOnce::default(),
+            pruning: WarnOnce::default(),
             early: Early::default(),
             is_log_told: false,
         }
@@ -152,13 +152,13 @@ impl Early {
 
 /// A repeated failure, warned about once.
 #[derive(Default)]
-enum Trouble {
+enum WarnOnce {
     #[default]
     None,
     Told,
 }
 
-impl Trouble {
+impl WarnOnce {
     fn is_over<T>(&mut self, outcome: &Result<T, StoreError>, what: &str) -> bool {
         match (&*self, outcome) {
             (_, Ok(_)) => *self = Self::None,
@@ -197,7 +197,7 @@ mod tests {
             store.write(batch).await.unwrap();
         };
         let key = Arc::new(chain::SealingKey::generate().unwrap());
-        let mut keeper = Keeper::new(Arc::clone(&store) as Arc<dyn Store>, key);
+        let mut keeper = Maintenance::new(Arc::clone(&store) as Arc<dyn Store>, key);
         let cases = [
             ("what was left is sealed at once", Duration::ZERO, 1, 1),
             ("not yet", Duration::from_secs(599), 1, 1),

@@ -21,7 +21,7 @@ const MOST_FIELDS: usize = 128;
 
 /// A user and a password for a proxy.
 #[derive(Clone)]
-pub(super) struct Login {
+pub(super) struct ProxyCredentials {
     /// At most 255 octets.
     pub(super) user: String,
     /// At most 255 octets.
@@ -34,10 +34,10 @@ pub(super) async fn http(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     host: &str,
     port: u16,
-    login: Option<&Login>,
+    login: Option<&ProxyCredentials>,
     via: Option<&str>,
 ) -> Result<(), Failure> {
-    let authorization = login.map(|Login { user, password }| {
+    let authorization = login.map(|ProxyCredentials { user, password }| {
         let credentials = BASE64_STANDARD.encode(format!("{user}:{password}"));
         format!("Proxy-Authorization: Basic {credentials}\r\n")
     });
@@ -75,7 +75,7 @@ pub(super) async fn socks5(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     host: &str,
     port: u16,
-    login: Option<&Login>,
+    login: Option<&ProxyCredentials>,
 ) -> Result<(), Failure> {
     const VERSION: u8 = 5;
     const NO_LOGIN: u8 = 0;
@@ -84,7 +84,7 @@ pub(super) async fn socks5(
     write(stream, &[VERSION, 1, method]).await?;
     match (read::<2>(stream).await?, login) {
         ([VERSION, NO_LOGIN], None) => {}
-        ([VERSION, LOGIN], Some(Login { user, password })) => {
+        ([VERSION, LOGIN], Some(ProxyCredentials { user, password })) => {
             let mut request = vec![1];
             for text in [user, password] {
                 request.push(u8::try_from(text.len()).map_err(|_| Failure::ProxyLogin)?);

@@ -16,8 +16,8 @@ async fn proxy(mut stream: DuplexStream, script: Vec<(Vec<u8>, Vec<u8>)>) -> Dup
     stream
 }
 
-fn login() -> Login {
-    Login {
+fn login() -> ProxyCredentials {
+    ProxyCredentials {
         user: "ada".to_owned(),
         password: "sesame".to_owned(),
     }
@@ -78,7 +78,7 @@ async fn a_socks_proxy_is_asked_for_a_tunnel() {
     type Case<'a> = (
         &'a str,
         &'a str,
-        Option<Login>,
+        Option<ProxyCredentials>,
         Vec<(&'a [u8], Vec<u8>)>,
         Result<(), Failure>,
     );

@@ -155,7 +155,7 @@ impl Dialler {
                 upstream_proxy::http(&mut stream, &host, port, login, via.as_deref()).await?;
             }
             ProxyProtocol::Socks5 => {
-                upstream_proxy::socks5(&mut stream, &host, port, login).await?
+                upstream_proxy::socks5(&mut stream, &host, port, login).await?;
             }
         }
         Ok(stream)

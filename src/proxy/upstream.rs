@@ -30,14 +30,17 @@ use crate::policy::Permit;
 /// client need not wait for ever).
 const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The first attempt is in flight.
-const ONCE: u8 = 0;
-
-/// The request waits to be judged again, or for a turn to be sent again.
-const WAITS: u8 = 1;
-
-/// A further attempt is in flight.
-const AGAIN: u8 = 2;
+/// The attempt that a request is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Attempt {
+    /// The first one is in flight.
+    First,
+    /// The request waits to be judged again, or for a turn to be sent again.
+    AwaitingRetry,
+    /// A further one is in flight.
+    Retry,
+}
 
 /// A response head, with the state that its body needs.
 #[derive(Debug)]
@@ -126,14 +129,16 @@ pub async fn send(
         }
     };
     let now = recorder.request_sent();
-    let again = AtomicU8::new(ONCE);
-    let sent = deliver(connection, permit, request, interim, now, recorder, &again);
+    let attempt = AtomicU8::new(Attempt::First as u8);
+    let sent = deliver(
+        connection, permit, request, interim, now, recorder, &attempt,
+    );
     let mut sent = std::pin::pin!(sent);
     let upload = upload.as_deref();
     // A request that is sent again gets the origin's time anew.
     let progress = || {
         let octets = upload.map_or(0, |upload| upload.octets.load(Ordering::Relaxed));
-        (octets, again.load(Ordering::Relaxed))
+        (octets, attempt.load(Ordering::Relaxed))
     };
     let is = |flow| upload.is_some_and(|upload| upload.flow() == flow);
     let mut seen = progress();
@@ -161,7 +166,10 @@ pub async fn send(
         }
         // While a body moves or is waited for, the origin's time does not start.
         let now = progress();
-        if std::mem::replace(&mut seen, now) == now && !is(UploadState::Awaited) && now.1 != WAITS {
+        if std::mem::replace(&mut seen, now) == now
+            && !is(UploadState::Awaited)
+            && now.1 != Attempt::AwaitingRetry as u8
+        {
             return Err(Failure::ResponseTimeout.into());
         }
         timer.restart(origin);
@@ -182,7 +190,7 @@ async fn deliver(
     interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
     mut now: Moment,
     recorder: &mut ExchangeRecorder,
-    stage: &AtomicU8,
+    attempt: &AtomicU8,
 ) -> Result<egress::Received, Unanswered> {
     let proxy = &connection.downstream.proxy;
     let mut reuse = Reuse::Allowed;
@@ -195,11 +203,11 @@ async fn deliver(
             Ok(received) => return Ok(received),
             Err(Unsent::Failed(failure)) => return Err(failure.into()),
             Err(Unsent::Overtaken(again)) => {
-                stage.store(WAITS, Ordering::Relaxed);
+                attempt.store(Attempt::AwaitingRetry as u8, Ordering::Relaxed);
                 again
             }
             Err(Unsent::Lost(again)) => {
-                stage.store(WAITS, Ordering::Relaxed);
+                attempt.store(Attempt::AwaitingRetry as u8, Ordering::Relaxed);
                 recorder.was_sent = true;
                 reuse = Reuse::Forbidden;
                 if !recorder.retry_turn().await {
@@ -212,7 +220,7 @@ async fn deliver(
         let cleared = Box::pin(connection.clear(Kind::Request, again.target, recorder));
         permit = cleared.await.ok_or(Unanswered::Denied)?;
         request = again.request;
-        stage.store(AGAIN, Ordering::Relaxed);
+        attempt.store(Attempt::Retry as u8, Ordering::Relaxed);
         now = proxy.clock.now();
     }
     connection.give_up(recorder);

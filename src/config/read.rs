@@ -366,7 +366,7 @@ fn advice(section: &str, key: &str, known: &[(&'static str, &'static str)]) -> S
         };
     }
     let nearest = here()
-        .map(|(_, name)| (distance(key, name), *name))
+        .map(|(_, name)| (strsim::levenshtein(key, name), *name))
         .filter(|(distance, name)| *distance <= 1 + name.len() / 5)
         .min();
     if let Some((_, name)) = nearest {
@@ -377,43 +377,35 @@ fn advice(section: &str, key: &str, known: &[(&'static str, &'static str)]) -> S
     format!("unknown key; known here: {}", names.join(", "))
 }
 
-/// Counts the characters to insert, delete or replace to make one text into the other (Levenshtein).
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (above, character) in one.chars().enumerate() {
-        let mut diagonal = above;
-        let mut left = above + 1;
-        let mut next = Vec::with_capacity(row.len());
-        next.push(left);
-        for (candidate, up) in other.iter().zip(row.iter().skip(1)) {
-            let replaced = diagonal + usize::from(*candidate != character);
-            left = replaced.min(left + 1).min(up + 1);
-            next.push(left);
-            diagonal = *up;
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn distance_counts_single_changes() {
-        let cases = [
-            ("same", "profile", "profile", 0),
-            ("one missing", "profil", "profile", 1),
-            ("one replaced", "prafile", "profile", 1),
-            ("two swapped", "porfile", "profile", 2),
-            ("nothing in common", "abc", "xyz", 3),
-            ("against nothing", "", "abc", 3),
+    fn a_misspelt_key_leads_to_the_nearest_one() {
+        let known = [
+            ("robots", "profile"),
+            ("robots", "max_age"),
+            ("robots", "agents"),
+            ("limits", "max_body_octets"),
+            ("limits", "max_held"),
         ];
-        for (name, one, other, want) in cases {
-            assert_eq!(distance(one, other), want, "{name}");
-            assert_eq!(distance(other, one), want, "{name}, the other way");
+        let all = "unknown key; known here: agents, max_age, profile";
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("one missing", "robots", "profil", "unknown key; did you mean profile?"),
+            ("one too many", "robots", "proffile", "unknown key; did you mean profile?"),
+            ("one replaced", "robots", "prafile", "unknown key; did you mean profile?"),
+            ("two swapped", "robots", "porfile", "unknown key; did you mean profile?"),
+            ("three apart", "robots", "porfila", all),
+            ("two apart in a short one", "robots", "agenza", "unknown key; did you mean agents?"),
+            ("four apart in a long one", "limits", "may_budy_oktetz", "unknown key; did you mean max_body_octets?"),
+            ("an empty key", "robots", "", all),
+            ("characters, not octets", "robots", "prøfilé", "unknown key; did you mean profile?"),
+            ("a key of another section", "robots", "max_held", "unknown key; it belongs to [limits]"),
+        ];
+        for (name, section, key, want) in cases {
+            assert_eq!(advice(section, key, &known), want, "{name}");
         }
     }
 }

@@ -36,6 +36,7 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use rcgen::{Issuer, KeyPair};
 use rustls::{
     ServerConfig,
@@ -161,7 +162,7 @@ impl Authority {
         Ok(Self {
             certificate_pem: chain
                 .iter()
-                .map(|der| text::pem("CERTIFICATE", der))
+                .map(|der| crate::text::pem("CERTIFICATE", der))
                 .collect(),
             chain,
             facts,
@@ -293,8 +294,8 @@ impl Authority {
     #[must_use]
     pub fn trusted_pem(&self) -> String {
         let companions = self.companions();
-        let companions =
-            companions.map(|companion| text::pem("CERTIFICATE", companion.certificate_der()));
+        let companions = companions
+            .map(|companion| crate::text::pem("CERTIFICATE", companion.certificate_der()));
         std::iter::once(self.certificate_pem.clone())
             .chain(companions)
             .collect()
@@ -362,7 +363,7 @@ impl Authority {
     /// `--ignore-certificate-errors-spki-list` takes it.
     #[must_use]
     pub fn spki_sha256_base64(&self) -> String {
-        text::base64(&self.facts.spki_sha256)
+        BASE64_STANDARD.encode(&self.facts.spki_sha256)
     }
 
     /// Returns the authority's name, as certificates show it.

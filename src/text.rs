@@ -1,14 +1,16 @@
-//! Texts that several rooms write: JSON, URLs without passwords, points of time, hexadecimal digits, identifiers.
+//! Texts that several rooms write: JSON, URLs without passwords, points of time, hexadecimal digits, PEM, identifiers.
 //!
 //! A leaf: nothing here knows a record, a store or a request.
 
 pub(crate) mod hex;
 mod id;
 pub(crate) mod json;
+mod pem;
 mod public_url;
 pub(crate) mod timestamp;
 
-pub(crate) use self::hex::hex;
+pub(crate) use self::hex::{from_hex, hex};
 pub use self::id::DecisionId;
+pub(crate) use self::pem::pem;
 pub(crate) use self::public_url::public_url;
 pub use self::timestamp::time_text;

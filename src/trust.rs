@@ -22,10 +22,7 @@ use rustls::{
 };
 
 pub use self::truststore::{TRUSTSTORE_PASSWORD, TRUSTSTORE_TYPE};
-use crate::{
-    ca::{self, text},
-    clock::Moment,
-};
+use crate::{ca, clock::Moment, text};
 
 /// Roots, and their source.
 #[derive(Clone, Debug)]

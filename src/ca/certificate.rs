@@ -58,7 +58,7 @@ pub(super) fn create(now: Moment, subtrees: &[Subtree]) -> Result<Made, CaError>
     params.name_constraints = constraints::extension(subtrees);
     let certificate = params.self_signed(&key).map_err(CaError::signing)?;
     Ok(Made {
-        certificate: text::pem("CERTIFICATE", certificate.der()).into_bytes(),
+        certificate: crate::text::pem("CERTIFICATE", certificate.der()).into_bytes(),
         key: key.serialize_pem().into_bytes(),
     })
 }

@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use rcgen::KeyPair;
 use rustls::pki_types::CertificateDer;
 
@@ -66,7 +67,7 @@ impl Companion {
     /// Returns the SHA-256 of the certificate's SubjectPublicKeyInfo, base64.
     #[must_use]
     pub fn spki_sha256_base64(&self) -> String {
-        text::base64(&self.facts.spki_sha256)
+        BASE64_STANDARD.encode(&self.facts.spki_sha256)
     }
 
     /// Returns the moment at which the certificate expires.
@@ -237,7 +238,7 @@ fn retire(pair: &Pair<'_>, contents: &Contents, now: Moment) -> Result<(), CaErr
         .filter(|before| current.first() != Some(before))
         .chain(current.first())
     {
-        pem.push_str(&text::pem("CERTIFICATE", certificate));
+        pem.push_str(&crate::text::pem("CERTIFICATE", certificate));
     }
     files::write(CA_CERT, &pair.retired, 0o644, pem.as_bytes())?;
     sync(CA_CERT, &pair.retired)

@@ -192,7 +192,10 @@ fn every_refusal_names_the_file_and_the_way_out() {
         ),
         (
             "the certificate is PEM around rubbish",
-            |config| fs::write(&config.ca_cert, text::pem("CERTIFICATE", b"rubbish")).unwrap(),
+            |config| {
+                let rubbish = crate::text::pem("CERTIFICATE", b"rubbish");
+                fs::write(&config.ca_cert, rubbish).unwrap();
+            },
             "Malformed",
             &["ca.crt", "--force"],
         ),

@@ -1,45 +1,8 @@
-//! Text forms of octets for people and PEM files.
+//! Text forms of octets and days for people.
 
 use aws_lc_rs::digest;
 
 use crate::clock::Moment;
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// Encodes octets as base64 with padding (RFC 4648, section 4).
-pub(crate) fn base64(octets: &[u8]) -> String {
-    let sextet = |value: u32| {
-        let index = (value & 0x3f) as usize;
-        ALPHABET
-            .get(index)
-            .map_or('=', |letter| char::from(*letter))
-    };
-    let mut text = String::with_capacity(octets.len().div_ceil(3) * 4);
-    for chunk in octets.chunks(3) {
-        let octet = |at: usize| chunk.get(at).map_or(0, |octet| u32::from(*octet));
-        let bits = octet(0) << 16 | octet(1) << 8 | octet(2);
-        text.push(sextet(bits >> 18));
-        text.push(sextet(bits >> 12));
-        text.push(if chunk.len() > 1 {
-            sextet(bits >> 6)
-        } else {
-            '='
-        });
-        text.push(if chunk.len() > 2 { sextet(bits) } else { '=' });
-    }
-    text
-}
-
-/// Returns one PEM section (RFC 7468), lines of 64 characters.
-pub(crate) fn pem(label: &str, der: &[u8]) -> String {
-    let mut text = format!("-----BEGIN {label}-----\n");
-    for line in der.chunks(48) {
-        text.push_str(&base64(line));
-        text.push('\n');
-    }
-    text.push_str(&format!("-----END {label}-----\n"));
-    text
-}
 
 /// Returns octets as `AA:BB:…`.
 pub(crate) fn colon_hex(octets: &[u8]) -> String {
@@ -65,33 +28,6 @@ pub(crate) fn date(moment: Moment) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_of_rfc_4648_section_10() {
-        for (octets, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("fooba", "Zm9vYmE="),
-            ("foobar", "Zm9vYmFy"),
-        ] {
-            assert_eq!(base64(octets.as_bytes()), text, "{octets:?}");
-        }
-        assert_eq!(base64(&[0xfb, 0xff, 0xfe]), "+//+");
-    }
-
-    #[test]
-    fn pem_breaks_lines_after_64_characters() {
-        assert_eq!(
-            pem("X", &[0; 49]),
-            format!(
-                "-----BEGIN X-----\n{}\nAA==\n-----END X-----\n",
-                "A".repeat(64)
-            )
-        );
-    }
 
     #[test]
     fn fingerprints_are_upper_case_pairs() {

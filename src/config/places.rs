@@ -277,7 +277,7 @@ mod tests {
         Authority::create(&tls, Clock::system(), false).unwrap();
         let ours = std::fs::read(&tls.ca_cert).unwrap();
         let root = webpki_root_certs::TLS_SERVER_ROOT_CERTS.first().unwrap();
-        let foreign = crate::ca::text::pem("CERTIFICATE", root).into_bytes();
+        let foreign = crate::text::pem("CERTIFICATE", root).into_bytes();
         let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("certs/README.md");
         let readme = std::fs::read(readme).unwrap();
 

@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{Context, SHA256};
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
+use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 
 use super::{Sha256, StoreError, StoreErrorKind};
 use crate::clock::Moment;
+use crate::text::pem;
 
 /// The link before the first record.
 pub const GENESIS: Sha256 = [0; 32];
@@ -162,7 +162,9 @@ impl SealingKey {
             .create_new(true)
             .mode(0o600)
             .open(path)
-            .and_then(|mut file| io::Write::write_all(&mut file, pem(pkcs8.as_ref()).as_bytes()));
+            .and_then(|mut file| {
+                io::Write::write_all(&mut file, pem("PRIVATE KEY", pkcs8.as_ref()).as_bytes())
+            });
         match made {
             Ok(()) => Ok(key),
             // Another process was faster: the store uses that key.
@@ -214,7 +216,8 @@ impl SealingKey {
         file.take(1 << 16)
             .read_to_string(&mut text)
             .map_err(unreadable)?;
-        let pair = unpem(&text).and_then(|der| Ed25519KeyPair::from_pkcs8(&der).ok());
+        let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).ok();
+        let pair = der.and_then(|der| Ed25519KeyPair::from_pkcs8(der.secret_pkcs8_der()).ok());
         let pair = pair.ok_or_else(|| {
             told(
                 StoreErrorKind::Corrupt,
@@ -287,22 +290,6 @@ fn no_key(what: &str) -> StoreError {
     }
 }
 
-const BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
-const END: &str = "-----END PRIVATE KEY-----";
-
-/// Encodes a key by RFC 7468. So short a key is one line.
-fn pem(der: &[u8]) -> String {
-    let body = BASE64_STANDARD.encode(der);
-    format!("{BEGIN}\n{body}\n{END}\n")
-}
-
-fn unpem(text: &str) -> Option<Vec<u8>> {
-    let (_, after) = text.split_once(BEGIN)?;
-    let (body, _) = after.split_once(END)?;
-    let body: String = body.split_ascii_whitespace().collect();
-    BASE64_STANDARD.decode(body).ok()
-}
-
 /// Returns the octets as an array of their known length; cut or filled with zeros if the length differs.
 fn array<const N: usize>(octets: &[u8]) -> [u8; N] {
     let mut array = [0; N];
@@ -332,9 +319,8 @@ mod tests {
         ] {
             assert_ne!(head, other, "{name}");
         }
-        let hex = |hash: Sha256| hash.map(|octet| format!("{octet:02x}")).concat();
         let of_32_zero_octets = "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925";
-        assert_eq!(hex(link(&GENESIS, b"")), of_32_zero_octets);
+        assert_eq!(crate::text::hex(link(&GENESIS, b"")), of_32_zero_octets);
     }
 
     #[test]

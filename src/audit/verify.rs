@@ -31,6 +31,7 @@ use std::fmt;
 use crate::clock::Moment;
 use crate::store::chain::{self, Gap, Seal};
 use crate::store::{Sha256, StoredDecision};
+use crate::text::hex::{Hex, from_hex};
 
 /// The end of the chain at some time: with a copy kept elsewhere, a later walk can tell that nothing before it was
 /// changed.
@@ -361,10 +362,7 @@ fn is_trusted(trusted: &[[u8; 32]], key: &[u8; 32]) -> bool {
 impl fmt::Display for Head {
     /// Writes `1234:9f86…`, as [`str::parse`] reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.seq)?;
-        self.hash
-            .iter()
-            .try_for_each(|octet| write!(f, "{octet:02x}"))
+        write!(f, "{}:{}", self.seq, Hex(&self.hash))
     }
 }
 
@@ -376,7 +374,7 @@ impl std::str::FromStr for Head {
             let (seq, hash) = text.split_once(':')?;
             Some(Head {
                 seq: seq.parse().ok()?,
-                hash: super::replay::evidence::digest(hash)?,
+                hash: from_hex(hash)?,
             })
         };
         read().ok_or_else(|| {
@@ -426,10 +424,11 @@ impl fmt::Display for Fault {
                 )
             }
             Self::Key { seq, key } => {
-                write!(f, "the seal of record {seq} is of another key, ")?;
-                key.iter().try_for_each(|octet| write!(f, "{octet:02x}"))?;
-                f.write_str(
-                    "; if that is an earlier key of this store, name it beside the present one (--key, more than once)",
+                let key = Hex(key);
+                write!(
+                    f,
+                    "the seal of record {seq} is of another key, {key}; if that is an earlier key of this store, name \
+                     it beside the present one (--key, more than once)"
                 )
             }
         }

@@ -20,7 +20,7 @@ use rustix::{
     process::geteuid,
 };
 
-use super::{CaError, text};
+use super::CaError;
 use crate::{clock::Moment, config::TlsConfig};
 
 /// No certificate or key comes near this many octets; a larger file is something else.
@@ -318,7 +318,7 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))?;
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
-    hidden.push(format!(".{}", text::colon_hex(&random).replace(':', "")));
+    hidden.push(format!(".{}", crate::text::hex(random)));
     Ok(path.with_file_name(hidden))
 }
 

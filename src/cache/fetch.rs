@@ -40,6 +40,7 @@ use crate::robots::access::{
 use crate::robots::identity::Identity;
 use crate::robots::snapshot::Snapshot;
 use crate::store;
+use crate::text::hex;
 
 /// Limit of repetitions after the process stood still.
 const MOST_REPEATS: u32 = 3;
@@ -287,7 +288,7 @@ impl Walk<'_, '_> {
 fn missing_page(origin: &Origin) -> Option<String> {
     let mut random = [0; 16];
     aws_lc_rs::rand::fill(&mut random).ok()?;
-    let name: String = random.iter().map(|octet| format!("{octet:02x}")).collect();
+    let name = hex(random);
     let robots = origin.robots_url();
     Some(format!(
         "{}/{name}.txt",

@@ -13,6 +13,7 @@ use ipnet::IpNet;
 
 use super::{Mode, ProfileName};
 use crate::rep::ProductToken;
+use crate::text::hex::{Hex, from_hex, hex};
 
 /// One `[[client]]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,19 +94,7 @@ impl CertificateMatch {
                 false => Err(EXPECTED),
             };
         };
-        let digits: Vec<u8> = digits.bytes().filter(|octet| *octet != b':').collect();
-        let mut sha256 = [0; 32];
-        let (pairs, []) = digits.as_chunks::<2>() else {
-            return Err(EXPECTED);
-        };
-        if pairs.len() != sha256.len() {
-            return Err(EXPECTED);
-        }
-        for (octet, pair) in sha256.iter_mut().zip(pairs) {
-            let pair = std::str::from_utf8(pair).ok();
-            let value = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
-            *octet = value.ok_or(EXPECTED)?;
-        }
+        let sha256 = from_hex(&digits.replace(':', "")).ok_or(EXPECTED)?;
         Ok(CertificateMatch::Sha256(sha256))
     }
 }
@@ -115,8 +104,7 @@ impl fmt::Display for CertificateMatch {
         match self {
             CertificateMatch::Name(name) => f.write_str(name),
             CertificateMatch::Sha256(sha256) => {
-                f.write_str("sha256:")?;
-                sha256.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+                write!(f, "sha256:{}", Hex(sha256))
             }
         }
     }
@@ -186,8 +174,7 @@ impl PasswordHash {
     #[must_use]
     pub fn digest(&self) -> String {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, self.0.as_bytes());
-        let octets = digest.as_ref().iter().take(4);
-        octets.map(|octet| format!("{octet:02x}")).collect()
+        digest.as_ref().get(..4).map(hex).unwrap_or_default()
     }
 }
 

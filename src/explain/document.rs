@@ -17,7 +17,7 @@ use crate::rep::{
     family,
 };
 use crate::text::json::{misleads, write_escaped};
-use crate::text::time_text;
+use crate::text::{hex, time_text};
 
 /// A URL, judged.
 #[derive(Serialize, ToSchema)]
@@ -318,11 +318,7 @@ fn robots(file: &File) -> RobotsTxt<'_> {
         url: Cow::Borrowed(&file.final_url),
         octets: file.robots.text().len(),
         truncated: file.robots.is_truncated(),
-        sha256: file
-            .sha256
-            .iter()
-            .map(|octet| format!("{octet:02x}"))
-            .collect(),
+        sha256: hex(file.sha256),
     }
 }
 

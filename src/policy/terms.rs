@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rep::ParseOptions;
 use crate::robots::timing::{Finally, ProfileName, ProfileRules};
+use crate::text::hex::Hex;
 
 /// The settings of `[robots]` that can change a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,7 +111,7 @@ impl PolicyDigest {
 impl fmt::Display for PolicyDigest {
     /// Writes 32 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+        write!(f, "{}", Hex(&self.0))
     }
 }
 

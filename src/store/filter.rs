@@ -120,7 +120,7 @@ impl<'r> Head<'r> {
                 (None, _) => None,
             },
             time: moment(&written.time),
-            sha256: sha256.and_then(|digest| from_hex(digest)),
+            sha256: sha256.and_then(|digest| crate::text::from_hex(digest)),
             party: written.party(),
             mode: written.mode,
             verdict: written.verdict,
@@ -406,17 +406,4 @@ fn without_port(address: &str) -> &str {
 pub(super) fn records_of(lines: &[u8]) -> Result<impl Iterator<Item = &str>, StoreError> {
     let lines = std::str::from_utf8(lines).map_err(|error| failed(format!("a record: {error}")))?;
     Ok(lines.split_terminator('\n'))
-}
-
-/// Parses a digest of 64 hex digits.
-fn from_hex(text: &str) -> Option<Sha256> {
-    let mut digest = [0; 32];
-    if text.len() != 64 {
-        return None;
-    }
-    for (octet, digits) in digest.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        let digits = std::str::from_utf8(digits).ok()?;
-        *octet = u8::from_str_radix(digits, 16).ok()?;
-    }
-    Some(digest)
 }

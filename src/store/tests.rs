@@ -10,7 +10,7 @@ use crate::policy::overrides::{Action, OverrideId};
 use crate::rep::{ParseOptions, Robots};
 use crate::robots::access::{Absence, Cause};
 use crate::robots::snapshot::Snapshot;
-use crate::text::DecisionId;
+use crate::text::{DecisionId, hex};
 
 /// 2026-11-20T12:00:00Z
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
@@ -123,7 +123,6 @@ impl Row<'_> {
     pub(super) fn line(&self) -> (String, Vec<u8>) {
         let id = DecisionId::mint(self.time).to_string();
         let time = crate::text::time_text(self.time);
-        let hex = |sha256: Sha256| sha256.map(|octet| format!("{octet:02x}")).concat();
         let record = serde_json::json!({
             "time": time, "id": id, "mode": "enforce", "verdict": self.verdict, "reason": self.reason,
             "client": {"address": self.client, "name": self.name},

@@ -1,4 +1,4 @@
-//! Hexadecimal digits, in lower case.
+//! Hexadecimal digits, written in lower case.
 
 use std::fmt;
 
@@ -33,9 +33,43 @@ pub(crate) fn digits<const OCTETS: usize, const DIGITS: usize>(
     text
 }
 
+/// Reads as many digits as the octets have, in either case; `None` for any other text.
+pub(crate) fn from_hex<const OCTETS: usize>(text: &str) -> Option<[u8; OCTETS]> {
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else {
+        return None;
+    };
+    if pairs.len() != OCTETS {
+        return None;
+    }
+    let digit = |octet: u8| char::from(octet).to_digit(16);
+    let mut octets = [0; OCTETS];
+    for (octet, [high, low]) in octets.iter_mut().zip(pairs) {
+        *octet = u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()?;
+    }
+    Some(octets)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digits_of_the_right_number_are_read_in_either_case() {
+        for (text, octets) in [
+            ("0009abff", Some([0, 9, 0xAB, 0xFF])),
+            ("0009ABFF", Some([0, 9, 0xAB, 0xFF])),
+            ("0009abf", None),
+            ("0009abff0", None),
+            ("0009abff00", None),
+            ("0009abf+", None),
+            ("0009ab+f", None),
+            ("0009ab f", None),
+            ("0009abé", None),
+            ("", None),
+        ] {
+            assert_eq!(from_hex::<4>(text), octets, "{text:?}");
+        }
+    }
 
     #[test]
     fn each_octet_is_two_digits_in_lower_case() {

@@ -3,7 +3,6 @@
 //! The token lies in a file that only its owner may read; a missing file is created. Programs send `Authorization:
 //! Bearer …`; a browser asks for a name and a password: the token is the password, with any name (RFC 7617).
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -15,6 +14,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+
+use crate::text::hex;
 
 /// Octets of randomness in a token that is made here.
 const RANDOM: usize = 32;
@@ -158,10 +159,7 @@ fn sha256(octets: &[u8]) -> [u8; 32] {
 pub fn random() -> Option<String> {
     let mut octets = [0; RANDOM];
     aws_lc_rs::rand::fill(&mut octets).ok()?;
-    Some(octets.iter().fold(String::new(), |mut text, octet| {
-        let _ = write!(text, "{octet:02x}"); // a String takes all
-        text
-    }))
+    Some(hex(octets))
 }
 
 #[cfg(test)]

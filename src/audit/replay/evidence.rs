@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::clock::Moment;
 use crate::store::Sha256;
+use crate::text::from_hex;
 
 /// The fields of a [`Record`](crate::audit::Record), in text form.
 ///
@@ -159,7 +160,7 @@ impl<'a> Evidence<'a> {
         else {
             return Ok(None);
         };
-        match digest(text) {
+        match from_hex(text) {
             Some(digest) => Ok(Some(digest)),
             None => Err(Unreadable(format!(
                 "robots.sha256: \"{text}\" is no digest"
@@ -184,18 +185,4 @@ impl std::error::Error for Unreadable {}
 pub fn moment(text: &str) -> Option<Moment> {
     let millis = jiff::Timestamp::from_str(text).ok()?.as_millisecond();
     u64::try_from(millis).ok().map(Moment::from_millis)
-}
-
-/// Parses a SHA-256 of 64 hexadecimal digits.
-pub fn digest(hex: &str) -> Option<Sha256> {
-    let mut digest = [0; 32];
-    if hex.len() != 64 {
-        return None;
-    }
-    for (octet, pair) in digest.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
-        let &[high, low] = pair else { return None };
-        let digit = |c: u8| char::from(c).to_digit(16);
-        *octet = u8::try_from(digit(high)? << 4 | digit(low)?).ok()?;
-    }
-    Some(digest)
 }

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use super::review::{Finding, Review};
 use super::{Chain, Fault, Head, Walk, is_signed};
-use crate::audit::replay::evidence::digest;
 use crate::audit::replay::{Evidence, Missing, Outcome, Unreadable};
 use crate::config::Config;
 use crate::policy::terms::PolicySettings;
@@ -12,8 +11,7 @@ use crate::rep::Origin;
 use crate::robots::identity::OWN_STATES;
 use crate::store::chain::{self, SealingKey};
 use crate::store::{FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredDecision};
-use crate::text::hex;
-use crate::text::time_text;
+use crate::text::{from_hex, hex, time_text};
 
 /// Links read at once.
 const PAGE: usize = 1_000;
@@ -293,12 +291,12 @@ impl Trusted {
 
 /// Returns the public key from hexadecimal, or from a file with hexadecimal or the sealing key.
 fn public(named: &str) -> Result<[u8; 32], String> {
-    if let Some(key) = digest(named) {
+    if let Some(key) = from_hex(named) {
         return Ok(key);
     }
     let file = PathBuf::from(named);
     let text = std::fs::read_to_string(&file).map_err(|error| format!("--key {named}: {error}"))?;
-    match digest(text.trim()) {
+    match from_hex(text.trim()) {
         Some(key) => Ok(key),
         None => {
             let key = SealingKey::load(&file).map_err(|error| format!("--key {error}"))?;

@@ -11,6 +11,7 @@ use super::open::beside;
 use super::*;
 use crate::store::tests::{ROW, Row, land, landing, record, rows, successful};
 use crate::store::{Kind, Party, RecordSummary};
+use crate::text::hex;
 
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -131,7 +132,7 @@ async fn the_views_are_readable_in_a_shell() {
             })
             .unwrap()
     };
-    let hex = sha256.map(|octet| format!("{octet:02x}")).concat();
+    let hex = hex(sha256);
     let denial = row(
         "SELECT seq, time, reason, origin, url, rule, line, sha256, acknowledged_by FROM denials",
     );
@@ -685,7 +686,7 @@ async fn summaries_of_records_are_kept_like_parsed_records() {
         let digest: Sha256 = shell(&path)
             .query_row("SELECT sha256 FROM snapshot", [], |row| row.get(0))
             .unwrap();
-        let hex: String = digest.iter().map(|octet| format!("{octet:02x}")).collect();
+        let hex = hex(digest);
         let lines = format!(
             "{{\"time\":\"2026-11-20T12:00:00.001Z\",\"id\":\"1\",\"mode\":\"report\",\"verdict\":\"deny\",\
              \"reason\":\"robots_disallow\",\"robots\":{{\"sha256\":\"{hex}\"}}}}\n\

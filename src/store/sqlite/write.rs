@@ -26,6 +26,7 @@ use crate::store::{
     Acknowledgement, Batch, FETCHES_KEPT, OriginMemory, OriginUpdate, Pruned, RecordSummary,
     Sha256, chain,
 };
+use crate::text::hex;
 
 /// Compression level of texts: zstd's own default.
 const LEVEL: i32 = 3;
@@ -205,7 +206,7 @@ fn snapshot(
         .prepare_cached("SELECT 1 FROM snapshot WHERE sha256 = ?1")?
         .exists([file.sha256])?;
     if is_known && !was_dropped {
-        let sha256: String = file.sha256.iter().map(|o| format!("{o:02x}")).collect();
+        let sha256 = hex(file.sha256);
         warn!(
             sha256,
             "a robots.txt in the store was altered; it was fetched again, and is put back as it was"

@@ -31,7 +31,7 @@ pub(super) fn routes() -> Router<Site> {
 /// Reads a digest of 64 hexadecimal digits.
 fn digest(text: &str) -> Result<Sha256, Problem> {
     let wrong = || Problem::bad(format!("{text}: a digest has 64 hexadecimal digits"));
-    crate::audit::replay::evidence::digest(text).ok_or_else(wrong)
+    crate::text::from_hex(text).ok_or_else(wrong)
 }
 
 async fn find(site: &Site, text: &str) -> Result<Vec<u8>, Problem> {

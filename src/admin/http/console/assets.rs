@@ -1,6 +1,5 @@
 //! The files that pages load: one style, one script, one picture, all compiled in.
 
-use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -11,6 +10,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, IF_NONE_MATCH};
 use http::{HeaderValue, StatusCode};
 
 use super::super::Site;
+use crate::text::hex;
 
 /// A file that is compiled in.
 pub(super) struct Asset {
@@ -56,11 +56,7 @@ impl Asset {
     fn tag(&self) -> &str {
         self.tag.get_or_init(|| {
             let digest = digest(&SHA256, self.content.as_bytes());
-            let octets = digest.as_ref().iter().take(8);
-            octets.fold(String::new(), |mut tag, octet| {
-                let _ = write!(tag, "{octet:02x}"); // a String takes all
-                tag
-            })
+            digest.as_ref().get(..8).map(hex).unwrap_or_default()
         })
     }
 

@@ -13,9 +13,9 @@ use super::filter::{params, wrong};
 use super::origin::named;
 use super::shell::{Page, Place, Shell, Shown};
 use super::words::line;
-use crate::audit::replay::evidence::digest;
 use crate::rep::decoded;
 use crate::store::Store;
+use crate::text::from_hex;
 
 /// Lines shown around a change.
 const CONTEXT: usize = 3;
@@ -77,7 +77,7 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
 }
 
 async fn text(store: &dyn Store, name: &str, named: &str) -> Result<String, Problem> {
-    let sha256 = digest(&named.to_ascii_lowercase()).ok_or_else(|| {
+    let sha256 = from_hex(&named.to_ascii_lowercase()).ok_or_else(|| {
         Problem::bad(format!("{name} {named}: a digest is 64 hexadecimal digits"))
     })?;
     let text = store.snapshot(sha256).await?.ok_or_else(|| {

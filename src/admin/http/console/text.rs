@@ -11,9 +11,9 @@ use super::super::problem::Problem;
 use super::filter::{params, wrong};
 use super::shell::{Page, Place, Shell};
 use super::words::{number, octets};
-use crate::audit::replay::evidence::digest;
 use crate::rep::{decoded, lines};
 use crate::store::Sha256;
+use crate::text::{from_hex, hex};
 
 /// Lines shown around each important one in a long file.
 const AROUND: u32 = 100;
@@ -77,7 +77,7 @@ impl Text {
         Text {
             is_cut: lines.len() < count,
             lines,
-            href: sha256.map(|sha256| format!("/robots/{}", crate::text::hex(sha256))),
+            href: sha256.map(|sha256| format!("/robots/{}", hex(sha256))),
             count: number(count as u64),
         }
     }
@@ -108,7 +108,7 @@ pub(super) async fn page(
     let mut params = params(query.as_deref());
     let is_raw = params.truth("raw").map_err(wrong)?.unwrap_or_default();
     params.finish(&["raw"]).map_err(wrong)?;
-    let sha256 = digest(&named.to_ascii_lowercase())
+    let sha256 = from_hex(&named.to_ascii_lowercase())
         .ok_or_else(|| Problem::bad(format!("{named}: a digest is 64 hexadecimal digits")))?;
     let text = site.kept()?.snapshot(sha256).await?.ok_or_else(|| {
         Problem::missing(format!(
@@ -124,7 +124,7 @@ pub(super) async fn page(
     }
     let page = TextPage {
         shell: Shell::new(&site, Place::Origins, "A robots.txt"),
-        sha256: crate::text::hex(sha256),
+        sha256: hex(sha256),
         bytes: number(text.len() as u64),
         text: Text::of(&text, None, None, &[]),
     };

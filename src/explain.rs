@@ -314,35 +314,19 @@ fn decision(ruling: Ruling) -> Decision {
     }
 }
 
-/// Describes the reason for a decision.
+/// Describes the reason for a decision, with the facts that the decision adds to the reason's meaning.
 pub fn meaning(decision: &Decision) -> String {
-    match decision.reason {
-        Reason::RobotsAllow if decision.rule.is_some() => "a rule allows it".to_owned(),
-        Reason::RobotsAllow => "no rule matches it".to_owned(),
-        Reason::NoRules => "there are no rules for this agent".to_owned(),
-        Reason::RobotsUnavailable => match decision.cause() {
-            Some(cause) => {
-                format!("robots.txt cannot be had, and the profile allows that: {cause}")
-            }
-            None => "the origin has no robots.txt".to_owned(),
-        },
-        Reason::RobotsTxt => "robots.txt itself is always allowed".to_owned(),
-        Reason::OperatorAllow => "an override of the operator allows it".to_owned(),
-        Reason::OperatorDeny => "an override of the operator denies it".to_owned(),
-        Reason::RobotsDisallow => "a rule disallows it".to_owned(),
-        Reason::PathGuard if decision.rule.is_none() => {
+    let reason = decision.reason;
+    match (reason, decision.cause()) {
+        (Reason::RobotsAllow, _) if decision.rule.is_some() => "a rule allows it".to_owned(),
+        (Reason::RobotsUnavailable, Some(cause)) => {
+            format!("robots.txt cannot be had, and the profile allows that: {cause}")
+        }
+        (Reason::RobotsUnreachable, Some(cause)) => format!("{}: {cause}", reason.info().meaning),
+        (Reason::PathGuard, _) if decision.rule.is_none() => {
             "the origin may read the path in more ways than can be judged".to_owned()
         }
-        Reason::PathGuard => "a rule disallows what the origin may read the path as".to_owned(),
-        Reason::RobotsUnreachable => match decision.cause() {
-            Some(cause) => format!("robots.txt cannot be had: {cause}"),
-            None => "robots.txt cannot be had".to_owned(),
-        },
-        Reason::AddressProhibited => {
-            "it may not be reached from here: [egress] allow, or --allow, lets it".to_owned()
-        }
-        Reason::RobotsPending => "robots.txt did not arrive in time".to_owned(),
-        other => other.as_str().to_owned(),
+        _ => reason.info().meaning.to_owned(),
     }
 }
 
@@ -403,5 +387,34 @@ mod tests {
         assert_eq!(chain(&["Mozilla/5.0 (compatible; bingbot/2.0)"]), "bingbot");
         assert_eq!(chain(&["*"]), "");
         assert!(agent(&["a\nb".to_owned()], &config).is_err());
+    }
+
+    #[test]
+    fn every_reason_is_explained_in_words() {
+        for reason in Reason::ALL {
+            let words = meaning(&Decision::bare(reason, Moment::default()));
+            assert_ne!(words, reason.as_str());
+            // Without a rule, no reading of the path is disallowed.
+            let is_meaning = words == reason.info().meaning;
+            assert_eq!(is_meaning, reason != Reason::PathGuard, "{words}");
+        }
+        let by_rule = |reason| {
+            let rule = crate::rep::Rule {
+                kind: crate::rep::RuleKind::Disallow,
+                text: "disallow: /".into(),
+                line: 2,
+                group: "*".into(),
+                group_line: 1,
+            };
+            meaning(&Decision {
+                rule: Some(rule),
+                ..Decision::bare(reason, Moment::default())
+            })
+        };
+        assert_eq!(by_rule(Reason::RobotsAllow), "a rule allows it");
+        assert_eq!(
+            by_rule(Reason::PathGuard),
+            "a rule disallows what the origin may read the path as"
+        );
     }
 }

@@ -40,7 +40,7 @@ use self::address_policy::Prohibited;
 use self::generation::{Changes, Generation};
 pub use self::mode::Mode;
 use self::overrides::{Action, Override, Overrides};
-pub use self::reason::{Reason, Verdict};
+pub use self::reason::{Answer, Info, Reason, Replay, Verdict};
 use self::terms::PolicyDigest;
 use crate::agent::Agent;
 use crate::clock::Moment;

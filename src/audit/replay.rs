@@ -26,7 +26,7 @@ use crate::clock::Moment;
 use crate::config::Mode;
 use crate::policy::overrides::Overrides;
 use crate::policy::terms::{PolicyDigest, PolicySettings};
-use crate::policy::{self, Decision, Reason, Ruling, Target};
+use crate::policy::{self, Decision, Reason, Replay, Ruling, Target};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::Stance;
 
@@ -178,7 +178,7 @@ fn decide(
     if let Some(why) = unproven(reason, evidence) {
         return Err(Gap::Attested(why));
     }
-    if cut(&evidence.url).is_some() && needs_path(reason) {
+    if cut(&evidence.url).is_some() && reason.info().replay == Replay::Url {
         return Err(Gap::Attested(Attested::Cut));
     }
     let target = target(evidence)?;
@@ -243,44 +243,15 @@ fn by_path_or_override(
 
 /// Returns the reason why a decision for this reason cannot be made again; `None` if it can.
 fn unproven(reason: Reason, evidence: &Evidence<'_>) -> Option<Attested> {
-    match reason {
-        Reason::BadRequest
-        | Reason::Misdirected
-        | Reason::AddressProhibited
-        | Reason::Unauthenticated
-        | Reason::UnknownClient
-        | Reason::AgentRequired
-        | Reason::AgentMismatch
-        | Reason::QuotaSpent
-        | Reason::ClientLimit
-        | Reason::Overloaded => Some(Attested::Unjudged),
-        Reason::RobotsPending => Some(Attested::Pending),
-        Reason::Paced => Some(Attested::Paced),
-        Reason::LogFailed => Some(Attested::Unrecorded),
+    match reason.info().replay {
+        Replay::Url | Replay::Origin => None,
         // A tunnel refused as opaque by a rule names its policy; this one was intercepted.
-        Reason::OpaqueTunnel if evidence.policy.is_none() => Some(Attested::NotHttp),
-        Reason::RobotsAllow
-        | Reason::NoRules
-        | Reason::RobotsUnavailable
-        | Reason::RobotsTxt
-        | Reason::OperatorAllow
-        | Reason::OperatorDeny
-        | Reason::RobotsDisallow
-        | Reason::PathGuard
-        | Reason::RobotsUnreachable
-        | Reason::OpaqueTunnel => None,
+        Replay::Tunnel => evidence.policy.is_none().then_some(Attested::NotHttp),
+        Replay::Unjudged => Some(Attested::Unjudged),
+        Replay::Pending => Some(Attested::Pending),
+        Replay::Paced => Some(Attested::Paced),
+        Replay::Unrecorded => Some(Attested::Unrecorded),
     }
-}
-
-/// Tells whether a decision for this reason depends on more than the beginning of the path.
-fn needs_path(reason: Reason) -> bool {
-    !matches!(
-        reason,
-        Reason::NoRules
-            | Reason::RobotsUnavailable
-            | Reason::RobotsUnreachable
-            | Reason::OpaqueTunnel
-    )
 }
 
 fn concluded(ruling: Ruling) -> Decision {

@@ -1,5 +1,9 @@
 //! Verdicts and their reasons: the codes that answers, records and documentation share.
 
+mod info;
+
+pub use self::info::{Answer, Info, Replay};
+
 /// The treatment of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
@@ -75,7 +79,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All reasons, those that allow first.
+    /// All reasons in the order of the variants, those that allow first.
     pub const ALL: [Reason; 23] = [
         Reason::RobotsAllow,
         Reason::NoRules,
@@ -109,33 +113,14 @@ impl Reason {
             .find(|reason| reason.as_str() == code)
     }
 
+    /// Returns its facts.
+    pub fn info(self) -> &'static Info {
+        info::row(self)
+    }
+
     /// Returns the stable code.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::RobotsAllow => "robots_allow",
-            Reason::NoRules => "no_rules",
-            Reason::RobotsUnavailable => "robots_unavailable",
-            Reason::RobotsTxt => "robots_txt",
-            Reason::OperatorAllow => "operator_allow",
-            Reason::OperatorDeny => "operator_deny",
-            Reason::RobotsDisallow => "robots_disallow",
-            Reason::PathGuard => "path_guard",
-            Reason::RobotsUnreachable => "robots_unreachable",
-            Reason::OpaqueTunnel => "opaque_tunnel",
-            Reason::RobotsPending => "robots_pending",
-            Reason::Paced => "paced",
-            Reason::AddressProhibited => "address_prohibited",
-            Reason::Misdirected => "misdirected",
-            Reason::BadRequest => "bad_request",
-            Reason::LogFailed => "log_failed",
-            Reason::Unauthenticated => "unauthenticated",
-            Reason::UnknownClient => "unknown_client",
-            Reason::AgentRequired => "agent_required",
-            Reason::AgentMismatch => "agent_mismatch",
-            Reason::QuotaSpent => "quota_spent",
-            Reason::ClientLimit => "client_limit",
-            Reason::Overloaded => "overloaded",
-        }
+        self.info().code
     }
 
     /// Returns its index in [`Reason::ALL`].
@@ -145,46 +130,11 @@ impl Reason {
 
     /// Returns its verdict.
     pub fn verdict(self) -> Verdict {
-        match self {
-            Reason::RobotsAllow
-            | Reason::NoRules
-            | Reason::RobotsUnavailable
-            | Reason::RobotsTxt
-            | Reason::OperatorAllow => Verdict::Allow,
-            Reason::OperatorDeny
-            | Reason::RobotsDisallow
-            | Reason::PathGuard
-            | Reason::RobotsUnreachable
-            | Reason::OpaqueTunnel
-            | Reason::AddressProhibited
-            | Reason::Misdirected
-            | Reason::BadRequest
-            | Reason::Unauthenticated
-            | Reason::UnknownClient
-            | Reason::AgentRequired
-            | Reason::AgentMismatch => Verdict::Deny,
-            Reason::RobotsPending
-            | Reason::Paced
-            | Reason::LogFailed
-            | Reason::QuotaSpent
-            | Reason::ClientLimit
-            | Reason::Overloaded => Verdict::Defer,
-        }
+        self.info().verdict
     }
 
     /// Tells whether it is enforced in every mode, because it does not depend on robots.txt, an override or the pace.
     pub fn is_always_enforced(self) -> bool {
-        matches!(
-            self,
-            Reason::AddressProhibited
-                | Reason::Misdirected
-                | Reason::BadRequest
-                | Reason::LogFailed
-                | Reason::Unauthenticated
-                | Reason::UnknownClient
-                | Reason::QuotaSpent
-                | Reason::ClientLimit
-                | Reason::Overloaded
-        )
+        self.info().always_enforced
     }
 }

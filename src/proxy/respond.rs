@@ -281,42 +281,52 @@ struct Problem {
     close: bool,
 }
 
+impl Problem {
+    /// Returns the problem of a reason, with a detail of its own.
+    fn of(reason: Reason, detail: String) -> Problem {
+        let answer = &reason.info().answer;
+        Problem {
+            status: answer.status,
+            error: answer.error_type,
+            title: answer.title,
+            detail,
+            retry_after: None,
+            close: false,
+        }
+    }
+}
+
 fn tell(
     refusal: &Refusal,
     recorder: &ExchangeRecorder,
     traits: RequestTraits,
     now: Moment,
 ) -> Problem {
-    let problem_of = |status, error, title, detail: String| Problem {
-        status,
+    let origin = recorder
+        .origin
+        .as_ref()
+        .map_or("the origin", Origin::as_str);
+    let bad_request = |detail: &str| Problem::of(Reason::BadRequest, detail.to_owned());
+    let bad_gateway = |error, title, detail| Problem {
+        status: StatusCode::BAD_GATEWAY,
         error,
         title,
         detail,
         retry_after: None,
         close: false,
     };
-    let origin = recorder
-        .origin
-        .as_ref()
-        .map_or("the origin", Origin::as_str);
     match refusal {
         Refusal::Decided => decided(&recorder.decision, recorder.pace, origin, traits, now),
         Refusal::Form(violation) => {
             let (status, detail) = form(*violation);
             Problem {
+                status,
                 close: true,
-                ..problem_of(
-                    status,
-                    "http_request_error",
-                    "The request cannot be forwarded",
-                    detail.to_owned(),
-                )
+                ..bad_request(detail)
             }
         }
-        Refusal::Target(Unreadable::Misdirected { expected, found }) => problem_of(
-            StatusCode::MISDIRECTED_REQUEST,
-            "http_request_error",
-            "The request is for another origin than its connection",
+        Refusal::Target(Unreadable::Misdirected { expected, found }) => Problem::of(
+            Reason::Misdirected,
             format!(
                 "This connection is for {expected}, but {found} was named; open a connection for each origin."
             ),
@@ -331,59 +341,44 @@ fn tell(
                     StatusCode::NOT_IMPLEMENTED,
                     "Only http and https URLs are forwarded.",
                 ),
-                _ => (
-                    StatusCode::BAD_REQUEST,
-                    "The request target cannot be read as a URL; check its host, port and path.",
-                ),
+                _ => form(Violation::Target),
             };
             Problem {
+                status,
                 close: true,
-                ..problem_of(
-                    status,
-                    "http_request_error",
-                    "The request cannot be forwarded",
-                    detail.to_owned(),
-                )
+                ..bad_request(detail)
             }
         }
-        Refusal::Agents => problem_of(
-            StatusCode::BAD_REQUEST,
-            "http_request_error",
-            "The request cannot be forwarded",
-            "Send one User-Agent field: the operator lets out only what names the product token that it is judged as."
-                .to_owned(),
+        Refusal::Agents => bad_request(
+            "Send one User-Agent field: the operator lets out only what names the product token that it is judged as.",
         ),
-        Refusal::Trace => problem_of(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "http_request_error",
-            "TRACE is not forwarded",
-            "Use another method: TRACE would return fields that are not the crawler's.".to_owned(),
-        ),
-        Refusal::Loop => problem_of(
-            StatusCode::BAD_GATEWAY,
+        Refusal::Trace => Problem {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            title: "TRACE is not forwarded",
+            ..bad_request(
+                "Use another method: TRACE would return fields that are not the crawler's.",
+            )
+        },
+        Refusal::Loop => bad_gateway(
             "proxy_loop_detected",
             "The request came back to this proxy",
             format!("{origin} leads back to this proxy; check the URL and the proxies on the way."),
         ),
-        Refusal::Upstream(failure) => {
-            let status = if failure.is_timeout() {
-                StatusCode::GATEWAY_TIMEOUT
-            } else if *failure == Failure::RequestStalled {
-                StatusCode::REQUEST_TIMEOUT
-            } else if *failure == Failure::RequestBody {
-                StatusCode::BAD_REQUEST
-            } else {
-                StatusCode::BAD_GATEWAY
-            };
-            let detail = format!("No answer from {origin}: {}.", failure.sentence());
-            let title = "The origin did not answer";
-            Problem {
-                close: matches!(failure, Failure::RequestBody | Failure::RequestStalled),
-                ..problem_of(status, failure.error_type(), title, detail)
-            }
-        }
-        Refusal::Upgrade => problem_of(
-            StatusCode::BAD_GATEWAY,
+        Refusal::Upstream(failure) => Problem {
+            status: match failure {
+                _ if failure.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
+                Failure::RequestStalled => StatusCode::REQUEST_TIMEOUT,
+                Failure::RequestBody => StatusCode::BAD_REQUEST,
+                _ => StatusCode::BAD_GATEWAY,
+            },
+            close: matches!(failure, Failure::RequestBody | Failure::RequestStalled),
+            ..bad_gateway(
+                failure.error_type(),
+                "The origin did not answer",
+                format!("No answer from {origin}: {}.", failure.sentence()),
+            )
+        },
+        Refusal::Upgrade => bad_gateway(
             "http_upgrade_failed",
             "The origin switched to a protocol that was not asked for",
             format!("{origin} answered 101 without need; ask without Upgrade."),
@@ -391,6 +386,7 @@ fn tell(
     }
 }
 
+/// Returns the problem of a decision: the answer of its reason, except where a setting or the decision changes it.
 fn decided(
     decision: &Decision,
     pace: Option<EffectivePace>,
@@ -398,169 +394,81 @@ fn decided(
     traits: RequestTraits,
     now: Moment,
 ) -> Problem {
-    let retry_after = decision.retry_at.map(|at| at.since(now));
-    let (status, error, title, detail) = match decision.reason {
-        Reason::RobotsUnreachable => (
-            StatusCode::from_u16(traits.unreachable_status).unwrap_or(StatusCode::FORBIDDEN),
-            "http_request_denied",
-            "The origin's robots.txt cannot be had",
-            format!(
-                "The robots.txt of {origin} cannot be had ({}), so nothing may be crawled there for now; try again later.",
-                decision.cause().map_or_else(|| "unknown".to_owned(), |cause| cause.to_string()),
-            ),
-        ),
-        Reason::OpaqueTunnel => (
-            StatusCode::FORBIDDEN,
-            "http_request_denied",
-            "A tunnel to this origin cannot be judged",
-            format!("{origin} disallows some paths and a tunnel hides them; have the host intercepted: take it out of [tls] tunnel, or use a CA whose name constraints hold it."),
-        ),
-        Reason::RobotsPending => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "destination_unavailable",
-            "The origin's robots.txt is still being fetched",
-            format!("The robots.txt of {origin} has not arrived yet; send the request again later."),
-        ),
-        Reason::Paced => (
-            StatusCode::TOO_MANY_REQUESTS,
-            "http_request_denied",
-            "The origin is asked too often",
-            format!("{}; send the request again later.", paced(origin, pace.map(|pace| pace.source))),
-        ),
-        Reason::LogFailed => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "proxy_internal_error",
-            "Decisions cannot be recorded",
-            "The decision log cannot be written, so nothing is forwarded; the operator must make room for it.".to_owned(),
-        ),
-        Reason::OperatorDeny => (
-            StatusCode::FORBIDDEN,
-            "http_request_denied",
-            "Denied by the operator of this proxy",
-            match &decision.asserted {
-                // The name of the person behind the override is for the log only.
-                Some(asserted) => format!(
-                    "Override {} denies this URL to crawlers that use this proxy ({}); do not request it.",
-                    asserted.id, asserted.reason
-                ),
-                None => format!("The operator of this proxy denies this URL of {origin}; do not request it."),
-            },
-        ),
-        Reason::PathGuard => (
-            StatusCode::FORBIDDEN,
-            "http_request_denied",
-            "Disallowed by robots.txt in another reading of the path",
-            match &decision.reading {
-                Some(reading) => format!("{origin} may read this path as {reading}, which its robots.txt disallows; write the path without escaped or doubled slashes, dot segments and parameters."),
-                None => format!("{origin} may read this path in more ways than can be judged; write it plainly."),
-            },
-        ),
-        Reason::AddressProhibited => (
-            StatusCode::FORBIDDEN,
-            decision.prohibited.map_or("destination_ip_prohibited", Prohibited::error_type),
-            "The destination may not be reached from here",
-            match decision.prohibited {
-                Some(prohibited) => format!("{origin} {prohibited}."),
-                None => format!("{origin} may not be reached; see [egress] in the configuration."),
-            },
-        ),
-        Reason::Unauthenticated if decision.retry_at.is_some() => (
-            StatusCode::TOO_MANY_REQUESTS,
-            "http_request_denied",
-            "Too many wrong passwords",
-            "Too many credentials that came from your address were wrong; send the request again later, with the right ones.".to_owned(),
-        ),
-        Reason::Unauthenticated => (
-            StatusCode::PROXY_AUTHENTICATION_REQUIRED,
-            "http_request_denied",
-            "This proxy wants to know who asks",
-            "Send the credentials of a client of this proxy, as in http_proxy=http://NAME:PASSWORD@HOST:PORT.".to_owned(),
-        ),
-        Reason::UnknownClient => (
-            StatusCode::FORBIDDEN,
-            "http_request_denied",
-            "This proxy does not serve you here",
-            "Your address belongs to no client of this listener; the operator can add it under [[client]].".to_owned(),
-        ),
-        Reason::AgentRequired => (
-            StatusCode::FORBIDDEN,
-            "http_request_denied",
-            "The crawler does not say who it is",
-            "Send a User-Agent that begins with a product token, as in \"ExampleBot/1.0 (+https://example.com/bot)\".".to_owned(),
-        ),
-        Reason::AgentMismatch => (
-            StatusCode::FORBIDDEN,
-            "http_request_denied",
-            "The crawler says it is another one",
-            "The User-Agent must hold the product token that this crawler is judged as; send that, or have the operator name the right one.".to_owned(),
-        ),
-        Reason::QuotaSpent => (
-            StatusCode::TOO_MANY_REQUESTS,
-            "http_request_denied",
-            "The quota is spent",
-            "This client has used up its quota for now; send the request again later.".to_owned(),
-        ),
-        Reason::ClientLimit => (
-            StatusCode::TOO_MANY_REQUESTS,
-            "http_request_denied",
-            "Too much at once",
-            "This client has its maximum of connections or requests under way; let some of them end first.".to_owned(),
-        ),
-        Reason::Overloaded => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "connection_limit_reached",
-            "The proxy is at its limit",
-            "This proxy cannot take more at the moment; send the request again later.".to_owned(),
-        ),
-        // Other refusals are answered above, and allowed requests are forwarded.
-        Reason::RobotsDisallow
-        | Reason::RobotsAllow
-        | Reason::NoRules
-        | Reason::RobotsUnavailable
-        | Reason::RobotsTxt
-        | Reason::OperatorAllow
-        | Reason::Misdirected
-        | Reason::BadRequest => (
-            StatusCode::FORBIDDEN,
-            "http_request_denied",
-            "Disallowed by robots.txt",
-            format!("The robots.txt of {origin} disallows this URL for this crawler; do not request it."),
-        ),
+    let reason = decision.reason;
+    let detail = detail(decision, pace, origin)
+        .unwrap_or_else(|| reason.info().answer.detail.replace("{origin}", origin));
+    let problem = Problem {
+        retry_after: decision.retry_at.map(|at| at.since(now)),
+        ..Problem::of(reason, detail)
     };
-    Problem {
-        status,
-        error,
-        title,
-        detail,
-        retry_after,
-        close: false,
+    match reason {
+        Reason::RobotsUnreachable => Problem {
+            status: StatusCode::from_u16(traits.unreachable_status).unwrap_or(problem.status),
+            ..problem
+        },
+        Reason::AddressProhibited => Problem {
+            error: decision.prohibited.map_or(problem.error, Prohibited::error_type),
+            ..problem
+        },
+        Reason::Unauthenticated if decision.retry_at.is_some() => Problem {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            title: "Too many wrong passwords",
+            detail: "Too many credentials that came from your address were wrong; send the request again later, with the right ones.".to_owned(),
+            ..problem
+        },
+        _ => problem,
     }
 }
 
-/// Returns the limit that made a request wait for too long, as the beginning of a sentence.
-fn paced(origin: &str, source: Option<Source>) -> String {
-    match source {
-        Some(Source::Own) | None => {
-            format!("Requests to {origin} exceed its pace ([pace] in the configuration)")
-        }
-        Some(Source::CrawlDelay | Source::RequestRate) => {
-            format!("The robots.txt of {origin} asks for more time between requests")
-        }
-        Some(Source::Backoff) => {
-            format!("{origin} wants to be asked less often, is slow or cannot be reached")
-        }
-        Some(Source::Concurrency) => {
-            format!("{origin} has its maximum of requests under way ([pace] concurrency)")
-        }
-        Some(Source::Address) => {
+/// Returns the detail of a decision that tells more than its reason.
+fn detail(decision: &Decision, pace: Option<EffectivePace>, origin: &str) -> Option<String> {
+    Some(match decision.reason {
+        Reason::RobotsUnreachable => format!(
+            "The robots.txt of {origin} cannot be had ({}), so nothing may be crawled there for now; try again later.",
+            decision.cause()?,
+        ),
+        Reason::Paced => format!(
+            "{}; send the request again later.",
+            paced(origin, pace?.source)?
+        ),
+        Reason::OperatorDeny => {
+            // The name of the person behind the override is for the log only.
+            let asserted = decision.asserted.as_ref()?;
             format!(
-                "Requests to {origin} and others at its address exceed their pace ([pace] per_address)"
+                "Override {} denies this URL to crawlers that use this proxy ({}); do not request it.",
+                asserted.id, asserted.reason
             )
         }
-        Some(Source::MaxHeld) => {
+        Reason::PathGuard => format!(
+            "{origin} may read this path as {}, which its robots.txt disallows; write the path without escaped or doubled slashes, dot segments and parameters.",
+            decision.reading.as_ref()?,
+        ),
+        Reason::AddressProhibited => format!("{origin} {}.", decision.prohibited?),
+        _ => return None,
+    })
+}
+
+/// Returns the limit that made a request wait for too long, as the beginning of a sentence; `None` if it is the
+/// configured pace.
+fn paced(origin: &str, source: Source) -> Option<String> {
+    Some(match source {
+        Source::Own => return None,
+        Source::CrawlDelay | Source::RequestRate => {
+            format!("The robots.txt of {origin} asks for more time between requests")
+        }
+        Source::Backoff => {
+            format!("{origin} wants to be asked less often, is slow or cannot be reached")
+        }
+        Source::Concurrency => {
+            format!("{origin} has its maximum of requests under way ([pace] concurrency)")
+        }
+        Source::Address => format!(
+            "Requests to {origin} and others at its address exceed their pace ([pace] per_address)"
+        ),
+        Source::MaxHeld => {
             format!("Too many requests wait for {origin} or for others ([pace] max_held)")
         }
-    }
+    })
 }
 
 fn form(violation: Violation) -> (StatusCode, &'static str) {

@@ -219,16 +219,24 @@ fn the_record_of_the_docs_has_the_fields_of_a_record() {
 }
 
 #[test]
-fn the_table_of_reasons_has_every_reason_that_refuses() {
+fn the_table_of_reasons_has_every_reason_that_refuses_with_its_status() {
     let messages = pages()
         .into_iter()
         .find(|page| page.name == "docs/messages.md");
-    let rows = messages.unwrap().rows_under("Reasons");
-    let documented: BTreeSet<&str> = rows.iter().map(|row| row.trim_matches('`')).collect();
+    let rows = messages.unwrap().cells_under("Reasons");
+    // The usual status is the first.
+    let documented: BTreeSet<(&str, u16)> = rows
+        .iter()
+        .map(|cells| {
+            let status = cells[1].split(", ").next().unwrap();
+            (cells[0].trim_matches('`'), status.parse().unwrap())
+        })
+        .collect();
+    assert_eq!(documented.len(), rows.len(), "a row is there twice");
     let refusing = Reason::ALL
         .into_iter()
         .filter(|reason| reason.verdict() != Verdict::Allow)
-        .map(Reason::as_str)
+        .map(|reason| (reason.as_str(), reason.info().answer.status.as_u16()))
         .collect();
     assert_eq!(documented, refusing);
 }

@@ -151,6 +151,12 @@ impl Page {
 
     /// Returns the first cells of the rows of tables under this heading, without their heads.
     pub(crate) fn rows_under(&self, heading: &str) -> Vec<String> {
+        let rows = self.cells_under(heading).into_iter();
+        rows.map(|mut cells| cells.swap_remove(0)).collect()
+    }
+
+    /// Returns the cells of the rows of tables under this heading, if the first is code and not the head `reason`.
+    pub(crate) fn cells_under(&self, heading: &str) -> Vec<Vec<String>> {
         let wanted = format!("## {heading}");
         let section = self
             .prose
@@ -158,9 +164,11 @@ impl Page {
             .skip_while(|line| **line != wanted)
             .skip(1);
         let section = section.take_while(|line| !line.starts_with("## "));
-        let rows = section.filter_map(|line| line.strip_prefix("| `"));
-        let rows = rows.map(|row| format!("`{}", row.split(" |").next().unwrap()));
-        rows.filter(|cell| cell != "`reason`").collect()
+        let rows = section.filter(|line| line.starts_with("| `"));
+        let rows = rows.map(|row| row.trim_matches('|').split(" | "));
+        let rows = rows.map(|cells| cells.map(|cell| cell.trim().to_owned()).collect());
+        rows.filter(|cells: &Vec<String>| cells[0] != "`reason`")
+            .collect()
     }
 }
 

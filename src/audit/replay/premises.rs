@@ -48,7 +48,7 @@ pub(super) fn target(evidence: &Evidence<'_>) -> Result<Target, Gap> {
     if url.ends_with(REDACTED) {
         return Err(Gap::Attested(Attested::Redacted));
     }
-    // A cut URL is judged only if the path does not decide, see `replay::needs_path`.
+    // A cut URL is judged only if the path does not decide, see `policy::Replay`.
     let url = cut(url).map_or(url, |(kept, _)| kept);
     let (found, path) =
         Origin::parse(url).map_err(|_| contradiction("url", url, format!("a URL of {origin}")))?;

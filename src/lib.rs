@@ -39,7 +39,7 @@
 //!
 //! # Reading order
 //!
-//! [`clock`] · [`descriptors`] · [`metrics`] · [`rep`] · [`config`] · [`robots::access`], [`robots::reach`],
+//! [`clock`] · [`descriptors`] · `gcra` · [`metrics`] · [`rep`] · [`config`] · [`robots::access`], [`robots::reach`],
 //! [`robots::state`] · [`agent`] · [`client`] · [`policy`] · [`trust`], [`egress`] · [`store`], [`store::persist`] ·
 //! [`audit`] · [`robots::identity`], [`cache::fetch`], [`cache`] · [`pace`] · [`gate`] · [`ca`] · [`proxy`]
 //! · [`admin`] · [`audit::replay`], [`audit::verify`] · [`explain`] · [`telemetry`] · [`cli`]. Some arrows point back,
@@ -71,6 +71,7 @@ pub mod descriptors;
 pub mod egress;
 pub mod explain;
 pub mod gate;
+mod gcra;
 pub mod metrics;
 pub mod pace;
 pub mod policy;

@@ -40,11 +40,11 @@
 
 mod backoff;
 mod fetches;
-mod gcra;
 mod history;
 mod limiter;
 mod queue;
 mod settings;
+mod turns;
 
 use std::net::IpAddr;
 use std::sync::Arc;

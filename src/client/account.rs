@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use super::Client;
 use crate::clock::{Moment, Uptime};
 use crate::config::{Quota, Rate};
+use crate::gcra::{self, Gcra};
 
 /// One client's usage. It equals any other: usage is no part of a client's identity.
 #[derive(Debug, Default)]
@@ -32,8 +33,8 @@ impl PartialEq for ClientAccount {
 
 #[derive(Debug, Default)]
 struct Counters {
-    /// The time of the next turn without a burst, in microseconds since the machine started.
-    next_turn: u64,
+    /// The turns, in microseconds since the machine started.
+    gcra: Gcra,
     /// Earlier turns that were given back, likewise.
     free: BTreeSet<u64>,
     /// The length of the quota's span at its last use; zero before the first use.
@@ -104,7 +105,7 @@ impl ClientAccount {
             Some(rate) => {
                 let turn = had.take_turn(rate, uptime(), max_hold);
                 let (hold, turn) = turn.map_err(|hold| QuotaExceeded(now + hold))?;
-                (hold, Some((turn, interval(rate))))
+                (hold, Some((turn, in_micros(rate).interval)))
             }
             None => (Duration::ZERO, None),
         };
@@ -181,54 +182,55 @@ impl Counters {
         self.free.insert(turn);
         // Turns at the end, before any held request, count as never given.
         while let Some(last) = self.free.last().copied()
-            && last.saturating_add(interval) == self.next_turn
+            && last.saturating_add(interval) == self.gcra.paid()
         {
             self.free.pop_last();
-            self.next_turn = last;
+            self.gcra.give_back(interval);
         }
     }
 
-    /// Runs the generic cell rate algorithm: a turn each interval, and as many early turns as the burst allows. Returns
-    /// the wait and the turn; if the wait is too long, returns the wait alone.
+    /// Takes the first turn that is free, and returns the wait and the turn; if the wait is too long, returns the wait
+    /// alone.
     fn take_turn(
         &mut self,
         rate: &Rate,
         now: Uptime,
         max_hold: Duration,
     ) -> Result<(Duration, u64), Duration> {
-        let interval = interval(rate);
-        let ahead = interval.saturating_mul(u64::from(rate.burst.saturating_sub(1)));
+        let rate = in_micros(rate);
         let max_hold = micros(max_hold);
         let time = now.as_micros();
         let furthest = time
             .saturating_add(max_hold)
-            .saturating_add(ahead)
-            .saturating_add(interval);
-        if self.next_turn > furthest {
+            .saturating_add(rate.ahead())
+            .saturating_add(rate.interval);
+        if self.gcra.limit(furthest) {
             // No turn is given that far ahead, so the bounds have changed.
-            self.next_turn = furthest;
             self.free.clear();
         }
         // Turns that were given back expire when their time passes.
-        self.free = self.free.split_off(&time.saturating_add(ahead));
+        self.free = self.free.split_off(&time.saturating_add(rate.ahead()));
         let freed = self.free.first().copied();
-        let turn = freed.unwrap_or_else(|| self.next_turn.max(time));
-        let hold = turn.saturating_sub(ahead).saturating_sub(time);
+        let turn = freed.unwrap_or_else(|| self.gcra.paid().max(time));
+        let hold = turn.saturating_sub(rate.ahead()).saturating_sub(time);
         if hold > max_hold {
             return Err(Duration::from_micros(hold));
         }
         if freed.is_some() {
             self.free.pop_first();
         } else {
-            self.next_turn = turn.saturating_add(interval);
+            self.gcra.take(1, rate, time);
         }
         Ok((Duration::from_micros(hold), turn))
     }
 }
 
-/// Returns the time between two turns, in microseconds.
-fn interval(rate: &Rate) -> u64 {
-    (1e6 / rate.requests_per_second).round().max(1.0) as u64
+/// Returns the rate in microseconds.
+fn in_micros(rate: &Rate) -> gcra::Rate {
+    gcra::Rate {
+        interval: (1e6 / rate.requests_per_second).round().max(1.0) as u64,
+        burst: rate.burst,
+    }
 }
 
 fn end_of_span(span: u64, quota: &Quota) -> Moment {

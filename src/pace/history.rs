@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backoff::Backoff;
-use super::gcra::Gcra;
 use super::settings::PaceSettings;
+use super::turns::Turns;
 use super::{EffectivePace, Group, Source};
 use crate::clock::Moment;
 use crate::robots::crawl_delay::CrawlDelay;
@@ -24,7 +24,7 @@ pub(super) struct History {
     /// The moment of the last robots.txt fetch, which counts for every group.
     pub(super) robots: Moment,
     pub(super) backoff: Backoff,
-    gcra: Gcra,
+    turns: Turns,
     groups: VecDeque<Last>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Due {
 #[derive(Debug)]
 pub(super) struct Undo {
     last: Moment,
-    gcra: Gcra,
+    turns: Turns,
     group: Option<(Group, Option<Last>)>,
 }
 
@@ -60,7 +60,7 @@ impl History {
         if !by.is_zero() {
             self.last = now;
             self.robots = self.robots - by;
-            self.gcra.set_back(by);
+            self.turns.set_back(by);
             self.backoff.set_back(by);
             for last in &mut self.groups {
                 last.at = last.at - by;
@@ -87,9 +87,9 @@ impl History {
         };
         if let Some(rate) = settings.rate {
             let pace = EffectivePace::plain(rate.interval(), Source::Own);
-            bound(self.gcra.next(rate), pace);
+            bound(self.turns.next(rate), pace);
             // A request from a time without a rate counts as one turn.
-            if self.last > self.gcra.last() {
+            if self.last > self.turns.last() {
                 bound(self.last + rate.interval(), pace);
             }
         }
@@ -137,7 +137,7 @@ impl History {
         let due = self.due(settings, crawl_delay, now).at.max(now);
         let mut at = due + self.backoff.gap().saturating_mul(count(ahead));
         if let Some(rate) = settings.rate {
-            at = at.max(self.gcra.next_but(rate, count(ahead), now));
+            at = at.max(self.turns.next_but(rate, count(ahead), now));
         }
         if let Some(crawl_delay) = crawl_delay {
             let interval = settings.keep(crawl_delay).interval;
@@ -155,11 +155,11 @@ impl History {
     ) -> Undo {
         let mut undo = Undo {
             last: self.last,
-            gcra: self.gcra,
+            turns: self.turns,
             group: None,
         };
         if let Some(rate) = settings.rate {
-            self.gcra.take(rate, now);
+            self.turns.take(rate, now);
         }
         if let Some(crawl_delay) = crawl_delay {
             let before = self.forget(&crawl_delay.group);
@@ -190,7 +190,7 @@ impl History {
 
     /// Takes back the changes by the last request.
     pub(super) fn undo(&mut self, undo: Undo) {
-        (self.last, self.gcra) = (undo.last, undo.gcra);
+        (self.last, self.turns) = (undo.last, undo.turns);
         if let Some((group, before)) = undo.group {
             self.forget(&group);
             self.groups.extend(before);
@@ -199,7 +199,7 @@ impl History {
 
     /// Tells whether the history no longer matters.
     pub(super) fn is_over(&self, settings: &PaceSettings, now: Moment) -> bool {
-        self.gcra.is_paid(now)
+        self.turns.is_paid(now)
             && self.backoff.is_calm()
             && self.last + settings.longest_interval() <= now
     }

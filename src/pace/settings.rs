@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::gcra::Rate;
+use super::turns::Rate;
 use super::{EffectivePace, Source};
 use crate::config::{CrawlDelayMode, PaceConfig};
 use crate::rep::Field;

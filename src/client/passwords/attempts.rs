@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use crate::client::ClientKey;
 use crate::clock::Moment;
+use crate::gcra::{Gcra, Rate};
 
 /// Attempts at one user that an address has at once.
 pub(super) const AT_ONCE: u32 = 10;
@@ -35,21 +36,27 @@ enum At {
     Strangers,
 }
 
-/// The moment at which all attempts of a key are made up for.
-type Debts = HashMap<Key, Moment, ahash::RandomState>;
+/// The attempts of each key, in milliseconds since 1970.
+type Counts = HashMap<Key, Gcra, ahash::RandomState>;
+
+/// The rate of attempts, in milliseconds.
+const RATE: Rate = Rate {
+    interval: ANOTHER.as_millis() as u64,
+    burst: AT_ONCE,
+};
 
 /// All attempts that still count.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    debts: Mutex<Generations>,
+    counts: Mutex<Generations>,
     names: ahash::RandomState,
 }
 
 /// The recent entries and the older ones. When the younger map is full it becomes the older one.
 #[derive(Debug, Default)]
 struct Generations {
-    young: Debts,
-    old: Debts,
+    young: Counts,
+    old: Counts,
 }
 
 /// An attempt that was counted.
@@ -83,21 +90,21 @@ impl Attempts {
     }
 
     fn take(&self, key: Key, now: Moment) -> Result<Attempt<'_>, Moment> {
-        let mut debts = self.debts.lock();
-        let Generations { young, old } = &mut *debts;
+        let mut counts = self.counts.lock();
+        let Generations { young, old } = &mut *counts;
         let known = young.get(&key).or_else(|| old.get(&key)).copied();
-        // Clamped: a clock that was set back must not prolong the wait.
-        let most = now + ANOTHER * AT_ONCE;
-        let until = known.map_or(now, |until| until.clamp(now, most));
-        if until + ANOTHER > most {
-            let room = ANOTHER * (AT_ONCE - 1);
-            let wait = until.since(now).saturating_sub(room);
-            return Err(now + wait);
+        let (mut gcra, time) = (known.unwrap_or_default(), now.as_millis());
+        // A clock that was set back must not prolong the wait.
+        gcra.limit((now + ANOTHER * AT_ONCE).as_millis());
+        let next = gcra.next(RATE);
+        if next > time {
+            return Err(Moment::from_millis(next));
         }
+        gcra.take(1, RATE, time);
         if young.len() >= COUNTED && !young.contains_key(&key) {
             *old = std::mem::take(young);
         }
-        young.insert(key.clone(), until + ANOTHER);
+        young.insert(key.clone(), gcra);
         Ok(Attempt { of: self, key })
     }
 }
@@ -105,9 +112,9 @@ impl Attempts {
 impl Attempt<'_> {
     /// Removes the attempt from the count.
     pub(super) fn give_back(self) {
-        let mut debts = self.of.debts.lock();
-        if let Some(until) = debts.young.get_mut(&self.key) {
-            *until = *until - ANOTHER;
+        let mut counts = self.of.counts.lock();
+        if let Some(gcra) = counts.young.get_mut(&self.key) {
+            gcra.give_back(RATE.interval);
         }
     }
 }
@@ -157,7 +164,7 @@ mod tests {
             let counted = attempts.at(&n.to_be_bytes(), from(1), NOON);
             assert!(counted.is_ok(), "{n}");
         }
-        let debts = attempts.debts.lock();
-        assert!(debts.young.len() + debts.old.len() <= 2 * COUNTED);
+        let counts = attempts.counts.lock();
+        assert!(counts.young.len() + counts.old.len() <= 2 * COUNTED);
     }
 }

@@ -1,23 +1,18 @@
 //! The operator's own rate at one origin: requests per second, with a burst.
 //!
-//! This is the generic cell rate algorithm, like governor's, with two differences that a queue needs. Asking for the
-//! next turn takes none: a request waits for several bounds and takes its turn when the last one permits it. And past
-//! requests outlive a change of the rate: they count as if the new rate had always held.
+//! Asking for the next turn takes none: a request waits for several bounds and takes its turn when the last one permits
+//! it. Past requests outlive a change of the rate: they count as if the new rate had always held.
 
 use std::time::Duration;
 
 use crate::clock::Moment;
+use crate::gcra::{self, Gcra};
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
-/// A rate: one turn per interval, with a burst.
+/// A rate in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rate {
-    /// Time from turn to turn, in nanoseconds; at least 1.
-    interval: u64,
-    /// Turns that may be taken at once; at least 1.
-    burst: u32,
-}
+pub(super) struct Rate(gcra::Rate);
 
 impl Rate {
     /// Builds a rate of `per_second` turns in bursts of `burst`.
@@ -26,55 +21,42 @@ impl Rate {
         let interval = nanos(interval).max(1);
         // Turns that fall due within one tick of the clock may go within it.
         let within_a_tick = u32::try_from(NANOS_PER_MS / interval).unwrap_or(u32::MAX);
-        Some(Rate {
+        Some(Rate(gcra::Rate {
             interval,
             burst: burst.max(within_a_tick).max(1),
-        })
+        }))
     }
 
     /// Returns the time between two turns without a burst.
     pub(super) fn interval(self) -> Duration {
-        Duration::from_nanos(self.interval)
-    }
-
-    fn times(self, turns: u64) -> u64 {
-        self.interval.saturating_mul(turns)
+        Duration::from_nanos(self.0.interval)
     }
 }
 
 /// The past turns at a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Gcra {
-    /// The moment at which past turns are paid off, in nanoseconds since 1970.
-    paid: u64,
-    /// The rate of `paid`; none before the first turn.
+pub(super) struct Turns {
+    /// The turns, in nanoseconds since 1970.
+    gcra: Gcra,
+    /// Their rate; none before the first turn.
     rate: Option<Rate>,
     /// The moment of the last turn.
     last: Moment,
 }
 
-impl Gcra {
+impl Turns {
     /// Returns the earliest moment of the next turn.
     pub(super) fn next(&self, rate: Rate) -> Moment {
-        let saved = rate.times(u64::from(rate.burst).saturating_sub(1));
-        let at = self.at(rate).paid.saturating_sub(saved);
-        Moment::from_millis(at.div_ceil(NANOS_PER_MS))
+        moment(self.at(rate).next(rate.0))
     }
 
     /// Returns the earliest moment of a turn if `others` others are taken before it from now on.
     pub(super) fn next_but(&self, rate: Rate, others: u32, now: Moment) -> Moment {
-        let Gcra { paid, .. } = self.at(rate);
-        let paid = match others {
-            0 => paid,
-            others => paid
-                .max(since_1970(now))
-                .saturating_add(rate.times(u64::from(others))),
-        };
-        Gcra {
-            paid,
-            ..self.at(rate)
+        let mut gcra = self.at(rate);
+        if others > 0 {
+            gcra.take(others, rate.0, since_1970(now));
         }
-        .next(rate)
+        moment(gcra.next(rate.0))
     }
 
     /// Returns the moment of the last turn.
@@ -84,9 +66,10 @@ impl Gcra {
 
     /// Takes a turn now, due or not.
     pub(super) fn take(&mut self, rate: Rate, now: Moment) {
-        let Gcra { paid, .. } = self.at(rate);
-        *self = Gcra {
-            paid: paid.max(since_1970(now)).saturating_add(rate.interval),
+        let mut gcra = self.at(rate);
+        gcra.take(1, rate.0, since_1970(now));
+        *self = Turns {
+            gcra,
             rate: Some(rate),
             last: now,
         };
@@ -94,36 +77,27 @@ impl Gcra {
 
     /// Tells whether all past turns are paid off.
     pub(super) fn is_paid(&self, now: Moment) -> bool {
-        self.paid <= since_1970(now)
+        self.gcra.paid() <= since_1970(now)
     }
 
     /// Moves past turns back with a clock that was set back.
     pub(super) fn set_back(&mut self, by: Duration) {
-        self.paid = self.paid.saturating_sub(nanos(by));
+        self.gcra.set_back(nanos(by));
         self.last = self.last - by;
     }
 
     /// Recounts the same turns by another rate: the same number of turns is owed as of the last one, but at most a
     /// burst.
-    fn at(self, rate: Rate) -> Gcra {
+    fn at(&self, rate: Rate) -> Gcra {
         match self.rate {
             Some(before) if before != rate => {
                 let last = since_1970(self.last);
-                let owed = self
-                    .paid
-                    .saturating_sub(last)
-                    .div_ceil(before.interval)
-                    .clamp(1, u64::from(rate.burst));
-                Gcra {
-                    paid: last.saturating_add(rate.times(owed)),
-                    rate: Some(rate),
-                    last: self.last,
-                }
+                let owed = u32::try_from(self.gcra.owed(before.0, last)).unwrap_or(u32::MAX);
+                let mut gcra = Gcra::default();
+                gcra.take(owed.clamp(1, rate.0.burst), rate.0, last);
+                gcra
             }
-            _ => Gcra {
-                rate: Some(rate),
-                ..self
-            },
+            _ => self.gcra,
         }
     }
 }
@@ -134,6 +108,10 @@ fn nanos(span: Duration) -> u64 {
 
 fn since_1970(moment: Moment) -> u64 {
     moment.as_millis().saturating_mul(NANOS_PER_MS)
+}
+
+fn moment(nanos: u64) -> Moment {
+    Moment::from_millis(nanos.div_ceil(NANOS_PER_MS))
 }
 
 #[cfg(test)]
@@ -150,13 +128,13 @@ mod tests {
         Rate::new(per_second, burst).expect("a rate")
     }
 
-    /// Returns a gcra after these turns, in milliseconds from the start.
-    fn after(rate: Rate, turns: &[u64]) -> Gcra {
-        let mut gcra = Gcra::default();
+    /// Returns the state after these turns, in milliseconds from the start.
+    fn after(rate: Rate, turns: &[u64]) -> Turns {
+        let mut past = Turns::default();
         for at in turns {
-            gcra.take(rate, START + ms(*at));
+            past.take(rate, START + ms(*at));
         }
-        gcra
+        past
     }
 
     #[test]
@@ -196,9 +174,9 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_moves_past_turns_back() {
         let one = rate(1.0, 1);
-        let mut gcra = after(one, &[3_600_000]);
-        gcra.set_back(ms(3_600_000));
-        assert_eq!(gcra.next(one), START + ms(1_000));
-        assert!(!gcra.is_paid(START) && gcra.is_paid(START + ms(1_000)));
+        let mut past = after(one, &[3_600_000]);
+        past.set_back(ms(3_600_000));
+        assert_eq!(past.next(one), START + ms(1_000));
+        assert!(!past.is_paid(START) && past.is_paid(START + ms(1_000)));
     }
 }

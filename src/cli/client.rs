@@ -213,7 +213,7 @@ fn list(clients: &[ClientConfig]) -> String {
         return "no [[client]] in the configuration: all crawlers are one client without a name\n"
             .to_owned();
     }
-    let header = ["name", "recognised by", "product tokens", "mode"].map(str::to_owned);
+    const HEADING: [&str; 4] = ["name", "recognised by", "product tokens", "mode"];
     let rows = clients.iter().map(|client| {
         let tokens: Vec<_> = client
             .product_tokens
@@ -232,22 +232,7 @@ fn list(clients: &[ClientConfig]) -> String {
             mode.to_owned(),
         ]
     });
-    let rows: Vec<_> = std::iter::once(header).chain(rows).collect();
-    let mut widths = [0; 4];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(widths);
-        let cells: Vec<_> = cells
-            .map(|(cell, width)| format!("{cell:width$}"))
-            .collect();
-        let _ = writeln!(text, "{}", cells.join("  ").trim_end());
-    }
-    text
+    screen::table(HEADING, rows, None)
 }
 
 /// Describes the conditions in words; the hash stays secret.

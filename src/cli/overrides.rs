@@ -1,6 +1,5 @@
 //! `crawlgate override`: paths that a person allows or denies regardless of robots.txt, by name and until a date.
 
-use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -322,41 +321,19 @@ impl Listed {
 
 fn table(shown: &[Listed], now: Moment, width: Option<usize>) -> String {
     const HEADING: [&str; 7] = ["ID", "ACTION", "ORIGIN", "PATTERN", "UNTIL", "BY", "REASON"];
-    let rows: Vec<[String; 7]> = shown
-        .iter()
-        .map(|listed| {
-            let one = &listed.asserted;
-            [
-                one.id.to_string(),
-                one.action.as_str().to_owned(),
-                one.origin.to_string(),
-                one.pattern.clone(),
-                listed.end(now),
-                one.by.clone(),
-                one.reason.clone(),
-            ]
-            .map(|cell| screen::printable(&cell).into_owned())
-        })
-        .collect();
-    let rows = std::iter::once(HEADING.map(str::to_owned)).chain(rows);
-    let rows: Vec<[String; 7]> = rows.collect();
-    let mut widths = [0; 7];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let mut text = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            let _ = write!(line, "{cell:<width$}  "); // writing to a String cannot fail
-        }
-        let line = line.trim_end();
-        text.push_str(&screen::fitted(line, width.unwrap_or(usize::MAX)));
-        text.push('\n');
-    }
-    text
+    let rows = shown.iter().map(|listed| {
+        let one = &listed.asserted;
+        [
+            one.id.to_string(),
+            one.action.as_str().to_owned(),
+            one.origin.to_string(),
+            one.pattern.clone(),
+            listed.end(now),
+            one.by.clone(),
+            one.reason.clone(),
+        ]
+    });
+    screen::table(HEADING, rows, width)
 }
 
 fn lines(shown: &[Listed]) -> Vec<u8> {

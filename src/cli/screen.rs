@@ -29,6 +29,36 @@ pub(super) fn fitted(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
+/// Lays out a heading and rows, shown whole: columns as wide as their widest cell, two spaces apart, lines fitted to
+/// `width`. A list that is written page by page has fixed widths instead, since no page knows the cells of the next.
+pub(super) fn table<const CELLS: usize>(
+    heading: [&str; CELLS],
+    rows: impl Iterator<Item = [String; CELLS]>,
+    width: Option<usize>,
+) -> String {
+    let rows = rows.map(|row| row.map(|cell| printable(&cell).into_owned()));
+    let rows: Vec<_> = [heading.map(str::to_owned)]
+        .into_iter()
+        .chain(rows)
+        .collect();
+    let mut widths = [0; CELLS];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(widths);
+        let line: String = cells
+            .map(|(cell, width)| format!("{cell:width$}  "))
+            .collect();
+        text.push_str(&fitted(line.trim_end(), width.unwrap_or(usize::MAX)));
+        text.push('\n');
+    }
+    text
+}
+
 /// Writes to standard output. A reader that has gone is no failure: the result is `false`.
 ///
 /// # Errors
@@ -146,6 +176,18 @@ mod tests {
         for (name, text, most, want) in cases {
             assert_eq!(fitted(&printable(text), most), want, "{name}");
         }
+    }
+
+    #[test]
+    fn a_table_is_as_wide_as_its_cells_and_fits() {
+        let rows = [["1", "a\x1b", ""], ["22", "ツツ", "end"]];
+        let shown = |width| {
+            let rows = rows.map(|row| row.map(str::to_owned));
+            table(["id", "name", "last"], rows.into_iter(), width)
+        };
+        let whole = "id  name     last\n1   a\\u{1b}\n22  ツツ       end\n";
+        assert_eq!(shown(None), whole);
+        assert_eq!(shown(Some(6)), "id  n…\n1   a…\n22  ツ…\n");
     }
 
     #[test]

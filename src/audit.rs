@@ -26,8 +26,10 @@
 //! Afterwards, [`replay`] makes a decision again from its record alone, and [`verify`] tells whether any record was
 //! changed since.
 
+mod backlog;
 pub(crate) mod cells;
 mod counts;
+mod error;
 pub mod field;
 mod file;
 mod lines;
@@ -46,7 +48,8 @@ mod writer;
 pub use crate::text::DecisionId;
 
 pub use self::{
-    log::{Exceeds, Log, LogError, LogFailed},
+    error::LogFailed,
+    log::{Exceeds, Log, LogError},
     queue::Landed,
     record::{Agent, Assertion, Client, Outage, PaceLine, Record, RobotsCopy, RuleLine},
     summary::{Summary, Totals},

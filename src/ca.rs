@@ -26,6 +26,7 @@ mod certificate;
 mod constraints;
 mod error;
 mod files;
+mod name;
 mod rotation;
 pub(crate) mod text;
 
@@ -49,8 +50,9 @@ use rustls::{
 pub(crate) use self::files::replace;
 use self::{
     cache::{Cache, Life},
-    certificate::{Facts, Name},
+    certificate::Facts,
     files::{Contents, Pair},
+    name::Name,
 };
 pub use self::{error::CaError, rotation::Companion};
 use crate::{

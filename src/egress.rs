@@ -17,6 +17,7 @@ mod counts;
 mod dial;
 mod failure;
 mod happy_eyeballs;
+mod interim;
 mod pool;
 mod request_body;
 mod resolve;

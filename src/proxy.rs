@@ -7,10 +7,12 @@
 
 mod body;
 mod checked_stream;
+mod clearing;
 mod connect;
 mod connection_state;
 mod counts;
 pub mod decide;
+mod downstream;
 mod exchange;
 mod fields;
 mod framing;
@@ -19,12 +21,14 @@ mod limits;
 mod linger;
 pub mod listener;
 mod recorder;
+mod refused;
 mod relay;
 mod respond;
 mod self_test;
 mod server;
 mod stall;
 mod target;
+mod upload;
 mod upstream;
 
 use std::collections::HashSet;

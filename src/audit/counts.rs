@@ -1,13 +1,6 @@
 //! The metrics of the way to the store and the log.
 
-use std::fmt;
-use std::sync::Arc;
-
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::metrics::gauge::ConstGauge;
-
-use super::queue::Queue;
-use crate::metrics::{Collector, Registry, Tally, Times, Unit, show};
+use crate::metrics::{Registry, Tally, Times, Unit};
 
 /// A destination of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +43,7 @@ impl Counts {
     }
 
     /// Registers the metrics, with the queue's size. Without a queue every value is 0, and stays so.
-    pub(super) fn register(&self, registry: &mut Registry, queue: Option<Arc<Queue>>) {
+    pub(super) fn register(&self, registry: &mut Registry) {
         let Counts {
             writes,
             failures,
@@ -72,38 +65,5 @@ impl Counts {
             "Records that found no room while they could not be written",
             lost,
         );
-        registry.register_collector(Box::new(Backlog(queue)));
-    }
-}
-
-/// The queue's content, measured at each scrape.
-#[derive(Debug)]
-struct Backlog(Option<Arc<Queue>>);
-
-impl Collector for Backlog {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let now = self.0.as_ref().map(|queue| queue.backlog());
-        let now = now.unwrap_or_default();
-        show(
-            &mut encoder,
-            "crawlgate_store_queue",
-            "What is recorded and not written yet",
-            Some(&Unit::Bytes),
-            &ConstGauge::new(u64::try_from(now.octets).unwrap_or(u64::MAX)),
-        )?;
-        show(
-            &mut encoder,
-            "crawlgate_store_queue_records",
-            "Records, robots.txt and settings that are not written yet",
-            None,
-            &ConstGauge::new(now.entries),
-        )?;
-        show(
-            &mut encoder,
-            "crawlgate_store_failing",
-            "1 while decisions cannot be written to the store or the decision log",
-            None,
-            &ConstGauge::new(i64::from(now.is_failing)),
-        )
     }
 }

@@ -19,7 +19,9 @@ use parking_lot::Mutex;
 use tracing::error;
 
 use super::{
+    backlog::Backlog,
     counts::Counts,
+    error::LogFailed,
     file,
     live::{Line, Live, Watch},
     queue::{Bounds, Landed, Queue},
@@ -318,9 +320,13 @@ impl Log {
         match &self.writer {
             Some(writer) => {
                 let queue = Arc::clone(&writer.queue);
-                writer.queue.counts.register(registry, Some(queue));
+                writer.queue.counts.register(registry);
+                registry.register_collector(Box::new(Backlog(Some(queue))));
             }
-            None => Counts::default().register(registry, None),
+            None => {
+                Counts::default().register(registry);
+                registry.register_collector(Box::new(Backlog(None)));
+            }
         }
     }
 
@@ -429,33 +435,6 @@ impl Error for LogError {
         Some(&self.error)
     }
 }
-
-/// A present failure to record decisions. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct LogFailed(Arc<str>);
-
-impl LogFailed {
-    pub(super) fn new(log: &str, error: &dyn fmt::Display) -> Self {
-        Self(format!("decisions cannot be recorded in {log}: {error}").into())
-    }
-
-    /// Returns the failure after the last attempt, with `count` decisions missing.
-    pub(super) fn at_the_end(&self, count: u64) -> Self {
-        Self(format!("decisions left unrecorded: {count}; {self}").into())
-    }
-
-    pub(super) fn ended() -> Self {
-        Self("decisions are no longer recorded: the writer of the log has ended".into())
-    }
-}
-
-impl fmt::Display for LogFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for LogFailed {}
 
 #[cfg(test)]
 mod tests;

@@ -19,8 +19,8 @@ use tokio::sync::Notify;
 
 use super::{
     counts::Counts,
+    error::LogFailed,
     field,
-    log::LogFailed,
     repeats::{self, Admission, Allowance, Repeats},
 };
 use crate::clock::{Clock, Moment};

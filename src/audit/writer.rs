@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 
 use super::{
     counts::{Counts, Place},
-    log::LogFailed,
+    error::LogFailed,
     queue::{Batch, Queue},
     sink::Sink,
 };

@@ -1,15 +1,16 @@
 //! Contents of certificates: the authority's own, read or made, and the leaves it signs.
 
-use std::{net::IpAddr, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData as _, SanType, SerialNumber,
+    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData as _, SerialNumber,
 };
-use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer, pem::PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
+use super::name::Name;
 use super::{
     CaError,
     constraints::{self, Constraints},
@@ -93,54 +94,6 @@ pub(super) fn leaf(
     params.use_authority_key_identifier_extension = true;
     let leaf = params.signed_by(key, issuer).map_err(CaError::signing)?;
     Ok(leaf.into())
-}
-
-/// A host that may stand in a certificate.
-pub(super) struct Name {
-    text: String,
-    address: Option<IpAddr>,
-}
-
-impl Name {
-    /// Reads a DNS name (one trailing dot is dropped) or an IP address (IPv6 with or without brackets).
-    pub(super) fn parse(host: &str) -> Result<Self, CaError> {
-        let bare = host
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-            .unwrap_or(host);
-        if let Ok(address) = bare.parse::<IpAddr>() {
-            return Ok(Self {
-                text: address.to_string(),
-                address: Some(address),
-            });
-        }
-        let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-        match DnsName::try_from(name.as_str()) {
-            Ok(_) => Ok(Self {
-                text: name,
-                address: None,
-            }),
-            Err(_) => Err(CaError::Host {
-                host: host.chars().take(80).collect(),
-            }),
-        }
-    }
-
-    /// Returns the name or address, canonical.
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
-    pub(super) fn address(&self) -> Option<IpAddr> {
-        self.address
-    }
-
-    fn san(&self) -> Result<SanType, CaError> {
-        Ok(match self.address {
-            Some(address) => SanType::IpAddress(address),
-            None => SanType::DnsName(self.text.as_str().try_into().map_err(CaError::signing)?),
-        })
-    }
 }
 
 /// Reads a private key: PKCS #8, SEC 1 or PKCS #1.

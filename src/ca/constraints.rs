@@ -10,7 +10,7 @@ use rcgen::{CidrSubnet, GeneralSubtree, NameConstraints};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::X509Certificate;
 
-use super::certificate::Name;
+use super::name::Name;
 use crate::config::Subtree;
 
 /// The constraints of a certificate. Without any, every host is permitted.

@@ -8,13 +8,15 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::counts::Known;
-use super::flight::EXHAUSTED;
 use crate::clock::{Moment, Uptime};
 use crate::config::RobotsConfig;
 use crate::policy::generation::Group;
 use crate::robots::identity::{Crawler, FetchedAs, Identity, OWN_STATES};
 use crate::robots::state::State;
 use crate::store::StoreError;
+
+/// Pause after a fetch that found no descriptor.
+pub(super) const EXHAUSTED: Duration = Duration::from_secs(1);
 
 /// Octets of an entry without its slots, roughly.
 pub(super) const ENTRY_BYTES: usize = 256;

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{debug, info};
 
-use super::entry::{Change, Entry, Slot, Slots, StoreLookup};
+use super::entry::{Change, EXHAUSTED, Entry, Slot, Slots, StoreLookup};
 use super::hops::Hopper;
 use super::{Settings, Shared};
 use crate::cache::fetch::{Asked, Judges};
@@ -26,9 +26,6 @@ use crate::store::{self, OriginUpdate, OtherAnswer, StoreError};
 
 /// Greatest age of the state of `*` that may confirm a new answer to another identity.
 const RECENT: Duration = Duration::from_secs(300);
-
-/// Pause after a fetch that found no descriptor.
-pub(super) const EXHAUSTED: Duration = Duration::from_secs(1);
 
 /// One flight. It ends exactly once, also when its task panics or is dropped.
 struct Flight {

@@ -135,6 +135,19 @@ impl<T: fmt::Display> fmt::Display for Toned<T> {
     }
 }
 
+/// Returns a foreign text octet for octet; on a terminal, its control characters are spelt out.
+pub(super) fn as_seen(text: &[u8]) -> Vec<u8> {
+    if !std::io::stdout().is_terminal() {
+        return text.to_vec();
+    }
+    let text = String::from_utf8_lossy(text);
+    let lines = text.lines().map(|line| {
+        let tabbed = line.split('\t').map(printable).collect::<Vec<_>>();
+        tabbed.join("\t") + "\n"
+    });
+    lines.collect::<String>().into_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,22 +3,14 @@
 //! An origin may send interim responses (1xx) before the final one, and RFC 9110 (section 15.2) sets no bound to them.
 //! This module does: an origin that sends more counts as one without an answer.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
-use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::pool::Lease;
 use super::{Failure, Proof, Received, RequestBody, ResponseBody};
-
-/// Most interim responses before one final response.
-const MOST_INTERIM: usize = 64;
-
-/// Most octets of them.
-const MOST_INTERIM_OCTETS: usize = 65_536;
 
 /// A request that got no answer.
 #[allow(
@@ -101,50 +93,4 @@ pub(super) fn copy_if_safe(request: &Request<RequestBody>) -> Option<Request<Req
     copy.headers_mut().clone_from(request.headers());
     copy.extensions_mut().clone_from(request.extensions());
     Some(copy)
-}
-
-/// The bound on the interim responses of one connection's exchange.
-#[derive(Debug)]
-pub(super) struct InterimBound {
-    count: AtomicUsize,
-    octets: AtomicUsize,
-    /// Ends the connection.
-    connection: AbortHandle,
-}
-
-impl InterimBound {
-    pub(super) fn new(connection: AbortHandle) -> InterimBound {
-        InterimBound {
-            count: AtomicUsize::new(0),
-            octets: AtomicUsize::new(0),
-            connection,
-        }
-    }
-
-    /// Starts the count for a new exchange.
-    fn begin(&self) {
-        self.count.store(0, Ordering::Relaxed);
-        self.octets.store(0, Ordering::Relaxed);
-    }
-
-    /// Counts an interim response with these fields; one above the bound ends the connection.
-    fn holds(&self, fields: &HeaderMap) -> bool {
-        let octets = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
-            name.as_str().len() + value.len() + ": \r\n".len()
-        };
-        let octets: usize = fields.iter().map(octets).sum();
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.octets.fetch_add(octets, Ordering::Relaxed);
-        let is_exceeded = self.is_exceeded();
-        if is_exceeded {
-            self.connection.abort();
-        }
-        !is_exceeded
-    }
-
-    /// Tells whether there were too many.
-    fn is_exceeded(&self) -> bool {
-        self.count.load(Ordering::Relaxed) > MOST_INTERIM
-            || self.octets.load(Ordering::Relaxed) > MOST_INTERIM_OCTETS
-    }
 }

@@ -20,7 +20,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use tokio::task::AbortHandle;
 
-use super::attempt::InterimBound;
+use super::interim::InterimBound;
 use super::{RequestBody, Sharing};
 use crate::clock::{Clock, Moment};
 use crate::rep::Origin;

@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 
 use parking_lot::Mutex;
 
-use super::framing::Violation;
+use super::framing::{Switch, Violation};
 use super::limits::ConnectionSlot;
 
 /// Octets of interim responses that wait for the crawler to take them.
@@ -51,15 +51,6 @@ struct Shared {
     interim: Vec<u8>,
     refused: Option<Refused>,
     waker: Option<Waker>,
-}
-
-/// The answer to a request to switch protocols.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Switch {
-    /// The next octets are HTTP.
-    Stayed,
-    /// The next octets are another protocol.
-    Switched,
 }
 
 /// A request refused for its form.

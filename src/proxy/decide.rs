@@ -19,8 +19,8 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 
 use super::Proxy;
-use super::exchange::unread;
 use super::recorder::{Charge, ExchangeRecorder, Opening};
+use super::refused::unread;
 use super::respond::{self, Audience, Refusal, RequestTraits};
 use super::target::{self, Scope, Unreadable};
 use crate::client::Client;

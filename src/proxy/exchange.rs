@@ -1,8 +1,6 @@
 //! One request, from its head to its answer. Plain requests and intercepted ones take the same way.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::header::{ACCEPT, CONNECTION, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
@@ -12,34 +10,22 @@ use hyper_util::rt::TokioIo;
 
 use super::body::{Answer, Passing};
 use super::connect::Switching;
-use super::connection_state::{ConnectionState, Switch};
+use super::connection_state::ConnectionState;
+use super::downstream::{Connection, Downstream};
+use super::framing::Switch;
 use super::limits::LimitExceeded;
-use super::recorder::{Charge, ExchangeRecorder, Opening};
+use super::recorder::{ExchangeRecorder, Opening};
+use super::refused::{Refused, bad, last, told_to_wait, turned_away, unread, unsent};
 use super::respond::{self, Audience, Refusal, RequestTraits};
-use super::server::Downstream;
 use super::stall::StallLimit;
-use super::target::{self, Scope, Unreadable};
+use super::target::{self, Scope};
 use super::upstream::{self, Received, Unanswered, UpstreamTimeouts};
 use super::{Proxy, connect, fields, self_test};
-use crate::client::{AuthCache, AuthError, Client};
-use crate::clock::Moment;
+use crate::client::{AuthError, Client};
 use crate::config::{Mismatch, OnFailure};
 use crate::egress::{Failure, ResponseBody};
-use crate::gate::{self, Had, HeldOutcome, Kind, MOST_JUDGEMENTS, Requester};
-use crate::policy::{Decision, Permit, Reason, Ruling, Target};
-
-/// State that all exchanges of a connection share.
-#[derive(Debug, Clone)]
-pub struct Connection {
-    /// The client_stream connection.
-    pub downstream: Downstream,
-    /// The way that requests come.
-    pub scope: Scope,
-    /// State shared with the checked stream.
-    pub state: Arc<ConnectionState>,
-    /// Authentication cache of the connection.
-    pub auth_cache: AuthCache,
-}
+use crate::gate::Kind;
+use crate::policy::{Decision, Reason};
 
 /// Facts about a request that its answer needs after the request is gone.
 #[derive(Debug)]
@@ -345,104 +331,6 @@ impl Connection {
         Ok(self.pass(response, recorder, passing))
     }
 
-    /// Asks the gate and enters its decision. Asks again if settings, overrides, clients or a robots.txt changed while
-    /// the request waited.
-    pub async fn clear(
-        &self,
-        kind: Kind,
-        target: Target,
-        recorder: &mut ExchangeRecorder,
-    ) -> Option<Permit> {
-        for _ in 0..MOST_JUDGEMENTS {
-            if let Err(auth_error) = self.keep_identified(recorder) {
-                recorder.turn = None;
-                recorder.decision = turned_away(auth_error, self.downstream.proxy.clock.now());
-                return None;
-            }
-            let ruling = self.judge(kind, target.clone(), recorder).await;
-            if self
-                .downstream
-                .proxy
-                .gate
-                .stands(&ruling, recorder.generation)
-            {
-                let (permit, decision) = match ruling {
-                    Ruling::Clear(permit, decision) => (Some(permit), decision),
-                    Ruling::Refuse(decision) => (None, decision),
-                };
-                recorder.decision = decision;
-                return permit;
-            }
-        }
-        self.give_up(recorder);
-        None
-    }
-
-    /// Refuses a request that was overtaken by one change after another.
-    pub fn give_up(&self, recorder: &mut ExchangeRecorder) {
-        recorder.turn = None;
-        recorder.decision = gate::unsettled(self.downstream.proxy.clock.now());
-    }
-
-    /// Identifies the client and the agent of a request again if they may have changed.
-    ///
-    /// # Errors
-    /// When the request has no client any more.
-    pub fn keep_identified(&self, recorder: &mut ExchangeRecorder) -> Result<(), AuthError> {
-        let gate = &self.downstream.proxy.gate;
-        let generation = gate.generation();
-        if generation == recorder.generation {
-            return Ok(());
-        }
-        recorder.generation = generation;
-        let client = gate
-            .clients()
-            .reidentify(&recorder.client, &self.downstream.peer);
-        recorder.client = client.map_err(|auth_error| match self.scope {
-            Scope::Plain => auth_error,
-            // Inside a tunnel no answer can ask for credentials any more.
-            Scope::Inside { .. } => AuthError::UnknownClient,
-        })?;
-        recorder.agent = gate.identify(&recorder.client, &recorder.user_agents());
-        Ok(())
-    }
-
-    /// Asks the gate once.
-    async fn judge(&self, kind: Kind, target: Target, recorder: &mut ExchangeRecorder) -> Ruling {
-        let gate = &self.downstream.proxy.gate;
-        let requester = Requester {
-            address: self.downstream.peer.address.ip(),
-            client: &recorder.client,
-            agent: &recorder.agent,
-            generation: recorder.generation,
-        };
-        let had = Had {
-            turn: recorder.turn.take(),
-            is_used: recorder.was_sent,
-            charged: recorder.charged.take(),
-        };
-        let held = recorder.hold.take();
-        recorder.account = Charge::Entered;
-        let held_by = recorder.pace;
-        let (cleared, waited) = {
-            let outcome = HeldOutcome {
-                decision: &mut recorder.decision,
-                pace: &mut recorder.pace,
-            };
-            let clearing = pin!(gate.clear(kind, target, &requester, recorder.time, had, outcome));
-            let proxy = &self.downstream.proxy;
-            proxy.counts.holding(clearing, &proxy.clock).await
-        };
-        recorder.waited += waited;
-        // After the first sending, time counts as the origin's.
-        recorder.hold = held.filter(|_| recorder.was_sent).or(Some(cleared.hold));
-        recorder.turn = cleared.turn;
-        recorder.charged = cleared.charged;
-        // A request that keeps its turn is recorded with the limit that first held it.
-        recorder.pace = cleared.pace.or(held_by.filter(|_| recorder.turn.is_some()));
-        cleared.ruling
-    }
-
     /// Passes the origin's answer on to the crawler.
     fn pass(
         &self,
@@ -556,78 +444,6 @@ impl Proxy {
             && decision.reason != Reason::LogFailed
             && self.log.is_strict()
     }
-}
-
-/// A refusal, with the recorder of its exchange.
-pub type Refused = (Refusal, Box<ExchangeRecorder>);
-
-/// `Retry-After` sent when a limit is reached.
-const A_MOMENT: Duration = Duration::from_secs(1);
-
-/// Returns the decision on a request beyond a limit.
-fn told_to_wait(exceeded: LimitExceeded, now: Moment) -> Decision {
-    let (LimitExceeded::Connections(reason) | LimitExceeded::Requests(reason)) = exceeded;
-    Decision {
-        retry_at: Some(now + A_MOMENT),
-        ..Decision::bare(reason, now)
-    }
-}
-
-/// Marks an answer as the last one of its connection.
-pub fn last(mut response: Response<Answer>) -> Response<Answer> {
-    let close = HeaderValue::from_static("close");
-    response.headers_mut().insert(CONNECTION, close);
-    response
-}
-
-/// Returns the decision on a request without an identified client.
-pub fn turned_away(auth_error: AuthError, now: Moment) -> Decision {
-    let (reason, retry_at) = match auth_error {
-        AuthError::UnknownClient => (Reason::UnknownClient, None),
-        AuthError::Unauthenticated => (Reason::Unauthenticated, None),
-        AuthError::TooManyAttempts(again) => (Reason::Unauthenticated, Some(again)),
-        AuthError::Busy => (Reason::Overloaded, Some(now + A_MOMENT)),
-    };
-    Decision {
-        retry_at,
-        ..Decision::bare(reason, now)
-    }
-}
-
-/// Refuses a request for its form.
-fn bad(refusal: Refusal, mut recorder: Box<ExchangeRecorder>) -> Refused {
-    recorder.decision = Decision::bare(Reason::BadRequest, recorder.time);
-    (refusal, recorder)
-}
-
-/// Refuses an allowed request that got no answer. A name that led to a prohibited address is a denial.
-pub fn unsent(failure: Failure, mut recorder: Box<ExchangeRecorder>) -> Refused {
-    match failure {
-        Failure::Prohibited(prohibited) => {
-            recorder.decision = Decision::prohibited(prohibited, recorder.time);
-            (Refusal::Decided, recorder)
-        }
-        // Exhaustion here says nothing about the origin.
-        Failure::Exhausted => {
-            let exceeded = LimitExceeded::Requests(Reason::Overloaded);
-            recorder.decision = told_to_wait(exceeded, recorder.time);
-            (Refusal::Decided, recorder)
-        }
-        failure => (Refusal::Upstream(failure), recorder),
-    }
-}
-
-/// Refuses a request with a target that cannot be judged.
-pub fn unread(unreadable: Unreadable, mut recorder: Box<ExchangeRecorder>) -> Refused {
-    let reason = match &unreadable {
-        Unreadable::Misdirected { found, .. } => {
-            recorder.set_misdirected(found);
-            Reason::Misdirected
-        }
-        _ => Reason::BadRequest,
-    };
-    recorder.decision = Decision::bare(reason, recorder.time);
-    (Refusal::Target(unreadable), recorder)
 }
 
 /// Tells whether a 101 switches to WebSocket and to nothing else.

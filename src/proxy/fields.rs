@@ -3,11 +3,13 @@
 //! Names keep their case, which hyper carries from message to message (`preserve_header_case`), and different names
 //! keep their order; lines of one name stand together, where the first of them stood.
 
+use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, Entry, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
     USER_AGENT, VIA,
 };
 use http::{HeaderMap, HeaderValue, Version};
+use http_body::Frame;
 
 use super::respond;
 use crate::egress::Way;
@@ -523,6 +525,15 @@ fn names(value: &HeaderValue) -> impl Iterator<Item = &[u8]> {
         .split(|byte| matches!(byte, b',' | b';'))
         .map(<[u8]>::trim_ascii)
         .filter(|name| !name.is_empty())
+}
+
+/// Removes fields that must not stand in trailers.
+pub fn mend_trailers<E>(frame: &mut Option<Result<Frame<Bytes>, E>>) {
+    if let Some(Ok(frame)) = frame
+        && let Some(trailers) = frame.trailers_mut()
+    {
+        to_trailers(trailers);
+    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,6 @@
 use http::Uri;
 use memchr::memchr;
 
-use super::connection_state::Switch;
-
 /// Header fields that fit without an allocation; hyper's own default, too.
 pub const USUAL_FIELDS: usize = 100;
 
@@ -18,6 +16,15 @@ const MAX_BLANKS: u8 = 8;
 
 /// Octets in one chunk-size line.
 const MAX_CHUNK_LINE: usize = 256;
+
+/// The answer to a request to switch protocols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// The next octets are HTTP.
+    Stayed,
+    /// The next octets are another protocol.
+    Switched,
+}
 
 /// Bounds on a request head.
 #[derive(Debug, Clone, Copy)]

@@ -14,9 +14,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectiona
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
+use super::downstream::Downstream;
 use super::limits::ConnectionSlot;
 use super::recorder::ExchangeRecorder;
-use super::server::Downstream;
 
 /// Time that one side of a WebSocket has to close after the other: no side half-closes (RFC 6455 7.1.1), and a side
 /// that has gone should not hold its slot and its turn.

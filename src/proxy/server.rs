@@ -26,17 +26,17 @@ use super::Proxy;
 use super::body::Answer;
 use super::checked_stream::{CheckedStream, ConnectionTimeouts};
 use super::connection_state::ConnectionState;
-use super::exchange::{Connection, last};
+use super::downstream::{Connection, Downstream};
 use super::framing::{Bounds, USUAL_FIELDS};
 use super::limits::ConnectionSlot;
 use super::linger;
 use super::listener::{ActiveListener, Stream, announce, certificate};
+use super::refused::last;
 use super::stall::StallLimit;
 use super::target::Scope;
-use crate::client::{AuthCache, Client, Peer};
+use crate::client::{AuthCache, Peer};
 use crate::clock::Moment;
 use crate::config::Limits;
-use crate::egress::Way;
 use crate::policy::Reason;
 
 /// Pause after the system refused to hand out a connection, for example for lack of descriptors.
@@ -148,24 +148,6 @@ impl Proxy {
             }
         }
     }
-}
-
-/// A downstream connection. Clones go along with anything that the connection becomes.
-#[derive(Debug, Clone)]
-pub struct Downstream {
-    /// The proxy.
-    pub proxy: Arc<Proxy>,
-    /// The peer, as far as the connection identifies it.
-    pub peer: Arc<Peer>,
-    /// The client, as far as it is known without a request.
-    pub client: Arc<Client>,
-    /// Reason that the connection is not served; it is answered once.
-    pub turned_away: Option<Reason>,
-    /// The proxies that the CONNECT around it has passed, if it named some.
-    pub way: Option<Way>,
-    /// The slot under `[limits] connections`, free again when the last clone has gone: a tunnel outlives the HTTP
-    /// connection that it was opened on.
-    pub slot: Arc<ConnectionSlot>,
 }
 
 /// Runs the steps before HTTP: a load balancer's announcement, and the TLS handshake.

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::config::Limits;
 
@@ -82,6 +82,32 @@ impl StallTimer {
             }
             timer.as_mut().reset(end);
         }
+    }
+}
+
+/// A timer that serves several times: setting it again costs less than creating another one.
+#[derive(Debug)]
+pub struct Timer(Pin<Box<Sleep>>);
+
+impl Timer {
+    /// Creates a timer that fires after this time.
+    pub fn new(after: Duration) -> Timer {
+        Timer(Box::pin(sleep(after)))
+    }
+
+    /// Sets the timer again, from now.
+    pub fn restart(&mut self, after: Duration) {
+        self.0.set(sleep(after));
+    }
+
+    /// Waits until it fires.
+    pub async fn fire(&mut self) {
+        self.0.as_mut().await;
+    }
+
+    /// Polls whether the timer has fired.
+    pub fn poll_fire(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().poll(cx)
     }
 }
 

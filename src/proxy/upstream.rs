@@ -4,23 +4,19 @@
 //! tunnels.
 
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::{EXPECT, HeaderMap};
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use tokio::time::{Sleep, sleep};
 
-use super::body::{Upload, UploadProgress, UploadState};
-use super::exchange::Connection;
+use super::downstream::Connection;
 use super::recorder::ExchangeRecorder;
-use super::stall::StallLimit;
+use super::stall::{StallLimit, Timer};
+use super::upload::{ContinueSignal, Upload, UploadProgress, UploadState};
 use crate::clock::Moment;
 use crate::egress::{self, Failure, RequestBody, ResponseBody, Reuse, Unsent};
 use crate::gate::{Kind, MOST_JUDGEMENTS};
@@ -104,7 +100,7 @@ pub async fn send(
     let body = if has_body {
         let invited = expects.then(|| {
             let (invite, invited) = oneshot::channel();
-            continue_signal = Some(ContinueSignal(Mutex::new(Some(invite))));
+            continue_signal = Some(ContinueSignal::new(invite));
             invited
         });
         let octets = Arc::clone(recorder.bytes_in.get_or_insert_default());
@@ -225,46 +221,6 @@ async fn deliver(
     }
     connection.give_up(recorder);
     Err(Unanswered::Denied)
-}
-
-/// A timer that serves several times: setting it again costs less than creating another one.
-#[derive(Debug)]
-pub struct Timer(Pin<Box<Sleep>>);
-
-impl Timer {
-    fn new(after: Duration) -> Timer {
-        Timer(Box::pin(sleep(after)))
-    }
-
-    /// Sets the timer again, from now.
-    pub fn restart(&mut self, after: Duration) {
-        self.0.set(sleep(after));
-    }
-
-    /// Waits until it fires.
-    pub async fn fire(&mut self) {
-        self.0.as_mut().await;
-    }
-
-    /// Polls whether the timer has fired.
-    pub fn poll_fire(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.as_mut().poll(cx)
-    }
-}
-
-/// Lets a waiting body go, once.
-#[derive(Debug)]
-pub struct ContinueSignal(Mutex<Option<oneshot::Sender<()>>>);
-
-impl ContinueSignal {
-    /// Lets the body go, and tells whether this was the first time.
-    fn send(&self) -> bool {
-        let Some(invite) = self.0.lock().take() else {
-            return false;
-        };
-        let _ = invite.send(()); // the body may be gone already
-        true
-    }
 }
 
 /// Formats an interim response as it goes to the crawler.

@@ -8,13 +8,13 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::slice;
 
-use super::group::Selection;
 use super::guard::{Punctuation, Question, Readings, Spelling, decoded_value};
 use super::line::is_space;
 use super::parse::Robots;
 use super::path::ComparisonPath;
 use super::pattern::{Pattern, Subject};
-use super::rules::{Rule, RuleKind};
+use super::rule::Selection;
+use super::rule::{Rule, RuleKind};
 use super::token::{ProductToken, narrow, wide};
 
 /// The reasons why a path is allowed or disallowed to a crawler.

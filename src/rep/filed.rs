@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use super::key::Key;
 use super::parse::index;
 use super::pattern::Subject;
-use super::rules::RuleKind;
+use super::rule::RuleKind;
 
 /// A pattern and the kind of its rule.
 #[derive(Clone, Copy, Debug, Default)]

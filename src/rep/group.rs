@@ -8,20 +8,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::field::Field;
-use super::parse::{Entry, EntryKind, File, Robots, is_global};
-use super::rules::{RuleKind, Rules, Source};
+use super::parse::{EntryKind, File, Robots, is_global};
+use super::rule::{RuleKind, Selection, Source, rule_kind};
+use super::rules::Rules;
 use super::token::{ProductToken, is_narrow, is_wide, narrow, wide};
-
-/// The groups of a file that apply to a crawler. Valid only with the [`Robots`] that returned it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Selection {
-    /// All groups that name this token of the file.
-    Token(u32),
-    /// All groups that name `*`.
-    Global,
-    /// No group, so no rules.
-    Nobody,
-}
 
 impl Robots {
     /// Returns the groups for a crawler with this chain of product tokens, most specific first: the groups of the first
@@ -179,15 +169,6 @@ impl File {
                 line: self.number(at),
             })
         })
-    }
-}
-
-/// Returns the kind of a rule; `None` for an entry of another kind.
-pub(super) fn rule_kind(entry: Entry) -> Option<RuleKind> {
-    match entry.kind() {
-        EntryKind::Allow => Some(RuleKind::Allow),
-        EntryKind::Disallow => Some(RuleKind::Disallow),
-        EntryKind::Agent | EntryKind::Other => None,
     }
 }
 

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::explain::index_folder;
 use super::pattern::Pattern;
-use super::rules::RuleKind;
+use super::rule::RuleKind;
 
 /// The limit on rules to examine, counted once for each set of merged groups that holds them. A file of 500 KiB with
 /// few names for its groups has a fifth of it.

@@ -9,7 +9,7 @@ use super::explain::is_global;
 use super::field::Field;
 use super::idle::{Draft, DraftRule, Idle, idle};
 use super::line::{Line, Lines, Pair, is_space};
-use super::rules::RuleKind;
+use super::rule::RuleKind;
 use super::token::{narrow, wide};
 
 /// A remark on one line.

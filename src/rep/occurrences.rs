@@ -7,7 +7,10 @@
 //! neighbours. For *n* octets the index is made in O(*n* log² *n*) and asked in O(log² *n*), plus the piece's own
 //! length times log *n*.
 
-use super::pattern::find;
+use memchr::{memchr, memmem};
+
+/// The length of path below which comparing at every place is faster than preparing a search.
+const SHORT: usize = 64;
 
 /// Up to this number of places, the search looks at all of them.
 const FEW: usize = 32;
@@ -154,6 +157,27 @@ fn suffixes(text: &[u8]) -> Vec<u32> {
             *key = u64::from(rank(*place as usize).unwrap_or(0)) << 32 | u64::from(then);
         }
         known *= 2;
+    }
+}
+
+/// Returns the end of the first occurrence of `piece` in `path`.
+pub(super) fn find(piece: &[u8], path: &[u8]) -> Option<usize> {
+    // An empty piece: two stars in a row.
+    let Some((&first, others)) = piece.split_first() else {
+        return Some(0);
+    };
+    if others.is_empty() {
+        return memchr(first, path).map(|at| at + 1);
+    }
+    if path.len() >= SHORT {
+        return memmem::find(path, piece).map(|at| at + piece.len());
+    }
+    let mut at = 0;
+    loop {
+        at += memchr(first, path.get(at..)?)? + 1;
+        if path.get(at..)?.starts_with(others) {
+            return Some(at + others.len());
+        }
     }
 }
 

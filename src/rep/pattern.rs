@@ -11,10 +11,10 @@
 
 use std::cell::OnceCell;
 
-use memchr::{memchr, memmem};
+use memchr::memchr;
 
 use super::line::is_space;
-use super::occurrences::Occurrences;
+use super::occurrences::{Occurrences, find};
 use super::path::{Unit, Units, is_comparison_form, is_encoded};
 
 /// A literal `*` in the literal form. Comparison forms are ASCII, so the octet is free.
@@ -28,9 +28,6 @@ const FAR: usize = 128;
 
 /// The product of a path's length and the number of patterns to try from which the path is indexed.
 const INDEXED: usize = 1 << 20;
-
-/// The length of path below which comparing at every place is faster than preparing a search.
-const SHORT: usize = 64;
 
 /// A path in comparison form, and in the literal form once a pattern needs it.
 #[derive(Debug)]
@@ -348,27 +345,6 @@ fn matches_by(
 
 pub(super) fn is_special(octet: u8) -> bool {
     matches!(octet, b'*' | STAR | DOLLAR)
-}
-
-/// Returns the end of the first occurrence of `piece` in `path`.
-pub(super) fn find(piece: &[u8], path: &[u8]) -> Option<usize> {
-    // An empty piece: two stars in a row.
-    let Some((&first, others)) = piece.split_first() else {
-        return Some(0);
-    };
-    if others.is_empty() {
-        return memchr(first, path).map(|at| at + 1);
-    }
-    if path.len() >= SHORT {
-        return memmem::find(path, piece).map(|at| at + piece.len());
-    }
-    let mut at = 0;
-    loop {
-        at += memchr(first, path.get(at..)?)? + 1;
-        if path.get(at..)?.starts_with(others) {
-            return Some(at + others.len());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@
 //! deciding rule are found again in the text when a [`Finding`] is asked for them; most are not.
 
 use std::cell::OnceCell;
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -17,53 +16,14 @@ use memchr::{memchr, memrchr};
 
 use super::filed::{Filed, Manner, Texts};
 use super::grams::Grams;
-use super::group::{Selection, rule_kind};
 use super::guard::{Punctuation, Readings, Spelling, decoded_value};
 use super::key::Key;
 use super::parse::File;
 use super::path::ComparisonPath;
 use super::pattern::{Pattern, Value};
 use super::prefixes::Prefixes;
-
-/// The kind of a rule: it allows or disallows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RuleKind {
-    /// `allow`
-    Allow,
-    /// `disallow`
-    Disallow,
-}
-
-impl RuleKind {
-    /// Returns the field's name, in lower case.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Disallow => "disallow",
-        }
-    }
-}
-
-impl fmt::Display for RuleKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A rule in its author's words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// The rule's kind.
-    pub kind: RuleKind,
-    /// The line, trimmed and without its comment; octets that are not UTF-8 are replaced.
-    pub text: Box<str>,
-    /// The line's number, from 1.
-    pub line: u32,
-    /// The name of its group: the product token as the file writes it, or `*`.
-    pub group: Arc<str>,
-    /// The number of the user-agent line that names the group.
-    pub group_line: u32,
-}
+use super::rule::Selection;
+use super::rule::{Rule, RuleKind, Source, rule_kind};
 
 /// The compiled rules of one selection of groups. They share the file's text and own all other data.
 #[derive(Clone, Debug)]
@@ -128,31 +88,6 @@ impl Deref for Finding<'_> {
 
     fn deref(&self) -> &Rule {
         self.rule.get_or_init(|| self.rules.rule(self.place))
-    }
-}
-
-/// A rule line, borrowed from its file.
-#[derive(Clone, Debug)]
-pub(super) struct Source<'a> {
-    pub(super) kind: RuleKind,
-    /// The line, trimmed and without its comment.
-    pub(super) content: &'a [u8],
-    /// The rule's path.
-    pub(super) value: &'a [u8],
-    pub(super) line: u32,
-    pub(super) group: Arc<str>,
-    pub(super) group_line: u32,
-}
-
-impl Source<'_> {
-    pub(super) fn rule(&self) -> Rule {
-        Rule {
-            kind: self.kind,
-            text: Box::from(String::from_utf8_lossy(self.content)),
-            line: self.line,
-            group: Arc::clone(&self.group),
-            group_line: self.group_line,
-        }
     }
 }
 

@@ -18,6 +18,7 @@ mod digests;
 mod error;
 mod gaps;
 mod hours;
+mod keeping;
 mod open;
 mod prune;
 mod read;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use self::bounds::Keeping;
+use self::keeping::Keeping;
 use self::open::Identity;
 pub(super) use self::open::kind_of;
 use self::read::Hints;
@@ -256,7 +257,7 @@ impl Store for Sqlite {
     ) -> Pending<'_, Pruned> {
         let (path, keeping) = (Arc::clone(&self.path), Arc::clone(&self.keeping));
         self.write(move |connection| {
-            let how = prune::How {
+            let how = gaps::How {
                 keep: retention.keep,
                 key: &key,
                 now,

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use similar::TextDiff;
 
 use super::NOTHING;
-use super::show::as_seen;
 use crate::admin::query::when::{Edge, moment};
+use crate::cli::screen::as_seen;
 use crate::cli::screen::say;
 use crate::clock::Moment;
 use crate::rep::decoded;

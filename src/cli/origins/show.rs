@@ -1,7 +1,6 @@
 //! Shows one origin: its state, its pace, its robots.txt, the last fetches.
 
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use super::diff::{self, Point};
 use super::{NOTHING, identity, origin};
 use crate::admin;
 use crate::admin::view::{FetchEntry, OriginEntry};
+use crate::cli::screen::as_seen;
 use crate::cli::screen::{json_line, printable, say};
 use crate::clock::Moment;
 use crate::config::{Config, CrawlDelayMode, format_duration};
@@ -127,19 +127,6 @@ fn robots(found: &OriginMemory, text: Option<Vec<u8>>) -> Result<u8, String> {
             Ok(0)
         }
     }
-}
-
-/// Returns a foreign text octet for octet; on a terminal, its control characters are spelt out.
-pub(super) fn as_seen(text: &[u8]) -> Vec<u8> {
-    if !std::io::stdout().is_terminal() {
-        return text.to_vec();
-    }
-    let text = String::from_utf8_lossy(text);
-    let lines = text.lines().map(|line| {
-        let tabbed = line.split('\t').map(printable).collect::<Vec<_>>();
-        tabbed.join("\t") + "\n"
-    });
-    lines.collect::<String>().into_bytes()
 }
 
 /// The contents of a robots.txt besides its rules.

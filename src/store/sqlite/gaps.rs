@@ -5,15 +5,27 @@
 //! sealed, because the signature covers them. Adjacent gaps become one, so there are never more gaps than decisions.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::error::Failure;
-use super::prune::How;
 use super::rows::{self, integer, number};
 use super::write::{head, not_before_last, start};
 use super::{hours, shares};
+use crate::clock::Moment;
 use crate::store::{Sha256, chain};
+
+/// The parameters of a removal.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How<'k> {
+    /// Younger decisions go only for lack of room.
+    pub(super) keep: Option<Duration>,
+    /// The key that signs the remaining chain.
+    pub(super) key: &'k chain::SealingKey,
+    /// Time of the step.
+    pub(super) now: Moment,
+}
 
 /// A decision to be removed.
 #[derive(Debug, Clone)]

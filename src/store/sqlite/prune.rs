@@ -11,14 +11,14 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::bounds::{self, Parts};
 use super::error::Failure;
-use super::gaps::{self, Going};
+use super::gaps::{self, Going, How};
 use super::open::LOG_SIZE;
 use super::rows::{integer, number, time};
 use super::write::{begin, head};
 use super::{robots, shares};
 use crate::clock::Moment;
 use crate::store::filter::Head;
-use crate::store::{Pruned, Retention, Sha256, chain};
+use crate::store::{Pruned, Retention, Sha256};
 
 /// Decisions visited by one step.
 const DECISIONS: u64 = 250;
@@ -28,17 +28,6 @@ const TEXTS: usize = 32;
 
 /// Free pages that one step gives back to the file system.
 const PAGES: i64 = 64;
-
-/// The parameters of a removal.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct How<'k> {
-    /// Younger decisions go only for lack of room.
-    pub(super) keep: Option<Duration>,
-    /// The key that signs the remaining chain.
-    pub(super) key: &'k chain::SealingKey,
-    /// Time of the step.
-    pub(super) now: Moment,
-}
 
 /// An amount of dropped decisions.
 #[derive(Debug, Default)]

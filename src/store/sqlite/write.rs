@@ -9,10 +9,11 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use tracing::{error, warn};
 
-use super::bounds::{self, Keeping, Parts};
+use super::bounds::{self, Parts};
 use super::digests;
 use super::error::Failure;
 use super::hours::Hours;
+use super::keeping::Keeping;
 use super::robots;
 use super::rows::{self, integer, number, time};
 use super::shares::{self, Shares};

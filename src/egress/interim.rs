@@ -1,0 +1,58 @@
+//! The bound on interim responses.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::HeaderMap;
+use tokio::task::AbortHandle;
+
+/// Most interim responses before one final response.
+const MOST_INTERIM: usize = 64;
+
+/// Most octets of them.
+const MOST_INTERIM_OCTETS: usize = 65_536;
+
+/// The bound on the interim responses of one connection's exchange.
+#[derive(Debug)]
+pub(super) struct InterimBound {
+    count: AtomicUsize,
+    octets: AtomicUsize,
+    /// Ends the connection.
+    connection: AbortHandle,
+}
+
+impl InterimBound {
+    pub(super) fn new(connection: AbortHandle) -> InterimBound {
+        InterimBound {
+            count: AtomicUsize::new(0),
+            octets: AtomicUsize::new(0),
+            connection,
+        }
+    }
+
+    /// Starts the count for a new exchange.
+    pub(super) fn begin(&self) {
+        self.count.store(0, Ordering::Relaxed);
+        self.octets.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts an interim response with these fields; one above the bound ends the connection.
+    pub(super) fn holds(&self, fields: &HeaderMap) -> bool {
+        let octets = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+            name.as_str().len() + value.len() + ": \r\n".len()
+        };
+        let octets: usize = fields.iter().map(octets).sum();
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.octets.fetch_add(octets, Ordering::Relaxed);
+        let is_exceeded = self.is_exceeded();
+        if is_exceeded {
+            self.connection.abort();
+        }
+        !is_exceeded
+    }
+
+    /// Tells whether there were too many.
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > MOST_INTERIM
+            || self.octets.load(Ordering::Relaxed) > MOST_INTERIM_OCTETS
+    }
+}

@@ -1,0 +1,88 @@
+//! Refusals of exchanges, with the recorder that enters them.
+
+use std::time::Duration;
+
+use http::header::CONNECTION;
+use http::{HeaderValue, Response};
+
+use super::body::Answer;
+use super::limits::LimitExceeded;
+use super::recorder::ExchangeRecorder;
+use super::respond::Refusal;
+use super::target::Unreadable;
+use crate::client::AuthError;
+use crate::clock::Moment;
+use crate::egress::Failure;
+use crate::policy::{Decision, Reason};
+
+/// A refusal, with the recorder of its exchange.
+pub type Refused = (Refusal, Box<ExchangeRecorder>);
+
+/// `Retry-After` sent when a limit is reached.
+const A_MOMENT: Duration = Duration::from_secs(1);
+
+/// Returns the decision on a request beyond a limit.
+pub fn told_to_wait(exceeded: LimitExceeded, now: Moment) -> Decision {
+    let (LimitExceeded::Connections(reason) | LimitExceeded::Requests(reason)) = exceeded;
+    Decision {
+        retry_at: Some(now + A_MOMENT),
+        ..Decision::bare(reason, now)
+    }
+}
+
+/// Marks an answer as the last one of its connection.
+pub fn last(mut response: Response<Answer>) -> Response<Answer> {
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(CONNECTION, close);
+    response
+}
+
+/// Returns the decision on a request without an identified client.
+pub fn turned_away(auth_error: AuthError, now: Moment) -> Decision {
+    let (reason, retry_at) = match auth_error {
+        AuthError::UnknownClient => (Reason::UnknownClient, None),
+        AuthError::Unauthenticated => (Reason::Unauthenticated, None),
+        AuthError::TooManyAttempts(again) => (Reason::Unauthenticated, Some(again)),
+        AuthError::Busy => (Reason::Overloaded, Some(now + A_MOMENT)),
+    };
+    Decision {
+        retry_at,
+        ..Decision::bare(reason, now)
+    }
+}
+
+/// Refuses a request for its form.
+pub fn bad(refusal: Refusal, mut recorder: Box<ExchangeRecorder>) -> Refused {
+    recorder.decision = Decision::bare(Reason::BadRequest, recorder.time);
+    (refusal, recorder)
+}
+
+/// Refuses an allowed request that got no answer. A name that led to a prohibited address is a denial.
+pub fn unsent(failure: Failure, mut recorder: Box<ExchangeRecorder>) -> Refused {
+    match failure {
+        Failure::Prohibited(prohibited) => {
+            recorder.decision = Decision::prohibited(prohibited, recorder.time);
+            (Refusal::Decided, recorder)
+        }
+        // Exhaustion here says nothing about the origin.
+        Failure::Exhausted => {
+            let exceeded = LimitExceeded::Requests(Reason::Overloaded);
+            recorder.decision = told_to_wait(exceeded, recorder.time);
+            (Refusal::Decided, recorder)
+        }
+        failure => (Refusal::Upstream(failure), recorder),
+    }
+}
+
+/// Refuses a request with a target that cannot be judged.
+pub fn unread(unreadable: Unreadable, mut recorder: Box<ExchangeRecorder>) -> Refused {
+    let reason = match &unreadable {
+        Unreadable::Misdirected { found, .. } => {
+            recorder.set_misdirected(found);
+            Reason::Misdirected
+        }
+        _ => Reason::BadRequest,
+    };
+    recorder.decision = Decision::bare(reason, recorder.time);
+    (Refusal::Target(unreadable), recorder)
+}

@@ -39,9 +39,9 @@ for p in "$port" $((port + 1)) $((port + 2)) $((port + 3)); do
 done
 crawlgate=${1:-}
 if [[ -z $crawlgate ]]; then
-    (cd "$here/.." && cargo build --release --locked)
+    (cd "$here/.." && cargo build --profile dist --locked)
     crawlgate=$(cd "$here/.." && cargo metadata --no-deps --format-version 1 --locked |
-        sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/release/crawlgate
+        sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/dist/crawlgate
 fi
 [[ -x $crawlgate ]] || die "$crawlgate: not a program"
 

@@ -21,31 +21,34 @@
 //!
 //! # One request's way
 //!
-//! `proxy::server` accepts through `proxy::listener` and takes a connection slot (`proxy::limits`) → `proxy::checked_stream`
-//! passes octets that `proxy::framing` finds well-formed → `proxy::exchange` opens the exchange recorder, identifies
-//! the [`client`] and the [`agent`] → `proxy::target` reads the request target, once → [`gate::Gate::clear`] asks the
-//! address policy of [`egress`], the identity requirements, then [`policy::overrides`] (an override needs no
-//! robots.txt), then [`cache`] for the state of the origin and the crawler's [`robots::identity`], which
-//! asks the [`store`] and fetches if nothing usable is known, then [`policy::decide`], the client's quota, then
-//! [`pace`] → `proxy::fields` and `proxy::upstream` forward through [`egress`], or `proxy::respond` refuses →
-//! `proxy::recorder` gives the record to [`audit`], which writes it into the [`store`], after the robots.txt that it
-//! rests on. A CONNECT goes through `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and the requests inside
-//! begin again at `proxy::checked_stream`; opaque tunnels and WebSockets go through `proxy::relay`. Other proxies ask through
-//! `proxy::decide`, by the same gate and the same exit. One answer asks no gate: the self-test, at a host that exists
-//! nowhere else.
+//! 1. `proxy::server` accepts the connection through `proxy::listener` and takes a connection slot (`proxy::limits`).
+//! 2. `proxy::checked_stream` passes the octets that `proxy::framing` finds well-formed to hyper.
+//! 3. `proxy::exchange` opens the exchange recorder and identifies the [`client`] and the [`agent`].
+//! 4. `proxy::target` reads the request target, once.
+//! 5. [`gate::Gate::clear`] checks the [address policy](policy::address_policy), the identity requirements and
+//!    [`policy::overrides`]; an override needs no robots.txt.
+//! 6. [`cache`] gives the state of the origin for the crawler's [`robots::identity`]. It asks the [`store`] and fetches
+//!    if nothing usable is known.
+//! 7. [`policy::decide`] decides. Then the client's quota and the origin's [`pace`] may hold or refuse the request.
+//! 8. `proxy::fields` and `proxy::upstream` forward the request through [`egress`], or `proxy::respond` refuses it.
+//! 9. `proxy::body` passes the response on and counts its octets.
+//! 10. `proxy::recorder` gives the record to [`audit`], which writes it into the [`store`], after the robots.txt that it
+//!     rests on.
+//!
+//! A CONNECT goes through `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and the requests inside begin again
+//! at step 2. Opaque tunnels and WebSockets go through `proxy::relay`. Other proxies ask through `proxy::decide`, by the
+//! same gate and the same exit. One answer asks no gate: the self-test, at a host that exists nowhere else.
 //!
 //! The admin side ([`admin::http`]) has a listener of its own and shares with a request's way only counts, the store
-//! and one feed of decisions. Each module counts its own events; [`metrics`] holds the instruments.
+//! and one feed of decisions. Each room counts its own events; [`metrics`] holds the instruments.
 //!
 //! # Reading order
 //!
-//! [`clock`] · [`descriptors`] · `gcra` · [`metrics`] · [`rep`] · [`config`] · [`robots::access`], [`robots::reach`],
-//! [`robots::state`] · [`agent`] · [`client`] · [`policy`] · [`trust`], [`egress`] · [`store`], [`store::persist`] ·
-//! [`audit`] · [`robots::identity`], [`cache::fetch`], [`cache`] · [`pace`] · [`gate`] · [`ca`] · [`proxy`]
-//! · [`admin`] · [`audit::replay`], [`audit::verify`] · [`explain`] · [`telemetry`] · [`cli`]. Some arrows point back,
-//! on purpose: [`egress`] fetches a robots.txt by a permit that only [`cache::fetch`] can issue, as only [`policy`]
-//! can issue one for a page; [`policy`] names the part of the address policy of [`egress`] that prohibits an origin;
-//! and [`config`] holds [`policy::overrides::Override`], as some overrides stand in the file.
+//! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
+//! [`clock`] · `gcra` · [`descriptors`] · [`metrics`] · [`rep`] · [`socket`] · [`text`] · [`agent`] · [`robots`] ·
+//! [`policy`] · [`config`] · [`ca`] · [`client`] · [`pace`] · [`store`] · [`trust`] · [`audit`] · [`egress`] · [`cache`] ·
+//! [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One arrow points back, on purpose: [`egress`]
+//! sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as only [`policy`] can make one for a page.
 //!
 //! # Departures from a textbook
 //!

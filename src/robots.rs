@@ -1,4 +1,6 @@
-//! The state of an origin's robots.txt, without IO: the meaning of a fetch, its life, and its consequence for requests.
+//! Knowledge about an origin's robots.txt: the meaning of a fetch, its life, and the crawler it is for.
+//!
+//! Pure: no sockets, clocks or logs. [`crate::cache`] fetches and keeps.
 
 pub mod access;
 pub mod crawl_delay;

@@ -43,7 +43,7 @@ impl StallLimit {
 #[derive(Debug)]
 pub struct StallTimer {
     grant: StallLimit,
-    /// StallTimer time left.
+    /// Waiting time left.
     left: Duration,
     /// Start of the current wait, if any.
     since: Option<Instant>,

@@ -69,6 +69,30 @@ impl BodyFraming {
     }
 }
 
+/// The refusal of a request before its target is read.
+#[derive(Debug)]
+struct NotAdmitted {
+    refusal: Refusal,
+    /// True if its answer is the last one of its connection.
+    is_last: bool,
+}
+
+impl NotAdmitted {
+    /// The recorder's decision refuses the request.
+    const DECIDED: NotAdmitted = NotAdmitted {
+        refusal: Refusal::Decided,
+        is_last: false,
+    };
+
+    /// Refuses a request beyond a limit. One beyond a limit on connections ends its connection.
+    fn by(exceeded: LimitExceeded) -> NotAdmitted {
+        NotAdmitted {
+            is_last: matches!(exceeded, LimitExceeded::Connections(_)),
+            ..NotAdmitted::DECIDED
+        }
+    }
+}
+
 impl Connection {
     /// Answers one request.
     pub async fn exchange(&self, mut request: Request<Incoming>) -> Response<Answer> {
@@ -115,47 +139,14 @@ impl Connection {
         let may_switch = !shape.is_connect
             && request.headers().contains_key(UPGRADE)
             && request.body().is_end_stream();
-        if let Some(reason) = self.downstream.turned_away {
-            let decision = told_to_wait(LimitExceeded::Connections(reason), recorder.time);
-            let response = self.turn_away(decision, recorder, shape, may_switch).await;
-            return last(response);
-        }
-        let gate = &self.downstream.proxy.gate;
-        let client = match gate.clients().cached(&self.auth_cache, request.headers()) {
-            Some(client) => Ok(client),
-            None => {
-                // Recorded if the crawler disconnects before it is identified.
-                recorder.decision = Decision::bare(Reason::Unauthenticated, recorder.time);
-                // Boxed: the authentication cache answers most requests.
-                let recognised = Box::pin(self.recognise(request.headers())).await;
-                recorder.decision = Decision::bare(Reason::RobotsPending, recorder.time);
-                recognised
-            }
-        };
-        match client {
-            Ok(client) => recorder.client = client,
-            Err(auth_error) => {
-                let decision = turned_away(auth_error, recorder.time);
-                return self.turn_away(decision, recorder, shape, may_switch).await;
-            }
-        }
-        if let Err(exceeded) = self.find_request_slot(&mut recorder) {
-            let decision = told_to_wait(exceeded, recorder.time);
-            let response = self.turn_away(decision, recorder, shape, may_switch).await;
-            return match exceeded {
-                LimitExceeded::Connections(_) => last(response),
-                LimitExceeded::Requests(_) => response,
-            };
-        }
-        recorder.agent = gate.identify(&recorder.client, request.headers());
-        if self.downstream.proxy.is_ambiguous(&recorder) {
-            let (refusal, recorder) = bad(Refusal::Agents, recorder);
+        let admitted = self.admit(request.headers(), &mut recorder).await;
+        if let Err(NotAdmitted { refusal, is_last }) = admitted {
             // Boxed: it should not burden the future of every request.
             let response = Box::pin(self.refuse(&refusal, recorder, shape)).await;
             if may_switch {
                 self.state.decide(Switch::Stayed);
             }
-            return response;
+            return if is_last { last(response) } else { response };
         }
         if shape.is_connect {
             if self.downstream.proxy.name.has_signed(request.headers()) {
@@ -182,6 +173,51 @@ impl Connection {
         response
     }
 
+    /// Admits a request if its connection has room, its client is identified, a request slot is free and its User-Agent
+    /// is clear. Identifies client and agent.
+    ///
+    /// # Errors
+    /// When the request is refused; the recorder has the decision.
+    async fn admit(
+        &self,
+        headers: &HeaderMap,
+        recorder: &mut ExchangeRecorder,
+    ) -> Result<(), NotAdmitted> {
+        if let Some(reason) = self.downstream.turned_away {
+            let exceeded = LimitExceeded::Connections(reason);
+            recorder.decision = told_to_wait(exceeded, recorder.time);
+            return Err(NotAdmitted::by(exceeded));
+        }
+        let gate = &self.downstream.proxy.gate;
+        recorder.client = match gate.clients().cached(&self.auth_cache, headers) {
+            Some(client) => client,
+            None => {
+                // Recorded if the crawler disconnects before it is identified.
+                recorder.decision = Decision::bare(Reason::Unauthenticated, recorder.time);
+                // Boxed: the authentication cache answers most requests.
+                let recognised = Box::pin(self.recognise(headers)).await;
+                recorder.decision = Decision::bare(Reason::RobotsPending, recorder.time);
+                recognised.map_err(|auth_error| {
+                    recorder.decision = turned_away(auth_error, recorder.time);
+                    NotAdmitted::DECIDED
+                })?
+            }
+        };
+        if let Err(exceeded) = self.find_request_slot(recorder) {
+            recorder.decision = told_to_wait(exceeded, recorder.time);
+            return Err(NotAdmitted::by(exceeded));
+        }
+        recorder.agent = gate.identify(&recorder.client, headers);
+        if self.downstream.proxy.is_ambiguous(recorder) {
+            recorder.decision = Decision::bare(Reason::BadRequest, recorder.time);
+            return Err(NotAdmitted {
+                refusal: Refusal::Agents,
+                is_last: false,
+            });
+        }
+        Ok(())
+    }
+
     /// Takes a request slot for the exchange.
     fn find_request_slot(&self, recorder: &mut ExchangeRecorder) -> Result<(), LimitExceeded> {
         let Downstream {
@@ -191,23 +227,6 @@ impl Connection {
         let place = slot.request(&recorder.client, peer.address.ip(), &settings.limits)?;
         recorder.request_slot = Some(place);
         Ok(())
-    }
-
-    /// Refuses a request by a decision that was made before its target was read.
-    async fn turn_away(
-        &self,
-        decision: Decision,
-        mut recorder: Box<ExchangeRecorder>,
-        shape: Shape,
-        may_switch: bool,
-    ) -> Response<Answer> {
-        recorder.decision = decision;
-        // Boxed: it should not burden the future of every request.
-        let response = Box::pin(self.refuse(&Refusal::Decided, recorder, shape)).await;
-        if may_switch {
-            self.state.decide(Switch::Stayed);
-        }
-        response
     }
 
     /// Identifies the client of a request with these fields.

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | allow the URL, or there is no robots.txt | is made | has the rules that the hop leads to |
 //! | disallow the URL, and are fresh | is not made | *unavailable* (Google's RFC 9309 edition), if `*` is answered so, too, and no copy of its own file is held for any crawler; else *unreachable* |
+//! | allow the URL as written, but not as a server may read it (path guard) | is not made | *unreachable* |
 //! | cannot be had | is not made | *unreachable* |
 //!
 //! So a disallowed hop opens an origin only if nothing else is known about it.
@@ -18,7 +19,7 @@
 use parking_lot::Mutex;
 
 use super::Shared;
-use crate::rep::{ComparisonPath, Origin, ProductToken, RuleKind};
+use crate::rep::{ComparisonPath, Guarded, Origin, ProductToken, RuleKind};
 use crate::robots::access::Hop;
 use crate::robots::identity::{Crawler, Identity};
 use crate::robots::state::{Stance, State};
@@ -133,10 +134,16 @@ impl Shared {
             Stance::AllowAll => return Hop::Allowed,
             Stance::Unknown | Stance::DisallowAll { .. } => return Hop::Unknown,
         };
-        let verdict = snapshot
-            .rules(crawler.tokens())
-            .verdict(&ComparisonPath::new(path.as_bytes()))
-            .map(|found| found.kind);
+        let rules = snapshot.rules(crawler.tokens());
+        let path = ComparisonPath::new(path.as_bytes());
+        let verdict = rules.verdict(&path).map(|found| found.kind);
+        // Another reading of the path is reason enough not to make the hop.
+        if verdict != Some(RuleKind::Disallow)
+            && config.path_guard
+            && !matches!(rules.guard(&path), Guarded::Clear)
+        {
+            return Hop::Unknown;
+        }
         match (verdict, &*state) {
             (Some(RuleKind::Disallow), State::Successful { fresh, .. }) if now < fresh.until => {
                 Hop::Disallowed

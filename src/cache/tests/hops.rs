@@ -121,10 +121,11 @@ impl Web {
 #[tokio::test]
 async fn the_outcome_of_a_redirect_does_not_depend_on_the_order_of_visits() {
     #[rustfmt::skip] // one row, one case
-    let cases: [(&str, &str, Answer, &str); 7] = [
+    let cases: [(&str, &str, Answer, &str); 8] = [
         ("nothing else is known", "/x/robots.txt", File, "open"),
         ("allowed", "/y/robots.txt", File, "rules behind"),
         ("there are no rules", "/x/robots.txt", Missing, "rules behind"),
+        ("a server may read it as disallowed", "/y/..%2Fx/robots.txt", File, "shut: unjudged_hop"),
         ("the rules cannot be had", "/x/robots.txt", Down, "shut: unjudged_hop"),
         ("disallowed to one: what others are told holds", "/x/robots.txt", FileForOne, "rules behind"),
         ("each waits for the other", "/x/robots.txt", To("a", "/x/robots.txt"), "shut: unjudged_hop"),

@@ -273,11 +273,17 @@ pub(super) fn without_fragment(form: &[u8]) -> Option<Vec<u8>> {
 pub(super) fn without_line_end(form: &[u8]) -> Option<Vec<u8>> {
     let (path, query) = parts(form);
     if let Some(line) = place(path, b"%0A").and_then(|at| path.get(..at)) {
-        let version = [&b"%20HTTP/"[..], b"%09HTTP/"]
+        let version = [&b"HTTP/"[..], b"HTTP%2F"]
             .into_iter()
             .filter_map(|version| memmem::rfind(line, version))
             .max();
-        return Some(line.get(..version.unwrap_or(line.len()))?.to_vec());
+        let before = version.and_then(|at| line.get(..at)).unwrap_or(line);
+        let bare = without_final_space(before);
+        // Only white space separates a version from the path.
+        return Some(match bare.len() < before.len() {
+            true => bare.to_vec(),
+            false => line.to_vec(),
+        });
     }
     let bare = without_final_space(path);
     (query.is_empty() && bare.len() < path.len()).then(|| bare.to_vec())

@@ -37,6 +37,9 @@ fn ours_readings() {
         ("space before a query", "/a%20?b", &[]),
         ("a line feed", "/a%0Ab?c", &["/a"]),
         ("a version before a line feed", "/a%20HTTP/1.0%0D%0Ab", &["/a"]),
+        ("a version behind other white space", "/a%0BHTTP/1.0%0Ab", &["/a"]),
+        ("an escaped version, white space behind it", "/a%A0HTTP%2F1.0%20%0Ab", &["/a", "/a%A0HTTP/1.0%20%0Ab"]),
+        ("no version without white space", "/aHTTP/1.0%0Ab", &["/aHTTP/1.0"]),
         ("no escape", "/%zz/a%", &[]),
         ("an escape cut off", "/a/..%2", &[]),
         // Dot segments and slashes.

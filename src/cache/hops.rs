@@ -14,7 +14,8 @@
 //! So a disallowed hop opens an origin only if nothing else is known about it.
 //!
 //! A fetch that waits for another one never waits for itself: if two origins redirect into each other, neither hop can
-//! be judged. A chain of fetches, each for a hop of the one before, ends after [`DEEPEST`].
+//! be judged. A chain of fetches, each for a hop of the one before, ends after [`DEEPEST`]: an origin in the middle of a
+//! longer chain is unreachable until its next attempt, so there the order of visits still matters, on the closed side.
 
 use parking_lot::Mutex;
 

@@ -116,7 +116,7 @@ async fn intercept(
     patience: Duration,
 ) {
     let mut io = TokioIo::new(upgraded);
-    // Where no CONNECT may lead, a client that waits for the server's first octets waits in vain.
+    // No server answers behind a refused port: a client that waits for its first octets would wait for nothing.
     let silence = match connection.downstream.proxy.egress.check_connect(&origin) {
         Ok(()) => patience,
         Err(_) => patience.min(CHANCE),

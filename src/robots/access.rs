@@ -471,7 +471,7 @@ impl fmt::Display for Cause {
                 f.write_str("it redirected to a URL that its own robots.txt disallows")
             }
             Cause::UnjudgedHop => f.write_str(
-                "it redirected to another site with an unreachable robots.txt, so the redirect cannot be judged",
+                "it redirected to another site, and the rules there could not be fetched in time or do not settle the redirect",
             ),
             Cause::Unaddressable => f.write_str("no connection can be made to such an origin"),
             Cause::Exhausted => f.write_str("crawlgate has no descriptor left for the fetch"),

@@ -209,7 +209,7 @@ pub fn child_environment(
     variables
 }
 
-/// Returns JVM options: the JVM reads no variables of its own accord, only properties.
+/// Returns JVM options. A JVM takes its proxy from properties, not from variables.
 fn java_options(proxy: &str, truststore: &Path) -> String {
     let authority = proxy
         .strip_prefix("http://")

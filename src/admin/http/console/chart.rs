@@ -187,7 +187,7 @@ fn level(value: u64, top: u64) -> f64 {
     f64::from(HEIGHT - BOTTOM) - room * value as f64 / top.max(1) as f64
 }
 
-/// Returns 1, 2 or 5 times a power of ten, and no less than `value`.
+/// Rounds `value` up to 1, 2 or 5 times a power of ten.
 fn round_up(value: u64) -> u64 {
     let mut power = 1_u64;
     loop {

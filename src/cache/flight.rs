@@ -28,7 +28,7 @@ use crate::store::{self, OriginUpdate, OtherAnswer, StoreError};
 const RECENT: Duration = Duration::from_secs(300);
 
 /// One flight. It ends exactly once, also when its task panics or is dropped.
-struct Flight {
+struct FetchTask {
     shared: Arc<Shared>,
     entry: Arc<Entry>,
     /// The origin, and the crawler that started it.
@@ -69,7 +69,7 @@ impl Shared {
         hopper: Hopper,
     ) -> watch::Receiver<()> {
         let (landing, flight) = watch::channel(());
-        let flight_of = Flight {
+        let flight_of = FetchTask {
             shared: Arc::clone(self),
             entry: Arc::clone(entry),
             hopper: Arc::new(hopper),
@@ -219,7 +219,7 @@ impl Drop for Recalling {
     }
 }
 
-impl Flight {
+impl FetchTask {
     async fn fly(mut self) {
         let shared = Arc::clone(&self.shared);
         let settings = shared.settings.load_full();
@@ -454,7 +454,7 @@ fn is_bare(state: &State) -> bool {
     )
 }
 
-impl Drop for Flight {
+impl Drop for FetchTask {
     fn drop(&mut self) {
         match self.stage {
             Stage::Fetching => {

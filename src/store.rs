@@ -3,7 +3,7 @@
 //!
 //! The rest of crawlgate sees a [`Store`]. The trait knows no SQL, every call may wait, and writes come in batches: an
 //! engine shared by many gates fits behind it as well as the embedded one ([`sqlite`]) and the one for tests
-//! ([`memory`]).
+//! (`in_memory`).
 //!
 //! A [`Batch`] is written as a whole or not at all, its origin updates before its records, so the store keeps no record
 //! without the robots.txt behind it.
@@ -15,8 +15,9 @@
 pub mod chain;
 mod error;
 mod filter;
+#[cfg(test)]
+pub(crate) mod in_memory;
 mod maintenance;
-pub mod memory;
 pub mod persist;
 pub mod sqlite;
 

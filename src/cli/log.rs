@@ -289,7 +289,7 @@ mod tests {
     use super::*;
     use crate::clock::Moment;
     use crate::store::Batch;
-    use crate::store::memory::InMemoryStore;
+    use crate::store::in_memory::InMemoryStore;
 
     #[tokio::test]
     async fn a_note_stands_until_it_is_replaced_on_purpose() {

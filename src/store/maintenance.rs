@@ -176,7 +176,7 @@ impl WarnOnce {
 mod tests {
     use super::*;
     use crate::config::{Config, Places, format_moment};
-    use crate::store::{Batch, memory::InMemoryStore};
+    use crate::store::{Batch, in_memory::InMemoryStore};
 
     #[tokio::test]
     async fn the_chain_is_sealed_at_intervals_and_old_records_go() {

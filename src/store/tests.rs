@@ -2,7 +2,7 @@
 
 use tempfile::TempDir;
 
-use super::memory::InMemoryStore;
+use super::in_memory::InMemoryStore;
 use super::sqlite::Sqlite;
 use super::*;
 use crate::config::Synchronous;

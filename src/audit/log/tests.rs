@@ -463,7 +463,7 @@ fn landing() -> OriginUpdate {
 
 #[tokio::test]
 async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() {
-    let store = Arc::new(crate::store::memory::InMemoryStore::new());
+    let store = Arc::new(crate::store::in_memory::InMemoryStore::new());
     let shared: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
     // A failing sink beside it does not make the store keep anything twice.
     let tank = Tank::default();

@@ -6,7 +6,7 @@ use super::*;
 use crate::audit::Log;
 use crate::policy::overrides::Override;
 use crate::store::chain::{Gap, Seal, SealingKey};
-use crate::store::memory;
+use crate::store::in_memory::InMemoryStore;
 use crate::store::{
     Acknowledgement, Batch, DecisionQuery, OriginMemory, OriginQuery, Pending, Pruned, Retention,
     Sha256, Size, Store, StoreErrorKind, StoredDecision, StoredState, Tally, TallyKey,
@@ -485,7 +485,7 @@ async fn a_state_that_the_store_cannot_drop_is_not_forgotten() {
 /// A store in memory that fails on command.
 #[derive(Debug, Default)]
 struct Faulty {
-    inner: memory::InMemoryStore,
+    inner: InMemoryStore,
     /// Number of look-ups of an origin.
     asked: std::sync::atomic::AtomicUsize,
     fails_reads: AtomicBool,

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::clock::Moment;
     use crate::store::Batch;
-    use crate::store::memory::InMemoryStore;
+    use crate::store::in_memory::InMemoryStore;
     use crate::text::time_text;
 
     /// A little more than two pages pass.

@@ -309,7 +309,7 @@ pub(super) fn origin_link(origin: &str) -> String {
 mod tests {
     use super::*;
     use crate::store::Batch;
-    use crate::store::memory::InMemoryStore;
+    use crate::store::in_memory::InMemoryStore;
     use crate::text::time_text;
 
     #[tokio::test]

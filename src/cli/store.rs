@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use super::{fail, screen, small_runtime};
 use crate::clock::Clock;
 use crate::config::{Config, format_bytes};
-use crate::store::sqlite::care;
+use crate::store::sqlite::repair;
 use crate::store::{self, Access};
 
 /// Exit code of `store check` for a store that is damaged.
@@ -53,7 +53,7 @@ pub fn run(args: &StoreArgs, config: &Config) -> ExitCode {
 
 fn check(config: &Config) -> Result<ExitCode, String> {
     let path = store::named(config).map_err(|error| error.to_string())?;
-    let faults = care::check(path).map_err(|error| error.to_string())?;
+    let faults = repair::check(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
     for fault in faults.damaged.iter().chain(&faults.altered) {
         let _ = writeln!(text, "{fault}");
@@ -87,7 +87,7 @@ fn check(config: &Config) -> Result<ExitCode, String> {
 fn rebuild(config: &Config) -> Result<ExitCode, String> {
     let path = store::named(config).map_err(|error| error.to_string())?;
     let now = Clock::system().now();
-    let rebuilt = care::rebuild(path, now).map_err(|error| error.to_string())?;
+    let rebuilt = repair::rebuild(path, now).map_err(|error| error.to_string())?;
     let mut text = String::new();
     for saved in &rebuilt.tables {
         let lost = match saved.lost {

@@ -10,10 +10,9 @@
 //! - `write`, `read`, `prune`: the work on it
 //! - `bounds`: the room of each part; `shares`: which client's decisions give room; `robots`: which texts give room;
 //!   `gaps`: the proof of a chain with removed records
-//! - [`care`]: checks and rebuilds of a damaged database
+//! - [`repair`]: checks and rebuilds of a damaged database
 
 mod bounds;
-pub mod care;
 mod digests;
 mod error;
 mod gaps;
@@ -22,6 +21,7 @@ mod keeping;
 mod open;
 mod prune;
 mod read;
+pub mod repair;
 mod robots;
 mod rows;
 mod schema;

@@ -94,7 +94,7 @@ async fn two_writers_make_one_chain() {
         assert_eq!((link.seq, link.hash), (seq, hash));
     }
     drop(stores);
-    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
+    assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
 }
 
 #[tokio::test]
@@ -348,12 +348,12 @@ fn damage(path: &Path, pages: u64) {
 async fn damage_is_found_and_readable_data_is_saved() {
     let (_folder, path) = place();
     filled(&path, 2_000).await;
-    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
+    assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
     damage(&path, 3);
-    let faults = care::check(&path).unwrap();
+    let faults = repair::check(&path).unwrap();
     assert!(!faults.is_empty());
 
-    let rebuilt = care::rebuild(&path, NOON).unwrap();
+    let rebuilt = repair::rebuild(&path, NOON).unwrap();
     let saved = |name: &str| rebuilt.tables.iter().find(|one| one.table == name).unwrap();
     let decisions = saved("decision");
     assert!((1_900..2_000).contains(&decisions.rows), "{rebuilt:?}");
@@ -363,7 +363,7 @@ async fn damage_is_found_and_readable_data_is_saved() {
 
     // The rebuild names the losses, and a later verification names them again without sending the operator back to a
     // rebuild.
-    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
+    assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
     let store = open(&path).unwrap();
     let lost = store.gaps(0, u64::MAX >> 1).await.unwrap();
     let lost: u64 = lost.iter().map(|gap| gap.last - gap.first + 1).sum();
@@ -382,7 +382,7 @@ async fn a_rebuild_of_a_store_that_is_whole_loses_nothing() {
             row.get::<_, String>(0)
         })
         .unwrap();
-    let rebuilt = care::rebuild(&path, NOON).unwrap();
+    let rebuilt = repair::rebuild(&path, NOON).unwrap();
     assert!(
         rebuilt.tables.iter().all(|saved| saved.lost == Some(0)),
         "{rebuilt:?}"
@@ -393,7 +393,7 @@ async fn a_rebuild_of_a_store_that_is_whole_loses_nothing() {
         })
         .unwrap();
     assert_eq!(before, after);
-    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
+    assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
 }
 
 #[tokio::test]
@@ -427,9 +427,9 @@ async fn altered_data_is_found() {
         filled(&path, 10).await;
         let key = Arc::new(chain::SealingKey::generate().unwrap());
         open(&path).unwrap().seal(key, NOON).await.unwrap();
-        assert_eq!(care::check(&path).unwrap(), care::Faults::default());
+        assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
         shell(&path).execute_batch(change).unwrap();
-        assert!(!care::check(&path).unwrap().is_empty(), "{name}");
+        assert!(!repair::check(&path).unwrap().is_empty(), "{name}");
     }
 }
 

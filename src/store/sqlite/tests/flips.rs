@@ -83,7 +83,7 @@ fn bits(path: &Path, file: &[u8], table: &str) -> Vec<(usize, u8)> {
 async fn no_flipped_bit_of_a_state_a_fetch_or_an_override_is_silent() {
     let (_folder, path) = place();
     packed(&path).await;
-    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
+    assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
     let whole = open(&path).unwrap();
     let known = async |store: &Sqlite| {
         let mut known = Vec::new();
@@ -112,7 +112,7 @@ async fn no_flipped_bit_of_a_state_a_fetch_or_an_override_is_silent() {
         let mut flipped = file.clone();
         flipped[at] ^= 1 << bit;
         fs::write(&other, &flipped).unwrap();
-        if care::check(&other).is_ok_and(|faults| faults.is_empty()) {
+        if repair::check(&other).is_ok_and(|faults| faults.is_empty()) {
             silent.push((at, bit));
             continue;
         }
@@ -129,10 +129,10 @@ async fn no_flipped_bit_of_a_state_a_fetch_or_an_override_is_silent() {
             }
         }
         if flip % 40 == 0 {
-            care::rebuild(&other, NOON + Duration::from_millis(flip as u64)).unwrap();
+            repair::rebuild(&other, NOON + Duration::from_millis(flip as u64)).unwrap();
             assert_eq!(
-                care::check(&other).unwrap(),
-                care::Faults::default(),
+                repair::check(&other).unwrap(),
+                repair::Faults::default(),
                 "{at}, {bit}"
             );
         }
@@ -155,7 +155,7 @@ async fn what_is_damaged_is_dropped_as_the_message_says() {
              UPDATE override SET removed = NULL WHERE number = 3",
         )
         .unwrap();
-    let faults = care::check(&path).unwrap().damaged.join("\n");
+    let faults = repair::check(&path).unwrap().damaged.join("\n");
     for way_out in [
         "crawlgate origins forget https://a.example",
         "crawlgate origins forget https://b.example",
@@ -179,7 +179,7 @@ async fn what_is_damaged_is_dropped_as_the_message_says() {
         assert!(store.remove_override(number, by, NOON).await.unwrap());
     }
     assert_eq!(store.overrides().await.unwrap().len(), 1);
-    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
+    assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
 }
 
 #[tokio::test]
@@ -198,8 +198,8 @@ async fn another_kind_of_file_in_a_files_place_is_named() {
     for (name, put) in cases {
         put(&path);
         for error in [
-            care::check(&path).map(drop).unwrap_err(),
-            care::rebuild(&path, NOON).map(drop).unwrap_err(),
+            repair::check(&path).map(drop).unwrap_err(),
+            repair::rebuild(&path, NOON).map(drop).unwrap_err(),
             open(&path).map(drop).unwrap_err(),
         ] {
             assert!(error.message.contains(name), "{error}");

@@ -129,13 +129,13 @@ async fn names_without_end_push_out_no_decision_and_nothing_of_other_domains() {
     assert!(store.is_dropped(first).await.unwrap());
     let last = digest(&noise(500_000, 119));
     assert!(store.snapshot(last).await.unwrap().is_some());
-    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
+    assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
     // After another fetch, the text is present again.
     let time = NOON + Duration::from_secs(500);
     let again = successful(&noise(500_000, 0), time);
     land(&store, landing("n0.wild.example", again, time)).await;
     assert!(store.snapshot(first).await.unwrap().is_some());
-    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
+    assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn a_text_that_many_domains_share_outlives_the_one_that_brought_it() {
         assert_eq!(!known.is_empty(), want, "{host}");
     }
     assert!(store.snapshot(digest(shared)).await.unwrap().is_some());
-    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
+    assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
 }
 
 #[tokio::test]
@@ -202,7 +202,7 @@ async fn the_file_and_its_log_stay_within_the_bound_while_records_come() {
         assert_eq!(dropped.of.as_deref(), Some("client crawler-7"));
         assert!(left * 500 > most / 3, "{left}: no more than need be");
         assert_eq!(walked(&store, &key).await, []);
-        assert_eq!(care::check(&path).unwrap(), care::Faults::default());
+        assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
     }
 }
 
@@ -238,7 +238,7 @@ async fn who_takes_most_gives_first_and_the_others_keep_what_they_have() {
     let size = store.size().await.unwrap();
     assert_eq!(size.decisions, 200 + left as u64);
     assert_eq!(walked(&store, &key).await, []);
-    assert_eq!(care::check(&path).unwrap(), care::Faults::default());
+    assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
     let told = bound(&store, MOST, &key).await;
     assert_eq!(told.of.as_deref(), Some("address 192.0.2.2"));
 

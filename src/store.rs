@@ -169,7 +169,7 @@ pub struct RecordSummary {
     /// The party that pays for the room of the record.
     pub party: Party,
     /// The kind of decision that its hour counts; `None` for a line that counts no decision.
-    pub kind: Option<Kind>,
+    pub kind: Option<DecisionKind>,
     /// Number of decisions that the record covers.
     pub count: u64,
     /// Digest of the robots.txt behind the decision.
@@ -221,7 +221,7 @@ impl fmt::Display for Party {
 
 /// The traits by which hours count decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kind {
+pub struct DecisionKind {
     /// `enforce` or `report`.
     pub mode: &'static str,
     /// `allow`, `deny` or `defer`.

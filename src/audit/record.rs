@@ -10,7 +10,7 @@ use super::field;
 use crate::clock::Moment;
 use crate::policy::overrides::OverrideId;
 use crate::policy::terms::PolicyDigest;
-use crate::store::{Kind, Party, RecordSummary, is_strange};
+use crate::store::{DecisionKind, Party, RecordSummary, is_strange};
 use crate::text::json::{Object, Written};
 use crate::text::{DecisionId, hex::digits, public_url, timestamp};
 
@@ -207,7 +207,7 @@ impl Record<'_> {
     pub(super) fn note(&self) -> RecordSummary {
         RecordSummary {
             time: self.time,
-            kind: Some(Kind {
+            kind: Some(DecisionKind {
                 mode: self.mode,
                 verdict: self.verdict,
                 reason: self.reason,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::field;
 use crate::client::ClientKey;
 use crate::clock::Moment;
-use crate::store::{Kind, Party, REFUSALS_REPEATED, RecordSummary};
+use crate::store::{DecisionKind, Party, REFUSALS_REPEATED, RecordSummary};
 use crate::text::json::Object;
 use crate::text::timestamp;
 
@@ -37,7 +37,7 @@ pub(super) struct Repeats {
 #[derive(Debug)]
 struct Window {
     began: Moment,
-    kind: Kind,
+    kind: DecisionKind,
     recorded: u64,
     /// Refusals without a record of their own: the first, the last, their number.
     beyond: Option<(Moment, Moment, u64)>,
@@ -141,7 +141,7 @@ impl Repeats {
 const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 impl Window {
-    fn at(began: Moment, kind: Kind) -> Window {
+    fn at(began: Moment, kind: DecisionKind) -> Window {
         Window {
             began,
             kind,
@@ -202,7 +202,7 @@ mod tests {
         RecordSummary {
             time: NOON + Duration::from_secs(after),
             party: Party::Client(ClientKey::Named(name.into())),
-            kind: Some(Kind {
+            kind: Some(DecisionKind {
                 mode: "enforce",
                 verdict: "deny",
                 reason,

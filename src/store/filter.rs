@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::{
-    Acknowledgement, DecisionQuery, HOUR, Hourly, Kind, Party, RecordSummary, Sha256, StoreError,
-    StoreErrorKind, Tally, TallyKey, failed,
+    Acknowledgement, DecisionKind, DecisionQuery, HOUR, Hourly, Party, RecordSummary, Sha256,
+    StoreError, StoreErrorKind, Tally, TallyKey, failed,
 };
 use crate::clock::Moment;
 use crate::rep::{ComparisonPath, PathPattern};
@@ -130,7 +130,7 @@ impl<'r> Head<'r> {
 
     /// Returns the facts that the writer of a record has noted.
     pub(super) fn noted(note: &RecordSummary) -> Head<'static> {
-        let kind = note.kind.unwrap_or(Kind {
+        let kind = note.kind.unwrap_or(DecisionKind {
             mode: "",
             verdict: "",
             reason: "",

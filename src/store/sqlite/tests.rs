@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::open::beside;
 use super::*;
 use crate::store::tests::{ROW, Row, land, landing, record, rows, successful};
-use crate::store::{Kind, Party, RecordSummary};
+use crate::store::{DecisionKind, Party, RecordSummary};
 use crate::text::hex;
 
 fn place() -> (TempDir, PathBuf) {
@@ -724,7 +724,7 @@ async fn summaries_of_records_are_kept_like_parsed_records() {
         time: NOON + Duration::from_millis(1),
         party: Party::Own,
         count: 1,
-        kind: Some(Kind {
+        kind: Some(DecisionKind {
             mode: "report",
             verdict: "deny",
             reason: "robots_disallow",

@@ -73,7 +73,7 @@ pub struct Bench {
     /// The operators' overrides.
     pub overrides: Overrides,
     /// The settings of the decision.
-    pub settings: policy::Settings,
+    pub settings: policy::DecisionInputs,
 }
 
 /// The result of a judgement without robots.txt.

@@ -759,7 +759,7 @@ impl Gate {
             landings,
         } = view;
         // Use the settings that produced this stance; a reload may have replaced them.
-        let settings = policy::Settings {
+        let settings = policy::DecisionInputs {
             mode,
             generation: requester.generation.with(landings),
             path_guard: by.config.path_guard,

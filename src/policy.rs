@@ -143,9 +143,9 @@ impl From<Mode> for Under {
     }
 }
 
-/// The settings that a decision is made under.
+/// The inputs of a decision besides the request and its robots.txt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+pub struct DecisionInputs {
     /// The mode: denials are enforced or only reported.
     pub mode: Mode,
     /// The permit's generation, if a permit is made.
@@ -345,7 +345,7 @@ pub fn decide(
     agent: &Agent,
     state: &Arc<State>,
     stance: &Stance,
-    settings: Settings,
+    settings: DecisionInputs,
     now: Moment,
 ) -> Ruling {
     let grounds = match stance {
@@ -407,7 +407,7 @@ pub fn decide_tunnel(
     agent: &Agent,
     state: &Arc<State>,
     stance: &Stance,
-    settings: Settings,
+    settings: DecisionInputs,
     now: Moment,
 ) -> Ruling {
     let reason = match stance {
@@ -432,7 +432,7 @@ pub fn await_robots(
     target: Target,
     state: Arc<State>,
     retry_at: Moment,
-    settings: Settings,
+    settings: DecisionInputs,
     now: Moment,
 ) -> Ruling {
     let decision = Decision {
@@ -480,7 +480,7 @@ fn conclude(
     grounds: Grounds,
     state: &Arc<State>,
     stance: &Stance,
-    settings: Settings,
+    settings: DecisionInputs,
     now: Moment,
 ) -> Ruling {
     let decision = Decision {

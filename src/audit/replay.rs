@@ -200,7 +200,7 @@ fn decide(
         .ok_or_else(|| contradiction("robots", "null", "what the decision rests on".to_owned()))?;
     let state = Arc::new(state(robots, snapshot)?);
     let stance = state.stance(decided, &terms.profile());
-    let settings = policy::Settings {
+    let settings = policy::DecisionInputs {
         mode,
         generation: policy::generation::Generation::default(), // no request is sent
         path_guard: terms.path_guard,

@@ -10,7 +10,7 @@ use crate::policy::generation::Generation;
 use crate::policy::identity::Required;
 use crate::policy::reporting::Reporting;
 use crate::policy::terms::{PolicySettings, Unreachable};
-use crate::policy::{Mode, Settings};
+use crate::policy::{DecisionInputs, Mode};
 use crate::robots::identity::UserAgents;
 
 impl RobotsConfig {
@@ -38,8 +38,8 @@ impl RobotsConfig {
     /// Returns the settings that a decision is made under in `mode`. A permit that is made under them sends nothing: it
     /// has no generation.
     #[must_use]
-    pub fn settings(&self, mode: Mode) -> Settings {
-        Settings {
+    pub fn settings(&self, mode: Mode) -> DecisionInputs {
+        DecisionInputs {
             mode,
             generation: Generation::default(),
             path_guard: self.path_guard,

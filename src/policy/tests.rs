@@ -36,8 +36,8 @@ fn outage(next_attempt: Moment) -> Stance {
     }
 }
 
-fn settings(mode: Mode, path_guard: bool) -> Settings {
-    Settings {
+fn settings(mode: Mode, path_guard: bool) -> DecisionInputs {
+    DecisionInputs {
         mode,
         generation: Generation::default(),
         path_guard,

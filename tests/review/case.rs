@@ -10,7 +10,7 @@ use crawlgate::config::Mode;
 use crawlgate::policy::generation::Generation;
 use crawlgate::policy::overrides::{Override, Overrides};
 use crawlgate::policy::terms::PolicySettings;
-use crawlgate::policy::{self, Decision, Ruling, Settings, Target};
+use crawlgate::policy::{self, Decision, DecisionInputs, Ruling, Target};
 use crawlgate::rep::{Origin, ProductToken, Robots};
 use crawlgate::robots::snapshot::Snapshot;
 use crawlgate::robots::state::{Stance, State};
@@ -70,7 +70,7 @@ impl Case {
 
     /// Decides in the order of the gate.
     pub fn decide(&self) -> Decision {
-        let settings = Settings {
+        let settings = DecisionInputs {
             mode: self.mode,
             generation: Generation::default(),
             path_guard: self.terms.path_guard,

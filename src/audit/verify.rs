@@ -1,7 +1,7 @@
 //! Verification of the store: the chain of records walked from end to end.
 //!
 //! Each record has a link, the SHA-256 of its predecessor's link and its own text, and from time to time a key outside
-//! the store seals the last link (see [`crate::store::chain`]). A [`Walk`] takes the records in their order and reports
+//! the store seals the last link (see [`crate::store::chain`]). A [`ChainVerifier`] takes the records in their order and reports
 //! contradictions.
 //!
 //! # Changes that a walk finds
@@ -67,19 +67,19 @@ pub enum Fault {
     Tail {
         /// The last record present.
         last: u64,
-        /// The last record that the witness names.
+        /// The last record that the anchor names.
         sealed: u64,
-        /// The witness.
-        by: Witness,
+        /// The anchor.
+        by: Anchor,
     },
     /// The chain differs from the one that was sealed, or from its noted head.
-    Witness {
+    Anchor {
         /// The record with a different link.
         seq: u64,
-        /// The last record before it that a witness confirms.
+        /// The last record before it that an anchor confirms.
         good: u64,
-        /// The witness.
-        by: Witness,
+        /// The anchor.
+        by: Anchor,
     },
     /// The signature of a seal does not belong to its key and its content.
     Signature {
@@ -97,7 +97,7 @@ pub enum Fault {
 
 /// Earlier evidence of the chain's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Witness {
+pub enum Anchor {
     /// A seal of this time.
     Seal(Moment),
     /// A head that was kept elsewhere.
@@ -119,11 +119,11 @@ pub struct Chain {
     pub kept_is_dropped: bool,
 }
 
-/// A walk along the chain, record by record.
+/// A check of the chain, record by record.
 #[derive(Debug)]
-pub struct Walk {
+pub struct ChainVerifier {
     /// Evidence of links, the next one last.
-    witnesses: Vec<(Head, Witness)>,
+    anchors: Vec<(Head, Anchor)>,
     /// Starts of the chain by the seals of retention, the latest last.
     starts: Vec<(u64, Sha256)>,
     trusted: Vec<[u8; 32]>,
@@ -135,7 +135,7 @@ pub struct Walk {
     taken_out: u64,
     place: Place,
     first: Option<u64>,
-    /// The last record that a witness confirms.
+    /// The last record that an anchor confirms.
     good: u64,
     sealed: Option<u64>,
     kept: Option<Head>,
@@ -152,7 +152,7 @@ enum Place {
     After(Head),
 }
 
-impl Walk {
+impl ChainVerifier {
     /// Begins a walk that trusts the seals of the keys `trusted`; without any, each seal's own key. `kept` is a head
     /// that was kept elsewhere.
     pub fn new(
@@ -160,8 +160,8 @@ impl Walk {
         trusted: &[[u8; 32]],
         kept: Option<Head>,
         faults: &mut Vec<Fault>,
-    ) -> Walk {
-        let mut witnesses = Vec::with_capacity(seals.len() + 1);
+    ) -> ChainVerifier {
+        let mut anchors = Vec::with_capacity(seals.len() + 1);
         let mut starts = vec![(1, chain::GENESIS)];
         for seal in seals {
             let seq = seal.seq;
@@ -171,14 +171,14 @@ impl Walk {
                 faults.push(Fault::Key { seq, key: seal.key });
             } else {
                 let hash = seal.hash;
-                witnesses.push((Head { seq, hash }, Witness::Seal(seal.time)));
+                anchors.push((Head { seq, hash }, Anchor::Seal(seal.time)));
                 starts.push(seal.start);
             }
         }
-        witnesses.extend(kept.map(|head| (head, Witness::Kept)));
-        witnesses.sort_by_key(|(head, _)| std::cmp::Reverse(head.seq));
-        Walk {
-            witnesses,
+        anchors.extend(kept.map(|head| (head, Anchor::Kept)));
+        anchors.sort_by_key(|(head, _)| std::cmp::Reverse(head.seq));
+        ChainVerifier {
+            anchors,
             starts,
             trusted: trusted.to_vec(),
             dropped: Vec::new(),
@@ -276,17 +276,17 @@ impl Walk {
             }
             None => {
                 faults.push(Fault::Front { first });
-                self.witnesses.retain(|(head, _)| head.seq >= first);
+                self.anchors.retain(|(head, _)| head.seq >= first);
                 None
             }
         }
     }
 
-    /// Checks the witnesses of this place, and drops those of earlier places: their records are missing.
+    /// Checks the anchors of this place, and drops those of earlier places: their records are missing.
     fn ask(&mut self, here: Head, faults: &mut Vec<Fault>) {
-        while let Some((known, by)) = self.witnesses.pop_if(|(head, _)| head.seq <= here.seq) {
+        while let Some((known, by)) = self.anchors.pop_if(|(head, _)| head.seq <= here.seq) {
             if known.seq < here.seq {
-                if by == Witness::Kept {
+                if by == Anchor::Kept {
                     self.kept = None;
                     self.kept_is_dropped = true;
                 }
@@ -294,11 +294,11 @@ impl Walk {
             }
             if known.hash != here.hash {
                 let (seq, good) = (here.seq, self.good);
-                faults.push(Fault::Witness { seq, good, by });
+                faults.push(Fault::Anchor { seq, good, by });
                 continue;
             }
             self.good = here.seq;
-            if let Witness::Seal(_) = by {
+            if let Anchor::Seal(_) = by {
                 self.sealed = Some(here.seq);
             }
         }
@@ -337,8 +337,8 @@ impl Walk {
             self.ask(self.before_all(), faults);
         }
         let chain = self.so_far();
-        // The witness of the latest record comes first.
-        if let Some((known, by)) = self.witnesses.first() {
+        // The anchor of the latest record comes first.
+        if let Some((known, by)) = self.anchors.first() {
             faults.push(Fault::Tail {
                 last: chain.head.seq,
                 sealed: known.seq,
@@ -384,7 +384,7 @@ impl std::str::FromStr for Head {
     }
 }
 
-impl fmt::Display for Witness {
+impl fmt::Display for Anchor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Seal(time) => write!(f, "the seal of {}", crate::text::time_text(*time)),
@@ -411,7 +411,7 @@ impl fmt::Display for Fault {
                 "records {} to {sealed} are missing: {by} speaks of record {sealed}",
                 last.saturating_add(1)
             ),
-            Self::Witness { seq, good, by } => write!(
+            Self::Anchor { seq, good, by } => write!(
                 f,
                 "at record {seq} the chain is not what {by} says: something from record {} on was altered, and the \
                  links after it made anew",

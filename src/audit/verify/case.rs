@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::review::{Finding, Review};
-use super::{Chain, Fault, Head, Walk, is_signed};
+use super::{Chain, ChainVerifier, Fault, Head, is_signed};
 use crate::audit::replay::{Evidence, Missing, Outcome, Unreadable};
 use crate::config::Config;
 use crate::policy::terms::PolicySettings;
@@ -164,7 +164,7 @@ async fn walk(
 ) -> Result<(Chain, bool), StoreError> {
     let seals = store.seals().await?;
     let mut seals_faults = Vec::new();
-    let mut walk = Walk::new(&seals, &trusted.keys, None, &mut seals_faults);
+    let mut verifier = ChainVerifier::new(&seals, &trusted.keys, None, &mut seals_faults);
     // A fault of a seal matters here only if that seal should confirm this record.
     faults.extend(seals_faults.into_iter().filter(|fault| match fault {
         Fault::Signature { seq: sealed } | Fault::Key { seq: sealed, .. } => *sealed >= seq,
@@ -173,14 +173,14 @@ async fn walk(
     if let Some(before) = seq.checked_sub(2) {
         let page = store.links(before, 1).await?;
         if let Some(before) = page.first().filter(|link| link.seq < seq) {
-            walk.resume(Head {
+            verifier.resume(Head {
                 seq: before.seq,
                 hash: before.hash,
             });
         } else if let Some(gap) = store.gaps(seq - 1, seq - 1).await?.first()
             && is_signed(gap, &trusted.keys)
         {
-            walk.resume(Head {
+            verifier.resume(Head {
                 seq: gap.last,
                 hash: gap.after,
             });
@@ -191,21 +191,21 @@ async fn walk(
     while after < end {
         let page = store.links(after, PAGE).await?;
         let Some(last) = page.last() else {
-            return Ok((walk.end(faults), false));
+            return Ok((verifier.end(faults), false));
         };
         if last.seq.saturating_sub(after) != page.len() as u64 {
-            walk.admit(store.gaps(after, last.seq).await?);
+            verifier.admit(store.gaps(after, last.seq).await?);
         }
         after = last.seq;
         for link in &page {
-            walk.step(link, faults);
-            let is_sealed = walk.sealed().is_some_and(|sealed| sealed >= seq);
+            verifier.step(link, faults);
+            let is_sealed = verifier.sealed().is_some_and(|sealed| sealed >= seq);
             if is_sealed || !faults.is_empty() {
-                return Ok((walk.so_far(), false));
+                return Ok((verifier.so_far(), false));
             }
         }
     }
-    Ok((walk.so_far(), true))
+    Ok((verifier.so_far(), true))
 }
 
 /// Returns the fetch that brought the file, by its time.

@@ -64,11 +64,11 @@ impl Told {
 
     fn walk(&self, trusted: &SealingKey, kept: Option<Head>) -> (Chain, Vec<String>) {
         let mut faults = Vec::new();
-        let mut walk = Walk::new(&self.seals, &[trusted.public()], kept, &mut faults);
+        let mut verifier = ChainVerifier::new(&self.seals, &[trusted.public()], kept, &mut faults);
         for one in &self.records {
-            walk.step(one, &mut faults);
+            verifier.step(one, &mut faults);
         }
-        let chain = walk.end(&mut faults);
+        let chain = verifier.end(&mut faults);
         (chain, faults.iter().map(Fault::to_string).collect())
     }
 }
@@ -142,11 +142,11 @@ fn seals_of_an_earlier_key_count_once_the_key_is_named() {
         ("both", vec![present, earlier], vec![], 10),
     ] {
         let mut faults = Vec::new();
-        let mut walk = Walk::new(&told.seals, &trusted, None, &mut faults);
+        let mut verifier = ChainVerifier::new(&told.seals, &trusted, None, &mut faults);
         for one in &told.records {
-            walk.step(one, &mut faults);
+            verifier.step(one, &mut faults);
         }
-        let chain = walk.end(&mut faults);
+        let chain = verifier.end(&mut faults);
         let of = faults.iter().map(|fault| match fault {
             Fault::Key { seq, .. } => *seq,
             other => panic!("{name}: {other}"),
@@ -197,17 +197,17 @@ fn records_dropped_during_the_walk_are_no_gap() {
     let key = key();
     let mut told = told(&key);
     let mut faults = Vec::new();
-    let mut walk = Walk::new(&told.seals, &[key.public()], None, &mut faults);
+    let mut verifier = ChainVerifier::new(&told.seals, &[key.public()], None, &mut faults);
     told.records[..2]
         .iter()
-        .for_each(|one| walk.step(one, &mut faults));
+        .for_each(|one| verifier.step(one, &mut faults));
     told.prune(5, &key);
-    walk.learn(&told.seals);
+    verifier.learn(&told.seals);
     told.records
         .iter()
-        .for_each(|one| walk.step(one, &mut faults));
+        .for_each(|one| verifier.step(one, &mut faults));
     assert_eq!(
-        (walk.end(&mut faults).sealed, faults),
+        (verifier.end(&mut faults).sealed, faults),
         (Some(8), Vec::new())
     );
 }
@@ -217,12 +217,12 @@ fn without_a_trusted_key_each_seal_counts_by_its_own() {
     let key = key();
     let told = told(&key);
     let mut faults = Vec::new();
-    let mut walk = Walk::new(&told.seals, &[], None, &mut faults);
+    let mut verifier = ChainVerifier::new(&told.seals, &[], None, &mut faults);
     told.records
         .iter()
-        .for_each(|one| walk.step(one, &mut faults));
+        .for_each(|one| verifier.step(one, &mut faults));
     assert_eq!(
-        (walk.end(&mut faults).sealed, faults),
+        (verifier.end(&mut faults).sealed, faults),
         (Some(8), Vec::new())
     );
 }

@@ -12,7 +12,7 @@ use crate::admin::query::when::{self, Edge};
 use crate::audit::replay::{Evidence, Outcome, evidence};
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::review::{Finding, Review};
-use crate::audit::verify::{Chain, Fault, Walk};
+use crate::audit::verify::{Chain, ChainVerifier, Fault};
 use crate::cli::screen::{self, printable};
 use crate::clock::{Clock, Moment};
 use crate::store::chain::Seal;
@@ -69,10 +69,10 @@ enum Link {
 
 impl Link {
     /// Returns the relation of the record `seq`, just walked past, at which these faults were found.
-    fn of(seq: u64, walk: &Walk, found: &[Fault]) -> Link {
+    fn of(seq: u64, verifier: &ChainVerifier, found: &[Fault]) -> Link {
         if found
             .iter()
-            .any(|fault| matches!(fault, Fault::Witness { .. }))
+            .any(|fault| matches!(fault, Fault::Anchor { .. }))
         {
             Link::Denied
         } else if found
@@ -80,7 +80,7 @@ impl Link {
             .any(|fault| matches!(fault, Fault::Link { .. }))
         {
             Link::Broken
-        } else if walk.vouched() == seq {
+        } else if verifier.vouched() == seq {
             Link::Vouched
         } else {
             Link::Follows
@@ -112,7 +112,7 @@ pub(super) async fn verify(
     };
     let seals = store.seals().await.map_err(failed)?;
     let mut faults = Vec::new();
-    let mut walk = Walk::new(&seals, &trusted.keys, args.head, &mut faults);
+    let mut verifier = ChainVerifier::new(&seals, &trusted.keys, args.head, &mut faults);
     let mut tally = Tally::default();
     let bar = bar(&store).await.map_err(failed)?;
     let mut review = Review::new(store.as_ref());
@@ -128,17 +128,21 @@ pub(super) async fn verify(
         let is_gap = |first: &StoredDecision| first.seq > after.saturating_add(1);
         if page.first().is_some_and(is_gap) {
             // Retention may have dropped the next records since the last page: a new seal says so then.
-            walk.learn(&store.seals().await.map_err(failed)?);
+            verifier.learn(&store.seals().await.map_err(failed)?);
         }
         let is_whole = last.seq.saturating_sub(after) == page.len() as u64;
         if !is_whole {
-            walk.admit(store.gaps(after, last.seq).await.map_err(failed)?);
+            verifier.admit(store.gaps(after, last.seq).await.map_err(failed)?);
         }
         after = last.seq;
         for decision in &page {
             let known = faults.len();
-            walk.step(decision, &mut faults);
-            let link = Link::of(decision.seq, &walk, faults.get(known..).unwrap_or_default());
+            verifier.step(decision, &mut faults);
+            let link = Link::of(
+                decision.seq,
+                &verifier,
+                faults.get(known..).unwrap_or_default(),
+            );
             tally
                 .look(decision, &span, &mut review, link)
                 .await
@@ -150,7 +154,7 @@ pub(super) async fn verify(
             .map_err(|error| error.to_string())?
             .map_err(failed)?;
     }
-    let chain = walk.end(&mut faults);
+    let chain = verifier.end(&mut faults);
     bar.finish_and_clear();
     let is_whole = faults.is_empty();
     let mut faults: Vec<String> = faults.iter().map(Fault::to_string).collect();
@@ -423,11 +427,15 @@ mod tests {
         }
         let mut faults = Vec::new();
         let kept = Some(Head { seq: 3, hash });
-        let mut walk = Walk::new(&[], &[], kept, &mut faults);
+        let mut verifier = ChainVerifier::new(&[], &[], kept, &mut faults);
         let links = records.iter().map(|record| {
             let known = faults.len();
-            walk.step(record, &mut faults);
-            Link::of(record.seq, &walk, faults.get(known..).unwrap_or_default())
+            verifier.step(record, &mut faults);
+            Link::of(
+                record.seq,
+                &verifier,
+                faults.get(known..).unwrap_or_default(),
+            )
         });
         links.collect()
     }

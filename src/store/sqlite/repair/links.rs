@@ -43,7 +43,7 @@ struct Open {
 }
 
 #[derive(Default)]
-struct Walk {
+struct LinkCheck {
     /// The last decision, and the link from which the next one follows.
     before: Option<(u64, Sha256)>,
     open: Vec<Open>,
@@ -54,7 +54,7 @@ struct Walk {
 pub(super) fn doubts(connection: &Connection, from: u64) -> Result<Vec<Doubt>, Failure> {
     let seals = sealed(connection)?;
     let gaps = gaps::between(connection, from, u64::MAX)?;
-    let mut walk = Walk::default();
+    let mut check = LinkCheck::default();
     let mut statement = connection
         .prepare("SELECT seq, record, hash FROM decision WHERE seq >= ?1 ORDER BY seq")?;
     let mut rows = statement.query([integer(from)])?;
@@ -62,10 +62,10 @@ pub(super) fn doubts(connection: &Connection, from: u64) -> Result<Vec<Doubt>, F
         let seq = number(row.get(0)?);
         let record = row.get_ref(1)?.as_bytes().unwrap_or_default();
         let stored = row.get_ref(2)?.as_blob().unwrap_or_default();
-        let before = match walk.before {
+        let before = match check.before {
             Some((last, link)) if last + 1 == seq => Some(link),
             _ => {
-                walk.give_up();
+                check.give_up();
                 // Decisions lost to damage have left no link.
                 let gap = gaps.iter().find(|gap| gap.last + 1 == seq);
                 let dropped = gap.filter(|gap| gap.proof.is_some());
@@ -74,10 +74,10 @@ pub(super) fn doubts(connection: &Connection, from: u64) -> Result<Vec<Doubt>, F
             }
         };
         let sealed = seals.get(&seq).copied();
-        walk.step(seq, before, record, stored.try_into().ok(), sealed);
+        check.step(seq, before, record, stored.try_into().ok(), sealed);
     }
-    walk.give_up();
-    Ok(walk.doubts)
+    check.give_up();
+    Ok(check.doubts)
 }
 
 /// Returns the links that genuine seals name.
@@ -88,7 +88,7 @@ fn sealed(connection: &Connection) -> Result<HashMap<u64, Sha256>, Failure> {
     Ok(genuine.map(|seal| (seal.seq, seal.hash)).collect())
 }
 
-impl Walk {
+impl LinkCheck {
     fn step(
         &mut self,
         seq: u64,
@@ -223,11 +223,11 @@ mod tests {
         for (name, damage, is_sealed, want) in cases {
             let mut all = whole.clone();
             damage(&mut all);
-            let mut walk = Walk::default();
+            let mut check = LinkCheck::default();
             for (at, (record, stored)) in all.iter().enumerate() {
-                let before = walk.before.map_or(chain::GENESIS, |(_, link)| link);
+                let before = check.before.map_or(chain::GENESIS, |(_, link)| link);
                 let sealed = (is_sealed && at == 4).then_some(head);
-                walk.step(
+                check.step(
                     at as u64 + 1,
                     Some(before),
                     record.as_bytes(),
@@ -235,8 +235,8 @@ mod tests {
                     sealed,
                 );
             }
-            walk.give_up();
-            assert_eq!(walk.doubts, want, "{name}");
+            check.give_up();
+            assert_eq!(check.doubts, want, "{name}");
         }
     }
 }

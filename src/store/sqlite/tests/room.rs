@@ -1,6 +1,6 @@
 //! The store keeps within its bound, and the bound drops evidence only for newer evidence.
 
-use crate::audit::verify::{Fault, Walk};
+use crate::audit::verify::{ChainVerifier, Fault};
 use crate::store::{DecisionQuery, Pruned, Retention};
 
 use super::*;
@@ -64,12 +64,12 @@ async fn decisions(store: &Sqlite, client: &str) -> usize {
 async fn walked(store: &Sqlite, key: &chain::SealingKey) -> Vec<Fault> {
     let mut faults = Vec::new();
     let seals = store.seals().await.unwrap();
-    let mut walk = Walk::new(&seals, &[key.public()], None, &mut faults);
-    walk.admit(store.gaps(0, u64::MAX >> 1).await.unwrap());
+    let mut verifier = ChainVerifier::new(&seals, &[key.public()], None, &mut faults);
+    verifier.admit(store.gaps(0, u64::MAX >> 1).await.unwrap());
     for link in store.links(0, usize::MAX >> 1).await.unwrap() {
-        walk.step(&link, &mut faults);
+        verifier.step(&link, &mut faults);
     }
-    walk.end(&mut faults);
+    verifier.end(&mut faults);
     faults
 }
 

@@ -12,7 +12,7 @@
 //! that the crawler did ask so, and that no other override was in force. The chain, not the replay, proves that the
 //! record is unchanged (see [`super::verify`]).
 //!
-//! Some decisions rest on facts that cannot be kept. They are [attested](Attested), not proven.
+//! Some decisions rest on facts that cannot be kept. They are [attested](NotReplayable), not proven.
 
 pub mod evidence;
 mod premises;
@@ -40,7 +40,7 @@ pub enum Outcome {
     /// Evidence that the record names is missing.
     Missing(Missing),
     /// There is nothing to replay.
-    Attested(Attested),
+    Attested(NotReplayable),
 }
 
 /// A field in which record and replay differ.
@@ -65,7 +65,7 @@ pub enum Missing {
 
 /// The reason why a decision cannot be made again. The record alone attests it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Attested {
+pub enum NotReplayable {
     /// The request was malformed or contradictory, and was refused without a judgement.
     Unjudged,
     /// robots.txt did not come in time.
@@ -88,7 +88,7 @@ pub enum Attested {
     Unknown,
 }
 
-impl Attested {
+impl NotReplayable {
     /// Returns the name for summaries.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -106,7 +106,7 @@ impl Attested {
     }
 }
 
-impl fmt::Display for Attested {
+impl fmt::Display for NotReplayable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unjudged => "the request was refused before anything was judged",
@@ -139,7 +139,7 @@ pub fn replay(
     snapshot: Option<&Arc<Snapshot>>,
 ) -> Outcome {
     let Some(reason) = Reason::from_name(&evidence.reason) else {
-        return Outcome::Attested(Attested::Unknown);
+        return Outcome::Attested(NotReplayable::Unknown);
     };
     let mut differences = Vec::new();
     compare(
@@ -179,13 +179,13 @@ fn decide(
         return Err(Gap::Attested(why));
     }
     if cut(&evidence.url).is_some() && reason.info().replay == Replay::Url {
-        return Err(Gap::Attested(Attested::Cut));
+        return Err(Gap::Attested(NotReplayable::Cut));
     }
     let target = target(evidence)?;
     let mode = mode(evidence)?;
     let decided = match &evidence.decided_at {
         Some(text) => time("decided_at", text)?,
-        None => return Err(Gap::Attested(Attested::Older)),
+        None => return Err(Gap::Attested(NotReplayable::Older)),
     };
     let target = match by_path_or_override(target, evidence, mode, decided)? {
         Ok(ruling) => return Ok(concluded(ruling)),
@@ -242,15 +242,15 @@ fn by_path_or_override(
 }
 
 /// Returns the reason why a decision for this reason cannot be made again; `None` if it can.
-fn unproven(reason: Reason, evidence: &Evidence<'_>) -> Option<Attested> {
+fn unproven(reason: Reason, evidence: &Evidence<'_>) -> Option<NotReplayable> {
     match reason.info().replay {
         Replay::Url | Replay::Origin => None,
         // A tunnel refused as opaque by a rule names its policy; this one was intercepted.
-        Replay::Tunnel => evidence.policy.is_none().then_some(Attested::NotHttp),
-        Replay::Unjudged => Some(Attested::Unjudged),
-        Replay::Pending => Some(Attested::Pending),
-        Replay::Paced => Some(Attested::Paced),
-        Replay::Unrecorded => Some(Attested::Unrecorded),
+        Replay::Tunnel => evidence.policy.is_none().then_some(NotReplayable::NotHttp),
+        Replay::Unjudged => Some(NotReplayable::Unjudged),
+        Replay::Pending => Some(NotReplayable::Pending),
+        Replay::Paced => Some(NotReplayable::Paced),
+        Replay::Unrecorded => Some(NotReplayable::Unrecorded),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlgate::audit::replay::{self, Attested, Evidence, Missing, Outcome};
+use crawlgate::audit::replay::{self, Evidence, Missing, NotReplayable, Outcome};
 use crawlgate::clock::Moment;
 use crawlgate::config::{Finally, Mode};
 use crawlgate::policy::Reason;
@@ -204,7 +204,7 @@ proptest! {
         let decision = case.decide();
         let record = case.record(&decision);
         let want = match decision.reason {
-            Reason::RobotsPending => Outcome::Attested(Attested::Pending),
+            Reason::RobotsPending => Outcome::Attested(NotReplayable::Pending),
             _ => Outcome::Same,
         };
         prop_assert_eq!(replayed(&record, &case), want, "{}", record);
@@ -388,14 +388,16 @@ fn overrides_are_replayed_by_their_content() {
 
 #[test]
 fn a_decision_that_cannot_be_replayed_gives_the_reason() {
-    use Attested::{Cut, NotHttp, Older, Paced, Pending, Redacted, Unjudged, Unknown, Unrecorded};
+    use NotReplayable::{
+        Cut, NotHttp, Older, Paced, Pending, Redacted, Unjudged, Unknown, Unrecorded,
+    };
     fn to(record: &mut Value, reason: &str, verdict: &str) {
         record["reason"] = reason.into();
         record["verdict"] = verdict.into();
     }
     type Change = fn(&mut Value);
     #[rustfmt::skip] // one row, one case
-    let cases: &[(&str, Change, Attested)] = &[
+    let cases: &[(&str, Change, NotReplayable)] = &[
         ("malformed", |r| to(r, "bad_request", "deny"), Unjudged),
         ("misdirected", |r| to(r, "misdirected", "deny"), Unjudged),
         ("deferred for robots.txt", |r| to(r, "robots_pending", "defer"), Pending),
@@ -454,7 +456,7 @@ fn a_query_that_was_left_out_is_not_made_up() {
     let record = case.record(&case.decide());
     assert_eq!(
         replayed(&record, &case),
-        Outcome::Attested(Attested::Redacted)
+        Outcome::Attested(NotReplayable::Redacted)
     );
 }
 

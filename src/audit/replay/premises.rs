@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::uri::PathAndQuery;
 
 use super::evidence::{self, Evidence};
-use super::{Attested, Difference, Missing, Outcome};
+use super::{Difference, Missing, NotReplayable, Outcome};
 use crate::agent::{Agent, Source};
 use crate::clock::Moment;
 use crate::config::Mode;
@@ -21,7 +21,7 @@ use crate::robots::state::{Fresh, Outage, State};
 /// The reason why a replay has no decision.
 pub(super) enum Gap {
     Missing(Missing),
-    Attested(Attested),
+    Attested(NotReplayable),
     Contradiction(Difference),
 }
 
@@ -46,7 +46,7 @@ pub(super) fn target(evidence: &Evidence<'_>) -> Result<Target, Gap> {
         return Ok(Target { origin, path });
     }
     if url.ends_with(REDACTED) {
-        return Err(Gap::Attested(Attested::Redacted));
+        return Err(Gap::Attested(NotReplayable::Redacted));
     }
     // A cut URL is judged only if the path does not decide, see `policy::Replay`.
     let url = cut(url).map_or(url, |(kept, _)| kept);
@@ -63,7 +63,7 @@ pub(super) fn target(evidence: &Evidence<'_>) -> Result<Target, Gap> {
 pub(super) fn agent(evidence: &Evidence<'_>) -> Result<Agent, Gap> {
     let token = |name: &String| match ProductToken::new(name) {
         Ok(token) => Ok(token),
-        Err(_) if name.starts_with("…[+") => Err(Gap::Attested(Attested::Cut)),
+        Err(_) if name.starts_with("…[+") => Err(Gap::Attested(NotReplayable::Cut)),
         Err(error) => Err(contradiction("agent.chain", name, error.to_string())),
     };
     Ok(Agent {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest;
 use serde::Deserialize;
 
-use crate::audit::replay::{self, Attested, Evidence, Missing, Outcome, Unreadable};
+use crate::audit::replay::{self, Evidence, Missing, NotReplayable, Outcome, Unreadable};
 use crate::policy::terms::{PolicyDigest, PolicySettings};
 use crate::robots::snapshot::Snapshot;
 use crate::store::{Sha256, Store, StoreError, StoredDecision};
@@ -162,7 +162,7 @@ impl<'s> Review<'s> {
                 && let Ok(Some(sha256)) = evidence.snapshot()
                 && self.store.is_dropped(sha256).await?
             {
-                return Ok(Finding::Replayed(Outcome::Attested(Attested::NoRoom)));
+                return Ok(Finding::Replayed(Outcome::Attested(NotReplayable::NoRoom)));
             }
         }
         Ok(finding)

@@ -42,12 +42,12 @@ pub struct Judgement {
     /// The evaluation of its rules.
     pub explanation: Option<Explanation>,
     /// The other source that has an opinion.
-    pub aside: Option<Aside>,
+    pub alternative: Option<Alternative>,
 }
 
 /// A source that would decide otherwise.
 #[derive(Debug)]
-pub enum Aside {
+pub enum Alternative {
     /// An override: the proxy would apply it, but the question was about a file.
     Override(Arc<Override>),
     /// robots.txt: an override decided instead of it.
@@ -65,7 +65,7 @@ pub struct Unjudged {
 
 /// The identity and settings that URLs are judged by.
 #[derive(Debug)]
-pub struct Bench {
+pub struct Evaluator {
     /// The crawler's identity.
     pub agent: Arc<Agent>,
     /// The identification that crawlers must send.
@@ -78,28 +78,28 @@ pub struct Bench {
 
 /// The result of a judgement without robots.txt.
 #[derive(Debug)]
-pub enum Begun {
+pub enum Evaluation {
     /// The final judgement.
     Judged(Box<Judgement>),
     /// Undecided without robots.txt, with the decision of a matching override.
     Open(Target, Option<Box<Decision>>),
 }
 
-impl Bench {
+impl Evaluator {
     /// Judges by everything except robots.txt.
-    pub fn begin(&self, target: Target, now: Moment) -> Begun {
+    pub fn begin(&self, target: Target, now: Moment) -> Evaluation {
         let mode = self.settings.mode;
         let target = match policy::clear_robots_txt(target.clone(), mode, now) {
-            Ok(ruling) => return Begun::Judged(Box::new(self.bare(target, decision(ruling)))),
+            Ok(ruling) => return Evaluation::Judged(Box::new(self.bare(target, decision(ruling)))),
             Err(target) => target,
         };
         let identified = decide_by_identity(target.clone(), &self.agent, self.required, mode, now);
         if let Ok(ruling) = identified {
-            return Begun::Judged(Box::new(self.bare(target, decision(ruling))));
+            return Evaluation::Judged(Box::new(self.bare(target, decision(ruling))));
         }
         let asserted = policy::decide_by_override(target.clone(), &self.overrides, mode, now);
         let asserted = asserted.ok().map(|ruling| Box::new(decision(ruling)));
-        Begun::Open(target, asserted)
+        Evaluation::Open(target, asserted)
     }
 
     /// Judges by a file that the user names. The file decides, since the question is about it; a matching override is
@@ -112,7 +112,7 @@ impl Bench {
     ) -> Judgement {
         let asserted = asserted.and_then(|decision| decision.asserted);
         Judgement {
-            aside: asserted.map(Aside::Override),
+            alternative: asserted.map(Alternative::Override),
             ..self.judge(target, view)
         }
     }
@@ -128,7 +128,7 @@ impl Bench {
         match asserted {
             // The proxy checks the address policy before the overrides.
             Some(asserted) if judged.decision.reason != Reason::AddressProhibited => Judgement {
-                aside: Some(Aside::Robots(judged.decision)),
+                alternative: Some(Alternative::Robots(judged.decision)),
                 decision: *asserted,
                 ..judged
             },
@@ -144,7 +144,7 @@ impl Bench {
             decision,
             snapshot: None,
             explanation: None,
-            aside: None,
+            alternative: None,
         }
     }
 
@@ -176,7 +176,7 @@ impl Bench {
             decision,
             agent: Arc::clone(&self.agent),
             target,
-            aside: None,
+            alternative: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, Formatter};
 use utoipa::ToSchema;
 
-use super::{Aside, File, Judgement, Unjudged, group_of, meaning};
+use super::{Alternative, File, Judgement, Unjudged, group_of, meaning};
 use crate::policy::Decision;
 use crate::policy::overrides::Override;
 use crate::rep::{
@@ -188,12 +188,12 @@ pub fn of(judged: &Judgement) -> Vec<u8> {
             None => group(decision, speaker),
         },
         asserted: decision.asserted.as_deref().map(assertion_of),
-        override_left_aside: match &judged.aside {
-            Some(Aside::Override(asserted)) => Some(assertion_of(asserted)),
+        override_left_aside: match &judged.alternative {
+            Some(Alternative::Override(asserted)) => Some(assertion_of(asserted)),
             _ => None,
         },
-        without_override: match &judged.aside {
-            Some(Aside::Robots(otherwise)) => Some(without(otherwise, speaker)),
+        without_override: match &judged.alternative {
+            Some(Alternative::Robots(otherwise)) => Some(without(otherwise, speaker)),
             _ => None,
         },
         agent: chain(judged),
@@ -305,8 +305,8 @@ pub fn family_of<'a>(token: &str, tokens: &'a [ProductToken]) -> Option<&'a str>
 }
 
 fn fetched_with(judged: &Judgement) -> Option<&str> {
-    let decision = match &judged.aside {
-        Some(Aside::Robots(otherwise)) => otherwise,
+    let decision = match &judged.alternative {
+        Some(Alternative::Robots(otherwise)) => otherwise,
         _ => &judged.decision,
     };
     let fetched_as = decision.fetched_as.as_ref()?;

@@ -13,7 +13,7 @@ use crate::cache::View;
 use crate::cli::overrides;
 use crate::clock::Clock;
 use crate::config::{Config, Mode};
-use crate::explain::{self, Begun, Bench, Judgement, Unjudged};
+use crate::explain::{self, Evaluation, Evaluator, Judgement, Unjudged};
 use crate::policy::overrides::Overrides;
 use crate::policy::{Decision, Target};
 
@@ -34,7 +34,7 @@ pub(super) struct Judge<'c> {
     clock: Clock,
     runtime: Runtime,
     source: Source,
-    bench: Bench,
+    evaluator: Evaluator,
 }
 
 /// A URL that waits for its turn in the output.
@@ -57,7 +57,7 @@ impl Judge<'_> {
         Ok(Judge {
             source: Source::new(robots, config, &clock)?,
             runtime,
-            bench: Bench {
+            evaluator: Evaluator {
                 agent: explain::agent(named, config)?,
                 required: config.agent.required(),
                 overrides: Overrides::new(overrides),
@@ -99,19 +99,19 @@ impl Judge<'_> {
             Err(why) => return Waiting::Judged(Err(Unjudged { url, why })),
         };
         let now = self.clock.now();
-        let (target, asserted) = match self.bench.begin(target, now) {
-            Begun::Judged(judged) => return Waiting::Judged(Ok(judged)),
-            Begun::Open(target, asserted) => (target, asserted),
+        let (target, asserted) = match self.evaluator.begin(target, now) {
+            Evaluation::Judged(judged) => return Waiting::Judged(Ok(judged)),
+            Evaluation::Open(target, asserted) => (target, asserted),
         };
         match &self.source {
             Source::File(file) => {
                 let view = explain::view(file, &self.config.robots, now);
-                let judged = self.bench.by_file(target, asserted, view);
+                let judged = self.evaluator.by_file(target, asserted, view);
                 Waiting::Judged(Ok(Box::new(judged)))
             }
             Source::Origins(cache) => {
                 let (cache, origin) = (Arc::clone(cache), target.origin.clone());
-                let fetch = source::ask(cache, origin, Arc::clone(&self.bench.agent));
+                let fetch = source::ask(cache, origin, Arc::clone(&self.evaluator.agent));
                 Waiting::Fetching(target, asserted, tokio::spawn(fetch))
             }
         }
@@ -121,8 +121,8 @@ impl Judge<'_> {
         match waiting {
             Waiting::Judged(judged) => judged.map(|judged| *judged),
             Waiting::Fetching(target, asserted, fetch) => match (fetch.await, asserted) {
-                (Ok(view), asserted) => Ok(self.bench.by_origin(target, asserted, view)),
-                (Err(_), Some(asserted)) => Ok(self.bench.bare(target, *asserted)),
+                (Ok(view), asserted) => Ok(self.evaluator.by_origin(target, asserted, view)),
+                (Err(_), Some(asserted)) => Ok(self.evaluator.bare(target, *asserted)),
                 (Err(error), None) => Err(Unjudged {
                     url: format!("{}{}", target.origin, target.path),
                     why: format!("its robots.txt was not fetched: {error}"),

@@ -6,7 +6,7 @@ use super::shown::Shown;
 use crate::cli::overrides::sentence;
 use crate::cli::screen::{Paint, Tone};
 use crate::explain::document::family_of;
-use crate::explain::{Aside, File, Judgement, meaning};
+use crate::explain::{Alternative, File, Judgement, meaning};
 use crate::policy::{Reason, Verdict};
 use crate::rep::{
     Explanation, Field, Judged, MatchedBy, Note, RuleKind, Selection, Speaker, Standing,
@@ -71,15 +71,15 @@ pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
     if let Some(asserted) = &decision.asserted {
         page.line("override", sentence(asserted));
     }
-    match &judged.aside {
-        Some(Aside::Override(asserted)) => {
+    match &judged.alternative {
+        Some(Alternative::Override(asserted)) => {
             let id = &asserted.id;
             let says = sentence(asserted);
             let says = says.split_once(": ").map_or(&*says, |(_, says)| says);
             let aside = format_args!("{id} is left aside for --robots, and would decide: {says}");
             page.line("override", aside);
         }
-        Some(Aside::Robots(otherwise)) => {
+        Some(Alternative::Robots(otherwise)) => {
             let (verdict, reason) = (otherwise.verdict().as_str(), otherwise.reason.as_str());
             let meaning = meaning(otherwise);
             page.line("without", format_args!("{verdict}, {reason} ({meaning})"));
@@ -93,8 +93,8 @@ pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
         // The override decides without the file; its own line is printed above.
         (None, Some(_)) => {}
     }
-    let otherwise = match &judged.aside {
-        Some(Aside::Robots(otherwise)) => otherwise,
+    let otherwise = match &judged.alternative {
+        Some(Alternative::Robots(otherwise)) => otherwise,
         _ => decision,
     };
     if let Some(fetched_as) = &otherwise.fetched_as {

@@ -14,7 +14,7 @@ use crate::admin::http::problem::Problem;
 use crate::admin::http::{BODY_WITH_ROBOTS, Site};
 use crate::config::Mode;
 use crate::explain::document::Document;
-use crate::explain::{self, Begun, Bench, Judgement, document};
+use crate::explain::{self, Evaluation, Evaluator, Judgement, document};
 use crate::policy::overrides::Overrides;
 use crate::robots::identity::Crawler;
 
@@ -84,22 +84,22 @@ impl Site {
             None => Vec::new(),
         };
         let configured = settings.policy.overrides.iter().cloned();
-        let bench = Bench {
+        let evaluator = Evaluator {
             agent,
             required: settings.agent.required(),
             overrides: Overrides::new(configured.chain(stored)),
             settings: settings.robots.settings(Mode::Enforce),
         };
         let now = self.now();
-        let (target, asserted) = match bench.begin(target, now) {
-            Begun::Judged(judged) => return Ok(*judged),
-            Begun::Open(target, asserted) => (target, asserted),
+        let (target, asserted) = match evaluator.begin(target, now) {
+            Evaluation::Judged(judged) => return Ok(*judged),
+            Evaluation::Open(target, asserted) => (target, asserted),
         };
         let fetched = match &robots {
             Some(_) => None,
             None => {
                 let cache = self.proxy().gate().robots_cache();
-                let crawler = Crawler::named(&bench.agent.tokens);
+                let crawler = Crawler::named(&evaluator.agent.tokens);
                 Some(cache.view(&target.origin, crawler).await)
             }
         };
@@ -109,9 +109,9 @@ impl Site {
             (Some(text), _) => {
                 let file = explain::file(text.as_bytes(), "robots.txt", &settings.robots, now);
                 let view = explain::view(&file, &settings.robots, now);
-                Some(bench.by_file(target, asserted, view))
+                Some(evaluator.by_file(target, asserted, view))
             }
-            (None, Some(view)) => Some(bench.by_origin(target, asserted, view)),
+            (None, Some(view)) => Some(evaluator.by_origin(target, asserted, view)),
             (None, None) => None,
         });
         let judged = judging.await.ok().flatten();

@@ -17,7 +17,7 @@ use super::shell::{Page, Place, Shell, Shown};
 use super::text::Text;
 use super::words::{line, octets};
 use crate::config::Mode;
-use crate::explain::{self, Aside, Begun, Bench, Judgement, meaning};
+use crate::explain::{self, Alternative, Evaluation, Evaluator, Judgement, meaning};
 use crate::policy::Verdict;
 use crate::policy::overrides::{Override, Overrides};
 use crate::rep::Note;
@@ -114,15 +114,15 @@ async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, St
         Ok(target) => target,
         Err(wrong) => return Ok(Err(format!("{}: {wrong}", question.url.trim()))),
     };
-    let bench = Bench {
+    let evaluator = Evaluator {
         agent,
         required: settings.agent.required(),
         overrides: Overrides::new(all(site).await?),
         settings: settings.robots.settings(Mode::Enforce),
     };
-    let (target, asserted) = match bench.begin(target, now) {
-        Begun::Judged(judged) => return Ok(Ok(*judged)),
-        Begun::Open(target, asserted) => (target, asserted),
+    let (target, asserted) = match evaluator.begin(target, now) {
+        Evaluation::Judged(judged) => return Ok(Ok(*judged)),
+        Evaluation::Open(target, asserted) => (target, asserted),
     };
     let text = question.robots.trim_matches(['\r', '\n']);
     if !text.trim().is_empty() {
@@ -134,14 +134,14 @@ async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, St
             now,
         );
         let view = explain::view(&file, &settings.robots, now);
-        let judged = bench.by_file(target, asserted, view);
+        let judged = evaluator.by_file(target, asserted, view);
         drop(turn);
         return Ok(Ok(judged));
     }
     let cache = site.proxy().gate().robots_cache();
-    let crawler = Crawler::named(&bench.agent.tokens);
+    let crawler = Crawler::named(&evaluator.agent.tokens);
     let view = cache.view(&target.origin, crawler).await;
-    Ok(Ok(bench.by_origin(target, asserted, view)))
+    Ok(Ok(evaluator.by_origin(target, asserted, view)))
 }
 
 /// Reads product tokens, separated by white space or commas, or one whole User-Agent.
@@ -187,7 +187,7 @@ impl Told {
             reason: decision.reason.as_str(),
             meaning: line(&meaning(decision)),
             asserted: decision.asserted.as_ref().map(asserted),
-            aside: judged.aside.as_ref().map(aside),
+            aside: judged.alternative.as_ref().map(alternative),
             file: judged.snapshot.as_ref().map(|file| {
                 let octets = file.robots.text().len();
                 let cut = if file.robots.is_truncated() {
@@ -223,13 +223,13 @@ fn asserted(one: &Arc<Override>) -> String {
     ))
 }
 
-fn aside(aside: &Aside) -> String {
-    match aside {
-        Aside::Override(one) => {
+fn alternative(alternative: &Alternative) -> String {
+    match alternative {
+        Alternative::Override(one) => {
             let told = asserted(one);
             format!("The proxy would go by override {told}; it is left aside for the text below.")
         }
-        Aside::Robots(otherwise) => {
+        Alternative::Robots(otherwise) => {
             let (verdict, reason) = (otherwise.verdict().as_str(), otherwise.reason.as_str());
             let meaning = meaning(otherwise);
             line(&format!(

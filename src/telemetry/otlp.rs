@@ -79,7 +79,7 @@ impl Otlp {
             PATIENCE,
             None,
         );
-        let way = Way {
+        let factory = ExporterFactory {
             endpoint,
             headers,
             client,
@@ -92,8 +92,8 @@ impl Otlp {
         let failed = |error: ExporterBuildError| {
             format!("[telemetry] otlp_endpoint = {endpoint:?}: {error}")
         };
-        let spans = (settings.sample > 0.0).then(|| way.spans(settings.sample));
-        let messages = settings.logs.then(|| way.messages());
+        let spans = (settings.sample > 0.0).then(|| factory.spans(settings.sample));
+        let messages = settings.logs.then(|| factory.messages());
         Ok(Otlp {
             spans: spans.transpose().map_err(failed)?,
             messages: messages.transpose().map_err(failed)?,
@@ -123,7 +123,7 @@ impl Otlp {
 }
 
 /// The common settings of both signals' exporters.
-struct Way<'a> {
+struct ExporterFactory<'a> {
     endpoint: &'a str,
     headers: HashMap<String, String>,
     client: HyperClient<HttpsConnector<HttpConnector>>,
@@ -131,11 +131,11 @@ struct Way<'a> {
     resource: Resource,
 }
 
-impl Way<'_> {
+impl ExporterFactory<'_> {
     /// Makes the exporter of spans. The sampler takes `share` of the exchanges without a crawler's decision on
     /// sampling.
     fn spans(&self, share: f64) -> Result<SdkTracerProvider, ExporterBuildError> {
-        let (client, aboard) = self.aboard("traces");
+        let (client, on_runtime) = self.on_runtime("traces");
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(client)
@@ -145,7 +145,7 @@ impl Way<'_> {
             .with_timeout(PATIENCE)
             .build()?;
         let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share)));
-        let gathers = BatchSpanProcessor::builder(aboard.with(exporter)).build();
+        let gathers = BatchSpanProcessor::builder(on_runtime.with(exporter)).build();
         Ok(SdkTracerProvider::builder()
             .with_sampler(sampler)
             .with_resource(self.resource.clone())
@@ -154,7 +154,7 @@ impl Way<'_> {
     }
 
     fn messages(&self) -> Result<SdkLoggerProvider, ExporterBuildError> {
-        let (client, aboard) = self.aboard("messages");
+        let (client, on_runtime) = self.on_runtime("messages");
         let exporter = LogExporter::builder()
             .with_http()
             .with_http_client(client)
@@ -163,7 +163,7 @@ impl Way<'_> {
             .with_headers(self.headers.clone())
             .with_timeout(PATIENCE)
             .build()?;
-        let gathers = BatchLogProcessor::builder(aboard.with(exporter)).build();
+        let gathers = BatchLogProcessor::builder(on_runtime.with(exporter)).build();
         Ok(SdkLoggerProvider::builder()
             .with_resource(self.resource.clone())
             .with_log_processor(gathers)
@@ -171,14 +171,14 @@ impl Way<'_> {
     }
 
     /// Returns a client for one signal, and the shell of its exporter.
-    fn aboard(&self, what: &'static str) -> (Client, Aboard<()>) {
+    fn on_runtime(&self, what: &'static str) -> (Client, OnRuntime<()>) {
         let client = Client {
             inner: self.client.clone(),
             trouble: Arc::default(),
         };
         let trouble = Arc::clone(&client.trouble);
-        let aboard = Aboard::to(self.endpoint, what, self.runtime, trouble);
-        (client, aboard)
+        let on_runtime = OnRuntime::to(self.endpoint, what, self.runtime, trouble);
+        (client, on_runtime)
     }
 }
 
@@ -256,7 +256,7 @@ fn causes(error: &(dyn Error + 'static)) -> String {
 /// An exporter that runs on our runtime, because it needs its sockets and timers, although a thread of the SDK waits
 /// for it. It reports the start and the end of failures.
 #[derive(Debug)]
-struct Aboard<E> {
+struct OnRuntime<E> {
     exporter: E,
     endpoint: Arc<str>,
     what: &'static str,
@@ -265,9 +265,9 @@ struct Aboard<E> {
     fails: AtomicBool,
 }
 
-impl Aboard<()> {
-    fn to(endpoint: &str, what: &'static str, runtime: &Handle, trouble: Trouble) -> Aboard<()> {
-        Aboard {
+impl OnRuntime<()> {
+    fn to(endpoint: &str, what: &'static str, runtime: &Handle, trouble: Trouble) -> OnRuntime<()> {
+        OnRuntime {
             exporter: (),
             endpoint: endpoint.into(),
             what,
@@ -277,8 +277,8 @@ impl Aboard<()> {
         }
     }
 
-    fn with<E>(self, exporter: E) -> Aboard<E> {
-        Aboard {
+    fn with<E>(self, exporter: E) -> OnRuntime<E> {
+        OnRuntime {
             exporter,
             endpoint: self.endpoint,
             what: self.what,
@@ -289,7 +289,7 @@ impl Aboard<()> {
     }
 }
 
-impl<E> Aboard<E> {
+impl<E> OnRuntime<E> {
     async fn deliver(&self, delivery: impl Future<Output = OTelSdkResult>) -> OTelSdkResult {
         let result = TokioContext::new(delivery, self.runtime.clone()).await;
         let (endpoint, what) = (&*self.endpoint, self.what);
@@ -309,7 +309,7 @@ impl<E> Aboard<E> {
     }
 }
 
-impl ExportsSpans for Aboard<SpanExporter> {
+impl ExportsSpans for OnRuntime<SpanExporter> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         self.deliver(self.exporter.export(batch)).await
     }
@@ -323,7 +323,7 @@ impl ExportsSpans for Aboard<SpanExporter> {
     }
 }
 
-impl ExportsLogs for Aboard<LogExporter> {
+impl ExportsLogs for OnRuntime<LogExporter> {
     async fn export(&self, batch: LogBatch<'_>) -> OTelSdkResult {
         self.deliver(self.exporter.export(batch)).await
     }

@@ -30,11 +30,11 @@ pub struct Summary {
 
 #[derive(Debug, Default)]
 struct Rest {
-    denied: Tally,
-    deferred: Tally,
-    failed: Tally,
+    denied: CodeCounts,
+    deferred: CodeCounts,
+    failed: CodeCounts,
     /// Requests that went out in report mode and would have been denied or deferred.
-    reported: Tally,
+    reported: CodeCounts,
     origins: HashMap<String, Denials>,
     denied_elsewhere: u64,
     /// Scratch space for an origin's name, which is rarely a new one.
@@ -43,13 +43,13 @@ struct Rest {
 
 /// Counts by one of our codes, of which there are few.
 #[derive(Debug, Default)]
-struct Tally(Vec<(String, u64)>);
+struct CodeCounts(Vec<(String, u64)>);
 
 /// The denials of one origin.
 #[derive(Debug, Default)]
 struct Denials {
     count: u64,
-    grounds: Tally,
+    grounds: CodeCounts,
 }
 
 impl Summary {
@@ -122,7 +122,7 @@ impl Summary {
     #[must_use]
     pub fn totals(&self) -> Totals {
         let rest = self.rest.lock();
-        let told = |tally: &Tally| tally.sorted().into_iter().cloned().collect();
+        let told = |codes: &CodeCounts| codes.sorted().into_iter().cloned().collect();
         Totals {
             forwarded: self.forwarded.load(Ordering::Relaxed),
             denied: told(&rest.denied),
@@ -202,7 +202,7 @@ impl Rest {
     }
 }
 
-impl Tally {
+impl CodeCounts {
     /// Counts `code`, unless it is a new one and there are `most` already.
     fn add(&mut self, code: &str, most: usize) {
         if let Some((_, count)) = self.0.iter_mut().find(|(known, _)| known == code) {
@@ -244,12 +244,12 @@ impl fmt::Display for Summary {
         ];
         let requests = tallies
             .iter()
-            .fold(forwarded, |sum, (_, tally)| sum + tally.sum());
+            .fold(forwarded, |sum, (_, codes)| sum + codes.sum());
         write!(f, "requests  {requests:>10}")?;
         write!(f, "\nforwarded {forwarded:>10}")?;
-        for (name, tally) in tallies {
-            write!(f, "\n{name:<9} {:>10}", tally.sum())?;
-            tally.write_codes(f)?;
+        for (name, codes) in tallies {
+            write!(f, "\n{name:<9} {:>10}", codes.sum())?;
+            codes.write_codes(f)?;
         }
         // Counted above by outcome, so these are not part of the sum.
         if rest.reported.sum() > 0 {

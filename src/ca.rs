@@ -58,7 +58,7 @@ pub use self::{error::CaError, rotation::Companion};
 use crate::{
     clock::{Clock, Moment},
     config::{Subtree, TlsConfig},
-    metrics::{Registry, Tally},
+    metrics::{Counters, Registry},
 };
 
 /// Time before its expiry at which an authority should be followed by the next one.
@@ -80,7 +80,7 @@ pub struct Authority {
     /// The common part of all hosts' configurations, tickets included.
     base: ServerConfig,
     cache: Cache,
-    minted: Tally,
+    minted: Counters,
     clock: Clock,
     certificate_path: PathBuf,
     key_path: PathBuf,
@@ -174,7 +174,7 @@ impl Authority {
             leaf_lifetime: config.leaf_lifetime,
             base: base_config(provider)?,
             cache: Cache::new(config.leaf_cache),
-            minted: Tally::one(),
+            minted: Counters::one(),
             clock,
             certificate_path,
             key_path: config.ca_key.clone(),

@@ -5,22 +5,24 @@
 //! lock and no look-up, every series exists from the start, at zero, and no client can create a new one. A number that
 //! is cheap to measure is not counted at all: a [`Collector`] reads it at each scrape.
 //!
-//! - [`Tally`]: counters, by kind
-//! - [`Level`], [`Levels`]: present numbers
-//! - [`Times`]: durations, as a histogram, classic and native
+//! - [`Counters`]: counters, by kind
+//! - [`Gauge`], [`Gauges`]: present numbers
+//! - [`DurationHistogram`]: durations, as a histogram, classic and native
 //! - [`exposition`]: Prometheus text, OpenMetrics text, Prometheus protobuf
 //! - [`process`]: the system's figures of this process
 
+mod counters;
+mod duration_histogram;
 pub mod exposition;
+mod gauges;
 pub mod process;
-mod tally;
-mod times;
 
 pub use prometheus_client::collector::Collector;
 pub use prometheus_client::registry::{Registry, Unit};
 
-pub use self::tally::{Labels, Level, Levels, Raised, Tally};
-pub use self::times::Times;
+pub use self::counters::{Counters, Labels};
+pub use self::duration_histogram::DurationHistogram;
+pub use self::gauges::{Gauge, GaugeGuard, Gauges};
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! The metrics of the way to the store and the log.
 
-use crate::metrics::{Registry, Tally, Times, Unit};
+use crate::metrics::{Counters, DurationHistogram, Registry, Unit};
 
 /// A destination of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,18 +15,18 @@ pub(super) enum Place {
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     /// Duration of each batch's write to the store.
-    pub(super) writes: Times,
-    failures: Tally,
-    lost: Tally,
+    pub(super) writes: DurationHistogram,
+    failures: Counters,
+    lost: Counters,
 }
 
 impl Default for Counts {
     fn default() -> Counts {
         Counts {
             // From a tenth of a millisecond to half a minute.
-            writes: Times::between(-13..6),
-            failures: Tally::by("place", &["store", "log"]),
-            lost: Tally::one(),
+            writes: DurationHistogram::between(-13..6),
+            failures: Counters::by("place", &["store", "log"]),
+            lost: Counters::one(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Metrics of the robots cache: its fetches, and the states of its origins.
 
-use crate::metrics::{Levels, Registry, Tally, Times, Unit};
+use crate::metrics::{Counters, DurationHistogram, Gauges, Registry, Unit};
 use crate::robots::access::AccessResult;
 use crate::robots::state::State;
 use crate::store::Fetch;
@@ -28,18 +28,18 @@ impl Known {
 /// The metrics of the robots cache.
 #[derive(Debug, Clone)]
 pub struct Counts {
-    fetches: Tally,
-    durations: Times,
-    origins: Levels,
+    fetches: Counters,
+    durations: DurationHistogram,
+    origins: Gauges,
 }
 
 impl Default for Counts {
     fn default() -> Counts {
         Counts {
-            fetches: Tally::by("result", &["successful", "unavailable", "unreachable"]),
+            fetches: Counters::by("result", &["successful", "unavailable", "unreachable"]),
             // From a millisecond to half a minute.
-            durations: Times::between(-10..6),
-            origins: Levels::by(
+            durations: DurationHistogram::between(-10..6),
+            origins: Gauges::by(
                 "state",
                 &["never_fetched", "successful", "unavailable", "unreachable"],
             ),

@@ -8,29 +8,29 @@ use prometheus_client::metrics::MetricType;
 
 use super::Failure;
 use super::pool::Pool;
-use crate::metrics::{Level, Raised, Registry, Tally};
+use crate::metrics::{Counters, Gauge, GaugeGuard, Registry};
 
 /// The counters of connections to origins.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
-    open: Level,
-    opened: Tally,
-    handshakes: Tally,
+    open: Gauge,
+    opened: Counters,
+    handshakes: Counters,
 }
 
 impl Default for Counts {
     fn default() -> Counts {
         Counts {
-            open: Level::default(),
-            opened: Tally::one(),
-            handshakes: Tally::by("result", &["done", "distrusted", "failed"]),
+            open: Gauge::default(),
+            opened: Counters::one(),
+            handshakes: Counters::by("result", &["done", "distrusted", "failed"]),
         }
     }
 }
 
 impl Counts {
     /// Counts a connection for requests as open while the result is held.
-    pub(super) fn opened(&self) -> Raised {
+    pub(super) fn opened(&self) -> GaugeGuard {
         self.opened.add(0, 1);
         self.open.raise()
     }
@@ -73,7 +73,7 @@ impl Counts {
 /// Connections by state, read when metrics are collected.
 #[derive(Debug)]
 struct Connections {
-    open: Level,
+    open: Gauge,
     pool: Arc<Pool>,
 }
 

@@ -41,7 +41,7 @@ const BUCKETS: usize = 1 + ((HIGHEST - LOWEST) * STEPS) as usize;
 
 /// A histogram of times. Clones count together.
 #[derive(Clone)]
-pub struct Times(Arc<Inner>);
+pub struct DurationHistogram(Arc<Inner>);
 
 struct Inner {
     /// The powers of two that bound the classic buckets.
@@ -51,12 +51,12 @@ struct Inner {
     sum: AtomicU64,
 }
 
-impl Times {
+impl DurationHistogram {
     /// Returns a histogram with classic buckets between these powers of two of a second, which should enclose most
     /// times; the native one covers a microsecond to half an hour.
     #[must_use]
-    pub fn between(bounds: Range<i32>) -> Times {
-        Times(Arc::new(Inner {
+    pub fn between(bounds: Range<i32>) -> DurationHistogram {
+        DurationHistogram(Arc::new(Inner {
             bounds: bounds.start.max(LOWEST)..bounds.end.min(HIGHEST),
             counts: [const { AtomicU64::new(0) }; BUCKETS],
             sum: AtomicU64::new(0),
@@ -100,7 +100,7 @@ fn bucket(nanos: u64) -> usize {
         .min(BUCKETS - 1)
 }
 
-impl EncodeMetric for Times {
+impl EncodeMetric for DurationHistogram {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         // Read once, so that both histograms show the same numbers.
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -177,9 +177,9 @@ fn sparse(counts: &[u64]) -> (Vec<(i32, u32)>, Vec<i64>) {
     (spans, deltas)
 }
 
-impl fmt::Debug for Times {
+impl fmt::Debug for DurationHistogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Times")
+        f.debug_struct("DurationHistogram")
             .field("count", &self.count())
             .finish_non_exhaustive()
     }
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn both_histograms_show_the_same() {
-        let times = Times::between(-2..1);
+        let times = DurationHistogram::between(-2..1);
         for millis in [100, 250, 251, 900, 1000, 1001, 70_000] {
             times.observe(Duration::from_millis(millis));
         }

@@ -149,7 +149,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::metrics::{Level, Tally, Times, Unit};
+    use crate::metrics::{Counters, DurationHistogram, Gauge, Unit};
 
     #[test]
     fn a_client_gets_its_preferred_format() {
@@ -181,16 +181,16 @@ mod tests {
 
     fn registry() -> Registry {
         let mut registry = Registry::default();
-        let tally = Tally::by("result", &["good", "bad"]);
-        tally.add(0, 3);
-        registry.register("x_things", "Things", tally);
-        registry.register("x_alone", "Without labels", Tally::one());
-        let level = Level::default();
-        registry.register_with_unit("x_held", "What is held", Unit::Bytes, level.clone());
-        let times = Times::between(-1..1);
+        let counters = Counters::by("result", &["good", "bad"]);
+        counters.add(0, 3);
+        registry.register("x_things", "Things", counters);
+        registry.register("x_alone", "Without labels", Counters::one());
+        let gauge = Gauge::default();
+        registry.register_with_unit("x_held", "What is held", Unit::Bytes, gauge.clone());
+        let times = DurationHistogram::between(-1..1);
         times.observe(Duration::from_millis(700));
         registry.register_with_unit("x_time", "How long", Unit::Seconds, times);
-        drop(level.raise());
+        drop(gauge.raise());
         registry
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Tick};
 use crate::config::Mode;
-use crate::metrics::{Level, Raised, Registry, Tally, Times, Unit};
+use crate::metrics::{Counters, DurationHistogram, Gauge, GaugeGuard, Registry, Unit};
 use crate::policy::{Decision, Reason};
 
 /// Result of a TLS handshake.
@@ -25,13 +25,13 @@ pub enum Handshake {
 #[derive(Debug, Clone)]
 pub struct Counts {
     /// By mode, then by reason.
-    decisions: Tally,
-    bytes: Tally,
-    handshakes: Tally,
-    tunnels: Level,
-    held: Level,
-    holds: Times,
-    added: Times,
+    decisions: Counters,
+    bytes: Counters,
+    handshakes: Counters,
+    tunnels: Gauge,
+    held: Gauge,
+    holds: DurationHistogram,
+    added: DurationHistogram,
 }
 
 impl Default for Counts {
@@ -46,15 +46,15 @@ impl Default for Counts {
             })
         });
         Counts {
-            decisions: Tally::of(kinds),
-            bytes: Tally::by("direction", &["upstream", "downstream"]),
-            handshakes: Tally::by("result", &["done", "distrusted", "failed"]),
-            tunnels: Level::default(),
-            held: Level::default(),
+            decisions: Counters::of(kinds),
+            bytes: Counters::by("direction", &["upstream", "downstream"]),
+            handshakes: Counters::by("result", &["done", "distrusted", "failed"]),
+            tunnels: Gauge::default(),
+            held: Gauge::default(),
             // From a millisecond to eight minutes.
-            holds: Times::between(-10..10),
+            holds: DurationHistogram::between(-10..10),
             // From two microseconds to a second.
-            added: Times::between(-19..1),
+            added: DurationHistogram::between(-19..1),
         }
     }
 }
@@ -79,7 +79,7 @@ impl Counts {
     }
 
     /// Counts an open tunnel or WebSocket until the guard is dropped.
-    pub fn tunnelling(&self) -> Raised {
+    pub fn tunnelling(&self) -> GaugeGuard {
         self.tunnels.raise()
     }
 

@@ -24,7 +24,7 @@ use crate::client::Client;
 use crate::client::account::ClientAccount;
 use crate::clock::{Moment, Tick};
 use crate::egress::Failure;
-use crate::metrics::Raised;
+use crate::metrics::GaugeGuard;
 use crate::pace;
 use crate::policy::generation::Generation;
 use crate::policy::{Decision, Reason, Verdict};
@@ -275,7 +275,7 @@ impl ExchangeRecorder {
     }
 
     /// Counts an open tunnel until the returned guard is dropped.
-    pub fn tunnels(&self) -> Raised {
+    pub fn tunnels(&self) -> GaugeGuard {
         self.proxy.counts.tunnelling()
     }
 

@@ -1,4 +1,6 @@
 //! Messages about mistakes.
+//!
+//! Longer than 400 lines of code because it is one table: each row is a mistake and its message.
 
 use super::*;
 

@@ -1,0 +1,48 @@
+//! The changes that a reload makes, and those that wait for a restart.
+
+use super::*;
+
+#[test]
+fn a_reload_says_what_it_changes_and_what_waits_for_a_restart() {
+    let old = Config::default();
+    assert_eq!(old.reload_diff(&old), ReloadPlan::default());
+
+    let new = parse(
+        "[listen]\naddress = '127.0.0.1:1'\n[robots]\nprofile = 'google'\n[robots.cache]\norigins = 1\n\
+         [limits]\nconnections = 1\ndrain = '1s'\n[log]\nlevel = 'debug'\nstdout = true",
+    )
+    .unwrap();
+    let plan = old.reload_diff(&new);
+    assert_eq!(
+        plan.applied,
+        [
+            "limits.connections",
+            "limits.drain",
+            "robots.profile",
+            "robots.disallow_for",
+            "robots.last_good_until",
+            "robots.finally",
+            "log.level",
+        ]
+    );
+    assert_eq!(
+        plan.needs_restart,
+        ["listen.address", "robots.cache.origins", "log.stdout",]
+    );
+}
+
+#[test]
+fn after_a_reload_each_key_has_the_value_that_the_plan_says() {
+    let old = Config::default();
+    let new = parse(OTHER).unwrap();
+    let (now, plan) = old.reloaded(&new);
+    assert_eq!(plan, old.reload_diff(&new));
+    for ((old, new), now) in old.entries().iter().zip(new.entries()).zip(now.entries()) {
+        let want = match now.takes_effect {
+            TakesEffect::AtReload => &new.value,
+            TakesEffect::AtRestart => &old.value,
+        };
+        assert_eq!(&now.value, want, "{}", now.key);
+    }
+    assert_eq!(now.source, new.source);
+}

@@ -1,0 +1,80 @@
+//! `config show`: the reader reads what the writer writes, and no secret is shown.
+
+use super::*;
+
+#[test]
+fn every_key_is_read_and_written() {
+    let other = parse(OTHER).expect("right");
+    let untouched: Vec<_> = Config::default()
+        .entries()
+        .into_iter()
+        .zip(other.entries())
+        .filter(|(old, new)| old.value == new.value)
+        .map(|(old, _)| old.key)
+        .collect();
+    // `finally = "allow"` is the default profile's value, which here overrides another profile's.
+    assert_eq!(untouched, ["robots.finally"], "read, yet not different");
+    assert_eq!(
+        parse(&other.to_toml()).expect("what is written is right"),
+        other
+    );
+
+    let default = Config {
+        source: other.source.clone(),
+        ..Config::default()
+    };
+    assert_eq!(parse(&default.to_toml()).expect("right"), default);
+}
+
+#[test]
+fn the_password_of_an_upstream_proxy_is_not_shown() {
+    let table = "[[upstream.proxy]]\nhosts = ['*']\nurl = ";
+    let config = parse(&format!("{table}'http://u:sesame@proxy.example:3128'")).expect("right");
+    let [
+        Route {
+            via: Via::Proxy(proxy),
+            ..
+        },
+    ] = config.upstream.routes.as_slice()
+    else {
+        panic!("one proxy")
+    };
+    let Credentials::Inline { password, .. } = &proxy.credentials else {
+        panic!("credentials")
+    };
+    assert_eq!(password.reveal(), "sesame");
+    let wrong = parse(&format!("{table}'https://u:sesame@proxy.example'")).expect_err("https");
+    for shown in [config.to_toml(), format!("{config:?}"), wrong.to_string()] {
+        assert!(!shown.contains("sesame"), "{shown}");
+    }
+    assert!(config.to_toml().contains("http://u:***@proxy.example:3128"));
+}
+
+#[test]
+fn the_hash_of_a_password_is_not_shown_but_its_change_is_reported() {
+    let hash = |salt: &str| {
+        format!("$argon2id$v=19$m=19456,t=2,p=1${salt}$MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY")
+    };
+    let (one, other) = (
+        hash("c29tZXNhbHRzb21lc2FsdA"),
+        hash("b3RoZXJzYWx0b3RoZXJzYQ"),
+    );
+    let config = |hash: &str| {
+        parse(&format!("[[client]]\nname = 'news'\npassword = '{hash}'")).expect("right")
+    };
+    let (before, after) = (config(&one), config(&other));
+    let client = before.clients.first().expect("one");
+    let stored = client.conditions.password.as_ref().expect("a hash");
+    assert_eq!(stored.reveal(), one);
+    let wrong = parse("[[client]]\nname = 'news'\npassword = 'sesame'").expect_err("no hash");
+    let wrong = wrong.to_string();
+    assert!(wrong.contains("crawlgate client add"), "{wrong}");
+    for shown in [before.to_toml(), format!("{before:?}"), wrong] {
+        assert!(
+            !shown.contains("argon2id$v") && !shown.contains("sesame"),
+            "{shown}"
+        );
+    }
+    assert_eq!(before.reload_diff(&after).applied, ["client"]);
+    assert_eq!(before.reloaded(&after).0.clients, after.clients);
+}

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::*;
 
 mod found;
+mod golden;
 mod mistakes;
 mod reloads;
 mod shipped;

@@ -13,7 +13,9 @@
 //! - `keys`: each key, its bounds, and the rules between keys
 //! - `load`: the choice of the file
 //! - `search`: files that no option names, and which of them are trusted
-//! - `entries`: the way back, values as text, which `config show` prints and a reload compares
+//! - `entries`: the way back, values as text, which `config show` prints and a reload compares; for each key, reload or
+//!   restart
+//! - `reload`: the changes that a reload makes
 //! - `units`: durations, sizes and days as people write them
 //! - `host`: host names and patterns of them
 //! - `listener`: more places where crawlers connect
@@ -32,6 +34,7 @@ mod listener;
 mod load;
 pub(crate) mod places;
 mod read;
+mod reload;
 mod route;
 mod search;
 mod subtree;
@@ -49,11 +52,12 @@ use std::{
 pub(crate) use self::route::check_credentials;
 pub use self::{
     client::{CertificateMatch, ClientConfig, Conditions, PasswordHash, Quota, Rate},
-    entries::{Entry, ReloadPlan, TakesEffect},
+    entries::{Entry, TakesEffect},
     listener::{ClientAuthority, ClientCert, ListenAt, Listener, ListenerCertificate, ListenerTls},
     load::{ConfigError, NamedBy},
     places::Places,
     read::Fault,
+    reload::ReloadPlan,
     route::{Credentials, ProxyProtocol, Route, Secret, UpstreamProxy, Via},
     search::Distrust,
     subtree::{Subtree, SubtreeError},

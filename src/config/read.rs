@@ -157,6 +157,12 @@ impl<'t> Reader<'t> {
         self.faults
     }
 
+    /// Returns the keys that the sections asked for so far, each with its section.
+    #[cfg(test)]
+    pub(super) fn known(&self) -> &[(&'static str, &'static str)] {
+        &self.known
+    }
+
     fn line(&self, offset: usize) -> usize {
         let before = self.text.as_bytes().get(..offset).unwrap_or_default();
         1 + before.iter().filter(|octet| **octet == b'\n').count()

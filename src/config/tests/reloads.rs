@@ -1,6 +1,37 @@
 //! The changes that a reload makes, and those that wait for a restart.
 
-use super::*;
+use std::collections::BTreeSet;
+
+use toml::de::DeTable;
+
+use super::{super::read::Reader, *};
+
+#[test]
+fn the_table_of_keys_has_each_key_that_the_reader_knows_and_no_other() {
+    let document = DeTable::parse("").unwrap();
+    let mut reader = Reader::new("");
+    let mut config = Config::default();
+    keys::apply(document.get_ref(), &mut reader, Path::new("/"), &mut config);
+    let known = reader.known().iter().map(|(section, key)| match *section {
+        "" => (*key).to_owned(),
+        section => format!("{section}.{key}"),
+    });
+    let known: BTreeSet<String> = known.collect();
+    // A section whose keys have rows has none itself.
+    let is_section = |name: &String| {
+        let below = format!("{name}.");
+        known.iter().any(|key| key.starts_with(&below))
+    };
+    let keys: BTreeSet<&str> = known
+        .iter()
+        .filter(|name| !is_section(name))
+        .map(|name| &**name)
+        .collect();
+    let entries = config.entries();
+    let rows: BTreeSet<&str> = entries.iter().map(|entry| entry.key).collect();
+    assert_eq!(rows, keys);
+    assert_eq!(entries.len(), rows.len(), "a key twice");
+}
 
 #[test]
 fn a_reload_says_what_it_changes_and_what_waits_for_a_restart() {

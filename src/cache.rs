@@ -7,27 +7,36 @@
 //!
 //! An origin has at most [`OWN_STATES`](crate::robots::identity::OWN_STATES) identities with states of their own;
 //! further ones share that of `*`. A refusal to one identity is believed only if the origin refuses `*`, too
-//! (`flight`).
+//! (`confirm`).
 //!
-//! With a [`PersistentStates`], states outlive the process: the first request to an origin loads all its states from the store,
-//! which tells when a fetch is due; each finished fetch is handed to the log before any request sees the new state; and
-//! evicted states are found again. Starting up reads nothing. While the store cannot be read, requests to origins that
+//! With a [`PersistentStates`], states outlive the process: the first request to an origin loads all its states from the
+//! store, which tells when a fetch is due; each finished fetch is handed to the log before any request sees the new
+//! state; and evicted states are found again. Starting up reads nothing. While the store cannot be read, requests to origins that
 //! are not in memory are deferred: their state is not guessed.
 //!
 //! Locks are held for a few instructions and never across an await.
 
+mod confirm;
 mod counts;
 mod entry;
 pub mod fetch;
 mod flight;
 mod hops;
+mod lookup;
 mod recall;
+mod recalling;
+mod refresh;
+mod settings;
+mod size;
 
 pub use self::counts::Counts;
-use self::counts::Known;
-use self::entry::{Change, ENTRY_BYTES, Entry, SLOT_BYTES, Slot, Slots, StoreLookup};
-use self::hops::{Hopper, Waits};
+use self::entry::{ENTRY_BYTES, Entry, Slots, StoreLookup};
+use self::hops::Waits;
+use self::lookup::Awaited;
+pub use self::lookup::View;
 pub use self::recall::PersistentStates;
+pub use self::settings::EffectiveSettings;
+use self::settings::Settings;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -37,97 +46,19 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use dashmap::DashMap;
 use parking_lot::Mutex;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
-use tracing::debug;
 
 use self::fetch::Asked;
 use crate::clock::{Clock, Moment};
-use crate::config::{CacheConfig, Config, ProfileName, RobotsConfig};
+use crate::config::{CacheConfig, Config, ProfileName};
 use crate::egress::Egress;
 use crate::pace::{Fetches, Pace};
-use crate::policy::generation::{Changes, OriginUpdates};
-use crate::policy::terms::PolicyDigest;
+use crate::policy::generation::Changes;
 use crate::rep::Origin;
 use crate::robots::access::AccessResult;
-use crate::robots::identity::{Crawler, FetchedAs, Identity, UserAgents};
+use crate::robots::identity::Crawler;
 use crate::robots::reach::Tracker;
-use crate::robots::state::{Due, Stance, State};
-use crate::store::{self, StoreError};
-
-/// Fraction of the cache that one eviction frees, so that many insertions share the cost of its scan.
-const EVICTED_SHARE: usize = 16;
-
-/// The answer about an origin for one request.
-#[derive(Debug)]
-pub struct View {
-    /// The origin's state, for the request's identity.
-    pub state: Arc<State>,
-    /// The identity and User-Agent of the fetch behind it; none without a fetch.
-    pub fetched_as: Option<Arc<FetchedAs>>,
-    /// Its meaning now. [`Stance::Unknown`] when the fetch outlasted the hold.
-    pub stance: Stance,
-    /// The moment of this view: the clock is read once for the whole decision.
-    pub now: Moment,
-    /// True if the state is unknown because this machine had no descriptor left for a fetch.
-    pub is_exhausted: bool,
-    /// The settings that the file was parsed by and that the stance follows from.
-    pub by: Arc<EffectiveSettings>,
-    /// The updates that the state takes into account.
-    pub landings: OriginUpdates,
-}
-
-/// Settings with the digest that records name. A decision from a [`View`] uses the view's settings, even if the
-/// configuration changes meanwhile.
-#[derive(Debug)]
-pub struct EffectiveSettings {
-    /// The settings.
-    pub config: Arc<RobotsConfig>,
-    /// Their digest.
-    pub terms: PolicyDigest,
-}
-
-/// The settings in force, also in their variants with a client's own profile.
-struct Settings {
-    user_agents: UserAgents,
-    ours: Arc<EffectiveSettings>,
-    by_profile: [(ProfileName, Arc<EffectiveSettings>); 3],
-}
-
-impl Settings {
-    fn of(config: RobotsConfig, user_agents: UserAgents) -> Settings {
-        let by_profile = [
-            ProfileName::Standard,
-            ProfileName::Google,
-            ProfileName::Archive,
-        ];
-        Settings {
-            user_agents,
-            by_profile: by_profile
-                .map(|name| (name, Arc::new(EffectiveSettings::of(config.under(name))))),
-            ours: Arc::new(EffectiveSettings::of(config)),
-        }
-    }
-
-    fn under(&self, profile: Option<ProfileName>) -> Arc<EffectiveSettings> {
-        let found = profile.and_then(|profile| {
-            let mut all = self.by_profile.iter();
-            all.find(|(name, _)| *name == profile)
-        });
-        Arc::clone(found.map_or(&self.ours, |(_, by)| by))
-    }
-}
-
-impl EffectiveSettings {
-    /// Returns these settings with their digest.
-    pub fn of(config: RobotsConfig) -> EffectiveSettings {
-        EffectiveSettings {
-            terms: config.terms().digest(),
-            config: Arc::new(config),
-        }
-    }
-}
+use crate::robots::state::{Due, State};
+use crate::store;
 
 /// The cache of the states of all origins.
 pub struct RobotsCache {
@@ -159,14 +90,6 @@ struct Shared {
     reach: Tracker,
     /// Fetches that wait for another origin's fetch.
     waits: Waits,
-}
-
-/// The event that a request waits for.
-enum Awaited {
-    /// The store's answer; then the state is checked again.
-    StoreLookup(watch::Receiver<()>),
-    /// A fetch.
-    Fetch(watch::Receiver<()>),
 }
 
 impl RobotsCache {
@@ -297,114 +220,6 @@ impl RobotsCache {
         }
     }
 
-    /// Fetches the robots.txt of `origin` now, as `which` or as all identities with a state, even if the next attempt
-    /// is not due; returns the states afterwards. A fetch in progress began before this call, so it is awaited and
-    /// another follows. There is no time-out here: a fetch has its own.
-    ///
-    /// # Errors
-    /// When the store cannot load the earlier states. Nothing is fetched then: the outcome could not be added to them.
-    pub async fn refresh(
-        &self,
-        origin: &Origin,
-        which: Option<&Identity>,
-    ) -> Result<Vec<(Identity, Arc<State>)>, StoreError> {
-        let shared = &self.shared;
-        let entry = shared.entry(origin);
-        shared.recalled(&entry, origin).await?;
-        let identities = match which {
-            Some(identity) => vec![identity.clone()],
-            None => {
-                let slots = entry.slots.lock();
-                let known: Vec<_> = slots.iter().map(|slot| slot.identity.clone()).collect();
-                if known.is_empty() {
-                    vec![Identity::default()]
-                } else {
-                    known
-                }
-            }
-        };
-        let mut refreshing = JoinSet::new();
-        for (at, identity) in identities.into_iter().enumerate() {
-            let (shared, entry) = (Arc::clone(shared), Arc::clone(&entry));
-            let origin = origin.clone();
-            refreshing.spawn(async move {
-                let state = shared.refresh(&entry, &origin, &identity).await;
-                (at, identity, state)
-            });
-        }
-        let mut refreshed = refreshing.join_all().await;
-        refreshed.sort_by_key(|(at, ..)| *at);
-        let refreshed = refreshed.into_iter();
-        Ok(refreshed
-            .map(|(_, identity, state)| (identity, state))
-            .collect())
-    }
-
-    /// Drops the states of `origin`, of one identity or of all, from memory and from the store; the next request treats
-    /// the origin as new. Tells whether there were any. A fetch in progress goes on and makes the first new state.
-    ///
-    /// # Errors
-    /// When the store cannot drop them. Nothing is forgotten then.
-    pub async fn forget(
-        &self,
-        origin: &Origin,
-        which: Option<&Identity>,
-    ) -> Result<bool, StoreError> {
-        let shared = &self.shared;
-        let entry = shared.entry(origin);
-        let is_meant = |slot: &Slot| which.is_none_or(|identity| slot.identity == *identity);
-        // First, so that a flight that ends meanwhile changes a state that is dropped.
-        let (before, recall) = {
-            let mut slots = entry.slots.lock();
-            let mut before = Vec::new();
-            for slot in slots.iter_mut().filter(|slot| is_meant(slot)) {
-                let state = std::mem::take(&mut slot.state);
-                slot.failed = None;
-                before.push((slot.identity.clone(), state, slot.fetched_as.take()));
-                shared.update_size(slot);
-            }
-            let unused = |slot: &Slot| is_meant(slot) && slot.flight.is_none();
-            slots.retain(|slot| !unused(slot), &mut |change| shared.count(change));
-            shared.recount(&mut slots);
-            shared.changes.landed(entry.group);
-            let recall = match which {
-                // The other identities' states are still to be loaded.
-                Some(_) => None,
-                None => Some(std::mem::replace(&mut slots.recall, StoreLookup::Done)),
-            };
-            (before, recall)
-        };
-        let was_known = before
-            .iter()
-            .any(|(_, state, _)| !matches!(**state, State::NeverFetched));
-        let Some(memory) = &shared.memory else {
-            return Ok(was_known);
-        };
-        match memory.forget(origin, which).await {
-            Ok(was_kept) => Ok(was_known || was_kept),
-            Err(error) => {
-                let mut slots = entry.slots.lock();
-                for (identity, state, fetched_as) in before {
-                    let crawler = identity.token().map_or(&[][..], std::slice::from_ref);
-                    let crawler = Crawler::with(&identity, crawler);
-                    let now = shared.clock.now();
-                    let slot = slots.slot(crawler, now, &mut |change| shared.count(change));
-                    if let Some(slot) = slot
-                        && matches!(*slot.state, State::NeverFetched)
-                    {
-                        (slot.state, slot.fetched_as) = (state, fetched_as);
-                        shared.update_size(slot);
-                    }
-                }
-                if let Some(recall) = recall {
-                    slots.recall = recall;
-                }
-                shared.recount(&mut slots);
-                Err(error)
-            }
-        }
-    }
-
     /// Returns the cached state of `origin` for a crawler, without a look-up or a fetch.
     pub fn known(&self, origin: &Origin, crawler: Crawler<'_>) -> Option<Arc<State>> {
         let entry = Arc::clone(&*self.shared.entries.get(origin)?);
@@ -497,314 +312,6 @@ impl Shared {
         }));
         self.bound();
         entry
-    }
-
-    /// Returns the present view, and the event to wait for if the state is not usable. `depth` is the number of flights
-    /// that already wait for a flight started here.
-    fn look(
-        self: &Arc<Self>,
-        entry: &Arc<Entry>,
-        origin: &Origin,
-        crawler: Crawler<'_>,
-        profile: Option<ProfileName>,
-        depth: u8,
-    ) -> (View, Option<Awaited>) {
-        let by = self.settings.load().under(profile);
-        let mut slots = entry.slots.lock();
-        // Read under the lock, so that each update counted here is earlier than `now`.
-        let now = self.clock.now();
-        let landings = self.changes.landings(entry.group);
-        entry.used.store(now.as_millis(), Ordering::Relaxed);
-        match slots.recall {
-            StoreLookup::Done => {}
-            // The store has just failed: this request is not held for the next attempt. An attempt further away was set
-            // by a clock that was ahead.
-            StoreLookup::Failed { until, .. }
-                if now < until && until <= now + by.config.timing.retry_min =>
-            {
-                return (View::unknown(now, by, landings), None);
-            }
-            StoreLookup::Failed { .. } | StoreLookup::Due => {
-                let recalling = self.join_recall(entry, origin, &mut slots);
-                return (
-                    View::unknown(now, by, landings),
-                    Some(Awaited::StoreLookup(recalling)),
-                );
-            }
-        }
-        let Some(slot) = slots.slot(crawler, now, &mut |change| self.count(change)) else {
-            return (View::unknown(now, by, landings), None);
-        };
-        slot.used = now;
-        let state = slot.settle(now, &by.config);
-        let mut grown = self.update_size(slot);
-        let stance = state.stance(now, &by.config.timing.profile);
-        // A request waits for a flight in progress only if no state is usable; a complete disallow before its next
-        // attempt is usable.
-        let is_exhausted = slot.is_exhausted(now);
-        let due = match is_exhausted {
-            true => Due::No,
-            false => state.due(now, &by.config.timing.profile),
-        };
-        let awaited = match due {
-            Due::No => None,
-            Due::Ahead => {
-                self.join(entry, origin, crawler, slot, depth);
-                None
-            }
-            Due::Now => Some(Awaited::Fetch(
-                self.join(entry, origin, crawler, slot, depth),
-            )),
-        };
-        let fetched_as = slot.fetched_as.clone();
-        grown |= self.recount(&mut slots);
-        drop(slots);
-        if grown {
-            self.bound();
-        }
-        let view = View {
-            state,
-            fetched_as,
-            stance,
-            now,
-            is_exhausted,
-            by,
-            landings,
-        };
-        (view, awaited)
-    }
-
-    async fn wait(
-        self: &Arc<Self>,
-        entry: &Arc<Entry>,
-        origin: &Origin,
-        crawler: Crawler<'_>,
-        profile: Option<ProfileName>,
-        awaited: Awaited,
-    ) -> View {
-        let hold = self.settings.load().ours.config.hold;
-        let landing = self.landed(entry, origin, crawler, profile, awaited, 0);
-        let landed = timeout(hold, landing).await.is_ok();
-        let by = self.settings.load().under(profile);
-        let mut slots = entry.slots.lock();
-        let now = self.clock.now();
-        let landings = self.changes.landings(entry.group);
-        let Some(slot) = slots.held(crawler, now) else {
-            return View::unknown(now, by, landings);
-        };
-        let state = slot.settle(now, &by.config);
-        let is_exhausted = slot.is_exhausted(now);
-        self.update_size(slot);
-        let fetched_as = slot.fetched_as.clone();
-        drop(slots);
-        let stance = if landed {
-            state.stance(now, &by.config.timing.profile)
-        } else {
-            Stance::Unknown
-        };
-        View {
-            state,
-            fetched_as,
-            stance,
-            now,
-            is_exhausted,
-            by,
-            landings,
-        }
-    }
-
-    /// Waits until the fetch that `awaited` is, or leads to, has ended.
-    async fn landed(
-        self: &Arc<Self>,
-        entry: &Arc<Entry>,
-        origin: &Origin,
-        crawler: Crawler<'_>,
-        profile: Option<ProfileName>,
-        mut awaited: Awaited,
-        depth: u8,
-    ) {
-        loop {
-            // The sender is never used; it is dropped when the slots have their new states.
-            match awaited {
-                Awaited::Fetch(mut flight) => {
-                    let _ = flight.changed().await;
-                    return;
-                }
-                Awaited::StoreLookup(mut recalling) => {
-                    let _ = recalling.changed().await;
-                    match self.look(entry, origin, crawler, profile, depth) {
-                        (_, Some(next)) => awaited = next,
-                        (_, None) => return,
-                    }
-                }
-            }
-        }
-    }
-
-    /// Returns the flight of a slot, starting one if there is none.
-    fn join(
-        self: &Arc<Self>,
-        entry: &Arc<Entry>,
-        origin: &Origin,
-        crawler: Crawler<'_>,
-        slot: &mut Slot,
-        depth: u8,
-    ) -> watch::Receiver<()> {
-        let flight = slot.flight.get_or_insert_with(|| {
-            // A crawler that shares the state of `*` fetches as `*`.
-            let tokens = match crawler.is(&slot.identity) {
-                true => crawler.tokens(),
-                false => &[],
-            };
-            let hopper = Hopper {
-                origin: origin.clone(),
-                identity: slot.identity.clone(),
-                tokens: tokens.into(),
-                depth,
-            };
-            self.start_fetch(entry, hopper)
-        });
-        flight.clone()
-    }
-
-    /// Fetches once more for one identity, see [`RobotsCache::refresh`].
-    async fn refresh(
-        self: Arc<Self>,
-        entry: &Arc<Entry>,
-        origin: &Origin,
-        identity: &Identity,
-    ) -> Arc<State> {
-        let tokens = identity.token().map_or(&[][..], std::slice::from_ref);
-        let crawler = Crawler::with(identity, tokens);
-        loop {
-            let (mut flight, is_ours) = {
-                let mut slots = entry.slots.lock();
-                let now = self.clock.now();
-                let slot = slots.slot(crawler, now, &mut |change| self.count(change));
-                let Some(slot) = slot else {
-                    return Arc::default();
-                };
-                let is_ours = slot.flight.is_none();
-                (self.join(entry, origin, crawler, slot, 0), is_ours)
-            };
-            // The sender is never used; it is dropped when the slot has its new state.
-            let _ = flight.changed().await;
-            if is_ours {
-                let mut slots = entry.slots.lock();
-                let slot = slots.held(crawler, self.clock.now());
-                return slot.map_or_else(Arc::default, |slot| Arc::clone(&slot.state));
-            }
-        }
-    }
-
-    /// Counts a slot that was added or removed.
-    fn count(&self, change: Change<'_>) {
-        match change {
-            Change::Came(slot) => {
-                self.counts.came(slot.known);
-                self.bytes.fetch_add(slot.bytes, Ordering::Relaxed);
-            }
-            Change::Went(slot) => {
-                self.counts.went(slot.known);
-                self.bytes.fetch_sub(slot.bytes, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Updates the number of states for an origin; tells whether it has grown.
-    fn recount(&self, slots: &mut Slots) -> bool {
-        let count = slots.count();
-        let before = std::mem::replace(&mut slots.counted, count);
-        if count != before {
-            // Added before the subtraction, so that the sum never wraps.
-            self.states.fetch_add(count, Ordering::Relaxed);
-            self.states.fetch_sub(before, Ordering::Relaxed);
-        }
-        count > before
-    }
-
-    /// Sets the weight of a new slot; [`Shared::count`] adds it later.
-    fn weigh_new(slot: &mut Slot) {
-        slot.known = Known::of(&slot.state);
-        slot.bytes = SLOT_BYTES + slot.state.snapshot().map_or(0, |snapshot| snapshot.bytes());
-    }
-
-    /// Updates the sum of octets for a slot, with rules compiled since; tells whether it has grown.
-    fn update_size(&self, slot: &mut Slot) -> bool {
-        let known = Known::of(&slot.state);
-        if known != slot.known {
-            self.counts.came(known);
-            self.counts.went(std::mem::replace(&mut slot.known, known));
-        }
-        let snapshot = slot.state.snapshot();
-        let bytes = SLOT_BYTES + snapshot.map_or(0, |snapshot| snapshot.bytes());
-        let before = std::mem::replace(&mut slot.bytes, bytes);
-        if bytes != before {
-            // Added before the subtraction, so that the sum never wraps.
-            self.bytes.fetch_add(bytes, Ordering::Relaxed);
-            self.bytes.fetch_sub(before, Ordering::Relaxed);
-        }
-        bytes > before
-    }
-
-    /// Evicts the least recently used origins while the cache is over its bounds.
-    fn bound(&self) {
-        let over = || {
-            self.states.load(Ordering::Relaxed) > self.bounds.origins
-                || self.bytes.load(Ordering::Relaxed) > self.bounds.bytes
-        };
-        if !over() {
-            return;
-        }
-        let Some(_evicting) = self.evicting.try_lock() else {
-            return;
-        };
-        let mut by_age: Vec<(u64, Origin)> = self
-            .entries
-            .iter()
-            .map(|entry| (entry.used.load(Ordering::Relaxed), entry.key().clone()))
-            .collect();
-        by_age.sort_unstable_by_key(|(used, _)| *used);
-        let enough = by_age.len() / EVICTED_SHARE;
-        let mut evicted = 0_usize;
-        for (_, origin) in by_age {
-            if evicted > enough && !over() {
-                break;
-            }
-            // A flight holds a second reference to its entry; so does a waiting request.
-            let gone = self
-                .entries
-                .remove_if(&origin, |_, entry| Arc::strong_count(entry) == 1);
-            if let Some((_, entry)) = gone {
-                // A permit from this entry would not notice an update of the entry that replaces it.
-                self.changes.landed(entry.group);
-                let slots = entry.slots.lock();
-                slots.iter().for_each(|slot| self.count(Change::Went(slot)));
-                self.bytes.fetch_sub(ENTRY_BYTES, Ordering::Relaxed);
-                self.states.fetch_sub(slots.counted, Ordering::Relaxed);
-                evicted += 1;
-            }
-        }
-        debug!(
-            evicted,
-            held = self.entries.len(),
-            "evicted the least recently used origins"
-        );
-    }
-}
-
-impl View {
-    /// Returns a view without a state.
-    fn unknown(now: Moment, by: Arc<EffectiveSettings>, landings: OriginUpdates) -> View {
-        View {
-            state: Arc::default(),
-            fetched_as: None,
-            stance: Stance::Unknown,
-            now,
-            is_exhausted: false,
-            by,
-            landings,
-        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Identities: an origin that answers each User-Agent as the test says.
 
+use tokio::task::JoinSet;
+
 use super::*;
 use crate::audit::Log;
 use crate::client::Client;

@@ -1,0 +1,196 @@
+//! The confirmation of a refusal to one identity by the answer to `*`.
+//!
+//! A refusal to one identity says nothing about the robots.txt until the origin refuses crawlgate's own User-Agent,
+//! too: the flight of that identity then joins or starts the flight of `*`, within its own deadline, and the stricter
+//! answer counts. So one fetch confirms the refusals of any number of identities.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::Shared;
+use super::entry::{Change, Entry, Slots};
+use super::flight::FetchTask;
+use super::settings::Settings;
+use crate::clock::Moment;
+use crate::config::RobotsConfig;
+use crate::rep::Origin;
+use crate::robots::access::{AccessResult, Cause, Freshness};
+use crate::robots::identity::{Crawler, FetchedAs, Identity};
+use crate::robots::state::State;
+use crate::store::{self, OtherAnswer};
+
+/// Greatest age of the state of `*` that may confirm a new answer to another identity.
+const RECENT: Duration = Duration::from_secs(300);
+
+/// The state of `*`.
+struct Common {
+    state: Arc<State>,
+    fetched_as: Option<Arc<FetchedAs>>,
+    /// True if this machine had no descriptor left for the fetch.
+    is_exhausted: bool,
+}
+
+impl Shared {
+    /// Returns the state of `*`, if it is recent or its next attempt is not due; otherwise fetches it. `None` if that
+    /// takes longer than `patience`.
+    async fn common(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        origin: &Origin,
+        config: &RobotsConfig,
+        patience: Duration,
+        depth: u8,
+    ) -> Option<Common> {
+        let seen = |slots: &mut Slots| {
+            let now = self.clock.now();
+            let crawler = Crawler::default();
+            let slot = slots.slot(crawler, now, &mut |change: Change<'_>| self.count(change))?;
+            slot.used = now;
+            let state = slot.settle(now, config);
+            let flight =
+                (!is_recent(&state, now)).then(|| self.join(entry, origin, crawler, slot, depth));
+            Some((state, slot.fetched_as.clone(), flight))
+        };
+        let (state, fetched_as, flight) = {
+            let mut slots = entry.slots.lock();
+            let found = seen(&mut slots)?;
+            self.recount(&mut slots);
+            found
+        };
+        let Some(mut flight) = flight else {
+            return Some(Common {
+                state,
+                fetched_as,
+                is_exhausted: false,
+            });
+        };
+        timeout(patience, flight.changed()).await.ok().map(drop)?;
+        let mut slots = entry.slots.lock();
+        let slot = slots.of(&Identity::default())?;
+        let now = self.clock.now();
+        Some(Common {
+            state: slot.settle(now, config),
+            fetched_as: slot.fetched_as.clone(),
+            is_exhausted: slot.is_exhausted(now),
+        })
+    }
+}
+
+/// Tells whether the state of `*` can confirm a new answer without a fetch.
+fn is_recent(state: &State, now: Moment) -> bool {
+    let is_waited_for = state
+        .outage()
+        .is_some_and(|outage| now < outage.next_attempt);
+    let learnt = match state {
+        State::Successful { snapshot, .. } => Some(snapshot.fetched),
+        State::Unavailable { fetched, .. } => Some(*fetched),
+        State::NeverFetched | State::Unreachable { .. } => None,
+    };
+    is_waited_for || learnt.is_some_and(|learnt| now.since(learnt) < RECENT)
+}
+
+impl FetchTask {
+    /// Returns the answer that counts: for a refusal that may concern this identity alone, the stricter one of it and
+    /// the answer to `*`.
+    pub(super) async fn confirmed(
+        &self,
+        settings: &Settings,
+        result: AccessResult,
+        fetch: store::Fetch,
+    ) -> (AccessResult, store::Fetch) {
+        let own = settings.user_agents.own();
+        let refusal = match &result {
+            AccessResult::Unavailable { why, .. } if why.may_be_personal() => *why,
+            _ => return (result, fetch),
+        };
+        if fetch.user_agent == own {
+            return (result, fetch);
+        }
+        let config = &settings.ours.config;
+        let patience = config.fetch_timeout.saturating_sub(fetch.duration);
+        let common = self.shared.common(
+            &self.entry,
+            &self.hopper.origin,
+            config,
+            patience,
+            self.hopper.depth,
+        );
+        let (state, fetched_as, is_exhausted) = match common.await {
+            Some(common) => (Some(common.state), common.fetched_as, common.is_exhausted),
+            None => (None, None, false),
+        };
+        let now = self.shared.clock.now();
+        let user_agent = match fetched_as {
+            Some(fetched_as) => fetched_as.user_agent.to_string(),
+            None => own.to_owned(),
+        };
+        let ours = OtherAnswer {
+            user_agent: fetch.user_agent.clone(),
+            code: refusal.code(),
+        };
+        match state.as_deref() {
+            Some(State::Successful {
+                snapshot, fresh, ..
+            }) if now < fresh.until => {
+                let fetch = store::Fetch {
+                    time: now,
+                    duration: fetch.duration + now.since(fetch.time),
+                    user_agent,
+                    other: Some(ours),
+                    result: "successful".to_owned(),
+                    cause: None,
+                    status: Some(snapshot.status),
+                    hops: vec![snapshot.final_url.to_string()],
+                    sha256: Some(snapshot.sha256),
+                    fields: Vec::new(),
+                    identity: fetch.identity,
+                };
+                let result = AccessResult::Successful {
+                    snapshot: Arc::clone(snapshot),
+                    freshness: Freshness::MaxAge(fresh.until.since(now)),
+                };
+                (result, fetch)
+            }
+            Some(State::Unavailable { why, fresh, .. }) if now < fresh.until => {
+                let other = OtherAnswer {
+                    user_agent,
+                    code: why.code(),
+                };
+                let fetch = store::Fetch {
+                    other: Some(other),
+                    ..fetch
+                };
+                (result, fetch)
+            }
+            other => {
+                let outage = other.and_then(State::outage);
+                let cause = match other {
+                    _ if is_exhausted => Cause::Exhausted,
+                    Some(_) => outage.map_or(Cause::Internal, |outage| outage.cause),
+                    None => Cause::Timeout,
+                };
+                let result = AccessResult::Unreachable {
+                    cause,
+                    retry_after: None,
+                };
+                let fetch = store::Fetch {
+                    time: now,
+                    duration: fetch.duration + now.since(fetch.time),
+                    user_agent,
+                    other: Some(ours),
+                    result: result.name().to_owned(),
+                    cause: Some(cause.code()),
+                    status: match cause {
+                        Cause::Status(status) => Some(status),
+                        _ => None,
+                    },
+                    fields: Vec::new(),
+                    ..fetch
+                };
+                (result, fetch)
+            }
+        }
+    }
+}

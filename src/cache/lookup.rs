@@ -1,0 +1,230 @@
+//! A request's way to the state of its origin: the look at the cache, and the wait for the fetch that makes it usable.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::Shared;
+use super::entry::{Entry, Slot, StoreLookup};
+use super::hops::Hopper;
+use super::settings::EffectiveSettings;
+use crate::clock::Moment;
+use crate::config::ProfileName;
+use crate::policy::generation::OriginUpdates;
+use crate::rep::Origin;
+use crate::robots::identity::{Crawler, FetchedAs};
+use crate::robots::state::{Due, Stance, State};
+
+/// The answer about an origin for one request.
+#[derive(Debug)]
+pub struct View {
+    /// The origin's state, for the request's identity.
+    pub state: Arc<State>,
+    /// The identity and User-Agent of the fetch behind it; none without a fetch.
+    pub fetched_as: Option<Arc<FetchedAs>>,
+    /// Its meaning now. [`Stance::Unknown`] when the fetch outlasted the hold.
+    pub stance: Stance,
+    /// The moment of this view: the clock is read once for the whole decision.
+    pub now: Moment,
+    /// True if the state is unknown because this machine had no descriptor left for a fetch.
+    pub is_exhausted: bool,
+    /// The settings that the file was parsed by and that the stance follows from.
+    pub by: Arc<EffectiveSettings>,
+    /// The updates that the state takes into account.
+    pub landings: OriginUpdates,
+}
+
+/// The event that a request waits for.
+pub(super) enum Awaited {
+    /// The store's answer; then the state is checked again.
+    StoreLookup(watch::Receiver<()>),
+    /// A fetch.
+    Fetch(watch::Receiver<()>),
+}
+
+impl Shared {
+    /// Returns the present view, and the event to wait for if the state is not usable. `depth` is the number of flights
+    /// that already wait for a flight started here.
+    pub(super) fn look(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        origin: &Origin,
+        crawler: Crawler<'_>,
+        profile: Option<ProfileName>,
+        depth: u8,
+    ) -> (View, Option<Awaited>) {
+        let by = self.settings.load().under(profile);
+        let mut slots = entry.slots.lock();
+        // Read under the lock, so that each update counted here is earlier than `now`.
+        let now = self.clock.now();
+        let landings = self.changes.landings(entry.group);
+        entry.used.store(now.as_millis(), Ordering::Relaxed);
+        match slots.recall {
+            StoreLookup::Done => {}
+            // The store has just failed: this request is not held for the next attempt. An attempt further away was set
+            // by a clock that was ahead.
+            StoreLookup::Failed { until, .. }
+                if now < until && until <= now + by.config.timing.retry_min =>
+            {
+                return (View::unknown(now, by, landings), None);
+            }
+            StoreLookup::Failed { .. } | StoreLookup::Due => {
+                let recalling = self.join_recall(entry, origin, &mut slots);
+                return (
+                    View::unknown(now, by, landings),
+                    Some(Awaited::StoreLookup(recalling)),
+                );
+            }
+        }
+        let Some(slot) = slots.slot(crawler, now, &mut |change| self.count(change)) else {
+            return (View::unknown(now, by, landings), None);
+        };
+        slot.used = now;
+        let state = slot.settle(now, &by.config);
+        let mut grown = self.update_size(slot);
+        let stance = state.stance(now, &by.config.timing.profile);
+        // A request waits for a flight in progress only if no state is usable; a complete disallow before its next
+        // attempt is usable.
+        let is_exhausted = slot.is_exhausted(now);
+        let due = match is_exhausted {
+            true => Due::No,
+            false => state.due(now, &by.config.timing.profile),
+        };
+        let awaited = match due {
+            Due::No => None,
+            Due::Ahead => {
+                self.join(entry, origin, crawler, slot, depth);
+                None
+            }
+            Due::Now => Some(Awaited::Fetch(
+                self.join(entry, origin, crawler, slot, depth),
+            )),
+        };
+        let fetched_as = slot.fetched_as.clone();
+        grown |= self.recount(&mut slots);
+        drop(slots);
+        if grown {
+            self.bound();
+        }
+        let view = View {
+            state,
+            fetched_as,
+            stance,
+            now,
+            is_exhausted,
+            by,
+            landings,
+        };
+        (view, awaited)
+    }
+
+    pub(super) async fn wait(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        origin: &Origin,
+        crawler: Crawler<'_>,
+        profile: Option<ProfileName>,
+        awaited: Awaited,
+    ) -> View {
+        let hold = self.settings.load().ours.config.hold;
+        let landing = self.landed(entry, origin, crawler, profile, awaited, 0);
+        let landed = timeout(hold, landing).await.is_ok();
+        let by = self.settings.load().under(profile);
+        let mut slots = entry.slots.lock();
+        let now = self.clock.now();
+        let landings = self.changes.landings(entry.group);
+        let Some(slot) = slots.held(crawler, now) else {
+            return View::unknown(now, by, landings);
+        };
+        let state = slot.settle(now, &by.config);
+        let is_exhausted = slot.is_exhausted(now);
+        self.update_size(slot);
+        let fetched_as = slot.fetched_as.clone();
+        drop(slots);
+        let stance = if landed {
+            state.stance(now, &by.config.timing.profile)
+        } else {
+            Stance::Unknown
+        };
+        View {
+            state,
+            fetched_as,
+            stance,
+            now,
+            is_exhausted,
+            by,
+            landings,
+        }
+    }
+
+    /// Waits until the fetch that `awaited` is, or leads to, has ended.
+    pub(super) async fn landed(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        origin: &Origin,
+        crawler: Crawler<'_>,
+        profile: Option<ProfileName>,
+        mut awaited: Awaited,
+        depth: u8,
+    ) {
+        loop {
+            // The sender is never used; it is dropped when the slots have their new states.
+            match awaited {
+                Awaited::Fetch(mut flight) => {
+                    let _ = flight.changed().await;
+                    return;
+                }
+                Awaited::StoreLookup(mut recalling) => {
+                    let _ = recalling.changed().await;
+                    match self.look(entry, origin, crawler, profile, depth) {
+                        (_, Some(next)) => awaited = next,
+                        (_, None) => return,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the flight of a slot, starting one if there is none.
+    pub(super) fn join(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        origin: &Origin,
+        crawler: Crawler<'_>,
+        slot: &mut Slot,
+        depth: u8,
+    ) -> watch::Receiver<()> {
+        let flight = slot.flight.get_or_insert_with(|| {
+            // A crawler that shares the state of `*` fetches as `*`.
+            let tokens = match crawler.is(&slot.identity) {
+                true => crawler.tokens(),
+                false => &[],
+            };
+            let hopper = Hopper {
+                origin: origin.clone(),
+                identity: slot.identity.clone(),
+                tokens: tokens.into(),
+                depth,
+            };
+            self.start_fetch(entry, hopper)
+        });
+        flight.clone()
+    }
+}
+
+impl View {
+    /// Returns a view without a state.
+    fn unknown(now: Moment, by: Arc<EffectiveSettings>, landings: OriginUpdates) -> View {
+        View {
+            state: Arc::default(),
+            fetched_as: None,
+            stance: Stance::Unknown,
+            now,
+            is_exhausted: false,
+            by,
+            landings,
+        }
+    }
+}

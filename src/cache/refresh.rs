@@ -1,0 +1,154 @@
+//! Fetches and drops states on an operator's command.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::entry::{Entry, Slot, StoreLookup};
+use super::{RobotsCache, Shared};
+use crate::rep::Origin;
+use crate::robots::identity::{Crawler, Identity};
+use crate::robots::state::State;
+use crate::store::StoreError;
+
+impl RobotsCache {
+    /// Fetches the robots.txt of `origin` now, as `which` or as all identities with a state, even if the next attempt
+    /// is not due; returns the states afterwards. A fetch in progress began before this call, so it is awaited and
+    /// another follows. There is no time-out here: a fetch has its own.
+    ///
+    /// # Errors
+    /// When the store cannot load the earlier states. Nothing is fetched then: the outcome could not be added to them.
+    pub async fn refresh(
+        &self,
+        origin: &Origin,
+        which: Option<&Identity>,
+    ) -> Result<Vec<(Identity, Arc<State>)>, StoreError> {
+        let shared = &self.shared;
+        let entry = shared.entry(origin);
+        shared.recalled(&entry, origin).await?;
+        let identities = match which {
+            Some(identity) => vec![identity.clone()],
+            None => {
+                let slots = entry.slots.lock();
+                let known: Vec<_> = slots.iter().map(|slot| slot.identity.clone()).collect();
+                if known.is_empty() {
+                    vec![Identity::default()]
+                } else {
+                    known
+                }
+            }
+        };
+        let mut refreshing = JoinSet::new();
+        for (at, identity) in identities.into_iter().enumerate() {
+            let (shared, entry) = (Arc::clone(shared), Arc::clone(&entry));
+            let origin = origin.clone();
+            refreshing.spawn(async move {
+                let state = shared.refresh(&entry, &origin, &identity).await;
+                (at, identity, state)
+            });
+        }
+        let mut refreshed = refreshing.join_all().await;
+        refreshed.sort_by_key(|(at, ..)| *at);
+        let refreshed = refreshed.into_iter();
+        Ok(refreshed
+            .map(|(_, identity, state)| (identity, state))
+            .collect())
+    }
+
+    /// Drops the states of `origin`, of one identity or of all, from memory and from the store; the next request treats
+    /// the origin as new. Tells whether there were any. A fetch in progress goes on and makes the first new state.
+    ///
+    /// # Errors
+    /// When the store cannot drop them. Nothing is forgotten then.
+    pub async fn forget(
+        &self,
+        origin: &Origin,
+        which: Option<&Identity>,
+    ) -> Result<bool, StoreError> {
+        let shared = &self.shared;
+        let entry = shared.entry(origin);
+        let is_meant = |slot: &Slot| which.is_none_or(|identity| slot.identity == *identity);
+        // First, so that a flight that ends meanwhile changes a state that is dropped.
+        let (before, recall) = {
+            let mut slots = entry.slots.lock();
+            let mut before = Vec::new();
+            for slot in slots.iter_mut().filter(|slot| is_meant(slot)) {
+                let state = std::mem::take(&mut slot.state);
+                slot.failed = None;
+                before.push((slot.identity.clone(), state, slot.fetched_as.take()));
+                shared.update_size(slot);
+            }
+            let unused = |slot: &Slot| is_meant(slot) && slot.flight.is_none();
+            slots.retain(|slot| !unused(slot), &mut |change| shared.count(change));
+            shared.recount(&mut slots);
+            shared.changes.landed(entry.group);
+            let recall = match which {
+                // The other identities' states are still to be loaded.
+                Some(_) => None,
+                None => Some(std::mem::replace(&mut slots.recall, StoreLookup::Done)),
+            };
+            (before, recall)
+        };
+        let was_known = before
+            .iter()
+            .any(|(_, state, _)| !matches!(**state, State::NeverFetched));
+        let Some(memory) = &shared.memory else {
+            return Ok(was_known);
+        };
+        match memory.forget(origin, which).await {
+            Ok(was_kept) => Ok(was_known || was_kept),
+            Err(error) => {
+                let mut slots = entry.slots.lock();
+                for (identity, state, fetched_as) in before {
+                    let crawler = identity.token().map_or(&[][..], std::slice::from_ref);
+                    let crawler = Crawler::with(&identity, crawler);
+                    let now = shared.clock.now();
+                    let slot = slots.slot(crawler, now, &mut |change| shared.count(change));
+                    if let Some(slot) = slot
+                        && matches!(*slot.state, State::NeverFetched)
+                    {
+                        (slot.state, slot.fetched_as) = (state, fetched_as);
+                        shared.update_size(slot);
+                    }
+                }
+                if let Some(recall) = recall {
+                    slots.recall = recall;
+                }
+                shared.recount(&mut slots);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Fetches once more for one identity, see [`RobotsCache::refresh`].
+    async fn refresh(
+        self: Arc<Self>,
+        entry: &Arc<Entry>,
+        origin: &Origin,
+        identity: &Identity,
+    ) -> Arc<State> {
+        let tokens = identity.token().map_or(&[][..], std::slice::from_ref);
+        let crawler = Crawler::with(identity, tokens);
+        loop {
+            let (mut flight, is_ours) = {
+                let mut slots = entry.slots.lock();
+                let now = self.clock.now();
+                let slot = slots.slot(crawler, now, &mut |change| self.count(change));
+                let Some(slot) = slot else {
+                    return Arc::default();
+                };
+                let is_ours = slot.flight.is_none();
+                (self.join(entry, origin, crawler, slot, 0), is_ours)
+            };
+            // The sender is never used; it is dropped when the slot has its new state.
+            let _ = flight.changed().await;
+            if is_ours {
+                let mut slots = entry.slots.lock();
+                let slot = slots.held(crawler, self.clock.now());
+                return slot.map_or_else(Arc::default, |slot| Arc::clone(&slot.state));
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The settings in force, with the variants for clients with a profile of their own.
+
+use std::sync::Arc;
+
+use crate::config::{ProfileName, RobotsConfig};
+use crate::policy::terms::PolicyDigest;
+use crate::robots::identity::UserAgents;
+
+/// Settings with the digest that records name. A decision from a [`View`] uses the view's settings, even if the
+/// configuration changes meanwhile.
+#[derive(Debug)]
+pub struct EffectiveSettings {
+    /// The settings.
+    pub config: Arc<RobotsConfig>,
+    /// Their digest.
+    pub terms: PolicyDigest,
+}
+
+/// The settings in force, also in their variants with a client's own profile.
+pub(super) struct Settings {
+    pub(super) user_agents: UserAgents,
+    pub(super) ours: Arc<EffectiveSettings>,
+    by_profile: [(ProfileName, Arc<EffectiveSettings>); 3],
+}
+
+impl Settings {
+    pub(super) fn of(config: RobotsConfig, user_agents: UserAgents) -> Settings {
+        let by_profile = [
+            ProfileName::Standard,
+            ProfileName::Google,
+            ProfileName::Archive,
+        ];
+        Settings {
+            user_agents,
+            by_profile: by_profile
+                .map(|name| (name, Arc::new(EffectiveSettings::of(config.under(name))))),
+            ours: Arc::new(EffectiveSettings::of(config)),
+        }
+    }
+
+    pub(super) fn under(&self, profile: Option<ProfileName>) -> Arc<EffectiveSettings> {
+        let found = profile.and_then(|profile| {
+            let mut all = self.by_profile.iter();
+            all.find(|(name, _)| *name == profile)
+        });
+        Arc::clone(found.map_or(&self.ours, |(_, by)| by))
+    }
+}
+
+impl EffectiveSettings {
+    /// Returns these settings with their digest.
+    pub fn of(config: RobotsConfig) -> EffectiveSettings {
+        EffectiveSettings {
+            terms: config.terms().digest(),
+            config: Arc::new(config),
+        }
+    }
+}

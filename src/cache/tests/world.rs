@@ -1,0 +1,249 @@
+//! Several caches after each other, on one store that fails on command.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+use crate::audit::Log;
+use crate::policy::overrides::Override;
+use crate::store::chain::{Gap, Seal, SealingKey};
+use crate::store::in_memory::InMemoryStore;
+use crate::store::{
+    Acknowledgement, Batch, DecisionQuery, OriginMemory, OriginQuery, Pending, Pruned, Retention,
+    Sha256, Size, Store, StoreErrorKind, StoredDecision, StoredState, Tally, TallyKey,
+};
+
+/// The parts that outlive the process.
+pub(super) struct World {
+    pub(super) store: Arc<Faulty>,
+    /// The directory of a store on disk, if the test uses one.
+    pub(super) disk: Option<tempfile::TempDir>,
+    pub(super) clock: Clock,
+    pub(super) change: fn(&mut RobotsConfig),
+}
+
+impl World {
+    pub(super) fn new() -> World {
+        World {
+            store: Arc::default(),
+            disk: None,
+            clock: Clock::manual(START),
+            change: |_| {},
+        }
+    }
+
+    /// Returns a world in which each process opens the store anew, from its file.
+    pub(super) fn on_disk() -> World {
+        World {
+            disk: Some(tempfile::tempdir().expect("a folder")),
+            ..World::new()
+        }
+    }
+
+    fn engine(&self) -> Arc<dyn Store> {
+        let Some(disk) = &self.disk else {
+            return Arc::clone(&self.store) as _;
+        };
+        let mut config = Config::builtin(&Places::default());
+        config.store.path = Some(disk.path().join("crawlgate.db"));
+        store::open(&config, store::Access::Write).expect("a store")
+    }
+
+    /// Starts a new process.
+    pub(super) fn life(&self) -> Life {
+        let mut everything = Config::builtin(&Places::default());
+        everything.log.file = None;
+        let log = Log::open(&everything, Some(self.engine()), &self.clock).expect("a log");
+        let log = Arc::new(log);
+        let memory = PersistentStates::of(&log);
+        assert!(memory.is_some());
+        let lab = Laboratory::on(self.clock.clone(), memory, self.change);
+        Life { lab, log }
+    }
+
+    /// Sends one request in a process of its own; the fetch, if there is one, ends with `result`. Returns the stance
+    /// and the number of fetches.
+    pub(super) async fn once(&self, origin: &Origin, result: AccessResult) -> (Stance, usize) {
+        let life = self.life();
+        life.lab.end(result);
+        let stance = life.lab.stance(origin).await;
+        let fetches = life.lab.fetches();
+        life.end();
+        (stance, fetches)
+    }
+
+    pub(super) async fn kept(&self, origin: &Origin) -> Option<OriginMemory> {
+        self.engine().origin(origin).await.expect("a store").pop()
+    }
+
+    pub(super) async fn outage(&self, origin: &Origin) -> crate::robots::state::Outage {
+        match self.kept(origin).await.expect("it is known").state {
+            StoredState::Unreachable { outage, .. } => outage,
+            other => panic!("reachable: {other:?}"),
+        }
+    }
+}
+
+pub(super) struct Life {
+    pub(super) lab: Laboratory,
+    pub(super) log: Arc<Log>,
+}
+
+impl Life {
+    /// Ends the process in an orderly way.
+    pub(super) fn end(self) {
+        self.log.close().expect("all is written");
+    }
+}
+
+pub(super) fn days(count: u32) -> Duration {
+    DAY * count
+}
+
+pub(super) fn is_disallowed(stance: &Stance) -> bool {
+    matches!(stance, Stance::DisallowAll { .. })
+}
+
+/// A store in memory that fails on command.
+#[derive(Debug, Default)]
+pub(super) struct Faulty {
+    inner: InMemoryStore,
+    /// Number of look-ups of an origin.
+    pub(super) asked: std::sync::atomic::AtomicUsize,
+    pub(super) fails_reads: AtomicBool,
+    pub(super) hangs_reads: AtomicBool,
+    pub(super) loses_texts: AtomicBool,
+    pub(super) holds_writes: AtomicBool,
+}
+
+impl Faulty {
+    fn checked<'a, T: Send + 'a>(&'a self, pending: Pending<'a, T>) -> Pending<'a, T> {
+        let error = StoreError {
+            kind: StoreErrorKind::Busy,
+            message: "as the test asked".to_owned(),
+        };
+        Box::pin(async move {
+            if self.hangs_reads.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+            if self.fails_reads.load(Ordering::Relaxed) {
+                return Err(error);
+            }
+            pending.await
+        })
+    }
+}
+
+impl Store for Faulty {
+    fn write(&self, batch: Batch) -> Pending<'_, ()> {
+        Box::pin(async move {
+            while self.holds_writes.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            self.inner.write(batch).await
+        })
+    }
+
+    fn origin(&self, origin: &Origin) -> Pending<'_, Vec<OriginMemory>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.checked(self.inner.origin(origin))
+    }
+
+    fn snapshot(&self, sha256: Sha256) -> Pending<'_, Option<Vec<u8>>> {
+        if self.loses_texts.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Ok(None)));
+        }
+        self.checked(self.inner.snapshot(sha256))
+    }
+
+    fn forget(&self, origin: &Origin, which: Option<&Identity>) -> Pending<'_, bool> {
+        if self.fails_reads.load(Ordering::Relaxed) {
+            return self.checked(Box::pin(std::future::ready(Ok(false))));
+        }
+        self.inner.forget(origin, which)
+    }
+
+    fn origins(&self, query: OriginQuery) -> Pending<'_, Vec<OriginMemory>> {
+        self.inner.origins(query)
+    }
+
+    fn fetches(&self, origin: &Origin, limit: usize) -> Pending<'_, Vec<store::Fetch>> {
+        self.inner.fetches(origin, limit)
+    }
+
+    fn policy(&self, digest: &str) -> Pending<'_, Option<String>> {
+        self.inner.policy(digest)
+    }
+
+    fn decisions(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>> {
+        self.inner.decisions(query)
+    }
+
+    fn decision(&self, id: &str) -> Pending<'_, Option<StoredDecision>> {
+        self.inner.decision(id)
+    }
+
+    fn tally(&self, query: DecisionQuery, key: TallyKey, limit: usize) -> Pending<'_, Vec<Tally>> {
+        self.inner.tally(query, key, limit)
+    }
+
+    fn hours(&self, since: Moment, until: Moment) -> Pending<'_, Vec<store::Hourly>> {
+        self.inner.hours(since, until)
+    }
+
+    fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool> {
+        self.inner.acknowledge(id, note)
+    }
+
+    fn links(&self, after: u64, limit: usize) -> Pending<'_, Vec<StoredDecision>> {
+        self.inner.links(after, limit)
+    }
+
+    fn seals(&self) -> Pending<'_, Vec<Seal>> {
+        self.inner.seals()
+    }
+
+    fn seal(&self, key: Arc<SealingKey>, now: Moment) -> Pending<'_, Option<Seal>> {
+        self.inner.seal(key, now)
+    }
+
+    fn overrides(&self) -> Pending<'_, Vec<Override>> {
+        self.inner.overrides()
+    }
+
+    fn removed_overrides(&self) -> Pending<'_, Vec<store::Removed>> {
+        self.inner.removed_overrides()
+    }
+
+    fn add_override(&self, new: Override) -> Pending<'_, u64> {
+        self.inner.add_override(new)
+    }
+
+    fn remove_override(&self, number: u64, by: String, now: Moment) -> Pending<'_, bool> {
+        self.inner.remove_override(number, by, now)
+    }
+
+    fn gaps(&self, from: u64, to: u64) -> Pending<'_, Vec<Gap>> {
+        self.inner.gaps(from, to)
+    }
+
+    fn is_dropped(&self, sha256: Sha256) -> Pending<'_, bool> {
+        self.inner.is_dropped(sha256)
+    }
+
+    fn version(&self) -> Pending<'_, u64> {
+        self.inner.version()
+    }
+
+    fn prune(
+        &self,
+        retention: Retention,
+        key: Arc<SealingKey>,
+        now: Moment,
+    ) -> Pending<'_, Pruned> {
+        self.inner.prune(retention, key, now)
+    }
+
+    fn size(&self) -> Pending<'_, Size> {
+        self.inner.size()
+    }
+}

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use parking_lot::MutexGuard;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::Shared;
-use super::entry::{Entry, Slot, StoreLookup};
+use super::entry::{Entry, Slot, Slots, StoreLookup};
 use super::hops::Hopper;
 use super::settings::EffectiveSettings;
 use crate::clock::Moment;
@@ -36,6 +37,37 @@ pub struct View {
     pub landings: OriginUpdates,
 }
 
+/// The moment and settings of a view, before a state is known.
+struct ViewContext {
+    now: Moment,
+    by: Arc<EffectiveSettings>,
+    landings: OriginUpdates,
+}
+
+impl ViewContext {
+    /// Returns the view of a slot's state; without a slot, nothing is known.
+    fn view(self, slot: Option<&mut Slot>) -> View {
+        let ViewContext { now, by, landings } = self;
+        let (state, fetched_as, is_exhausted) = match slot {
+            Some(slot) => (
+                slot.settle(now, &by.config),
+                slot.fetched_as.clone(),
+                slot.is_exhausted(now),
+            ),
+            None => (Arc::default(), None, false),
+        };
+        View {
+            stance: state.stance(now, &by.config.timing.profile),
+            state,
+            fetched_as,
+            now,
+            is_exhausted,
+            by,
+            landings,
+        }
+    }
+}
+
 /// The event that a request waits for.
 pub(super) enum Awaited {
     /// The store's answer; then the state is checked again.
@@ -55,69 +87,67 @@ impl Shared {
         profile: Option<ProfileName>,
         depth: u8,
     ) -> (View, Option<Awaited>) {
-        let by = self.settings.load().under(profile);
-        let mut slots = entry.slots.lock();
-        // Read under the lock, so that each update counted here is earlier than `now`.
-        let now = self.clock.now();
-        let landings = self.changes.landings(entry.group);
+        let (mut slots, context) = self.begin_view(entry, profile);
+        let now = context.now;
         entry.used.store(now.as_millis(), Ordering::Relaxed);
         match slots.recall {
             StoreLookup::Done => {}
             // The store has just failed: this request is not held for the next attempt. An attempt further away was set
             // by a clock that was ahead.
             StoreLookup::Failed { until, .. }
-                if now < until && until <= now + by.config.timing.retry_min =>
+                if now < until && until <= now + context.by.config.timing.retry_min =>
             {
-                return (View::unknown(now, by, landings), None);
+                return (context.view(None), None);
             }
             StoreLookup::Failed { .. } | StoreLookup::Due => {
                 let recalling = self.join_recall(entry, origin, &mut slots);
-                return (
-                    View::unknown(now, by, landings),
-                    Some(Awaited::StoreLookup(recalling)),
-                );
+                return (context.view(None), Some(Awaited::StoreLookup(recalling)));
             }
         }
         let Some(slot) = slots.slot(crawler, now, &mut |change| self.count(change)) else {
-            return (View::unknown(now, by, landings), None);
+            return (context.view(None), None);
         };
         slot.used = now;
-        let state = slot.settle(now, &by.config);
+        let view = context.view(Some(&mut *slot));
         let mut grown = self.update_size(slot);
-        let stance = state.stance(now, &by.config.timing.profile);
         // A request waits for a flight in progress only if no state is usable; a complete disallow before its next
         // attempt is usable.
-        let is_exhausted = slot.is_exhausted(now);
-        let due = match is_exhausted {
+        let due = match view.is_exhausted {
             true => Due::No,
-            false => state.due(now, &by.config.timing.profile),
+            false => view.state.due(now, &view.by.config.timing.profile),
         };
+        let mut join = || self.join(entry, origin, crawler, slot, depth);
         let awaited = match due {
             Due::No => None,
             Due::Ahead => {
-                self.join(entry, origin, crawler, slot, depth);
+                join();
                 None
             }
-            Due::Now => Some(Awaited::Fetch(
-                self.join(entry, origin, crawler, slot, depth),
-            )),
+            Due::Now => Some(Awaited::Fetch(join())),
         };
-        let fetched_as = slot.fetched_as.clone();
         grown |= self.recount(&mut slots);
         drop(slots);
         if grown {
             self.bound();
         }
-        let view = View {
-            state,
-            fetched_as,
-            stance,
-            now,
-            is_exhausted,
-            by,
-            landings,
-        };
         (view, awaited)
+    }
+
+    /// Locks the states of an origin, for one view.
+    fn begin_view<'a>(
+        &self,
+        entry: &'a Entry,
+        profile: Option<ProfileName>,
+    ) -> (MutexGuard<'a, Slots>, ViewContext) {
+        let by = self.settings.load().under(profile);
+        let slots = entry.slots.lock();
+        let context = ViewContext {
+            // Read under the lock, so that each update counted here is earlier than `now`.
+            now: self.clock.now(),
+            landings: self.changes.landings(entry.group),
+            by,
+        };
+        (slots, context)
     }
 
     pub(super) async fn wait(
@@ -131,32 +161,16 @@ impl Shared {
         let hold = self.settings.load().ours.config.hold;
         let landing = self.landed(entry, origin, crawler, profile, awaited, 0);
         let landed = timeout(hold, landing).await.is_ok();
-        let by = self.settings.load().under(profile);
-        let mut slots = entry.slots.lock();
-        let now = self.clock.now();
-        let landings = self.changes.landings(entry.group);
-        let Some(slot) = slots.held(crawler, now) else {
-            return View::unknown(now, by, landings);
-        };
-        let state = slot.settle(now, &by.config);
-        let is_exhausted = slot.is_exhausted(now);
-        self.update_size(slot);
-        let fetched_as = slot.fetched_as.clone();
-        drop(slots);
-        let stance = if landed {
-            state.stance(now, &by.config.timing.profile)
-        } else {
-            Stance::Unknown
-        };
-        View {
-            state,
-            fetched_as,
-            stance,
-            now,
-            is_exhausted,
-            by,
-            landings,
+        let (mut slots, context) = self.begin_view(entry, profile);
+        let mut slot = slots.held(crawler, context.now);
+        let mut view = context.view(slot.as_deref_mut());
+        if let Some(slot) = slot {
+            self.update_size(slot);
         }
+        if !landed {
+            view.stance = Stance::Unknown;
+        }
+        view
     }
 
     /// Waits until the fetch that `awaited` is, or leads to, has ended.
@@ -211,20 +225,5 @@ impl Shared {
             self.start_fetch(entry, hopper)
         });
         flight.clone()
-    }
-}
-
-impl View {
-    /// Returns a view without a state.
-    fn unknown(now: Moment, by: Arc<EffectiveSettings>, landings: OriginUpdates) -> View {
-        View {
-            state: Arc::default(),
-            fetched_as: None,
-            stance: Stance::Unknown,
-            now,
-            is_exhausted: false,
-            by,
-            landings,
-        }
     }
 }

@@ -30,7 +30,7 @@
 //!
 //! Times are those at which requests get their turns, by the wall clock and to the millisecond; time on the network
 //! does not count. If the clock is set back, recorded times move back with it. Paces can change at any time: earlier
-//! requests count by the new pace. At most `KEPT` origins are kept; beyond that, origins without relevant history are
+//! requests count by the new pace. At most `limiters::KEPT` origins are kept; beyond that, origins without relevant history are
 //! dropped first, then those asked least recently.
 //!
 //! governor's limiter does not fit: checking it already takes a turn, and a request here needs several turns at once or
@@ -42,9 +42,12 @@ mod backoff;
 mod fetches;
 mod history;
 mod limiter;
+mod limiters;
 mod queue;
 mod settings;
+mod turn;
 mod turns;
+mod wait;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -52,32 +55,18 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use dashmap::DashMap;
-use parking_lot::Mutex;
-use tokio::time::{Instant, sleep, timeout};
 
 use self::backoff::Outcome;
 pub use self::fetches::{FetchSlot, Fetches};
-use self::history::Due;
-use self::limiter::{Claim, Entry, OriginLimiter};
+use self::limiters::Limiters;
 use self::settings::PaceSettings;
+pub use self::turn::Turn;
+use self::wait::Late;
 use crate::client::ClientKey;
 use crate::clock::{Clock, Moment};
 use crate::config::{CrawlDelayMode, PaceConfig};
 use crate::rep::Origin;
 use crate::robots::crawl_delay::CrawlDelay;
-
-/// Limit of origins, and of addresses, that are kept.
-const KEPT: usize = 100_000;
-
-/// Fraction of them that is evicted at once, so that many requests share the cost of one scan.
-const SHARE: usize = 16;
-
-/// Retry time if none can be computed, because the wait depends on other requests' ends.
-const SOON: Duration = Duration::from_secs(1);
-
-/// Timers may be late: a turn that comes just at the end of the longest hold still counts.
-const GRACE: Duration = Duration::from_millis(20);
 
 /// The group of a robots.txt that an interval belongs to.
 type Group = Arc<str>;
@@ -95,13 +84,6 @@ struct Shared {
     held: AtomicUsize,
     waited: AtomicU64,
     refused: AtomicU64,
-}
-
-/// The origin limiters by origin or address.
-struct Limiters<K> {
-    limiters: DashMap<K, Arc<OriginLimiter>, ahash::RandomState>,
-    /// Only one task evicts at a time.
-    evicting: Mutex<()>,
 }
 
 /// The bound on requests to an origin.
@@ -141,27 +123,6 @@ pub struct Ask<'a> {
     pub origin: &'a Origin,
     /// The interval that the origin's robots.txt asks this crawler to keep, if it is to be honoured.
     pub crawl_delay: Option<&'a Arc<CrawlDelay>>,
-}
-
-/// The permission for one request to go. The request counts as in flight until this is dropped.
-#[derive(Debug)]
-#[must_use = "the request is under way for as long as this is kept"]
-pub struct Turn {
-    limiter: Arc<OriginLimiter>,
-    at_address: Option<Box<Turn>>,
-    /// The moment of the turn.
-    at: Moment,
-    /// Its number at its origin limiter.
-    number: u64,
-}
-
-/// The fate of a prioritised request at its time-out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Late {
-    /// It goes, even if it is not due.
-    Goes,
-    /// It is given up.
-    GivesUp,
 }
 
 /// A request that came too early.
@@ -405,251 +366,6 @@ impl Pace {
             waited: self.0.waited.load(Ordering::Relaxed),
             refused: self.0.refused.load(Ordering::Relaxed),
         }
-    }
-}
-
-impl Shared {
-    fn origin(&self, origin: &Origin) -> Arc<OriginLimiter> {
-        self.origins.limiter(self, origin)
-    }
-
-    async fn turn(
-        self: &Arc<Self>,
-        ask: Ask<'_>,
-        client: &ClientKey,
-        address: Option<IpAddr>,
-        waits_for: &mut Option<EffectivePace>,
-    ) -> Result<(Turn, Option<EffectivePace>), TooEarly> {
-        let settings = self.settings.load_full();
-        let patience = settings.config.max_hold;
-        let limiter = self.origin(ask.origin);
-        let claim = Claim {
-            client,
-            crawl_delay: ask.crawl_delay,
-            address: address.filter(|_| settings.is_per_address()),
-            patience: Some(patience),
-        };
-        let (number, granted, expected) = match limiter.enter(self, &settings, claim) {
-            Entry::Gone(turn) => return Ok((turn, None)),
-            Entry::Refused(due) => return Err(self.too_early(due)),
-            Entry::Waits(number, granted, expected) => (number, granted, expected),
-        };
-        *waits_for = Some(expected.pace);
-        drop(settings);
-        let place = Place::new(self, &limiter, client, number);
-        let granted = timeout(patience.saturating_add(GRACE), granted).await;
-        drop(place);
-        let turn = match granted {
-            Ok(Ok(granted)) => granted.take(),
-            // The hold was too long, or the runtime is stopping.
-            Ok(Err(_)) | Err(_) => None,
-        };
-        match turn {
-            Some(turn) => {
-                self.waited.fetch_add(1, Ordering::Relaxed);
-                Ok((turn, Some(expected.pace)))
-            }
-            None => {
-                let settings = self.settings.load();
-                let at_address = claim.address.map(|key| self.addresses.limiter(self, &key));
-                let limiters = [Some(limiter), at_address].into_iter().flatten();
-                let at = limiters
-                    .map(|limiter| limiter.due(self, &settings).at)
-                    .max();
-                Err(self.too_early(Due {
-                    at: at.unwrap_or_default(),
-                    ..expected
-                }))
-            }
-        }
-    }
-
-    fn too_early(&self, due: Due) -> TooEarly {
-        let now = self.clock.now();
-        TooEarly {
-            at: if due.at > now { due.at } else { now + SOON },
-            pace: due.pace,
-        }
-    }
-
-    /// Waits for a turn before all held requests in `limiter` and, where origins at one address share limits, in
-    /// `at_address`. `None` if a request that gives up late waited too long, or nothing is bounded any more.
-    async fn turn_ahead(
-        &self,
-        limiter: &Arc<OriginLimiter>,
-        at_address: Option<&Arc<OriginLimiter>>,
-        late: Late,
-    ) -> Option<Turn> {
-        let row = at_address.unwrap_or(limiter);
-        let started = Instant::now();
-        let patience = self.settings.load().config.max_hold;
-        // An address may have any number of fetches: each time-out starts when its fetch is the first.
-        let (_first, started) = match (at_address, late) {
-            (Some(_), Late::Goes) => (Some(row.ahead.lock().await), Instant::now()),
-            (_, Late::GivesUp) => (
-                Some(timeout(patience, row.ahead.lock()).await.ok()?),
-                started,
-            ),
-            (None, Late::Goes) => (None, started),
-        };
-        loop {
-            let settings = self.settings.load_full();
-            if settings.is_off {
-                return None;
-            }
-            let left = settings.config.max_hold.saturating_sub(started.elapsed());
-            let goes = left.is_zero() && late == Late::Goes;
-            let at_address = at_address.filter(|_| settings.is_per_address());
-            let taken = match at_address {
-                None => limiter.take_for_robots(self, &settings, goes),
-                Some(at_address) => match limiter.wait_for_robots(self, &settings) {
-                    Some(wait) if !goes => Err(wait),
-                    // Both turns at once: no other request gets ahead at this origin.
-                    _ => at_address
-                        .take_for_robots(self, &settings, goes)
-                        .and_then(|first| {
-                            let mut turn = limiter.take_for_robots(self, &settings, true)?;
-                            turn.at_address = Some(Box::new(first));
-                            Ok(turn)
-                        }),
-                },
-            };
-            match taken {
-                Ok(turn) => return Some(turn),
-                Err(_) if left.is_zero() => return None,
-                Err(wait) if wait > left && late == Late::GivesUp => return None,
-                Err(wait) => sleep(wait.min(left)).await,
-            }
-        }
-    }
-
-    /// Waits for the turn of an address, without a time limit.
-    async fn turn_at(self: &Arc<Self>, address: IpAddr, client: &ClientKey) -> Option<Turn> {
-        let settings = self.settings.load_full();
-        if !settings.is_per_address() {
-            return None;
-        }
-        let limiter = self.addresses.limiter(self, &address);
-        let claim = Claim {
-            client,
-            crawl_delay: None,
-            address: None,
-            patience: None,
-        };
-        match limiter.enter(self, &settings, claim) {
-            Entry::Gone(turn) => Some(turn),
-            Entry::Waits(_, granted, _) => granted.await.ok()?.take(),
-            Entry::Refused(_) => None,
-        }
-    }
-}
-
-impl<K: Clone + Eq + std::hash::Hash> Limiters<K> {
-    fn limiter(&self, shared: &Shared, key: &K) -> Arc<OriginLimiter> {
-        if let Some(limiter) = self.limiters.get(key) {
-            return Arc::clone(&limiter);
-        }
-        if self.limiters.len() >= KEPT {
-            self.evict(shared);
-        }
-        Arc::clone(&self.limiters.entry(key.clone()).or_default())
-    }
-
-    /// Drops origins without relevant history; if those are few, also the origins asked least recently.
-    fn evict(&self, shared: &Shared) {
-        let Some(_evicting) = self.evicting.try_lock() else {
-            return;
-        };
-        let settings = shared.settings.load();
-        // Each turn and each held request holds a reference to its origin limiter.
-        let is_used = |limiter: &Arc<OriginLimiter>| Arc::strong_count(limiter) > 1;
-        self.limiters
-            .retain(|_, limiter| is_used(limiter) || limiter.last(shared, &settings).is_some());
-        let least = KEPT - KEPT / SHARE;
-        let Some(surplus) = self.limiters.len().checked_sub(least).filter(|n| *n > 0) else {
-            return;
-        };
-        let mut by_age: Vec<(Moment, K)> = self
-            .limiters
-            .iter()
-            .map(|limiter| {
-                (
-                    limiter.last(shared, &settings).unwrap_or_default(),
-                    limiter.key().clone(),
-                )
-            })
-            .collect();
-        by_age.sort_unstable_by_key(|(last, _)| *last);
-        for (_, key) in by_age.into_iter().take(surplus) {
-            self.limiters
-                .remove_if(&key, |_, limiter| !is_used(limiter));
-        }
-    }
-}
-
-impl<K: Eq + std::hash::Hash> Default for Limiters<K> {
-    fn default() -> Limiters<K> {
-        Limiters {
-            limiters: DashMap::default(),
-            evicting: Mutex::default(),
-        }
-    }
-}
-
-/// An entry in the queue, removed on drop.
-struct Place<'a> {
-    shared: &'a Shared,
-    limiter: &'a OriginLimiter,
-    client: &'a ClientKey,
-    number: u64,
-}
-
-impl<'a> Place<'a> {
-    fn new(
-        shared: &'a Shared,
-        limiter: &'a OriginLimiter,
-        client: &'a ClientKey,
-        number: u64,
-    ) -> Place<'a> {
-        shared.held.fetch_add(1, Ordering::Relaxed);
-        Place {
-            shared,
-            limiter,
-            client,
-            number,
-        }
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.limiter.leave(self.client, self.number);
-        self.shared.held.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Turn {
-    fn new(limiter: &Arc<OriginLimiter>, at: Moment, number: u64) -> Turn {
-        Turn {
-            limiter: Arc::clone(limiter),
-            at_address: None,
-            at,
-            number,
-        }
-    }
-
-    /// Gives back an unused turn: the next request need not wait for it, unless another one has gone since.
-    pub fn give_back(mut self) {
-        self.limiter.undo(self.number);
-        if let Some(turn) = self.at_address.take() {
-            turn.give_back();
-        }
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.limiter.end();
     }
 }
 

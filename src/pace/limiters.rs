@@ -1,0 +1,76 @@
+//! The limiters of all origins, or of all addresses, bounded in number.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use parking_lot::Mutex;
+
+use super::Shared;
+use super::limiter::OriginLimiter;
+use crate::clock::Moment;
+
+/// Limit of origins, and of addresses, that are kept.
+pub(super) const KEPT: usize = 100_000;
+
+/// Fraction of them that is evicted at once, so that many requests share the cost of one scan.
+pub(super) const SHARE: usize = 16;
+
+/// The origin limiters by origin or address.
+pub(super) struct Limiters<K> {
+    pub(super) limiters: DashMap<K, Arc<OriginLimiter>, ahash::RandomState>,
+    /// Only one task evicts at a time.
+    evicting: Mutex<()>,
+}
+
+impl<K: Clone + Eq + Hash> Limiters<K> {
+    pub(super) fn limiter(&self, shared: &Shared, key: &K) -> Arc<OriginLimiter> {
+        if let Some(limiter) = self.limiters.get(key) {
+            return Arc::clone(&limiter);
+        }
+        if self.limiters.len() >= KEPT {
+            self.evict(shared);
+        }
+        Arc::clone(&self.limiters.entry(key.clone()).or_default())
+    }
+
+    /// Drops origins without relevant history; if those are few, also the origins asked least recently.
+    fn evict(&self, shared: &Shared) {
+        let Some(_evicting) = self.evicting.try_lock() else {
+            return;
+        };
+        let settings = shared.settings.load();
+        // Each turn and each held request holds a reference to its origin limiter.
+        let is_used = |limiter: &Arc<OriginLimiter>| Arc::strong_count(limiter) > 1;
+        self.limiters
+            .retain(|_, limiter| is_used(limiter) || limiter.last(shared, &settings).is_some());
+        let least = KEPT - KEPT / SHARE;
+        let Some(surplus) = self.limiters.len().checked_sub(least).filter(|n| *n > 0) else {
+            return;
+        };
+        let mut by_age: Vec<(Moment, K)> = self
+            .limiters
+            .iter()
+            .map(|limiter| {
+                (
+                    limiter.last(shared, &settings).unwrap_or_default(),
+                    limiter.key().clone(),
+                )
+            })
+            .collect();
+        by_age.sort_unstable_by_key(|(last, _)| *last);
+        for (_, key) in by_age.into_iter().take(surplus) {
+            self.limiters
+                .remove_if(&key, |_, limiter| !is_used(limiter));
+        }
+    }
+}
+
+impl<K: Eq + Hash> Default for Limiters<K> {
+    fn default() -> Limiters<K> {
+        Limiters {
+            limiters: DashMap::default(),
+            evicting: Mutex::default(),
+        }
+    }
+}

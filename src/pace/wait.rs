@@ -1,0 +1,201 @@
+//! The wait for a turn: in the queue of an origin or an address, or before all held requests.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::history::Due;
+use super::limiter::{Claim, Entry, OriginLimiter};
+use super::{Ask, EffectivePace, Shared, TooEarly, Turn};
+use crate::client::ClientKey;
+use crate::rep::Origin;
+
+/// Retry time if none can be computed, because the wait depends on other requests' ends.
+pub(super) const SOON: Duration = Duration::from_secs(1);
+
+/// Timers may be late: a turn that comes just at the end of the longest hold still counts.
+pub(super) const GRACE: Duration = Duration::from_millis(20);
+
+/// The fate of a prioritised request at its time-out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Late {
+    /// It goes, even if it is not due.
+    Goes,
+    /// It is given up.
+    GivesUp,
+}
+
+impl Shared {
+    pub(super) fn origin(&self, origin: &Origin) -> Arc<OriginLimiter> {
+        self.origins.limiter(self, origin)
+    }
+
+    pub(super) async fn turn(
+        self: &Arc<Self>,
+        ask: Ask<'_>,
+        client: &ClientKey,
+        address: Option<IpAddr>,
+        waits_for: &mut Option<EffectivePace>,
+    ) -> Result<(Turn, Option<EffectivePace>), TooEarly> {
+        let settings = self.settings.load_full();
+        let patience = settings.config.max_hold;
+        let limiter = self.origin(ask.origin);
+        let claim = Claim {
+            client,
+            crawl_delay: ask.crawl_delay,
+            address: address.filter(|_| settings.is_per_address()),
+            patience: Some(patience),
+        };
+        let (number, granted, expected) = match limiter.enter(self, &settings, claim) {
+            Entry::Gone(turn) => return Ok((turn, None)),
+            Entry::Refused(due) => return Err(self.too_early(due)),
+            Entry::Waits(number, granted, expected) => (number, granted, expected),
+        };
+        *waits_for = Some(expected.pace);
+        drop(settings);
+        let place = Place::new(self, &limiter, client, number);
+        let granted = timeout(patience.saturating_add(GRACE), granted).await;
+        drop(place);
+        let turn = match granted {
+            Ok(Ok(granted)) => granted.take(),
+            // The hold was too long, or the runtime is stopping.
+            Ok(Err(_)) | Err(_) => None,
+        };
+        match turn {
+            Some(turn) => {
+                self.waited.fetch_add(1, Ordering::Relaxed);
+                Ok((turn, Some(expected.pace)))
+            }
+            None => {
+                let settings = self.settings.load();
+                let at_address = claim.address.map(|key| self.addresses.limiter(self, &key));
+                let limiters = [Some(limiter), at_address].into_iter().flatten();
+                let at = limiters
+                    .map(|limiter| limiter.due(self, &settings).at)
+                    .max();
+                Err(self.too_early(Due {
+                    at: at.unwrap_or_default(),
+                    ..expected
+                }))
+            }
+        }
+    }
+
+    fn too_early(&self, due: Due) -> TooEarly {
+        let now = self.clock.now();
+        TooEarly {
+            at: if due.at > now { due.at } else { now + SOON },
+            pace: due.pace,
+        }
+    }
+
+    /// Waits for a turn before all held requests in `limiter` and, where origins at one address share limits, in
+    /// `at_address`. `None` if a request that gives up late waited too long, or nothing is bounded any more.
+    pub(super) async fn turn_ahead(
+        &self,
+        limiter: &Arc<OriginLimiter>,
+        at_address: Option<&Arc<OriginLimiter>>,
+        late: Late,
+    ) -> Option<Turn> {
+        let row = at_address.unwrap_or(limiter);
+        let started = Instant::now();
+        let patience = self.settings.load().config.max_hold;
+        // An address may have any number of fetches: each time-out starts when its fetch is the first.
+        let (_first, started) = match (at_address, late) {
+            (Some(_), Late::Goes) => (Some(row.ahead.lock().await), Instant::now()),
+            (_, Late::GivesUp) => (
+                Some(timeout(patience, row.ahead.lock()).await.ok()?),
+                started,
+            ),
+            (None, Late::Goes) => (None, started),
+        };
+        loop {
+            let settings = self.settings.load_full();
+            if settings.is_off {
+                return None;
+            }
+            let left = settings.config.max_hold.saturating_sub(started.elapsed());
+            let goes = left.is_zero() && late == Late::Goes;
+            let at_address = at_address.filter(|_| settings.is_per_address());
+            let taken = match at_address {
+                None => limiter.take_for_robots(self, &settings, goes),
+                Some(at_address) => match limiter.wait_for_robots(self, &settings) {
+                    Some(wait) if !goes => Err(wait),
+                    // Both turns at once: no other request gets ahead at this origin.
+                    _ => at_address
+                        .take_for_robots(self, &settings, goes)
+                        .and_then(|first| {
+                            let mut turn = limiter.take_for_robots(self, &settings, true)?;
+                            turn.at_address = Some(Box::new(first));
+                            Ok(turn)
+                        }),
+                },
+            };
+            match taken {
+                Ok(turn) => return Some(turn),
+                Err(_) if left.is_zero() => return None,
+                Err(wait) if wait > left && late == Late::GivesUp => return None,
+                Err(wait) => sleep(wait.min(left)).await,
+            }
+        }
+    }
+
+    /// Waits for the turn of an address, without a time limit.
+    pub(super) async fn turn_at(
+        self: &Arc<Self>,
+        address: IpAddr,
+        client: &ClientKey,
+    ) -> Option<Turn> {
+        let settings = self.settings.load_full();
+        if !settings.is_per_address() {
+            return None;
+        }
+        let limiter = self.addresses.limiter(self, &address);
+        let claim = Claim {
+            client,
+            crawl_delay: None,
+            address: None,
+            patience: None,
+        };
+        match limiter.enter(self, &settings, claim) {
+            Entry::Gone(turn) => Some(turn),
+            Entry::Waits(_, granted, _) => granted.await.ok()?.take(),
+            Entry::Refused(_) => None,
+        }
+    }
+}
+
+/// An entry in the queue, removed on drop.
+struct Place<'a> {
+    shared: &'a Shared,
+    limiter: &'a OriginLimiter,
+    client: &'a ClientKey,
+    number: u64,
+}
+
+impl<'a> Place<'a> {
+    fn new(
+        shared: &'a Shared,
+        limiter: &'a OriginLimiter,
+        client: &'a ClientKey,
+        number: u64,
+    ) -> Place<'a> {
+        shared.held.fetch_add(1, Ordering::Relaxed);
+        Place {
+            shared,
+            limiter,
+            client,
+            number,
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.limiter.leave(self.client, self.number);
+        self.shared.held.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,98 @@
+//! The fields that a proxy treats specially, by name.
+
+use http::HeaderName;
+
+/// A field that gets special treatment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    Connection,
+    KeepAlive,
+    ProxyConnection,
+    ProxyAuthorization,
+    ProxyAuthenticate,
+    Te,
+    TransferEncoding,
+    Upgrade,
+    ContentLength,
+    ProxyStatus,
+    /// By these fields, frameworks (Symfony, Laminas, those behind IIS) let a request name another target than its
+    /// request line does. The request line was judged.
+    XOriginalUrl,
+    XRewriteUrl,
+}
+
+/// Number of such fields.
+const KNOWN: usize = 12;
+
+impl Known {
+    pub(super) const ALL: [Known; KNOWN] = [
+        Known::Connection,
+        Known::KeepAlive,
+        Known::ProxyConnection,
+        Known::ProxyAuthorization,
+        Known::ProxyAuthenticate,
+        Known::Te,
+        Known::TransferEncoding,
+        Known::Upgrade,
+        Known::ContentLength,
+        Known::ProxyStatus,
+        Known::XOriginalUrl,
+        Known::XRewriteUrl,
+    ];
+
+    pub(super) fn of(name: &HeaderName) -> Option<Known> {
+        Some(match name.as_str() {
+            "connection" => Known::Connection,
+            "keep-alive" => Known::KeepAlive,
+            "proxy-connection" => Known::ProxyConnection,
+            "proxy-authorization" => Known::ProxyAuthorization,
+            "proxy-authenticate" => Known::ProxyAuthenticate,
+            "te" => Known::Te,
+            "transfer-encoding" => Known::TransferEncoding,
+            "upgrade" => Known::Upgrade,
+            "content-length" => Known::ContentLength,
+            "proxy-status" => Known::ProxyStatus,
+            // CGI and WSGI fold `_` and `-` together.
+            "x-original-url" | "x_original_url" | "x-original_url" | "x_original-url" => {
+                Known::XOriginalUrl
+            }
+            "x-rewrite-url" | "x_rewrite_url" | "x-rewrite_url" | "x_rewrite-url" => {
+                Known::XRewriteUrl
+            }
+            _ => return None,
+        })
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Known::Connection => "connection",
+            Known::KeepAlive => "keep-alive",
+            Known::ProxyConnection => "proxy-connection",
+            Known::ProxyAuthorization => "proxy-authorization",
+            Known::ProxyAuthenticate => "proxy-authenticate",
+            Known::Te => "te",
+            Known::TransferEncoding => "transfer-encoding",
+            Known::Upgrade => "upgrade",
+            Known::ContentLength => "content-length",
+            Known::ProxyStatus => "proxy-status",
+            Known::XOriginalUrl => "x-original-url",
+            Known::XRewriteUrl => "x-rewrite-url",
+        }
+    }
+}
+
+/// Known fields of a message, before it was stripped.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Found([bool; KNOWN]);
+
+impl Found {
+    pub(super) fn has(self, known: Known) -> bool {
+        self.0.get(known as usize).copied().unwrap_or_default()
+    }
+
+    pub(super) fn add(&mut self, known: Known) {
+        if let Some(found) = self.0.get_mut(known as usize) {
+            *found = true;
+        }
+    }
+}

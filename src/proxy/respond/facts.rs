@@ -1,0 +1,102 @@
+//! The facts of a decision in an answer, as members of a JSON object or as lines of text.
+
+use std::fmt::Write;
+
+use super::{Audience, MOST};
+use crate::policy::{Decision, Reason};
+use crate::proxy::recorder::ExchangeRecorder;
+use crate::rep::{Origin, Rule};
+use crate::robots::state::State;
+use crate::text::hex;
+use crate::text::json::Object;
+
+/// Facts of a decision in an answer, in members that never change their names.
+pub struct Facts<'a> {
+    decision: &'a Decision,
+    id: String,
+    rule: Option<&'a Rule>,
+    asserted: Option<String>,
+    robots_url: Option<String>,
+}
+
+impl<'a> Facts<'a> {
+    /// Collects the facts of this decision; `decided` unless the answer is about the request's form or its way.
+    pub fn of(recorder: &'a ExchangeRecorder, decided: bool) -> Facts<'a> {
+        let decision = &recorder.decision;
+        let asked_robots = !matches!(
+            decision.reason,
+            Reason::OperatorAllow | Reason::OperatorDeny | Reason::AddressProhibited
+        );
+        let origin = recorder.origin.as_ref();
+        Facts {
+            decision,
+            id: recorder.id.to_string(),
+            rule: decision.rule.as_ref().filter(|_| decided),
+            asserted: decision
+                .asserted
+                .as_ref()
+                .filter(|_| decided)
+                .map(|asserted| asserted.id.to_string()),
+            robots_url: origin
+                .filter(|_| decided && asked_robots)
+                .map(Origin::robots_url),
+        }
+    }
+
+    /// Writes the facts as members of a JSON object.
+    pub fn write(&self, object: &mut Object<'_>, audience: Audience) {
+        let decision = self.decision;
+        if audience != Audience::Crawler {
+            object.plain("verdict", decision.verdict().as_str().as_bytes());
+            object.plain("mode", decision.mode.as_str().as_bytes());
+        }
+        object.plain("reason", decision.reason.as_str().as_bytes());
+        let reading = decision.reading.as_deref().map(str::as_bytes);
+        object.text_or_null("rule", self.rule.map(|rule| rule.text.as_bytes()), MOST);
+        object.number_or_null("line", self.rule.map(|rule| u64::from(rule.line)));
+        object.text_or_null("group", self.rule.map(|rule| rule.group.as_bytes()), MOST);
+        if let Some(reading) = reading {
+            object.text("reading", reading, MOST);
+        }
+        object.text_or_null(
+            "override",
+            self.asserted.as_deref().map(str::as_bytes),
+            MOST,
+        );
+        object.text_or_null(
+            "robots_url",
+            self.robots_url.as_deref().map(str::as_bytes),
+            MOST,
+        );
+        if audience != Audience::Crawler {
+            let snapshot = decision.basis.as_deref().and_then(State::snapshot);
+            let digest = snapshot.map(|snapshot| hex(snapshot.sha256));
+            object.text_or_null("sha256", digest.as_deref().map(str::as_bytes), MOST);
+            let age = snapshot.map(|snapshot| decision.at.since(snapshot.fetched).as_secs());
+            object.number_or_null("age_s", age);
+        }
+        object.plain("id", self.id.as_bytes());
+    }
+
+    /// Writes the facts as lines.
+    pub(super) fn write_lines(&self, text: &mut String) {
+        let _ = writeln!(text, "reason: {}", self.decision.reason.as_str());
+        if let Some(rule) = self.rule {
+            let _ = writeln!(
+                text,
+                "rule: {} (line {}, group {})",
+                rule.text, rule.line, rule.group
+            );
+        }
+        if let Some(reading) = &self.decision.reading {
+            let _ = writeln!(text, "read as: {reading}");
+        }
+        if let Some(id) = &self.asserted {
+            let _ = writeln!(text, "override: {id}");
+        }
+        if let Some(url) = &self.robots_url {
+            let _ = writeln!(text, "robots.txt: {url}");
+        }
+        let _ = writeln!(text, "decision: {}", self.id);
+    }
+}

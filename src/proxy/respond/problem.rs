@@ -1,0 +1,251 @@
+//! The status, the error and the words of each refusal.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::{Refusal, RequestTraits};
+use crate::clock::Moment;
+use crate::egress::{Failure, Prohibited};
+use crate::pace::{EffectivePace, Source};
+use crate::policy::{Decision, Reason};
+use crate::proxy::framing::Violation;
+use crate::proxy::recorder::ExchangeRecorder;
+use crate::proxy::target::Unreadable;
+use crate::rep::Origin;
+
+pub(super) struct Problem {
+    pub(super) status: StatusCode,
+    pub(super) error: &'static str,
+    pub(super) title: &'static str,
+    pub(super) detail: String,
+    pub(super) retry_after: Option<Duration>,
+    pub(super) close: bool,
+}
+
+impl Problem {
+    /// Returns the problem of a reason, with a detail of its own.
+    fn of(reason: Reason, detail: String) -> Problem {
+        let answer = &reason.info().answer;
+        Problem {
+            status: answer.status,
+            error: answer.error_type,
+            title: answer.title,
+            detail,
+            retry_after: None,
+            close: false,
+        }
+    }
+}
+
+pub(super) fn tell(
+    refusal: &Refusal,
+    recorder: &ExchangeRecorder,
+    traits: RequestTraits,
+    now: Moment,
+) -> Problem {
+    let origin = recorder
+        .origin
+        .as_ref()
+        .map_or("the origin", Origin::as_str);
+    let bad_request = |detail: &str| Problem::of(Reason::BadRequest, detail.to_owned());
+    let bad_gateway = |error, title, detail| Problem {
+        status: StatusCode::BAD_GATEWAY,
+        error,
+        title,
+        detail,
+        retry_after: None,
+        close: false,
+    };
+    match refusal {
+        Refusal::Decided => decided(&recorder.decision, recorder.pace, origin, traits, now),
+        Refusal::Form(violation) => {
+            let (status, detail) = form(*violation);
+            Problem {
+                status,
+                close: true,
+                ..bad_request(detail)
+            }
+        }
+        Refusal::Target(Unreadable::Misdirected { expected, found }) => Problem::of(
+            Reason::Misdirected,
+            format!(
+                "This connection is for {expected}, but {found} was named; open a connection for each origin."
+            ),
+        ),
+        Refusal::Target(unreadable) => {
+            let (status, detail) = match unreadable {
+                Unreadable::NotAbsolute => (
+                    StatusCode::BAD_REQUEST,
+                    "This is a proxy: send requests in absolute-form, as clients do once http_proxy and https_proxy name it.",
+                ),
+                Unreadable::Scheme => (
+                    StatusCode::NOT_IMPLEMENTED,
+                    "Only http and https URLs are forwarded.",
+                ),
+                _ => form(Violation::Target),
+            };
+            Problem {
+                status,
+                close: true,
+                ..bad_request(detail)
+            }
+        }
+        Refusal::Agents => bad_request(
+            "Send one User-Agent field: the operator lets out only what names the product token that it is judged as.",
+        ),
+        Refusal::Trace => Problem {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            title: "TRACE is not forwarded",
+            ..bad_request(
+                "Use another method: TRACE would return fields that are not the crawler's.",
+            )
+        },
+        Refusal::Loop => bad_gateway(
+            "proxy_loop_detected",
+            "The request came back to this proxy",
+            format!("{origin} leads back to this proxy; check the URL and the proxies on the way."),
+        ),
+        Refusal::Upstream(failure) => Problem {
+            status: match failure {
+                _ if failure.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
+                Failure::RequestStalled => StatusCode::REQUEST_TIMEOUT,
+                Failure::RequestBody => StatusCode::BAD_REQUEST,
+                _ => StatusCode::BAD_GATEWAY,
+            },
+            close: matches!(failure, Failure::RequestBody | Failure::RequestStalled),
+            ..bad_gateway(
+                failure.error_type(),
+                "The origin did not answer",
+                format!("No answer from {origin}: {}.", failure.sentence()),
+            )
+        },
+        Refusal::Upgrade => bad_gateway(
+            "http_upgrade_failed",
+            "The origin switched to a protocol that was not asked for",
+            format!("{origin} answered 101 without need; ask without Upgrade."),
+        ),
+    }
+}
+
+/// Returns the problem of a decision: the answer of its reason, except where a setting or the decision changes it.
+fn decided(
+    decision: &Decision,
+    pace: Option<EffectivePace>,
+    origin: &str,
+    traits: RequestTraits,
+    now: Moment,
+) -> Problem {
+    let reason = decision.reason;
+    let detail = detail(decision, pace, origin)
+        .unwrap_or_else(|| reason.info().answer.detail.replace("{origin}", origin));
+    let problem = Problem {
+        retry_after: decision.retry_at.map(|at| at.since(now)),
+        ..Problem::of(reason, detail)
+    };
+    match reason {
+        Reason::RobotsUnreachable => Problem {
+            status: StatusCode::from_u16(traits.unreachable_status).unwrap_or(problem.status),
+            ..problem
+        },
+        Reason::AddressProhibited => Problem {
+            error: decision.prohibited.map_or(problem.error, Prohibited::error_type),
+            ..problem
+        },
+        Reason::Unauthenticated if decision.retry_at.is_some() => Problem {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            title: "Too many wrong passwords",
+            detail: "Too many credentials that came from your address were wrong; send the request again later, with the right ones.".to_owned(),
+            ..problem
+        },
+        _ => problem,
+    }
+}
+
+/// Returns the detail of a decision that tells more than its reason.
+fn detail(decision: &Decision, pace: Option<EffectivePace>, origin: &str) -> Option<String> {
+    Some(match decision.reason {
+        Reason::RobotsUnreachable => format!(
+            "The robots.txt of {origin} cannot be had ({}), so nothing may be crawled there for now; try again later.",
+            decision.cause()?,
+        ),
+        Reason::Paced => format!(
+            "{}; send the request again later.",
+            paced(origin, pace?.source)?
+        ),
+        Reason::OperatorDeny => {
+            // The name of the person behind the override is for the log only.
+            let asserted = decision.asserted.as_ref()?;
+            format!(
+                "Override {} denies this URL to crawlers that use this proxy ({}); do not request it.",
+                asserted.id, asserted.reason
+            )
+        }
+        Reason::PathGuard => format!(
+            "{origin} may read this path as {}, which its robots.txt disallows; write the path without escaped or doubled slashes, dot segments and parameters.",
+            decision.reading.as_ref()?,
+        ),
+        Reason::AddressProhibited => format!("{origin} {}.", decision.prohibited?),
+        _ => return None,
+    })
+}
+
+/// Returns the limit that made a request wait for too long, as the beginning of a sentence; `None` if it is the
+/// configured pace.
+fn paced(origin: &str, source: Source) -> Option<String> {
+    Some(match source {
+        Source::Own => return None,
+        Source::CrawlDelay | Source::RequestRate => {
+            format!("The robots.txt of {origin} asks for more time between requests")
+        }
+        Source::Backoff => {
+            format!("{origin} wants to be asked less often, is slow or cannot be reached")
+        }
+        Source::Concurrency => {
+            format!("{origin} has its maximum of requests under way ([pace] concurrency)")
+        }
+        Source::Address => format!(
+            "Requests to {origin} and others at its address exceed their pace ([pace] per_address)"
+        ),
+        Source::MaxHeld => {
+            format!("Too many requests wait for {origin} or for others ([pace] max_held)")
+        }
+    })
+}
+
+fn form(violation: Violation) -> (StatusCode, &'static str) {
+    let detail = match violation {
+        Violation::Syntax => "The request line or a header field is malformed.",
+        Violation::Target => {
+            "The request target cannot be read as a URL; check its host, port and path."
+        }
+        Violation::BareLineFeed => "Every line of a request must end in CR LF.",
+        Violation::ContentLength => {
+            "Content-Length must be one number, without Transfer-Encoding beside it."
+        }
+        Violation::TransferEncoding => "Transfer-Encoding must be one \"chunked\", in HTTP/1.1.",
+        Violation::Host => "A request must carry exactly one Host field.",
+        Violation::ConnectBody => "CONNECT takes no body.",
+        Violation::Version => "Only HTTP/1.1 and HTTP/1.0 are spoken here.",
+        Violation::HeadTooLarge => {
+            "The header fields are too large; the bound is [limits] header_bytes."
+        }
+        Violation::TooManyFields => {
+            "There are too many header fields; the bound is [limits] header_fields."
+        }
+        Violation::TargetTooLong => "The URL is too long; the bound is [limits] uri_bytes.",
+        Violation::Slow => {
+            "The request's header took too long; the bound is [limits] header_timeout."
+        }
+    };
+    let status = match violation {
+        Violation::HeadTooLarge | Violation::TooManyFields => {
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+        }
+        Violation::TargetTooLong => StatusCode::URI_TOO_LONG,
+        Violation::Slow => StatusCode::REQUEST_TIMEOUT,
+        Violation::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    (status, detail)
+}

@@ -1,0 +1,270 @@
+//! An intercepted tunnel: its TLS session ends here, or its plain HTTP is read here.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
+use tracing::{debug, warn};
+
+use super::standing::still;
+use super::{names, whole};
+use crate::egress::{Failure, Unconnected};
+use crate::gate::{MOST_JUDGEMENTS, Requester};
+use crate::policy::{Decision, Ruling};
+use crate::proxy::checked_stream::CHANCE;
+use crate::proxy::counts::Handshake;
+use crate::proxy::downstream::{Connection, Downstream};
+use crate::proxy::hello::{Replayed, TLS_HANDSHAKE};
+use crate::proxy::recorder::ExchangeRecorder;
+use crate::proxy::refused::turned_away;
+use crate::proxy::relay::Relay;
+use crate::proxy::target::Scope;
+use crate::proxy::upstream::Unanswered;
+use crate::proxy::{Trouble, server};
+use crate::rep::{Origin, Scheme};
+
+/// Ends the TLS session of a tunnel, or reads the plain HTTP in it. The CONNECT's recorder records only
+/// a tunnel that carries neither.
+pub(super) async fn intercept(
+    connection: Connection,
+    origin: Origin,
+    upgraded: Upgraded,
+    recorder: Box<ExchangeRecorder>,
+    patience: Duration,
+) {
+    let mut io = TokioIo::new(upgraded);
+    // No server answers behind a refused port: a client that waits for its first octets would wait for nothing.
+    let silence = match connection.downstream.proxy.egress.check_connect(&origin) {
+        Ok(()) => patience,
+        Err(_) => patience.min(CHANCE),
+    };
+    let mut first = [0; 1];
+    let [first] = tokio::select! {
+        read = timeout(silence, io.read(&mut first)) => match read {
+            Ok(Ok(1)) => first,
+            // Closed or silent.
+            _ => return refuse_unheard(&connection, &origin, recorder),
+        },
+        () = server::late(&connection.downstream.proxy.stop, CHANCE) => {
+            return refuse_unheard(&connection, &origin, recorder);
+        }
+        () = connection.downstream.slot.has_to_leave() => {
+            return refuse_unheard(&connection, &origin, recorder);
+        }
+    };
+    let io = Replayed::new(Bytes::copy_from_slice(&[first]), io);
+    match first {
+        TLS_HANDSHAKE => {
+            drop(recorder);
+            // Boxed: the state of a handshake should not stay for as long as the session.
+            let hands = Box::pin(handshake(&connection.downstream, &origin, io, patience));
+            let shaken = tokio::select! {
+                shaken = hands => shaken,
+                () = server::late(&connection.downstream.proxy.stop, server::HANDSHAKE) => return,
+                () = connection.downstream.slot.has_to_leave() => return,
+            };
+            let counts = &connection.downstream.proxy.counts;
+            match shaken {
+                Ok((tls, stray_name)) => {
+                    counts.shook(Handshake::Done);
+                    let scope = Scope::Inside { origin, stray_name };
+                    server::serve(tls, connection.downstream, scope).await;
+                }
+                Err(error) => {
+                    counts.shook(match is_distrust(&error) {
+                        true => Handshake::Distrusted,
+                        false => Handshake::Failed,
+                    });
+                    debug!(%origin, %error, "a TLS session through the proxy failed");
+                }
+            }
+        }
+        b'A'..=b'Z' | b'a'..=b'z' => {
+            drop(recorder);
+            let port = Some(origin.port());
+            if let Ok(origin) = Origin::new(Scheme::Http, origin.host(), port) {
+                let scope = Scope::Inside {
+                    origin,
+                    stray_name: None,
+                };
+                server::serve(io, connection.downstream, scope).await;
+            }
+        }
+        _ => Box::pin(pass_opaque(&connection, origin, io, recorder)).await,
+    }
+}
+
+/// Records a prohibited tunnel in which no request came that could have been refused.
+fn refuse_unheard(connection: &Connection, origin: &Origin, mut recorder: Box<ExchangeRecorder>) {
+    let proxy = &connection.downstream.proxy;
+    if let Err(prohibited) = proxy.egress.check_connect(origin) {
+        recorder.decision = Decision::prohibited(prohibited, proxy.clock.now());
+        recorder.failed(Failure::Prohibited(prohibited).error_type());
+    }
+}
+
+/// Records a tunnel that carries neither TLS nor HTTP, and lets it through in report mode.
+async fn pass_opaque(
+    connection: &Connection,
+    origin: Origin,
+    io: Replayed<TokioIo<Upgraded>>,
+    mut recorder: Box<ExchangeRecorder>,
+) {
+    let proxy = &connection.downstream.proxy;
+    let peer = &connection.downstream.peer;
+    let mut changes = proxy.gate.changes();
+    let upstream = match dial_opaque(connection, &origin, &mut recorder).await {
+        Ok(upstream) => upstream,
+        Err(Unanswered::Failed(failure)) => {
+            if let Failure::Prohibited(prohibited) = failure {
+                recorder.decision = Decision::prohibited(prohibited, proxy.clock.now());
+            }
+            return recorder.failed(failure.error_type());
+        }
+        Err(Unanswered::Denied) => return recorder.failed("http_protocol_error"),
+    };
+    recorder.upstream = upstream.peer_addr().ok();
+    let (client, agent) = (Arc::clone(&recorder.client), Arc::clone(&recorder.agent));
+    let denied = async {
+        while changes.changed().await.is_ok() {
+            let generation = proxy.gate.generation();
+            let Some(client) = still(proxy, &client, peer) else {
+                return;
+            };
+            let requester = Requester {
+                address: peer.address.ip(),
+                client: &client,
+                agent: &agent,
+                generation,
+            };
+            if proxy.gate.denies_opaque(whole(origin.clone()), &requester) {
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
+    };
+    let relay = Relay::of(&connection.downstream, None);
+    relay.run(io, upstream, recorder, denied).await;
+}
+
+/// Connects a tunnel that carries neither TLS nor HTTP, if it may be opened. Judges again after a change while
+/// connecting.
+async fn dial_opaque(
+    connection: &Connection,
+    origin: &Origin,
+    recorder: &mut ExchangeRecorder,
+) -> Result<TcpStream, Unanswered> {
+    let proxy = &connection.downstream.proxy;
+    proxy
+        .egress
+        .check_connect(origin)
+        .map_err(Failure::Prohibited)?;
+    for _ in 0..MOST_JUDGEMENTS {
+        // The tunnel may have been silent for long.
+        if let Err(auth_error) = connection.keep_identified(recorder) {
+            recorder.decision = turned_away(auth_error, proxy.clock.now());
+            return Err(Unanswered::Denied);
+        }
+        let requester = Requester {
+            address: connection.downstream.peer.address.ip(),
+            client: &recorder.client,
+            agent: &recorder.agent,
+            generation: recorder.generation,
+        };
+        let (target, now) = (whole(origin.clone()), recorder.time);
+        let ruling = proxy.gate.clear_opaque(target, &requester, now).await;
+        let permit = match ruling {
+            Ruling::Refuse(decision) => {
+                recorder.decision = decision;
+                return Err(Unanswered::Denied);
+            }
+            Ruling::Clear(permit, decision) => {
+                recorder.decision = decision;
+                permit
+            }
+        };
+        recorder.opaque = true;
+        match proxy
+            .egress
+            .connect(permit, connection.downstream.way.as_ref())
+            .await
+        {
+            Ok(upstream) => return Ok(upstream),
+            Err(Unconnected::Failed(failure)) => return Err(failure.into()),
+            Err(Unconnected::Overtaken(_)) => {}
+        }
+    }
+    connection.give_up(recorder);
+    Err(Unanswered::Denied)
+}
+
+/// The stream inside an intercepted tunnel.
+type Tls = TlsStream<Replayed<TokioIo<Upgraded>>>;
+
+/// Ends TLS, and returns the server name that the client asked for if it is not the tunnel's.
+async fn handshake(
+    downstream: &Downstream,
+    origin: &Origin,
+    io: Replayed<TokioIo<Upgraded>>,
+    patience: Duration,
+) -> io::Result<(Tls, Option<Box<str>>)> {
+    let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), io);
+    let start = timeout(patience, hello).await??;
+    let name = start.client_hello().server_name().map(Box::<str>::from);
+    let speaks_http_1 = start
+        .client_hello()
+        .alpn()
+        .is_none_or(|mut offered| offered.any(|protocol| protocol == b"http/1.1"));
+    let client = downstream.peer.address;
+    if !speaks_http_1 && downstream.proxy.is_news(client, Trouble::Protocol) {
+        warn!(
+            %origin,
+            %client,
+            "the crawler offers HTTP/2 only, which the gate does not speak: have it offer HTTP/1.1, too (ALPN http/1.1)"
+        );
+    }
+    // A client verifies the certificate against the name it asked for. It reads the refusal of a wrong name only behind
+    // a certificate that it accepts.
+    let stray_name = name.filter(|name| !names(origin, name));
+    let config = {
+        let authority = downstream.proxy.authority.load();
+        let stray = stray_name.as_deref().filter(|name| authority.covers(name));
+        let host = stray.unwrap_or(origin.host());
+        authority.server_config(host).map_err(io::Error::other)?
+    };
+    match timeout(patience, start.into_stream(config)).await? {
+        Ok(tls) => Ok((tls, stray_name)),
+        Err(error) => {
+            if is_distrust(&error) && downstream.proxy.is_news(client, Trouble::Distrust) {
+                warn!(
+                    %origin,
+                    %client,
+                    "the crawler does not trust the local CA: see `crawlgate ca setup`"
+                );
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Tells whether a handshake failed because the client does not know our CA.
+fn is_distrust(error: &io::Error) -> bool {
+    use rustls::AlertDescription::{BadCertificate, CertificateUnknown, UnknownCA};
+    let tls = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(
+        tls,
+        Some(rustls::Error::AlertReceived(
+            UnknownCA | BadCertificate | CertificateUnknown
+        ))
+    )
+}

@@ -1,0 +1,189 @@
+//! An opaque tunnel to an exempt host: open only for a TLS session with a ClientHello that names the host.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use http::{Response, StatusCode};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tracing::debug;
+
+use super::standing::denied;
+use super::{established, names, whole};
+use crate::egress::Unconnected;
+use crate::gate::{Kind, MOST_JUDGEMENTS, Requester};
+use crate::policy::{Decision, Reason, Ruling};
+use crate::proxy::body::Answer;
+use crate::proxy::downstream::Connection;
+use crate::proxy::hello::{self, Hello, Replayed};
+use crate::proxy::recorder::ExchangeRecorder;
+use crate::proxy::refused::{Refused, unsent};
+use crate::proxy::relay::Relay;
+use crate::proxy::respond::Refusal;
+use crate::proxy::server;
+use crate::proxy::upstream::Unanswered;
+use crate::rep::Origin;
+
+/// A TLS alert: fatal, unrecognized_name (RFC 6066 3).
+const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
+
+/// Opens an opaque tunnel, if it may be opened.
+pub(super) async fn open(
+    connection: &Connection,
+    origin: Origin,
+    upgrade: OnUpgrade,
+    mut recorder: Box<ExchangeRecorder>,
+) -> Result<Response<Answer>, Refused> {
+    recorder.opaque = true;
+    // Subscribed before the tunnel is judged, so that no change is missed.
+    let changes = connection.downstream.proxy.gate.changes();
+    let upstream = match dial(connection, &origin, &mut recorder).await {
+        Ok(upstream) => upstream,
+        Err(Unanswered::Failed(failure)) => return Err(unsent(failure, recorder)),
+        Err(Unanswered::Denied) => return Err((Refusal::Decided, recorder)),
+    };
+    recorder.upstream = upstream.peer_addr().ok();
+    recorder.response_started(StatusCode::OK.as_u16(), None);
+    let connection = connection.clone();
+    let proxy = Arc::clone(&connection.downstream.proxy);
+    proxy.spawn(async move {
+        match upgrade.await {
+            Ok(client_stream) => {
+                let client_stream = TokioIo::new(client_stream);
+                pass(
+                    &connection,
+                    origin,
+                    client_stream,
+                    upstream,
+                    recorder,
+                    changes,
+                )
+                .await;
+            }
+            Err(_) => recorder.client_closed(),
+        }
+        drop(connection);
+    });
+    Ok(established())
+}
+
+/// Relays an opaque tunnel once its ClientHello names the tunnel's host.
+async fn pass(
+    connection: &Connection,
+    origin: Origin,
+    mut client_stream: TokioIo<Upgraded>,
+    upstream: TcpStream,
+    mut recorder: Box<ExchangeRecorder>,
+    changes: watch::Receiver<()>,
+) {
+    let downstream = &connection.downstream;
+    let patience = downstream.proxy.settings.load().limits.header_timeout;
+    let (client, agent) = (Arc::clone(&recorder.client), Arc::clone(&recorder.agent));
+    let (kind, target) = (Kind::Tunnel, whole(origin.clone()));
+    let denied = denied(downstream, kind, target, client, agent, changes);
+    let mut denied = std::pin::pin!(denied);
+    let mut octets = BytesMut::new();
+    let hello = tokio::select! {
+        hello = timeout(patience, hello::read(&mut client_stream, &mut octets)) => hello,
+        () = &mut denied => return recorder.failed("http_request_denied"),
+        () = server::late(&downstream.proxy.stop, server::HANDSHAKE) => {
+            return recorder.failed("proxy_stopped");
+        }
+    };
+    let hello = match hello {
+        Ok(Ok(hello)) => hello,
+        Ok(Err(_)) => return recorder.failed("connection_terminated"),
+        Err(_) => return recorder.failed("connection_read_timeout"),
+    };
+    let may_pass = match hello {
+        Hello::Closed => return recorder.client_closed(),
+        Hello::Tls(name) if fits(&origin, name.as_deref()) => true,
+        Hello::Tls(name) => {
+            debug!(%origin, ?name, "the server name of an opaque tunnel is not its host");
+            if let Some(name) = name {
+                recorder.set_misdirected(&name);
+            }
+            recorder.decision = Decision::bare(Reason::Misdirected, downstream.proxy.clock.now());
+            let _ = client_stream.write_all(&UNRECOGNIZED_NAME).await; // the client may be gone
+            false
+        }
+        // Octets other than TLS may be anything; report mode lets them pass.
+        Hello::Unreadable => is_let_pass(connection, &origin, &mut recorder).await,
+    };
+    if !may_pass {
+        recorder.failed("tls_protocol_error");
+        let _ = client_stream.shutdown().await; // the client may be gone
+        return;
+    }
+    let client_stream = Replayed::new(octets.freeze(), client_stream);
+    let relay = Relay::of(downstream, None);
+    relay.run(client_stream, upstream, recorder, denied).await;
+}
+
+/// Judges a tunnel that carries something other than TLS.
+async fn is_let_pass(
+    connection: &Connection,
+    origin: &Origin,
+    recorder: &mut ExchangeRecorder,
+) -> bool {
+    let proxy = &connection.downstream.proxy;
+    let requester = Requester {
+        address: connection.downstream.peer.address.ip(),
+        client: &recorder.client,
+        agent: &recorder.agent,
+        generation: recorder.generation,
+    };
+    let (target, now) = (whole(origin.clone()), proxy.clock.now());
+    let ruling = proxy.gate.clear_opaque(target, &requester, now).await;
+    let (passes, decision) = match ruling {
+        Ruling::Clear(_, decision) => (true, decision),
+        Ruling::Refuse(decision) => (false, decision),
+    };
+    recorder.decision = decision;
+    passes
+}
+
+/// Tells whether a ClientHello with this server name may go to `origin`: an address needs none (RFC 6066 3), a host
+/// must be named.
+fn fits(origin: &Origin, name: Option<&str>) -> bool {
+    match name {
+        Some(name) => names(origin, name),
+        None => is_address(origin.host()),
+    }
+}
+
+fn is_address(host: &str) -> bool {
+    host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok()
+}
+
+/// Connects a tunnel to its origin, if it may be opened. Judges again after a change while connecting.
+async fn dial(
+    connection: &Connection,
+    origin: &Origin,
+    recorder: &mut ExchangeRecorder,
+) -> Result<TcpStream, Unanswered> {
+    let proxy = &connection.downstream.proxy;
+    let mut target = whole(origin.clone());
+    for _ in 0..MOST_JUDGEMENTS {
+        let permit = connection.clear(Kind::Tunnel, target, recorder).await;
+        match proxy
+            .egress
+            .connect(
+                permit.ok_or(Unanswered::Denied)?,
+                connection.downstream.way.as_ref(),
+            )
+            .await
+        {
+            Ok(upstream) => return Ok(upstream),
+            Err(Unconnected::Failed(failure)) => return Err(failure.into()),
+            Err(Unconnected::Overtaken(again)) => target = again,
+        }
+    }
+    connection.give_up(recorder);
+    Err(Unanswered::Denied)
+}

@@ -15,7 +15,7 @@ pub mod decide;
 mod downstream;
 mod exchange;
 mod fields;
-mod framing;
+pub(crate) mod framing;
 mod hello;
 mod limits;
 mod linger;

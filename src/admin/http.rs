@@ -11,7 +11,7 @@ mod api;
 mod console;
 mod decide;
 pub mod form;
-mod fragment;
+mod framed;
 mod guard;
 pub mod health;
 mod listener;

@@ -42,7 +42,7 @@ pub struct Bounds {
 pub enum Violation {
     /// A syntax error in the request line or a field.
     Syntax,
-    /// The request target is not a URI.
+    /// The request target is not a URI, or has a fragment where none may be.
     Target,
     /// A line that ends in LF alone.
     BareLineFeed,
@@ -77,9 +77,20 @@ pub enum Scan {
     Broken(usize),
 }
 
+/// The recipient of the requests on a connection, which decides about their targets and the octets after them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recipient {
+    /// A proxy. After a CONNECT or a switch of protocols, the octets are another protocol's.
+    Proxy,
+    /// An origin server that speaks HTTP alone and checks Host itself. A target has no fragment (RFC 9112 3.2):
+    /// readers treat one differently, `http` drops it with all that follows, another proxy may send it on.
+    OriginServer,
+}
+
 /// Follows the framing of one connection.
 #[derive(Debug)]
 pub struct Framer {
+    recipient: Recipient,
     bounds: Bounds,
     state: State,
     /// Start of the last, incomplete line of an incomplete head: the lines before are not read again.
@@ -125,9 +136,20 @@ enum Chunk {
 }
 
 impl Framer {
-    /// Creates a framer for a connection from which nothing was read yet.
+    /// Creates a framer for requests to this proxy, before anything was read.
     pub fn new(bounds: Bounds) -> Framer {
+        Framer::to(Recipient::Proxy, bounds)
+    }
+
+    /// Creates a framer for requests to a server of our own, before anything was read: no target may have a fragment,
+    /// and the connection stays with HTTP.
+    pub fn to_origin_server(bounds: Bounds) -> Framer {
+        Framer::to(Recipient::OriginServer, bounds)
+    }
+
+    fn to(recipient: Recipient, bounds: Bounds) -> Framer {
         Framer {
+            recipient,
             bounds,
             state: State::Head,
             line: 0,
@@ -225,7 +247,7 @@ impl Framer {
         };
         (self.line, self.blanks) = (0, 0);
         let head = bytes.get(..length).unwrap_or(bytes);
-        self.state = read_head(head, self.bounds)?;
+        self.state = read_head(head, self.recipient, self.bounds)?;
         Ok(length)
     }
 
@@ -265,19 +287,20 @@ fn read_request_line(bytes: &[u8]) -> Result<(), Violation> {
 }
 
 /// Checks a head, and returns the state after it.
-fn read_head(head: &[u8], bounds: Bounds) -> Result<State, Violation> {
+fn read_head(head: &[u8], recipient: Recipient, bounds: Bounds) -> Result<State, Violation> {
     if bounds.fields > USUAL_FIELDS {
         let mut fields = vec![httparse::EMPTY_HEADER; bounds.fields];
-        return read_head_into(&mut fields, head, bounds);
+        return read_head_into(&mut fields, head, recipient, bounds);
     }
     let mut fields = [httparse::EMPTY_HEADER; USUAL_FIELDS];
     let room = fields.get_mut(..bounds.fields).unwrap_or_default();
-    read_head_into(room, head, bounds)
+    read_head_into(room, head, recipient, bounds)
 }
 
 fn read_head_into<'h>(
     fields: &mut [httparse::Header<'h>],
     head: &'h [u8],
+    recipient: Recipient,
     bounds: Bounds,
 ) -> Result<State, Violation> {
     let mut request = httparse::Request::new(fields);
@@ -296,6 +319,9 @@ fn read_head_into<'h>(
         return Err(Violation::TargetTooLong);
     }
     if !is_plain_target(target) && Uri::try_from(target).is_err() {
+        return Err(Violation::Target);
+    }
+    if recipient == Recipient::OriginServer && memchr(b'#', target.as_bytes()).is_some() {
         return Err(Violation::Target);
     }
     let is_connect = method == "CONNECT";
@@ -322,16 +348,19 @@ fn read_head_into<'h>(
     match hosts {
         1 => {}
         0 if minor == 0 => {}
+        _ if recipient == Recipient::OriginServer => {}
         _ => return Err(Violation::Host),
     }
     match (length, chunked) {
         (Some(_), true) => Err(Violation::ContentLength),
         (Some(1..), _) | (_, true) if is_connect => Err(Violation::ConnectBody),
-        _ if is_connect => Ok(State::Opaque),
         (None, true) => Ok(State::Chunked(Chunk::START)),
-        (Some(0) | None, false) if upgrade => Ok(State::Undecided),
-        (Some(0) | None, false) => Ok(State::Head),
-        (Some(length), false) => Ok(State::Sized(length)),
+        (Some(length @ 1..), false) => Ok(State::Sized(length)),
+        // An origin server answers a CONNECT and an upgrade like any other request.
+        _ if recipient == Recipient::OriginServer => Ok(State::Head),
+        _ if is_connect => Ok(State::Opaque),
+        _ if upgrade => Ok(State::Undecided),
+        _ => Ok(State::Head),
     }
 }
 

@@ -500,6 +500,33 @@ fn a_fragment_in_the_question_itself_is_refused() {
 }
 
 #[test]
+fn a_body_with_a_line_that_looks_like_a_fragment_is_accepted() {
+    let desk = Desk::open();
+    let origin = Origin::with_rules(RULES);
+    let host = origin.authority();
+    let body = "a note # on HTTP/1.1\r\nGET /#x HTTP/1.1\r\n\r\n";
+    for framing in [
+        format!("Content-Length: {}\r\n\r\n{body}", body.len()),
+        format!(
+            "Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+            body.len()
+        ),
+    ] {
+        let mut wire = Wire::connect(desk.address);
+        let answer = wire.exchange(format!(
+            "POST /ext-authz/open HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-Proto: http\r\nUser-Agent: TestBot/1.0\r\n{framing}"
+        ));
+        desk.decided(&answer, 200, "robots_allow");
+        // A fragment in the target behind it is still refused, and nothing is decided.
+        let answer = wire.exchange(format!(
+            "GET /ext-authz/open#x HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-Proto: http\r\nUser-Agent: TestBot/1.0\r\n\r\n"
+        ));
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert_eq!(answer.field("x-crawlgate-verdict"), None, "{answer:?}");
+    }
+}
+
+#[test]
 fn another_sites_page_cannot_ask_and_a_denial_is_no_page() {
     let desk = Desk::open();
     let origin = Origin::with_rules(RULES);

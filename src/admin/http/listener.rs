@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use tower_service::Service as _;
 use tracing::{debug, warn};
 
-use super::fragment::Unfragmented;
+use super::framed::Framed;
 use super::room::{Kind, Room, Seat};
 
 /// Connections that wait to be accepted.
@@ -137,7 +137,7 @@ async fn attend(stream: TcpStream, peer: SocketAddr, seat: Seat, router: Router)
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .max_buf_size(HEAD)
-        .serve_connection(TokioIo::new(Unfragmented::new(stream)), service);
+        .serve_connection(TokioIo::new(Framed::new(stream, HEAD)), service);
     let served = tokio::select! {
         served = served => served,
         () = seat.asked_to_leave() => return,

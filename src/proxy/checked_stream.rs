@@ -14,8 +14,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::connection_state::{ConnectionState, Refused, Stage};
+use super::exchange_state::{ExchangeState, Stage};
 use super::framing::{Bounds, Framer, Scan, Violation};
+use super::http1_exchange::{Http1Exchange, Refused};
 use super::linger::{self, Linger};
 use super::stall::{StallLimit, StallTimer};
 
@@ -85,7 +86,9 @@ pub struct CheckedStream<S> {
     framer: Framer,
     timeouts: ConnectionTimeouts,
     refusal_token: RefusalToken,
-    state: Arc<ConnectionState>,
+    /// State of the exchange under way.
+    exchange: Arc<ExchangeState>,
+    http1: Arc<Http1Exchange>,
     /// Octets read, but not yet fit to pass.
     held: Vec<u8>,
     /// Octets fit to pass, but not yet read by hyper.
@@ -103,7 +106,7 @@ pub struct CheckedStream<S> {
     stall: Option<Box<StallTimer>>,
     /// The lingering close; `None` before the last answer was written.
     linger: Option<Box<Linger>>,
-    /// True if the connection state was last told of a body under way.
+    /// True if the exchange was last told of a body under way.
     is_in_body: bool,
 }
 
@@ -136,14 +139,16 @@ impl<S> CheckedStream<S> {
         inner: S,
         timeouts: ConnectionTimeouts,
         refusal_token: RefusalToken,
-        state: Arc<ConnectionState>,
+        exchange: Arc<ExchangeState>,
+        http1: Arc<Http1Exchange>,
     ) -> CheckedStream<S> {
         CheckedStream {
             inner,
             framer: Framer::new(timeouts.bounds),
             timeouts,
             refusal_token,
-            state,
+            exchange,
+            http1,
             held: Vec::new(),
             passing: Vec::new(),
             interim: Vec::new(),
@@ -176,7 +181,7 @@ impl<S> CheckedStream<S> {
             Poll::Ready(Err(error)) => {
                 // The checked stream below this one waited for the same crawler.
                 if error.kind() == io::ErrorKind::TimedOut {
-                    self.state.stall();
+                    self.exchange.connection().stall();
                 }
                 Poll::Ready(Err(error))
             }
@@ -186,7 +191,7 @@ impl<S> CheckedStream<S> {
                     .stall
                     .get_or_insert_with(|| Box::new(StallTimer::new(grant)));
                 ready!(stall.poll_too_long(cx));
-                self.state.stall();
+                self.exchange.connection().stall();
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
         }
@@ -194,7 +199,7 @@ impl<S> CheckedStream<S> {
 
     fn refuse(&mut self, violation: Violation, rest: &[u8]) {
         let excerpt = rest.get(..EXCERPT).unwrap_or(rest).into();
-        self.state.leave_refused(Refused { violation, excerpt });
+        self.http1.leave_refused(Refused { violation, excerpt });
         self.passing
             .extend_from_slice(&self.refusal_token.request());
         self.phase = Phase::Refused;
@@ -280,7 +285,7 @@ impl<S> CheckedStream<S> {
             if self.timed == TimerKind::Head {
                 return Poll::Ready(TimerKind::Head);
             }
-            self.quiet = match self.state.stage() {
+            self.quiet = match self.exchange.stage() {
                 Stage::Idle => self.quiet + 1,
                 Stage::Waiting | Stage::Answering => 0,
             };
@@ -301,7 +306,7 @@ impl<S> CheckedStream<S> {
         self.framer.is_between_requests()
             && self.held.is_empty()
             && self.is_flushed
-            && self.state.stage() == Stage::Idle
+            && self.exchange.stage() == Stage::Idle
     }
 
     /// Waits for the first octets of a connection that has brought none, and for nothing else.
@@ -330,7 +335,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for CheckedStream<S> {
         let is_in_body = this.framer.is_in_body() || !this.passing.is_empty();
         if is_in_body != this.is_in_body {
             this.is_in_body = is_in_body;
-            this.state.set_in_body(is_in_body);
+            this.http1.set_in_body(is_in_body);
         }
         read
     }
@@ -369,7 +374,7 @@ impl<S: AsyncRead + Unpin> CheckedStream<S> {
                 }
             }
             if this.framer.is_undecided() {
-                if let Some(switch) = this.state.take_switch(cx) {
+                if let Some(switch) = this.http1.take_switch(cx) {
                     this.framer.decide(switch);
                     this.rescan();
                     continue;
@@ -384,7 +389,7 @@ impl<S: AsyncRead + Unpin> CheckedStream<S> {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending if this.framer.is_opaque() => return Poll::Pending,
                 // An end of file: hyper sees a closed client.
-                Poll::Pending if this.state.is_draining() && this.is_resting() => {
+                Poll::Pending if this.exchange.connection().is_draining() && this.is_resting() => {
                     return this.poll_chance(cx).map(Ok);
                 }
                 Poll::Pending => match ready!(this.poll_timer(cx)) {
@@ -419,7 +424,7 @@ impl<S: AsyncRead + Unpin> CheckedStream<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> CheckedStream<S> {
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.interim.is_empty() {
-            let interim = self.state.take_interim();
+            let interim = self.http1.take_interim();
             // While an earlier answer is being written, an interim response would land in its middle.
             if self.is_flushed {
                 self.interim = interim;
@@ -442,7 +447,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> CheckedStream<S> {
         let linger = self
             .linger
             .get_or_insert_with(|| Box::new(Linger::new(total, linger::SILENCE)));
-        if self.state.is_draining() {
+        if self.exchange.connection().is_draining() {
             linger.end_within(linger::LAST_SILENCE);
         }
         let framer = &mut self.framer;
@@ -496,12 +501,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for CheckedStream<S> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.state.await_interim(cx);
+        if this.exchange.stage() == Stage::Waiting {
+            this.http1.await_interim(cx);
+        }
         ready!(this.poll_interim(cx))?;
         let attempt = Pin::new(&mut this.inner).poll_flush(cx);
         ready!(this.sent(cx, attempt, |()| 0))?;
         this.is_flushed = true;
-        if this.state.is_draining() {
+        if this.exchange.connection().is_draining() {
             // The connection may be idle now, and a read finds out.
             cx.waker().wake_by_ref();
         }
@@ -511,7 +518,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for CheckedStream<S> {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         loop {
-            let is_leaving = this.state.is_leaving();
+            let is_leaving = this.exchange.connection().is_leaving();
             match this.phase {
                 Phase::Closed => return Poll::Ready(Ok(())),
                 Phase::Open if this.framer.is_in_body() => this.phase = Phase::Draining,
@@ -526,7 +533,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for CheckedStream<S> {
                     let attempt = Pin::new(&mut this.inner).poll_shutdown(cx);
                     ready!(this.sent(cx, attempt, |()| 0))?;
                     let has_ended = this.phase == Phase::Open;
-                    if has_ended && this.framer.is_opaque() && !this.state.is_tunnel_refused() {
+                    if has_ended && this.framer.is_opaque() && !this.http1.is_tunnel_refused() {
                         // A tunnel may be half closed; its other half is still read.
                         return Poll::Ready(Ok(()));
                     }
@@ -536,7 +543,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for CheckedStream<S> {
                 Phase::Lingering if is_leaving => this.phase = Phase::Closed,
                 Phase::Lingering => {
                     if let Some(linger) = &mut this.linger {
-                        if this.state.is_draining() {
+                        if this.exchange.connection().is_draining() {
                             linger.end_within(linger::LAST_SILENCE);
                         }
                         ready!(linger.poll_drop(cx, &mut this.inner, |_| false));

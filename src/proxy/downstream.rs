@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::Proxy;
-use super::connection_state::ConnectionState;
 use super::limits::ConnectionSlot;
 use super::target::Scope;
 use crate::client::{AuthCache, Client, Peer};
@@ -35,8 +34,6 @@ pub struct Connection {
     pub downstream: Downstream,
     /// The way that requests come.
     pub scope: Scope,
-    /// State shared with the checked stream.
-    pub state: Arc<ConnectionState>,
     /// Authentication cache of the connection.
     pub auth_cache: AuthCache,
 }

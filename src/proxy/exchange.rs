@@ -10,8 +10,8 @@ use hyper_util::rt::TokioIo;
 
 use super::body::{Answer, Passing};
 use super::connect::Switching;
-use super::connection_state::ConnectionState;
 use super::downstream::{Connection, Downstream};
+use super::exchange_state::ExchangeState;
 use super::framing::Switch;
 use super::limits::LimitExceeded;
 use super::recorder::{ExchangeRecorder, Opening};
@@ -58,13 +58,12 @@ impl BodyFraming {
         }
     }
 
-    /// Tells whether an answer that leaves the body unread must be the last one of its connection. hyper reads once
-    /// more from the part of a body that has arrived; of a chunked body that is the first chunk alone.
-    fn ends_connection(self, state: &ConnectionState) -> bool {
+    /// Tells whether an answer that leaves the body unread must be the last one of its connection.
+    fn ends_connection(self, state: &ExchangeState) -> bool {
         match self {
             BodyFraming::Empty => false,
-            BodyFraming::Sized => state.is_in_body(),
-            BodyFraming::Chunked => true,
+            BodyFraming::Sized => state.needs_whole_body(false),
+            BodyFraming::Chunked => state.needs_whole_body(true),
         }
     }
 }
@@ -94,8 +93,12 @@ impl NotAdmitted {
 }
 
 impl Connection {
-    /// Answers one request.
-    pub async fn exchange(&self, mut request: Request<Incoming>) -> Response<Answer> {
+    /// Answers one request. `state` is that of its exchange.
+    pub async fn exchange(
+        &self,
+        state: &Arc<ExchangeState>,
+        mut request: Request<Incoming>,
+    ) -> Response<Answer> {
         let method = request.method().clone();
         if let Some(uri) = target::of_handshake(request.uri()) {
             *request.uri_mut() = uri;
@@ -107,7 +110,7 @@ impl Connection {
             method: method.clone(),
             uri: request.uri().clone(),
         };
-        let mut recorder = ExchangeRecorder::open(&self.downstream.proxy, &self.state, opening);
+        let mut recorder = ExchangeRecorder::open(&self.downstream.proxy, state, opening);
         let mut shape = Shape {
             is_head: method == Method::HEAD,
             is_connect: method == Method::CONNECT,
@@ -115,7 +118,7 @@ impl Connection {
             accept: Vec::new(),
         };
         if self.downstream.proxy.refusal_token.is(request.uri().path())
-            && let Some(refused) = self.state.take_refused()
+            && let Some(refused) = state.take_refused()
         {
             recorder.enter_excerpt(refused.excerpt);
             recorder.decision = Decision::bare(Reason::BadRequest, recorder.time);
@@ -144,7 +147,7 @@ impl Connection {
             // Boxed: it should not burden the future of every request.
             let response = Box::pin(self.refuse(&refusal, recorder, shape)).await;
             if may_switch {
-                self.state.decide(Switch::Stayed);
+                state.decide(Switch::Stayed);
             }
             return if is_last { last(response) } else { response };
         }
@@ -165,7 +168,7 @@ impl Connection {
             Err((refusal, recorder)) => self.refuse(&refusal, recorder, shape).await,
         };
         if may_switch {
-            self.state.decide(match response.status() {
+            state.decide(match response.status() {
                 StatusCode::SWITCHING_PROTOCOLS => Switch::Switched,
                 _ => Switch::Stayed,
             });
@@ -267,8 +270,8 @@ impl Connection {
             return Err(unsent(Failure::Prohibited(prohibited), recorder));
         }
         if self_test::is_meant(&origin) {
+            let is_last = BodyFraming::of(&request).ends_connection(recorder.state());
             let answer = self_test::answer(recorder, &origin, request.method());
-            let is_last = BodyFraming::of(&request).ends_connection(&self.state);
             return Ok(if is_last { last(answer) } else { answer });
         }
         // RFC 6455 4.1: the handshake is a GET.
@@ -408,12 +411,12 @@ impl Connection {
         shape: Shape,
     ) -> Response<Answer> {
         if shape.is_connect {
-            self.state.refuse_tunnel();
+            recorder.state().refuse_tunnel();
         }
         let traits = RequestTraits {
             is_head: shape.is_head,
             // A client may stop sending at an answer that announces the close, and expects the end (RFC 9112 9.5).
-            ends_connection: shape.is_connect || shape.framing.ends_connection(&self.state),
+            ends_connection: shape.is_connect || shape.framing.ends_connection(recorder.state()),
             wants_text: respond::wants_text(&shape.accept),
             unreachable_status: self
                 .downstream

@@ -10,7 +10,7 @@
 //! answered at once, the others are closed. A silent tunnel or WebSocket is not idle: it goes after all idle
 //! connections, and when the request slot that it holds is needed.
 //!
-//! A request costs two additions and one uncontended lock; the shared map is asked once per connection.
+//! A request costs a few additions and one uncontended lock; the shared map is asked once per connection.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -38,9 +38,12 @@ const BETWEEN_WARNINGS: u64 = 60_000;
 /// Stands for the start of idleness of a connection that is not idle.
 const BUSY: u64 = 0;
 
-/// Flag on the start of idleness: the connection carries a silent tunnel or WebSocket. It goes after all that carry
-/// nothing.
+/// Flag on the start of idleness: the connection carries silent tunnels or WebSockets alone. It goes after all that
+/// carry nothing.
 const SILENT: u64 = 1 << 63;
+
+/// One silent exchange in [`Shared::exchanges`], beside the exchanges under way in its lower half.
+const ONE_SILENT: u64 = 1 << 32;
 
 /// Counts of everything under way.
 #[derive(Debug, Default)]
@@ -84,8 +87,11 @@ struct ConnectionSlots {
 /// State shared by a connection and the search for room.
 #[derive(Debug)]
 struct Shared {
-    /// Number of the last end of an exchange, since which the connection has been idle, or [`BUSY`].
-    idle_since: AtomicU64,
+    /// Exchanges under way, and those of them that are silent, as multiples of [`ONE_SILENT`]. In one number, so that
+    /// they are read together.
+    exchanges: AtomicU64,
+    /// Number of the last end or silence of an exchange. Written before `exchanges`, so that it is never older.
+    last_end: AtomicU64,
     /// Asks the connection to leave. One task at a time waits for that.
     leave: Notify,
     owner: Mutex<SlotOwner>,
@@ -147,6 +153,29 @@ struct Counts {
     requests: AtomicUsize,
 }
 
+impl Shared {
+    /// Creates the state of a connection that has been idle since this end of an exchange.
+    fn idle(last_end: u64) -> Arc<Shared> {
+        Arc::new(Shared {
+            exchanges: AtomicU64::new(0),
+            last_end: AtomicU64::new(last_end),
+            leave: Notify::new(),
+            owner: Mutex::default(),
+        })
+    }
+
+    /// Returns the number of the end since which the connection has been idle, or [`BUSY`].
+    fn idle_since(&self) -> u64 {
+        let exchanges = self.exchanges.load(Ordering::Acquire);
+        let (silent, under_way) = (exchanges / ONE_SILENT, exchanges % ONE_SILENT);
+        match self.last_end.load(Ordering::Relaxed) {
+            _ if under_way > silent => BUSY,
+            since if silent > 0 => since | SILENT,
+            since => since,
+        }
+    }
+}
+
 impl Limiter {
     /// Returns the connections and requests under way, and the counts of connections without room.
     pub fn occupied(&self) -> Occupied {
@@ -161,11 +190,7 @@ impl Limiter {
 
     /// Takes a slot for a new connection; if there is none, evicts the connection that has been idle for longest.
     pub fn slot(self: &Arc<Self>, most: usize) -> Option<ConnectionSlot> {
-        let shared = Arc::new(Shared {
-            idle_since: AtomicU64::new(self.next_end()),
-            leave: Notify::new(),
-            owner: Mutex::default(),
-        });
+        let shared = Shared::idle(self.next_end());
         let mut slots = self.slots.lock();
         if slots.taken.len() >= most && !self.evict_longest_idle(&mut slots) {
             return None;
@@ -196,11 +221,8 @@ impl Limiter {
         self.turned_away.fetch_add(1, Ordering::Relaxed);
         Some(ConnectionSlot {
             limiter: Arc::clone(self),
-            shared: Arc::new(Shared {
-                idle_since: AtomicU64::new(BUSY),
-                leave: Notify::new(),
-                owner: Mutex::default(),
-            }),
+            // No search for room finds it.
+            shared: Shared::idle(BUSY),
             kind: Kind::Spare,
             resets: AtomicBool::new(false),
         })
@@ -235,7 +257,7 @@ impl Limiter {
         let mut idle: Vec<(u64, u64)> = slots
             .taken
             .iter()
-            .map(|(number, shared)| (shared.idle_since.load(Ordering::Relaxed), *number))
+            .map(|(number, shared)| (shared.idle_since(), *number))
             .filter(|(since, _)| *since != BUSY)
             .collect();
         if idle.len() > FOUND_AT_ONCE {
@@ -254,7 +276,7 @@ impl Limiter {
                 return false;
             }
             slots.idle.pop_front();
-            let is_same = |shared: &Arc<Shared>| shared.idle_since.load(Ordering::Relaxed) == since;
+            let is_same = |shared: &Arc<Shared>| shared.idle_since() == since;
             if slots.taken.get(&number).is_some_and(is_same) {
                 self.evict(slots, number);
                 return true;
@@ -281,9 +303,9 @@ impl Limiter {
         let candidates = slots
             .taken
             .iter()
-            .filter(|(_, shared)| may_go(shared.idle_since.load(Ordering::Relaxed), shared));
+            .filter(|(_, shared)| may_go(shared.idle_since(), shared));
         let longest = candidates
-            .min_by_key(|(_, shared)| shared.idle_since.load(Ordering::Relaxed))
+            .min_by_key(|(_, shared)| shared.idle_since())
             .map(|(number, _)| *number);
         longest.is_some_and(|number| self.evict(&mut slots, number))
     }
@@ -395,21 +417,37 @@ impl ConnectionSlot {
         Ok(usage)
     }
 
-    /// Marks the connection as busy: an exchange begins.
+    /// Counts an exchange that begins: the connection is busy.
     pub fn begin(&self) {
-        self.shared.idle_since.store(BUSY, Ordering::Relaxed);
+        self.shared.exchanges.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Marks the connection as idle: the exchange has ended, or waits for the crawler before it asks for anything.
+    /// Counts an exchange that has ended, or waits for the crawler before it asks for anything. Called once after each
+    /// [`begin`](ConnectionSlot::begin); without another exchange under way, the connection is idle.
     pub fn end(&self) {
-        let end = self.limiter.next_end();
-        self.shared.idle_since.store(end, Ordering::Relaxed);
+        self.note_end();
+        self.shared.exchanges.fetch_sub(1, Ordering::Release);
     }
 
-    /// Marks the connection as silent: nothing has passed for some time through its tunnel or WebSocket.
+    /// Counts an exchange under way as silent: nothing has passed for some time through its tunnel or WebSocket.
     pub fn fall_silent(&self) {
-        let end = self.limiter.next_end() | SILENT;
-        self.shared.idle_since.store(end, Ordering::Relaxed);
+        self.note_end();
+        self.shared
+            .exchanges
+            .fetch_add(ONE_SILENT, Ordering::Release);
+    }
+
+    /// Counts an exchange as silent no longer. Called once after each [`fall_silent`](ConnectionSlot::fall_silent), and
+    /// before the exchange ends.
+    pub fn break_silence(&self) {
+        self.shared
+            .exchanges
+            .fetch_sub(ONE_SILENT, Ordering::Relaxed);
+    }
+
+    fn note_end(&self) {
+        let end = self.limiter.next_end();
+        self.shared.last_end.store(end, Ordering::Relaxed);
     }
 
     /// Has the connection end with a reset.

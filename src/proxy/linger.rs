@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
     use crate::proxy::checked_stream::{CheckedStream, ConnectionTimeouts, RefusalToken};
-    use crate::proxy::connection_state::ConnectionState;
+    use crate::proxy::exchange_state::ExchangeState;
     use crate::proxy::framing::Bounds;
     use crate::proxy::stall::StallLimit;
 
@@ -114,7 +114,7 @@ mod tests {
     ) -> (
         CheckedStream<DuplexStream>,
         DuplexStream,
-        Arc<ConnectionState>,
+        Arc<ExchangeState>,
     ) {
         let (mut client, server) = duplex(1 << 16);
         let hour = Duration::from_secs(3600);
@@ -132,12 +132,14 @@ mod tests {
             },
             linger,
         };
-        let state = Arc::new(ConnectionState::default());
+        let http1 = Arc::default();
+        let state = Arc::new(ExchangeState::of_http1(&Arc::default(), &http1));
         let mut wire = CheckedStream::new(
             server,
             patience,
             RefusalToken::new().unwrap(),
             Arc::clone(&state),
+            http1,
         );
         client.write_all(request.as_bytes()).await.unwrap();
         let mut read = vec![0; 1 << 16];
@@ -168,7 +170,7 @@ mod tests {
             ),
         ] {
             let (wire, mut client, state) = answered(&request, TOTAL).await;
-            assert!(state.is_in_body());
+            assert!(state.needs_whole_body(false));
             let closing = tokio::spawn(lingers(wire));
             let mut seen = [0; ANSWER.len()];
             client.read_exact(&mut seen).await.unwrap();
@@ -211,11 +213,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_that_has_ended_or_has_to_make_room_is_not_waited_for() {
         let (wire, client, state) = answered(&upload(3), TOTAL).await;
-        assert!(!state.is_in_body());
+        assert!(!state.needs_whole_body(false));
         assert_eq!(lingers(wire).await, LAST_SILENCE);
         drop(client);
         let (wire, client, state) = answered(&upload(1000), TOTAL).await;
-        state.leave();
+        state.connection().leave();
         assert_eq!(lingers(wire).await, Duration::ZERO);
         drop(client);
     }

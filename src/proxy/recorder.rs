@@ -14,7 +14,7 @@ use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue, Method, Response, Uri};
 
 use super::Proxy;
-use super::connection_state::ConnectionState;
+use super::exchange_state::ExchangeState;
 use super::limits::RequestSlot;
 use super::target::Scope;
 use crate::agent::Agent;
@@ -35,7 +35,7 @@ use crate::telemetry::trace::{self, Trace};
 /// Facts known about an exchange so far.
 pub struct ExchangeRecorder {
     proxy: Arc<Proxy>,
-    state: Arc<ConnectionState>,
+    state: Arc<ExchangeState>,
     /// The decision's identifier.
     pub id: DecisionId,
     /// Start of the exchange.
@@ -146,7 +146,7 @@ impl ExchangeRecorder {
     /// Opens the recorder of an exchange that begins now.
     pub fn open(
         proxy: &Arc<Proxy>,
-        state: &Arc<ConnectionState>,
+        state: &Arc<ExchangeState>,
         opening: Opening<'_>,
     ) -> Box<ExchangeRecorder> {
         let (time, began) = proxy.clock.read();
@@ -198,6 +198,11 @@ impl ExchangeRecorder {
             account: Charge::Due,
             stage: Stage::Asked,
         })
+    }
+
+    /// Returns the state that the exchange shares with the stream that carries it.
+    pub fn state(&self) -> &Arc<ExchangeState> {
+        &self.state
     }
 
     /// Enters a request that could not be read, by its first octets. Octets that do not begin like a request line may
@@ -317,7 +322,7 @@ impl ExchangeRecorder {
         self.enter(Stage::Answered);
     }
 
-    /// Ends the crawler's connection with a reset, the only sign that its answer is incomplete.
+    /// Ends the answer with a reset, the only sign that it is incomplete.
     pub fn resets(&self) {
         self.state.reset();
     }
@@ -369,7 +374,7 @@ impl ExchangeRecorder {
 
     fn error(&self) -> Option<&'static str> {
         match self.stage {
-            Stage::Left | Stage::Answered if self.state.is_stalled() => Some(STALLED),
+            Stage::Left | Stage::Answered if self.state.connection().is_stalled() => Some(STALLED),
             Stage::Asked | Stage::Left if self.proxy.cut.is_cancelled() => Some(CUT_OFF),
             Stage::Asked => Some(HUNG_UP),
             Stage::Left => self.error.or(Some(HUNG_UP)),

@@ -149,8 +149,12 @@ impl Activity<'_> {
             return;
         }
         self.passed.fetch_add(octets, Ordering::Relaxed);
+        self.break_silence();
+    }
+
+    fn break_silence(&self) {
         if self.is_silent.swap(false, Ordering::Relaxed) {
-            self.slot.begin();
+            self.slot.break_silence();
         }
     }
 
@@ -170,6 +174,12 @@ impl Activity<'_> {
                 self.slot.fall_silent();
             }
         }
+    }
+}
+
+impl Drop for Activity<'_> {
+    fn drop(&mut self) {
+        self.break_silence();
     }
 }
 

@@ -27,7 +27,9 @@ use super::body::Answer;
 use super::checked_stream::{CheckedStream, ConnectionTimeouts};
 use super::connection_state::ConnectionState;
 use super::downstream::{Connection, Downstream};
+use super::exchange_state::ExchangeState;
 use super::framing::{Bounds, USUAL_FIELDS};
+use super::http1_exchange::Http1Exchange;
 use super::limits::ConnectionSlot;
 use super::linger;
 use super::listener::{ActiveListener, Stream, announce, certificate};
@@ -296,22 +298,27 @@ where
         let settings = proxy.settings.load_full();
         let limits = &settings.limits;
         let state = Arc::new(ConnectionState::of(&slot));
+        let http1 = Arc::<Http1Exchange>::default();
+        let exchange = Arc::new(ExchangeState::of_http1(&state, &http1));
         let patience = patience(limits, downstream.turned_away);
         let bounds = patience.bounds;
         let wire = CheckedStream::new(
             io,
             patience,
             proxy.refusal_token.clone(),
-            Arc::clone(&state),
+            Arc::clone(&exchange),
+            http1,
         );
         // Only its numbers are needed; a connection should not keep replaced settings in memory.
         drop(settings);
-        let service = Exchanges(Arc::new(Connection {
-            downstream,
-            scope,
-            state: Arc::clone(&state),
-            auth_cache: AuthCache::default(),
-        }));
+        let service = Exchanges {
+            connection: Arc::new(Connection {
+                downstream,
+                scope,
+                auth_cache: AuthCache::default(),
+            }),
+            exchange,
+        };
         let mut builder = http1::Builder::new();
         builder.preserve_header_case(true);
         builder.max_buf_size((bounds.head + 8192).max(65_536));
@@ -366,7 +373,11 @@ fn patience(limits: &Limits, turned_away: Option<Reason>) -> ConnectionTimeouts 
 }
 
 /// hyper's view of a connection's exchanges.
-struct Exchanges(Arc<Connection>);
+struct Exchanges {
+    connection: Arc<Connection>,
+    /// State of the exchange under way.
+    exchange: Arc<ExchangeState>,
+}
 
 impl Service<Request<Incoming>> for Exchanges {
     type Response = Response<Answer>;
@@ -375,16 +386,17 @@ impl Service<Request<Incoming>> for Exchanges {
     type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, Self::Error>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let connection = Arc::clone(&self.0);
+        let connection = Arc::clone(&self.connection);
+        let exchange = Arc::clone(&self.exchange);
         // hyper reads on before it polls the exchange for the first time.
-        connection.state.expect();
+        exchange.expect();
         Box::pin(async move {
             let is_connect = *request.method() == Method::CONNECT;
-            let response = connection.exchange(request).await;
+            let response = connection.exchange(&exchange, request).await;
             // A tunnel or another protocol has its own end.
             let goes_on = is_connect && response.status().is_success()
                 || response.status() == StatusCode::SWITCHING_PROTOCOLS;
-            Ok(match connection.state.is_draining() && !goes_on {
+            Ok(match exchange.connection().is_draining() && !goes_on {
                 true => last(response),
                 false => response,
             })

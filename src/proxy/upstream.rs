@@ -76,7 +76,7 @@ impl From<Failure> for Unanswered {
     }
 }
 
-/// Sends an allowed request and waits for the response head. Interim responses go to the connection state.
+/// Sends an allowed request and waits for the response head. Interim responses go to the exchange state.
 ///
 /// # Errors
 /// The failure or denial before a response head came.
@@ -113,7 +113,7 @@ pub async fn send(
     let request = Request::from_parts(parts, body);
     let continue_signal = continue_signal.map(Arc::new);
     let interim = {
-        let state = (!is_http_10).then(|| Arc::clone(&connection.state));
+        let state = (!is_http_10).then(|| Arc::clone(recorder.state()));
         let continue_signal = continue_signal.clone();
         move |status: StatusCode, fields: &HeaderMap| match (&state, status, &continue_signal) {
             // HTTP/1.0 has no interim responses (RFC 9110 15.2).
@@ -121,7 +121,7 @@ pub async fn send(
             (Some(_), StatusCode::CONTINUE, Some(continue_signal)) => drop(continue_signal.send()),
             // The crawler did not ask for it.
             (Some(_), StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
-            (Some(state), status, _) => state.push_interim(&head(status, fields)),
+            (Some(state), status, _) => state.push_interim(status, fields),
         }
     };
     let now = recorder.request_sent();
@@ -221,20 +221,4 @@ async fn deliver(
     }
     connection.give_up(recorder);
     Err(Unanswered::Denied)
-}
-
-/// Formats an interim response as it goes to the crawler.
-fn head(status: StatusCode, headers: &HeaderMap) -> Vec<u8> {
-    let reason = status.canonical_reason().unwrap_or_default();
-    let mut head = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
-    let mut headers = headers.clone();
-    super::fields::to_crawler_without_body(&mut headers);
-    for (name, value) in &headers {
-        head.extend_from_slice(name.as_str().as_bytes());
-        head.extend_from_slice(b": ");
-        head.extend_from_slice(value.as_bytes());
-        head.extend_from_slice(b"\r\n");
-    }
-    head.extend_from_slice(b"\r\n");
-    head
 }

@@ -62,6 +62,27 @@ async fn the_longest_idle_makes_room_and_no_busy_connection_does() {
     assert!(is_empty(&limiter));
 }
 
+#[test]
+fn a_connection_is_idle_when_its_last_exchange_has_ended() {
+    let limiter = Arc::<Limiter>::default();
+    let slot = limiter.slot(1).unwrap();
+    slot.begin();
+    slot.begin();
+    slot.end();
+    assert!(!limiter.make_room(), "one of two is under way");
+    slot.fall_silent();
+    slot.begin();
+    assert!(!limiter.make_room(), "one is silent, and one is not");
+    slot.end();
+    assert!(!limiter.evict_where(|since, _| since & SILENT == 0 && since != BUSY));
+    slot.break_silence();
+    assert!(!limiter.make_room(), "it is silent no longer");
+    slot.end();
+    assert!(limiter.make_room(), "none is under way");
+    drop(slot);
+    assert!(is_empty(&limiter));
+}
+
 #[tokio::test(start_paused = true)]
 async fn thousands_of_newcomers_take_each_others_seats() {
     let limiter = Arc::<Limiter>::default();
@@ -239,7 +260,7 @@ async fn silent_tunnels_go_after_idle_connections_and_give_their_place() {
     assert!(has_to_leave(&tunnel).await && !has_to_leave(&socket).await);
     six.begin();
     // Octets pass: it is in use.
-    socket.begin();
+    socket.break_silence();
     assert!(slot().is_none());
 
     // The requests of one client, and of all.

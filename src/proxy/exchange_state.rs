@@ -1,0 +1,295 @@
+//! State of an exchange that its recorder shares with the stream that carries it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use http::{HeaderMap, StatusCode};
+
+use super::connection_state::ConnectionState;
+use super::framing::Switch;
+use super::http1_exchange::{Http1Exchange, Refused};
+
+/// State of an exchange. HTTP/1.1 has one exchange at a time under way, and one state serves all exchanges of a
+/// connection in turn.
+#[derive(Debug, Default)]
+pub struct ExchangeState {
+    connection: Arc<ConnectionState>,
+    carrier: Carrier,
+    /// A [`Stage`].
+    stage: AtomicU8,
+    /// True if the connection's slot counts the exchange.
+    is_counted: AtomicBool,
+}
+
+/// Progress of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    /// No exchange: silence is idleness.
+    Idle = 0,
+    /// The final answer is awaited.
+    Waiting = 1,
+    /// The final answer is being written.
+    Answering = 2,
+}
+
+/// The protocol that carries an exchange, as far as the exchange has more to tell it than an answer.
+#[derive(Debug, Default)]
+enum Carrier {
+    /// None: another proxy asks.
+    #[default]
+    None,
+    /// HTTP/1.1, through a checked stream.
+    Http1(Arc<Http1Exchange>),
+}
+
+impl ExchangeState {
+    /// Creates the state for the exchanges of a HTTP/1.1 connection.
+    pub fn of_http1(
+        connection: &Arc<ConnectionState>,
+        http1: &Arc<Http1Exchange>,
+    ) -> ExchangeState {
+        ExchangeState {
+            connection: Arc::clone(connection),
+            carrier: Carrier::Http1(Arc::clone(http1)),
+            ..ExchangeState::default()
+        }
+    }
+
+    /// Returns the state of the exchange's connection.
+    pub fn connection(&self) -> &ConnectionState {
+        &self.connection
+    }
+
+    /// Notes that a request is complete, and its exchange is about to begin.
+    pub fn expect(&self) {
+        self.enter(Stage::Waiting);
+    }
+
+    /// Notes that the exchange begins.
+    pub fn begin(&self) {
+        self.enter(Stage::Waiting);
+        self.go_on();
+    }
+
+    /// Suspends the exchange: the connection is idle if it carries no other one.
+    pub fn rest(&self) {
+        if let Some(slot) = self.connection.slot()
+            && self.is_counted.swap(false, Ordering::Relaxed)
+        {
+            slot.end();
+        }
+    }
+
+    /// Notes that a suspended exchange goes on. Changes nothing for one that is under way.
+    pub fn go_on(&self) {
+        if let Some(slot) = self.connection.slot()
+            && !self.is_counted.swap(true, Ordering::Relaxed)
+        {
+            slot.begin();
+        }
+    }
+
+    /// Notes that the head of the final answer is about to be written.
+    pub fn answer(&self) {
+        self.enter(Stage::Answering);
+    }
+
+    /// Notes that the exchange has ended.
+    pub fn end(&self) {
+        self.enter(Stage::Idle);
+        // The end of a suspended exchange begins the idleness of its connection anew.
+        self.go_on();
+        self.rest();
+        if let Some(http1) = self.http1() {
+            http1.end();
+        }
+    }
+
+    /// Returns the progress of the exchange.
+    pub fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Acquire) {
+            1 => Stage::Waiting,
+            2 => Stage::Answering,
+            _ => Stage::Idle,
+        }
+    }
+
+    fn enter(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Release);
+    }
+
+    /// Passes an interim response on to the crawler. Drops it if the final answer came first.
+    pub fn push_interim(&self, status: StatusCode, fields: &HeaderMap) {
+        if self.stage() != Stage::Waiting {
+            return;
+        }
+        match &self.carrier {
+            Carrier::None => {}
+            Carrier::Http1(http1) => http1.push_interim(status, fields),
+        }
+    }
+
+    /// Sets the answer to a request to switch protocols.
+    pub fn decide(&self, switch: Switch) {
+        if let Some(http1) = self.http1() {
+            http1.decide(switch);
+        }
+    }
+
+    /// Tells whether the connection carries no other request before the rest of this one's body. hyper reads once more
+    /// from the part of a body that has arrived; of a chunked body that is the first chunk alone.
+    pub fn needs_whole_body(&self, is_chunked: bool) -> bool {
+        self.http1()
+            .is_some_and(|http1| is_chunked || http1.is_in_body())
+    }
+
+    /// Has the answer end with a reset.
+    pub fn reset(&self) {
+        match &self.carrier {
+            Carrier::None => {}
+            // The connection carries this answer alone.
+            Carrier::Http1(_) => self.connection.reset(),
+        }
+    }
+
+    /// Notes that a CONNECT was refused.
+    pub fn refuse_tunnel(&self) {
+        if let Some(http1) = self.http1() {
+            http1.refuse_tunnel();
+        }
+    }
+
+    /// Takes the refused request that a refusal token stands for.
+    pub fn take_refused(&self) -> Option<Refused> {
+        self.http1()?.take_refused()
+    }
+
+    fn http1(&self) -> Option<&Http1Exchange> {
+        match &self.carrier {
+            Carrier::None => None,
+            Carrier::Http1(http1) => Some(http1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use http::header::LINK;
+
+    use super::super::limits::Limiter;
+    use super::*;
+
+    /// Returns the limiter of a single connection, and that connection's state.
+    fn connection() -> (Arc<Limiter>, Arc<ConnectionState>) {
+        let limiter = Arc::<Limiter>::default();
+        let slot = Arc::new(limiter.slot(1).expect("room"));
+        (limiter, Arc::new(ConnectionState::of(&slot)))
+    }
+
+    fn exchange(connection: &Arc<ConnectionState>) -> ExchangeState {
+        ExchangeState::of_http1(connection, &Arc::default())
+    }
+
+    #[test]
+    fn a_connection_is_busy_until_its_last_exchange_has_ended() {
+        type Step = fn(&ExchangeState);
+        let steps: [(&str, &[Step], bool); 8] = [
+            ("begun", &[ExchangeState::begin], true),
+            ("ended", &[ExchangeState::begin, ExchangeState::end], false),
+            (
+                "suspended",
+                &[ExchangeState::begin, ExchangeState::rest],
+                false,
+            ),
+            (
+                "suspended twice",
+                &[
+                    ExchangeState::begin,
+                    ExchangeState::rest,
+                    ExchangeState::rest,
+                ],
+                false,
+            ),
+            (
+                "suspended and ended",
+                &[
+                    ExchangeState::begin,
+                    ExchangeState::rest,
+                    ExchangeState::end,
+                ],
+                false,
+            ),
+            (
+                "resumed",
+                &[
+                    ExchangeState::begin,
+                    ExchangeState::rest,
+                    ExchangeState::go_on,
+                ],
+                true,
+            ),
+            (
+                "resumed without a pause, and ended",
+                &[
+                    ExchangeState::begin,
+                    ExchangeState::go_on,
+                    ExchangeState::end,
+                ],
+                false,
+            ),
+            (
+                "one after another",
+                &[
+                    ExchangeState::begin,
+                    ExchangeState::end,
+                    ExchangeState::begin,
+                ],
+                true,
+            ),
+        ];
+        for (name, steps, is_busy) in steps {
+            // Another exchange on the same connection keeps it busy, whatever the first one does.
+            for is_other_under_way in [false, true] {
+                let (limiter, connection) = connection();
+                let (one, other) = (exchange(&connection), exchange(&connection));
+                if is_other_under_way {
+                    other.begin();
+                }
+                for step in steps {
+                    step(&one);
+                }
+                let is_idle = limiter.make_room();
+                assert_eq!(!is_idle, is_busy || is_other_under_way, "{name}");
+                if is_other_under_way {
+                    other.end();
+                    assert_eq!(!limiter.make_room(), is_busy, "{name}, the other ended");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_final_answer_of_http_1_ends_its_interim_responses() {
+        let http1 = Arc::<Http1Exchange>::default();
+        let state = ExchangeState::of_http1(&Arc::default(), &http1);
+        let fields = HeaderMap::from_iter([(LINK, HeaderValue::from_static("</a>"))]);
+        let push = || {
+            state.push_interim(StatusCode::EARLY_HINTS, &fields);
+            String::from_utf8(http1.take_interim()).unwrap()
+        };
+        let head = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
+        assert_eq!(push(), "", "no exchange");
+        state.begin();
+        assert_eq!(push(), head);
+        state.answer();
+        assert_eq!(push(), "", "answered");
+        state.end();
+        state.begin();
+        assert_eq!(push(), head, "the next exchange");
+        let none = ExchangeState::default();
+        none.begin();
+        none.push_interim(StatusCode::EARLY_HINTS, &fields);
+    }
+}

@@ -1,0 +1,182 @@
+//! HTTP/1.1's part of an exchange: facts that pass between the exchange and its
+//! [`CheckedStream`](super::checked_stream::CheckedStream), which alone knows the octets.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
+
+use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
+
+use super::fields;
+use super::framing::{Switch, Violation};
+
+/// Octets of interim responses that wait for the crawler to take them.
+const MAX_INTERIM: usize = 65_536;
+
+/// State that the exchange under way on a HTTP/1.1 connection shares with the checked stream.
+#[derive(Debug, Default)]
+pub struct Http1Exchange {
+    // The flags are read on every read or write, and so without the lock.
+    has_interim: AtomicBool,
+    has_switch: AtomicBool,
+    /// True if the body of the request under way has not come to its end yet.
+    is_in_body: AtomicBool,
+    /// True if a CONNECT was refused: octets after it mean nothing.
+    is_tunnel_refused: AtomicBool,
+    shared: Mutex<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    switch: Option<Switch>,
+    interim: Vec<u8>,
+    refused: Option<Refused>,
+    waker: Option<Waker>,
+}
+
+/// A request refused for its form.
+#[derive(Debug, Clone)]
+pub struct Refused {
+    /// The fault of its form.
+    pub violation: Violation,
+    /// Its first octets.
+    pub excerpt: Box<[u8]>,
+}
+
+impl Http1Exchange {
+    /// Sets whether the body of a request has begun and not ended.
+    pub fn set_in_body(&self, is_in_body: bool) {
+        self.is_in_body.store(is_in_body, Ordering::Relaxed);
+    }
+
+    /// Tells whether the crawler still has to send a part of its request's body.
+    pub fn is_in_body(&self) -> bool {
+        self.is_in_body.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a CONNECT was refused.
+    pub fn refuse_tunnel(&self) {
+        self.is_tunnel_refused.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells whether a CONNECT was refused.
+    pub fn is_tunnel_refused(&self) -> bool {
+        self.is_tunnel_refused.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the exchange has ended: octets held back until the answer was known are read from now on.
+    pub fn end(&self) {
+        if self.has_switch.load(Ordering::Acquire) {
+            self.shared.lock().wake();
+        }
+    }
+
+    /// Sets the answer to a request to switch protocols. Called once for each request that the checked stream takes for
+    /// one: with an Upgrade field, and without a body.
+    pub fn decide(&self, switch: Switch) {
+        let mut shared = self.shared.lock();
+        shared.switch = Some(switch);
+        self.has_switch.store(true, Ordering::Release);
+        shared.wake();
+    }
+
+    /// Takes the answer to a request to switch protocols; the connection is woken later if there is none yet.
+    pub fn take_switch(&self, cx: &Context<'_>) -> Option<Switch> {
+        let mut shared = self.shared.lock();
+        let switch = shared.switch.take();
+        match switch {
+            Some(_) => self.has_switch.store(false, Ordering::Release),
+            None => shared.wake_by(cx),
+        }
+        switch
+    }
+
+    /// Queues an interim response. Drops it if the crawler takes none of those before it.
+    pub fn push_interim(&self, status: StatusCode, fields: &HeaderMap) {
+        let head = head(status, fields);
+        let mut shared = self.shared.lock();
+        if shared.interim.len() + head.len() > MAX_INTERIM {
+            return;
+        }
+        shared.interim.extend_from_slice(&head);
+        self.has_interim.store(true, Ordering::Release);
+        // Nothing else may wake the connection before the final answer comes.
+        shared.wake();
+    }
+
+    /// Takes the interim responses that wait, if any.
+    pub fn take_interim(&self) -> Vec<u8> {
+        if self.has_interim.load(Ordering::Acquire) {
+            self.has_interim.store(false, Ordering::Release);
+            std::mem::take(&mut self.shared.lock().interim)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Has the next interim response wake the connection.
+    pub fn await_interim(&self, cx: &Context<'_>) {
+        self.shared.lock().wake_by(cx);
+    }
+
+    /// Keeps a refused request for the exchange of its refusal token.
+    pub fn leave_refused(&self, refused: Refused) {
+        self.shared.lock().refused = Some(refused);
+    }
+
+    /// Takes the refused request that a refusal token stands for.
+    pub fn take_refused(&self) -> Option<Refused> {
+        self.shared.lock().refused.take()
+    }
+}
+
+impl Shared {
+    fn wake_by(&mut self, cx: &Context<'_>) {
+        match &mut self.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => self.waker = Some(cx.waker().clone()),
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Formats an interim response as it goes to the crawler.
+fn head(status: StatusCode, headers: &HeaderMap) -> Vec<u8> {
+    let reason = status.canonical_reason().unwrap_or_default();
+    let mut head = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
+    let mut headers = headers.clone();
+    fields::to_crawler_without_body(&mut headers);
+    for (name, value) in &headers {
+        head.extend_from_slice(name.as_str().as_bytes());
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value.as_bytes());
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interim_responses_that_the_crawler_does_not_take_are_bounded() {
+        let http1 = Http1Exchange::default();
+        let hints = || http1.push_interim(StatusCode::EARLY_HINTS, &HeaderMap::new());
+        hints();
+        let one = http1.take_interim().len();
+        for _ in 0..=MAX_INTERIM / one {
+            hints();
+        }
+        assert_eq!(http1.take_interim().len(), MAX_INTERIM / one * one);
+        assert_eq!(http1.take_interim().len(), 0, "taken");
+        hints();
+        assert_eq!(http1.take_interim().len(), one, "there is room again");
+    }
+}

@@ -20,6 +20,7 @@ mod confirm;
 mod counts;
 mod entry;
 pub mod fetch;
+mod fetch_handle;
 mod flight;
 mod hops;
 mod lookup;
@@ -53,6 +54,7 @@ use crate::config::{CacheConfig, Config, ProfileName};
 use crate::egress::Egress;
 use crate::pace::{Fetches, Pace};
 use crate::policy::generation::Changes;
+use crate::policy::overrides::Overrides;
 use crate::rep::Origin;
 use crate::robots::access::AccessResult;
 use crate::robots::identity::Crawler;
@@ -90,6 +92,8 @@ struct Shared {
     reach: Tracker,
     /// Fetches that wait for another origin's fetch.
     waits: Waits,
+    /// The operator's overrides, which also decide about redirects of a robots.txt.
+    overrides: ArcSwap<Overrides>,
 }
 
 impl RobotsCache {
@@ -153,6 +157,7 @@ impl RobotsCache {
                 counts: Counts::default(),
                 reach: Tracker::default(),
                 waits: Waits::default(),
+                overrides: ArcSwap::default(),
             }),
         }
     }
@@ -162,6 +167,11 @@ impl RobotsCache {
     pub fn reconfigure(&self, config: &Config) {
         let settings = Settings::of(config.robots.clone(), config.user_agents());
         self.shared.settings.store(Arc::new(settings));
+    }
+
+    /// Puts the operator's overrides in force, for the redirects of fetches from now on.
+    pub fn set_overrides(&self, overrides: Arc<Overrides>) {
+        self.shared.overrides.store(overrides);
     }
 
     /// Returns the state of `origin` for `crawler`, fetching it first if none is usable. Waits at most the configured
@@ -208,7 +218,7 @@ impl RobotsCache {
             let mut slots = entry.slots.lock();
             let slot = slots.held(crawler, now);
             let doubted = slot.filter(|slot| Arc::ptr_eq(&slot.state, seen));
-            doubted.map(|slot| shared.join(&entry, origin, crawler, slot, 0))
+            doubted.map(|slot| shared.join(&entry, origin, slot, 0))
         };
         match flight {
             Some(flight) => {

@@ -56,7 +56,7 @@ pub struct Gate {
 
 /// The operator's overrides, modes and identity requirements.
 struct Operator {
-    overrides: Overrides,
+    overrides: Arc<Overrides>,
     reporting: Reporting,
     required: Required,
 }
@@ -79,7 +79,7 @@ impl Asserted {
     fn operator(&self) -> Operator {
         let all = self.config.overrides.iter().chain(&self.stored);
         Operator {
-            overrides: Overrides::new(all.cloned()),
+            overrides: Arc::new(Overrides::new(all.cloned())),
             reporting: self.config.reporting(),
             required: self.agent.required(),
         }
@@ -231,21 +231,24 @@ impl Gate {
             agent: config.agent.clone(),
             stored: Vec::new(),
         };
+        let operator = asserted.operator();
         let pace = Pace::new(&config.pace, clock.clone());
+        let robots_cache = RobotsCache::with_memory(
+            config,
+            egress.clone(),
+            PersistentStates::of(&log),
+            pace.clone(),
+            clock.clone(),
+        );
+        robots_cache.set_overrides(Arc::clone(&operator.overrides));
         let gate = Gate {
-            robots_cache: RobotsCache::with_memory(
-                config,
-                egress.clone(),
-                PersistentStates::of(&log),
-                pace.clone(),
-                clock.clone(),
-            ),
+            robots_cache,
             pace,
             clients: Clients::new(config, clock.clone()),
             log,
             clock,
             agents: ArcSwap::from_pointee(Agents::new(&config.agent.product_tokens)),
-            operator: ArcSwap::from_pointee(asserted.operator()),
+            operator: ArcSwap::from_pointee(operator),
             asserted: Mutex::new(asserted),
             changes: watch::Sender::new(()),
             generations: egress.changes(),
@@ -267,8 +270,7 @@ impl Gate {
         let mut asserted = self.asserted.lock();
         asserted.config = config.policy.clone();
         asserted.agent = config.agent.clone();
-        self.operator.store(Arc::new(asserted.operator()));
-        self.tell_changed();
+        self.put_in_force(&asserted);
     }
 
     /// Puts the store's overrides in force beside the configured ones, from the next request on. Replaces those of
@@ -277,9 +279,17 @@ impl Gate {
         let mut asserted = self.asserted.lock();
         if asserted.stored != stored {
             asserted.stored = stored;
-            self.operator.store(Arc::new(asserted.operator()));
-            self.tell_changed();
+            self.put_in_force(&asserted);
         }
+    }
+
+    /// Puts the operator's assertions in force, for requests and for redirects of a robots.txt.
+    fn put_in_force(&self, asserted: &Asserted) {
+        let operator = asserted.operator();
+        self.robots_cache
+            .set_overrides(Arc::clone(&operator.overrides));
+        self.operator.store(Arc::new(operator));
+        self.tell_changed();
     }
 
     /// Makes all permits stale and has open tunnels judged again. Called once the change is in force.
@@ -813,7 +823,7 @@ impl Gate {
     ) -> Result<Ruling, (Target, Mode)> {
         let operator = self.operator.load();
         let mode = operator.mode(&target.origin, requester);
-        let overrides = &operator.overrides;
+        let overrides = &*operator.overrides;
         let under = Under {
             mode,
             generation: requester.generation,

@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::Shared;
-use super::entry::{Change, Entry, Slots};
+use super::entry::{Change, Entry};
+use super::fetch_handle::{Ended, FetchHandle};
 use super::flight::FetchTask;
 use super::settings::Settings;
 use crate::clock::Moment;
@@ -28,8 +29,8 @@ const RECENT: Duration = Duration::from_secs(300);
 struct Common {
     state: Arc<State>,
     fetched_as: Option<Arc<FetchedAs>>,
-    /// True if this machine had no descriptor left for the fetch.
-    is_exhausted: bool,
+    /// The cause that the fetch changed no state; none if it did.
+    failure: Option<Cause>,
 }
 
 impl Shared {
@@ -43,37 +44,57 @@ impl Shared {
         patience: Duration,
         depth: u8,
     ) -> Option<Common> {
-        let seen = |slots: &mut Slots| {
-            let now = self.clock.now();
-            let crawler = Crawler::default();
-            let slot = slots.slot(crawler, now, &mut |change: Change<'_>| self.count(change))?;
-            slot.used = now;
-            let state = slot.settle(now, config);
-            let flight =
-                (!is_recent(&state, now)).then(|| self.join(entry, origin, crawler, slot, depth));
-            Some((state, slot.fetched_as.clone(), flight))
+        let learnt = async {
+            loop {
+                let (common, flight) = self.look_at_common(entry, origin, config, depth)?;
+                let Some(mut flight) = flight else {
+                    return Some(common);
+                };
+                match flight.ended().await {
+                    Ended::Cut(waiting) if waiting > depth => {}
+                    ended => return self.common_after(ended, entry, config),
+                }
+            }
         };
-        let (state, fetched_as, flight) = {
-            let mut slots = entry.slots.lock();
-            let found = seen(&mut slots)?;
-            self.recount(&mut slots);
-            found
+        timeout(patience, learnt).await.ok()?
+    }
+
+    /// Returns the state of `*` as it is, and the fetch to wait for unless it is recent.
+    fn look_at_common(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        origin: &Origin,
+        config: &RobotsConfig,
+        depth: u8,
+    ) -> Option<(Common, Option<FetchHandle>)> {
+        let mut slots = entry.slots.lock();
+        let now = self.clock.now();
+        let crawler = Crawler::default();
+        let slot = slots.slot(crawler, now, &mut |change: Change<'_>| self.count(change))?;
+        slot.used = now;
+        let common = Common {
+            state: slot.settle(now, config),
+            fetched_as: slot.fetched_as.clone(),
+            failure: None,
         };
-        let Some(mut flight) = flight else {
-            return Some(Common {
-                state,
-                fetched_as,
-                is_exhausted: false,
-            });
-        };
-        timeout(patience, flight.changed()).await.ok().map(drop)?;
+        let flight =
+            (!is_recent(&common.state, now)).then(|| self.join(entry, origin, slot, depth));
+        self.recount(&mut slots);
+        Some((common, flight))
+    }
+
+    /// Returns the state of `*` after a fetch that has `ended`.
+    fn common_after(&self, ended: Ended, entry: &Entry, config: &RobotsConfig) -> Option<Common> {
         let mut slots = entry.slots.lock();
         let slot = slots.of(&Identity::default())?;
         let now = self.clock.now();
         Some(Common {
             state: slot.settle(now, config),
             fetched_as: slot.fetched_as.clone(),
-            is_exhausted: slot.is_exhausted(now),
+            failure: match ended {
+                Ended::Cut(_) => Some(Cause::HopChain),
+                Ended::Landed => slot.is_exhausted(now).then_some(Cause::Exhausted),
+            },
         })
     }
 }
@@ -117,9 +138,9 @@ impl FetchTask {
             patience,
             self.hopper.depth,
         );
-        let (state, fetched_as, is_exhausted) = match common.await {
-            Some(common) => (Some(common.state), common.fetched_as, common.is_exhausted),
-            None => (None, None, false),
+        let (state, fetched_as, failure) = match common.await {
+            Some(common) => (Some(common.state), common.fetched_as, common.failure),
+            None => (None, None, Some(Cause::Timeout)),
         };
         let now = self.shared.clock.now();
         let user_agent = match fetched_as {
@@ -165,12 +186,9 @@ impl FetchTask {
                 (result, fetch)
             }
             other => {
-                let outage = other.and_then(State::outage);
-                let cause = match other {
-                    _ if is_exhausted => Cause::Exhausted,
-                    Some(_) => outage.map_or(Cause::Internal, |outage| outage.cause),
-                    None => Cause::Timeout,
-                };
+                let outage = || other.and_then(State::outage);
+                let cause = failure.or_else(|| Some(outage()?.cause));
+                let cause = cause.unwrap_or(Cause::Internal);
                 let result = AccessResult::Unreachable {
                     cause,
                     retry_after: None,

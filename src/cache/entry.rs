@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::counts::Known;
+use super::fetch_handle::FetchHandle;
 use crate::clock::{Moment, Uptime};
 use crate::config::RobotsConfig;
 use crate::policy::generation::Group;
@@ -17,6 +18,9 @@ use crate::store::StoreError;
 
 /// Pause after a fetch that found no descriptor.
 pub(super) const EXHAUSTED: Duration = Duration::from_secs(1);
+
+/// Pause after a fetch that was cut short, so that chains of redirects cause few fetches of the origins in their middle.
+pub(super) const CUT: Duration = Duration::from_secs(60);
 
 /// Octets of an entry without its slots, roughly.
 pub(super) const ENTRY_BYTES: usize = 256;
@@ -58,12 +62,23 @@ pub(super) struct Slot {
     pub(super) exhausted_until: Option<Moment>,
     /// The fetch behind the state; none without one.
     pub(super) fetched_as: Option<Arc<FetchedAs>>,
-    pub(super) flight: Option<watch::Receiver<()>>,
+    pub(super) flight: Option<FetchHandle>,
+    /// The latest fetch, if it was cut short.
+    pub(super) cut: Option<Cut>,
     /// The moment of its last use.
     pub(super) used: Moment,
     pub(super) bytes: usize,
     /// The kind that metrics count it as.
     pub(super) known: Known,
+}
+
+/// A fetch that was cut short because of the number of others that waited for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut {
+    /// That number.
+    pub(super) depth: u8,
+    /// Until then, no fetch with as many begins.
+    pub(super) until: Moment,
 }
 
 /// The progress of the look-up in the store.
@@ -221,6 +236,7 @@ impl Slot {
             exhausted_until: None,
             fetched_as: None,
             flight: None,
+            cut: None,
             used: now,
             bytes: SLOT_BYTES,
             known: Known::Nothing,
@@ -232,6 +248,13 @@ impl Slot {
         // An end further away was set by a clock that was ahead.
         let holds = |until| now < until && until <= now + EXHAUSTED;
         self.exhausted_until.is_some_and(holds)
+    }
+
+    /// Tells whether a fetch that `depth` others wait for would be cut short, as one just was.
+    pub(super) fn is_cut(&self, now: Moment, depth: u8) -> bool {
+        // An end further away was set by a clock that was ahead.
+        let holds = |cut: Cut| cut.depth <= depth && now < cut.until && cut.until <= now + CUT;
+        self.cut.is_some_and(holds)
     }
 
     /// Returns the state, corrected for the clock and parsed by `config`. Usually that is the stored one.

@@ -210,7 +210,7 @@ impl Walk<'_, '_> {
                         match self.judge(&url).await {
                             Hop::Allowed => continue,
                             Hop::Disallowed => Absence::DisallowedHop,
-                            Hop::Unknown => return unreachable(Cause::UnjudgedHop),
+                            Hop::Refused(cause) => return unreachable(cause),
                         }
                     };
                     return AccessResult::Unavailable { why, freshness };

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use http::HeaderValue;
-use tokio::sync::watch;
 use tracing::{debug, info};
 
 use super::Shared;
-use super::entry::{EXHAUSTED, Entry};
+use super::entry::{CUT, Cut, EXHAUSTED, Entry};
+use super::fetch_handle::{FetchHandle, Landing};
 use super::hops::Hopper;
 use super::settings::Settings;
 use crate::cache::fetch::{Asked, Judges};
@@ -26,7 +26,7 @@ pub(super) struct FetchTask {
     pub(super) hopper: Arc<Hopper>,
     stage: Stage,
     /// Dropped last: waiters then find the new state.
-    _landing: watch::Sender<()>,
+    landing: Landing,
 }
 
 /// The progress of a flight.
@@ -39,18 +39,14 @@ enum Stage {
 }
 
 impl Shared {
-    pub(super) fn start_fetch(
-        self: &Arc<Self>,
-        entry: &Arc<Entry>,
-        hopper: Hopper,
-    ) -> watch::Receiver<()> {
-        let (landing, flight) = watch::channel(());
+    pub(super) fn start_fetch(self: &Arc<Self>, entry: &Arc<Entry>, hopper: Hopper) -> FetchHandle {
+        let (landing, flight) = FetchHandle::new(hopper.depth);
         let flight_of = FetchTask {
             shared: Arc::clone(self),
             entry: Arc::clone(entry),
             hopper: Arc::new(hopper),
             stage: Stage::Fetching,
-            _landing: landing,
+            landing,
         };
         tokio::spawn(flight_of.fly());
         flight
@@ -65,6 +61,7 @@ impl FetchTask {
         let (result, fetch) = (shared.fetch)(asked).await;
         match self.confirmed(&settings, result, fetch).await {
             (result, _) if result.is_of_this_machine() => self.give_up(&result),
+            (result, _) if self.is_cut_short(&result) => self.cut_short(&result),
             (result, fetch) => self.land(result, Some(fetch)),
         }
         drop(self);
@@ -104,6 +101,35 @@ impl FetchTask {
         }
     }
 
+    /// Tells whether the origin could not be judged because it stands in the middle of a chain of redirects. A fetch
+    /// that begins here may judge it, so this result says nothing about it.
+    fn is_cut_short(&self, result: &AccessResult) -> bool {
+        let is_chain = matches!(
+            result,
+            AccessResult::Unreachable {
+                cause: Cause::HopChain,
+                ..
+            }
+        );
+        is_chain && self.hopper.depth > 0
+    }
+
+    /// Ends the flight in the middle of a chain of redirects. Its state stays as it is.
+    fn cut_short(&mut self, result: &AccessResult) {
+        self.stage = Stage::Landed;
+        tell(&self.hopper.origin, &self.hopper.identity, result);
+        self.shared.counts.fetched(result, None);
+        // A slot with a flight is never removed.
+        if let Some(slot) = self.entry.slots.lock().of(&self.hopper.identity) {
+            slot.flight = None;
+            slot.cut = Some(Cut {
+                depth: self.hopper.depth,
+                until: self.shared.clock.now() + CUT,
+            });
+        }
+        self.landing.cut();
+    }
+
     /// Ends the flight with the meaning of a fetch. Without a `fetch`, none has finished and nothing is stored.
     fn land(&mut self, result: AccessResult, mut fetch: Option<store::Fetch>) {
         self.stage = Stage::Landed;
@@ -127,7 +153,7 @@ impl FetchTask {
             return;
         };
         // First, so that a failure below cannot leave a flight that never ends.
-        slot.flight = None;
+        (slot.flight, slot.cut) = (None, None);
         let uptime = self.shared.clock.uptime();
         let end = FetchEnd {
             now,

@@ -1,41 +1,54 @@
 //! Judges the redirects of a robots.txt into another origin by the rules there.
 //!
-//! A hop to a URL of another origin, except its `/robots.txt`, is a request there, and is made only if the rules of
-//! that origin allow it to this crawler. Unknown rules are fetched first, so the outcome of a fetch never depends on
-//! the order in which a crawler visits two origins:
+//! A hop to a URL of another origin, except its `/robots.txt`, is a request there. The operator's overrides decide about
+//! it first. Then it is made only if the rules of that origin allow it to the identity that the fetched state belongs
+//! to: crawlers with the same first token share that state, whatever their other tokens are. Unknown rules are fetched
+//! first, so the outcome of a fetch never depends on the order in which a crawler visits two origins:
 //!
-//! | the rules of the hop's origin | the hop | the origin that redirects |
+//! | at the hop's origin | the hop | the origin that redirects |
 //! |---|---|---|
-//! | allow the URL, or there is no robots.txt | is made | has the rules that the hop leads to |
-//! | disallow the URL, and are fresh | is not made | *unavailable* (Google's RFC 9309 edition), if `*` is answered so, too, and no copy of its own file is held for any crawler; else *unreachable* |
-//! | allow the URL as written, but not as a server may read it (path guard) | is not made | *unreachable* |
-//! | cannot be had | is not made | *unreachable* |
+//! | an override allows the URL | is made | has the rules that the hop leads to |
+//! | an override denies the URL | is not made | *unreachable*: the assertion is not about this origin, and must not open it |
+//! | the rules allow the URL, or there is no robots.txt | is made | has the rules that the hop leads to |
+//! | the rules disallow the URL, and are fresh | is not made | *unavailable* (Google's RFC 9309 edition), if `*` is answered so, too, and no copy of its own file is held for any crawler; else *unreachable* |
+//! | the rules allow the URL as written, but not as a server may read it (path guard) | is not made | *unreachable* |
+//! | the rules cannot be had | is not made | *unreachable* |
 //!
 //! So a disallowed hop opens an origin only if nothing else is known about it.
 //!
 //! A fetch that waits for another one never waits for itself: if two origins redirect into each other, neither hop can
-//! be judged. A chain of fetches, each for a hop of the one before, ends after [`DEEPEST`]: an origin in the middle of a
-//! longer chain is unreachable until its next attempt, so there the order of visits still matters, on the closed side.
+//! be judged. A chain of fetches, each for a hop of the one before, ends after [`DEEPEST`]. Then the first origin of the
+//! chain is unreachable until its next attempt, so for it the order of visits still matters, on the closed side. The
+//! origins in the middle keep their states: foreign origins that redirect into an origin cannot shut it, because a
+//! request there begins a chain of its own.
 
 use parking_lot::Mutex;
 
 use super::Shared;
-use crate::rep::{ComparisonPath, Guarded, Origin, ProductToken, RuleKind};
-use crate::robots::access::Hop;
+use super::fetch_handle::Ended;
+use crate::policy::overrides::Action;
+use crate::rep::{ComparisonPath, Guarded, Origin, RuleKind};
+use crate::robots::access::{Cause, Hop};
 use crate::robots::identity::{Crawler, Identity};
-use crate::robots::state::{Stance, State};
+use crate::robots::state::{Due, Stance, State};
 
 use std::sync::Arc;
 
 /// Longest chain of fetches that wait for each other, so that an origin cannot make an endless one.
 const DEEPEST: u8 = 2;
 
+/// The verdict on a hop without rules that settle it.
+const UNJUDGED: Hop = Hop::Refused(Cause::UnjudgedHop);
+
+/// The verdict on a hop at the end of too long a chain.
+const TOO_DEEP: Hop = Hop::Refused(Cause::HopChain);
+
 /// A flight that asks whether a hop may be made.
 #[derive(Clone)]
 pub(super) struct Hopper {
     pub(super) origin: Origin,
+    /// The identity that the fetched state belongs to.
     pub(super) identity: Identity,
-    pub(super) tokens: Box<[ProductToken]>,
     /// Number of flights that wait for it because of their hops.
     pub(super) depth: u8,
 }
@@ -91,35 +104,70 @@ fn leads(edges: &[(Origin, Origin)], from: &Origin, to: &Origin) -> bool {
 }
 
 impl Shared {
-    /// Judges a hop to a path of `origin` by its rules for this crawler; unknown rules are fetched first.
+    /// Judges a hop to a path of `origin`, by the overrides or by the rules there; unknown rules are fetched first.
     pub(super) async fn judge_hop(
         self: &Arc<Self>,
         hopper: &Hopper,
         origin: &Origin,
         path: &str,
     ) -> Hop {
-        let crawler = Crawler::with(&hopper.identity, &hopper.tokens);
+        if let Some(decided) = self.hop_by_override(origin, path) {
+            return decided;
+        }
+        let tokens = hopper.identity.token();
+        let crawler = Crawler::with(&hopper.identity, tokens.map_or(&[], std::slice::from_ref));
         let known = self.hop_as_known(origin, path, crawler);
-        if known != Hop::Unknown || hopper.depth >= DEEPEST {
+        if known != UNJUDGED {
             return known;
         }
+        let depth = hopper.depth + 1;
+        if self.is_too_deep(origin, crawler, depth) {
+            return TOO_DEEP;
+        }
         let Some(_waiting) = self.waits.enter(&hopper.origin, origin) else {
-            return Hop::Unknown;
+            return UNJUDGED;
         };
         let entry = self.entry(origin);
-        let depth = hopper.depth + 1;
         if let (_, Some(awaited)) = self.look(&entry, origin, crawler, None, depth) {
-            self.landed(&entry, origin, crawler, None, awaited, depth)
-                .await;
+            let landing = self.landed(&entry, origin, crawler, None, awaited, depth);
+            if let Ended::Cut(_) = landing.await {
+                return TOO_DEEP;
+            }
         }
         self.hop_as_known(origin, path, crawler)
+    }
+
+    /// Judges a hop by the overrides in force; `None` if they say nothing about it.
+    fn hop_by_override(&self, origin: &Origin, path: &str) -> Option<Hop> {
+        let overrides = self.overrides.load();
+        let asserted = overrides.about(origin, path.as_bytes(), self.clock.now())?;
+        Some(match asserted.action {
+            Action::Allow => Hop::Allowed,
+            Action::Deny => Hop::Refused(Cause::DeniedHop),
+        })
+    }
+
+    /// Tells whether the rules of `origin` need a fetch that would be cut short, because this many others wait for it.
+    fn is_too_deep(&self, origin: &Origin, crawler: Crawler<'_>, depth: u8) -> bool {
+        let is_beyond = depth > DEEPEST;
+        let Some(entry) = self.entries.get(origin).map(|entry| Arc::clone(&entry)) else {
+            return is_beyond;
+        };
+        let by = self.settings.load().under(None);
+        let mut slots = entry.slots.lock();
+        let now = self.clock.now();
+        let Some(slot) = slots.held(crawler, now) else {
+            return is_beyond;
+        };
+        let is_due = slot.state.due(now, &by.config.timing.profile) == Due::Now;
+        is_due && (is_beyond || slot.is_cut(now, depth))
     }
 
     /// Judges a hop by the cached state of its origin. The hop's verdict is unknown if the crawler has no state of its
     /// own there.
     fn hop_as_known(&self, origin: &Origin, path: &str, crawler: Crawler<'_>) -> Hop {
         let Some(entry) = self.entries.get(origin).map(|entry| Arc::clone(&entry)) else {
-            return Hop::Unknown;
+            return UNJUDGED;
         };
         let config = Arc::clone(&self.settings.load().ours.config);
         let (state, now) = {
@@ -127,13 +175,13 @@ impl Shared {
             let now = self.clock.now();
             match slots.held(crawler, now) {
                 Some(slot) => (slot.settle(now, &config), now),
-                None => return Hop::Unknown,
+                None => return UNJUDGED,
             }
         };
         let snapshot = match state.stance(now, &config.timing.profile) {
             Stance::Rules(snapshot) => snapshot,
             Stance::AllowAll => return Hop::Allowed,
-            Stance::Unknown | Stance::DisallowAll { .. } => return Hop::Unknown,
+            Stance::Unknown | Stance::DisallowAll { .. } => return UNJUDGED,
         };
         let rules = snapshot.rules(crawler.tokens());
         let path = ComparisonPath::new(path.as_bytes());
@@ -143,7 +191,7 @@ impl Shared {
             && config.path_guard
             && !matches!(rules.guard(&path), Guarded::Clear)
         {
-            return Hop::Unknown;
+            return UNJUDGED;
         }
         match (verdict, &*state) {
             (Some(RuleKind::Disallow), State::Successful { fresh, .. }) if now < fresh.until => {
@@ -151,7 +199,7 @@ impl Shared {
             }
             // A stale copy is reason enough not to make the hop, but not to treat the redirecting origin as one without
             // rules.
-            (Some(RuleKind::Disallow), _) => Hop::Unknown,
+            (Some(RuleKind::Disallow), _) => UNJUDGED,
             _ => Hop::Allowed,
         }
     }

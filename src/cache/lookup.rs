@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::Shared;
 use super::entry::{Entry, Slot, Slots, StoreLookup};
+use super::fetch_handle::{Ended, FetchHandle};
 use super::hops::Hopper;
 use super::settings::EffectiveSettings;
 use crate::clock::Moment;
@@ -73,7 +74,7 @@ pub(super) enum Awaited {
     /// The store's answer; then the state is checked again.
     StoreLookup(watch::Receiver<()>),
     /// A fetch.
-    Fetch(watch::Receiver<()>),
+    Fetch(FetchHandle),
 }
 
 impl Shared {
@@ -116,7 +117,7 @@ impl Shared {
             true => Due::No,
             false => view.state.due(now, &view.by.config.timing.profile),
         };
-        let mut join = || self.join(entry, origin, crawler, slot, depth);
+        let mut join = || self.join(entry, origin, slot, depth);
         let awaited = match due {
             Due::No => None,
             Due::Ahead => {
@@ -173,7 +174,8 @@ impl Shared {
         view
     }
 
-    /// Waits until the fetch that `awaited` is, or leads to, has ended.
+    /// Waits until the fetch that `awaited` is, or leads to, has ended. A fetch that was cut short because more than
+    /// `depth` others waited for it is followed by another.
     pub(super) async fn landed(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
@@ -182,21 +184,21 @@ impl Shared {
         profile: Option<ProfileName>,
         mut awaited: Awaited,
         depth: u8,
-    ) {
+    ) -> Ended {
         loop {
-            // The sender is never used; it is dropped when the slots have their new states.
             match awaited {
-                Awaited::Fetch(mut flight) => {
-                    let _ = flight.changed().await;
-                    return;
-                }
+                Awaited::Fetch(mut flight) => match flight.ended().await {
+                    Ended::Cut(waiting) if waiting > depth => {}
+                    ended => return ended,
+                },
                 Awaited::StoreLookup(mut recalling) => {
+                    // The sender is never used; it is dropped when the slots have their states.
                     let _ = recalling.changed().await;
-                    match self.look(entry, origin, crawler, profile, depth) {
-                        (_, Some(next)) => awaited = next,
-                        (_, None) => return,
-                    }
                 }
+            }
+            match self.look(entry, origin, crawler, profile, depth) {
+                (_, Some(next)) => awaited = next,
+                (_, None) => return Ended::Landed,
             }
         }
     }
@@ -206,20 +208,13 @@ impl Shared {
         self: &Arc<Self>,
         entry: &Arc<Entry>,
         origin: &Origin,
-        crawler: Crawler<'_>,
         slot: &mut Slot,
         depth: u8,
-    ) -> watch::Receiver<()> {
+    ) -> FetchHandle {
         let flight = slot.flight.get_or_insert_with(|| {
-            // A crawler that shares the state of `*` fetches as `*`.
-            let tokens = match crawler.is(&slot.identity) {
-                true => crawler.tokens(),
-                false => &[],
-            };
             let hopper = Hopper {
                 origin: origin.clone(),
                 identity: slot.identity.clone(),
-                tokens: tokens.into(),
                 depth,
             };
             self.start_fetch(entry, hopper)

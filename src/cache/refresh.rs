@@ -140,10 +140,9 @@ impl Shared {
                     return Arc::default();
                 };
                 let is_ours = slot.flight.is_none();
-                (self.join(entry, origin, crawler, slot, 0), is_ours)
+                (self.join(entry, origin, slot, 0), is_ours)
             };
-            // The sender is never used; it is dropped when the slot has its new state.
-            let _ = flight.changed().await;
+            flight.ended().await;
             if is_ours {
                 let mut slots = entry.slots.lock();
                 let slot = slots.held(crawler, self.clock.now());

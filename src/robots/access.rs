@@ -88,8 +88,8 @@ pub enum Hop {
     Allowed,
     /// They disallow it.
     Disallowed,
-    /// The rules are unreachable.
-    Unknown,
+    /// The redirect is not followed, and this is the cause that the redirecting origin's robots.txt is unreachable.
+    Refused(Cause),
 }
 
 /// The cause that an origin's robots.txt is unreachable.
@@ -125,6 +125,11 @@ pub enum Cause {
     DisallowedHop,
     /// It redirected to a URL of another origin with unknown rules.
     UnjudgedHop,
+    /// It redirected to a URL that an override of the operator denies.
+    DeniedHop,
+    /// It redirected to a URL of another origin, and the rules there are behind a longer chain of redirects than is
+    /// followed.
+    HopChain,
     /// This machine had no descriptor left for the fetch: it says nothing about the origin, and changes no state.
     Exhausted,
     /// The fetch itself failed inside crawlgate; never the origin's doing.
@@ -374,6 +379,8 @@ impl Cause {
             Cause::ProhibitedHop => "prohibited_hop",
             Cause::DisallowedHop => "disallowed_hop",
             Cause::UnjudgedHop => "unjudged_hop",
+            Cause::DeniedHop => "denied_hop",
+            Cause::HopChain => "hop_chain",
             Cause::Exhausted => "exhausted",
             Cause::Internal => "internal",
         };
@@ -402,6 +409,8 @@ impl Cause {
             "prohibited_hop" => Cause::ProhibitedHop,
             "disallowed_hop" => Cause::DisallowedHop,
             "unjudged_hop" => Cause::UnjudgedHop,
+            "denied_hop" => Cause::DeniedHop,
+            "hop_chain" => Cause::HopChain,
             "exhausted" => Cause::Exhausted,
             "internal" => Cause::Internal,
             _ => return None,
@@ -472,6 +481,10 @@ impl fmt::Display for Cause {
             }
             Cause::UnjudgedHop => f.write_str(
                 "it redirected to another site, and the rules there could not be fetched in time or do not settle the redirect",
+            ),
+            Cause::DeniedHop => f.write_str("it redirected to a URL that an override denies"),
+            Cause::HopChain => f.write_str(
+                "it redirected to another site, and the rules there are behind a longer chain of redirects than is followed",
             ),
             Cause::Unaddressable => f.write_str("no connection can be made to such an origin"),
             Cause::Exhausted => f.write_str("crawlgate has no descriptor left for the fetch"),
@@ -633,6 +646,8 @@ mod tests {
             Cause::ProhibitedHop,
             Cause::DisallowedHop,
             Cause::UnjudgedHop,
+            Cause::DeniedHop,
+            Cause::HopChain,
             Cause::Exhausted,
             Cause::Internal,
         ];

@@ -364,3 +364,28 @@ fn a_removed_or_invalid_override_does_not_hold() {
     assert_eq!(removed.lines().count(), 2, "{removed}");
     assert!(removed.contains("by Ada Example"), "{removed}");
 }
+
+#[test]
+fn an_override_decides_about_a_redirect_of_robots_txt() {
+    let gate = Gate::start();
+    let keeper = Origin::http()
+        .robots(RULES)
+        .on("/kept/robots.txt", [Reply::ok(RULES)]);
+    add(&gate.setup, &origin_of(&keeper), "/kept/", "deny");
+    eventually("the override", || {
+        (gate.get(&keeper.url("/kept/x")).problem()["reason"] == "operator_deny").then_some(())
+    });
+    let hop = Reply::redirect(302, &keeper.url("/kept/robots.txt"));
+    let site = Origin::http().on("/robots.txt", [hop]);
+    let record = gate.refused(&gate.get(&site.url("/page")), 403, "robots_unreachable");
+    assert_eq!(
+        record["robots"]["unreachable"]["cause"], "denied_hop",
+        "{record}"
+    );
+    assert_eq!(site.seen_but_robots(), [""; 0]);
+    let seen = keeper.seen_but_robots();
+    assert!(
+        !seen.contains(&"GET /kept/robots.txt".to_owned()),
+        "{seen:?}"
+    );
+}

@@ -175,7 +175,7 @@ mod tests {
             identity: Identity::default(),
             user_agent: HeaderValue::from_static("GoodBot crawlgate/0.1"),
             config: crate::config::Config::default().robots.into(),
-            judges: Box::new(|_, _| Box::pin(async { Hop::Unknown })),
+            judges: Box::new(|_, _| Box::pin(async { Hop::Refused(Cause::UnjudgedHop) })),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Redirects of a robots.txt into other origins.
 
 use super::*;
+use crate::policy::overrides::{Action, Override, OverrideId, Overrides};
 use crate::robots::access::Hop;
 
 /// The answer of an origin.
@@ -10,6 +11,8 @@ enum Answer {
     File,
     /// A file that disallows `/x` to `one` alone.
     FileForOne,
+    /// A file that disallows `/x` to all but `two`.
+    FileButForTwo,
     /// No file.
     Missing,
     /// No answer.
@@ -17,7 +20,7 @@ enum Answer {
     /// A redirect to a path of another origin, with a file behind it.
     To(&'static str, &'static str),
 }
-use Answer::{Down, File, FileForOne, Missing, To};
+use Answer::{Down, File, FileButForTwo, FileForOne, Missing, To};
 
 /// The file behind a redirect, among the others.
 const BEHIND: u16 = 299;
@@ -54,6 +57,11 @@ impl Web {
                 let result = match answer {
                     File => with_rules(b"User-agent: *\nDisallow: /x", 200, now),
                     FileForOne => with_rules(b"User-agent: one\nDisallow: /x", 200, now),
+                    FileButForTwo => with_rules(
+                        b"User-agent: *\nDisallow: /x\n\nUser-agent: two\nAllow: /",
+                        200,
+                        now,
+                    ),
                     Missing => AccessResult::Unavailable {
                         why: Absence::Status(404),
                         freshness: Freshness::Unsaid,
@@ -66,8 +74,8 @@ impl Web {
                                 why: Absence::DisallowedHop,
                                 freshness: Freshness::Unsaid,
                             },
-                            Hop::Unknown => AccessResult::Unreachable {
-                                cause: Cause::UnjudgedHop,
+                            Hop::Refused(cause) => AccessResult::Unreachable {
+                                cause,
                                 retry_after: None,
                             },
                         }
@@ -97,12 +105,9 @@ impl Web {
         }
     }
 
-    /// Returns the stance for a request of a crawler with this name.
-    async fn visit(&self, name: &str, host: &str) -> String {
-        let tokens: Vec<_> = (!name.is_empty())
-            .then(|| token(name))
-            .into_iter()
-            .collect();
+    /// Returns the stance for a request of a crawler with these names, most specific first.
+    async fn visit(&self, names: &str, host: &str) -> String {
+        let tokens: Vec<_> = names.split_whitespace().map(token).collect();
         let crawler = Crawler::named(&tokens);
         match self.cache.view(&origin(host), crawler).await.stance {
             Stance::Unknown => "unknown".to_owned(),
@@ -193,7 +198,7 @@ async fn a_chain_of_redirecting_origins_has_an_end() {
         let at = HOSTS.iter().position(|known| *known == host);
         To(HOSTS[(at.expect("one of them") + 1) % 9], "/y/robots.txt")
     });
-    assert_eq!(web.visit("", "a").await, "shut: unjudged_hop");
+    assert_eq!(web.visit("", "a").await, "shut: hop_chain");
     assert_eq!(web.asked(), ["a", "b", "c"]);
     let web = Web::new(|host, _| match host {
         "a" => To("b", "/y/robots.txt"),
@@ -217,4 +222,99 @@ async fn a_hop_is_judged_by_the_state_for_the_crawler_itself() {
     // Its own fetches are refused; the answer to `*` at a counts.
     assert_eq!(web.visit("one", "a").await, "rules behind");
     assert_eq!(web.asked(), ["a", "b", "a", "b"]);
+}
+
+#[tokio::test]
+async fn foreign_origins_cannot_shut_the_one_that_they_redirect_through() {
+    let web = || {
+        Web::new(|host, _| match host {
+            "a" => To("b", "/y/robots.txt"),
+            "b" => To("c", "/y/robots.txt"),
+            "c" => To("d", "/y/robots.txt"),
+            _ => File,
+        })
+    };
+    for name in ["one", ""] {
+        let chain = web();
+        assert_eq!(chain.visit(name, "a").await, "shut: hop_chain");
+        assert_eq!(chain.asked(), ["a", "b", "c"]);
+        for host in ["c", "b"] {
+            assert_eq!(chain.visit(name, host).await, "rules behind", "{host}");
+        }
+        assert_eq!(chain.asked(), ["c", "d", "b"]);
+        assert_eq!(chain.visit(name, "a").await, "shut: hop_chain", "not due");
+        chain.clock.advance(Duration::from_secs(5));
+        assert_eq!(chain.visit(name, "a").await, "rules behind");
+        // A request that waits for a fetch in the middle of a chain is not refused with it.
+        let chain = web();
+        let late = async {
+            while chain.asked.lock().len() < 3 {
+                tokio::task::yield_now().await;
+            }
+            chain.visit(name, "c").await
+        };
+        let (_, of_c) = tokio::join!(chain.visit(name, "a"), late);
+        assert_eq!(of_c, "rules behind");
+    }
+}
+
+#[tokio::test]
+async fn an_origin_in_the_middle_of_a_chain_is_not_asked_again_by_each_chain() {
+    let web = Web::new(|host, _| match host {
+        "b" => To("c", "/y/robots.txt"),
+        "c" => To("d", "/y/robots.txt"),
+        "d" => File,
+        _ => To("b", "/y/robots.txt"),
+    });
+    assert_eq!(web.visit("", "a").await, "shut: hop_chain");
+    assert_eq!(web.asked(), ["a", "b", "c"]);
+    assert_eq!(web.visit("", "e").await, "shut: hop_chain");
+    assert_eq!(web.asked(), ["e"]);
+    web.clock.advance(Duration::from_secs(60));
+    assert_eq!(web.visit("", "f").await, "shut: hop_chain");
+    assert_eq!(web.asked(), ["f", "b", "c"]);
+}
+
+#[tokio::test]
+async fn a_hop_is_judged_by_the_token_that_the_state_belongs_to() {
+    // Crawlers with the same first name share the state, whatever their other names are.
+    for names in ["one", "one two"] {
+        let web = Web::new(|host, _| match host {
+            "a" => To("b", "/x/robots.txt"),
+            _ => FileButForTwo,
+        });
+        assert_eq!(web.visit(names, "a").await, "open", "{names:?}");
+    }
+}
+
+#[tokio::test]
+async fn overrides_decide_about_a_hop_before_the_rules_there() {
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("an allow, against the rules", Action::Allow, "/x", DAY, "/x/robots.txt", "rules behind", &["a"][..]),
+        ("a deny, which opens no other origin", Action::Deny, "/y", DAY, "/y/robots.txt", "shut: denied_hop", &["a"]),
+        ("a deny of another reading", Action::Deny, "/x", DAY, "/y/..%2Fx/robots.txt", "shut: denied_hop", &["a"]),
+        ("an expired one", Action::Deny, "/y", Duration::ZERO, "/y/robots.txt", "rules behind", &["a", "b"]),
+        ("one for another path", Action::Deny, "/z", DAY, "/y/robots.txt", "rules behind", &["a", "b"]),
+    ];
+    for (case, action, pattern, lasts, path, expected, asked) in cases {
+        let web = Web::new(move |host, _| match host {
+            "a" => To("b", path),
+            _ => File,
+        });
+        let asserted = Override {
+            id: OverrideId::Stored(1),
+            origin: origin("b"),
+            pattern: pattern.to_owned(),
+            action,
+            until: Some(START + lasts),
+            by: "Ada".to_owned(),
+            reason: "a letter".to_owned(),
+            created: START,
+        };
+        web.cache
+            .set_overrides(Arc::new(Overrides::new([asserted])));
+        assert_eq!(web.visit("", "a").await, expected, "{case}");
+        assert_eq!(web.asked(), asked, "{case}");
+    }
 }

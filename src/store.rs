@@ -13,6 +13,7 @@
 //! removal.
 
 pub mod chain;
+mod changes;
 mod error;
 mod filter;
 #[cfg(test)]
@@ -127,9 +128,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Takes an override out of force and keeps it as removed. False if there is none of this number.
     fn remove_override(&self, number: u64, by: String, now: Moment) -> Pending<'_, bool>;
 
-    /// Returns a number that changes whenever another process may have changed the store: the caller then reads the
-    /// overrides again.
+    /// Returns the version of the overrides. Each change of theirs makes another.
     fn version(&self) -> Pending<'_, u64>;
+
+    /// Waits until the overrides are no longer those of the version `seen`, and returns the present version. A write
+    /// through this store ends the wait at once, one by another process within a second.
+    fn changes(&self, seen: u64) -> Pending<'_, u64>;
 
     /// Drops a part of the data that is older or larger than `retention` allows, in one small step that delays other
     /// writers only briefly. Later writes make their own room within `retention`.

@@ -26,8 +26,8 @@ use crate::store::chain::SealingKey;
 use crate::store::{self, Access, Store, StoreError};
 use crate::text::time_text;
 
-/// Interval at which the store is checked for changed overrides.
-const LOOK: Duration = Duration::from_secs(1);
+/// Time until the next attempt when the overrides cannot be read.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Time for the last seal: the end of a process waits for it.
 const LAST_SEAL: Duration = Duration::from_secs(5);
@@ -166,13 +166,13 @@ async fn follow_overrides(
 ) {
     let mut fails = false;
     loop {
-        let is_told = tokio::select! {
-            () = sleep(LOOK) => false,
-            () = changed.notified() => true,
+        let change = tokio::select! {
+            change = store.changes(seen) => change.map(drop),
+            // Another process has changed them, and says so.
+            () = changed.notified() => Ok(()),
         };
-        let outcome = match store.version().await {
-            Ok(version) if version == seen && !is_told => Ok(seen),
-            Ok(_) => take_over(&proxy, &*store).await,
+        let outcome = match change {
+            Ok(()) => take_over(&proxy, &*store).await,
             Err(error) => Err(error),
         };
         match outcome {
@@ -186,6 +186,7 @@ async fn follow_overrides(
                 if !std::mem::replace(&mut fails, true) {
                     error!("the overrides cannot be read and stay as they were: {error}");
                 }
+                sleep(RETRY).await;
             }
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::changes::Announcer;
 use super::filter::{Filter, Head, Tallies, records_of};
 use super::{
     Acknowledgement, Batch, DecisionQuery, FETCHES_KEPT, Fetch, HOUR, Hourly, OriginMemory,
@@ -20,7 +21,10 @@ use crate::store::persist::to_stored;
 
 /// A store in memory.
 #[derive(Debug, Default)]
-pub struct InMemoryStore(Mutex<Kept>);
+pub struct InMemoryStore {
+    kept: Mutex<Kept>,
+    announcer: Announcer,
+}
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -61,7 +65,7 @@ impl InMemoryStore {
         &self,
         work: impl FnOnce(&mut Kept) -> Result<T, StoreError>,
     ) -> Pending<'static, T> {
-        Box::pin(future::ready(work(&mut self.0.lock())))
+        Box::pin(future::ready(work(&mut self.kept.lock())))
     }
 }
 
@@ -241,6 +245,7 @@ impl Store for InMemoryStore {
             kept.version += 1;
             let id = OverrideId::Stored(kept.next_override);
             kept.overrides.push(Override { id, ..new });
+            self.announcer.announce();
             Ok(kept.next_override)
         })
     }
@@ -257,12 +262,17 @@ impl Store for InMemoryStore {
                 by,
             });
             kept.version += 1;
+            self.announcer.announce();
             Ok(true)
         })
     }
 
     fn version(&self) -> Pending<'_, u64> {
         self.with(|kept| Ok(kept.version))
+    }
+
+    fn changes(&self, seen: u64) -> Pending<'_, u64> {
+        Box::pin(self.announcer.changed(seen, || self.version()))
     }
 
     fn prune(

@@ -39,6 +39,7 @@ use self::open::Identity;
 pub(super) use self::open::kind_of;
 use self::read::Hints;
 use self::worker::Workers;
+use super::changes::Announcer;
 use super::{
     Access, Acknowledgement, Batch, DecisionQuery, Fetch, Hourly, OriginMemory, OriginQuery,
     Pending, Pruned, Removed, Retention, Sha256, Size, Store, StoreError, StoreErrorKind,
@@ -63,6 +64,7 @@ pub struct Sqlite {
     hints: Arc<Mutex<Hints>>,
     /// The bounds of a batch; `None` until maintenance begins. The writer alone locks it.
     keeping: Arc<Mutex<Option<Keeping>>>,
+    announcer: Announcer,
     /// `None` for a store opened to be read. Dropped last: the last connection that writes carries the log over.
     writer: Option<Writer>,
 }
@@ -101,6 +103,7 @@ impl Sqlite {
             walker: Workers::start("store-walker", &path, walker)?,
             hints: Arc::default(),
             keeping: Arc::default(),
+            announcer: Announcer::default(),
             writer,
             path,
         })
@@ -238,15 +241,29 @@ impl Store for Sqlite {
     }
 
     fn add_override(&self, new: Override) -> Pending<'_, u64> {
-        self.write(move |connection| write::add_override(connection, &new))
+        let announcer = self.announcer.clone();
+        self.write(move |connection| {
+            let number = write::add_override(connection, &new)?;
+            announcer.announce();
+            Ok(number)
+        })
     }
 
     fn remove_override(&self, number: u64, by: String, now: Moment) -> Pending<'_, bool> {
-        self.write(move |connection| write::remove_override(connection, number, &by, now))
+        let announcer = self.announcer.clone();
+        self.write(move |connection| {
+            let is_removed = write::remove_override(connection, number, &by, now)?;
+            announcer.announce();
+            Ok(is_removed)
+        })
     }
 
     fn version(&self) -> Pending<'_, u64> {
         self.readers.ask(|connection| read::version(connection))
+    }
+
+    fn changes(&self, seen: u64) -> Pending<'_, u64> {
+        Box::pin(self.announcer.changed(seen, || self.version()))
     }
 
     fn prune(

@@ -234,6 +234,10 @@ impl Store for Faulty {
         self.inner.version()
     }
 
+    fn changes(&self, seen: u64) -> Pending<'_, u64> {
+        self.inner.changes(seen)
+    }
+
     fn prune(
         &self,
         retention: Retention,

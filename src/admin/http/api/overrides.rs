@@ -211,11 +211,8 @@ impl Site {
     /// Puts the store's overrides in force: they apply from the next request on.
     async fn take_over_overrides(&self) -> Result<(), Problem> {
         let stored = self.kept()?.overrides().await?;
+        // A follower of the store that has read it just before is told of this change by the store.
         self.proxy().gate().set_overrides(stored);
-        // A follower of the store may have read it just before, and looks again.
-        self.desk()
-            .answer(crate::admin::Request::OverridesChanged)
-            .await;
         Ok(())
     }
 }

@@ -1,0 +1,115 @@
+//! The announcement of changed overrides: writes through this store at once, those of other processes by a look each
+//! second.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::{Pending, StoreError};
+
+/// Interval at which the store is read for changes by other processes.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The announcer of an open store. Clones announce to the same listeners.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Announcer(watch::Sender<()>);
+
+impl Announcer {
+    /// Announces a change that is written.
+    pub(super) fn announce(&self) {
+        self.0.send_replace(());
+    }
+
+    /// Waits until `version` is no longer `seen`, and returns it.
+    pub(super) async fn changed<'a>(
+        &self,
+        seen: u64,
+        version: impl Fn() -> Pending<'a, u64>,
+    ) -> Result<u64, StoreError> {
+        // First, so that no announcement is missed between a look and the wait.
+        let mut announced = self.0.subscribe();
+        loop {
+            let version = version().await?;
+            if version != seen {
+                return Ok(version);
+            }
+            // An announcement and the end of the time both lead to the next look.
+            let _ = timeout(LOOK, announced.changed()).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::clock::Moment;
+    use crate::config::Synchronous;
+    use crate::policy::overrides::{Action, Override, OverrideId};
+    use crate::rep::Origin;
+    use crate::store::in_memory::InMemoryStore;
+    use crate::store::sqlite::Sqlite;
+    use crate::store::{Access, Store};
+
+    fn deny() -> Override {
+        Override {
+            id: OverrideId::Stored(0),
+            origin: Origin::parse("https://site.example/").expect("a URL").0,
+            pattern: "/".to_owned(),
+            action: Action::Deny,
+            until: None,
+            by: "Ada".to_owned(),
+            reason: "a letter".to_owned(),
+            created: Moment::default(),
+        }
+    }
+
+    fn poll(pending: &mut Pending<'_, u64>) -> Poll<Result<u64, StoreError>> {
+        Pin::new(pending).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// The clock stands still, so no look at the store finds the changes.
+    #[tokio::test(start_paused = true)]
+    async fn a_write_through_the_store_is_announced_at_once() {
+        let store = InMemoryStore::new();
+        let mut seen = store.version().await.unwrap();
+        let mut number = 0;
+        for is_added in [true, false] {
+            let mut changes = store.changes(seen);
+            assert_eq!(poll(&mut changes), Poll::Pending);
+            if is_added {
+                number = store.add_override(deny()).await.unwrap();
+            } else {
+                let by = "Grace".to_owned();
+                let removed = store.remove_override(number, by, Moment::default());
+                assert!(removed.await.unwrap());
+            }
+            let Poll::Ready(Ok(version)) = poll(&mut changes) else {
+                panic!("the change is not announced");
+            };
+            assert_ne!(version, seen);
+            seen = version;
+        }
+        assert_eq!(poll(&mut store.changes(seen)), Poll::Pending);
+        assert_eq!(poll(&mut store.changes(seen - 1)), Poll::Ready(Ok(seen)));
+    }
+
+    #[tokio::test]
+    async fn a_write_by_another_process_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("crawlgate.db");
+        let open = || Sqlite::open(&path, Access::Write, Synchronous::Normal).unwrap();
+        let (ours, theirs) = (open(), open());
+        let ours: Arc<dyn Store> = Arc::new(ours);
+        let seen = ours.version().await.unwrap();
+        let mut changes = ours.changes(seen);
+        assert_eq!(poll(&mut changes), Poll::Pending);
+        theirs.add_override(deny()).await.unwrap();
+        assert_ne!(changes.await.unwrap(), seen);
+        assert_eq!(ours.overrides().await.unwrap().len(), 1);
+    }
+}

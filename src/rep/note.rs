@@ -7,8 +7,8 @@ use std::fmt;
 
 use super::explain::is_global;
 use super::field::Field;
-use super::idle::{Draft, DraftRule, Idle, idle};
 use super::line::{Line, Lines, Pair, is_space};
+use super::redundant::{Draft, DraftRule, Redundancy, redundancies};
 use super::rule::RuleKind;
 use super::token::{narrow, wide};
 
@@ -56,17 +56,17 @@ pub enum NoteKind {
     /// A line that is not UTF-8.
     NotUtf8,
     /// A rule that says the same as another.
-    Repeats {
+    Duplicate {
         /// The number of the other rule's line.
         line: u32,
     },
     /// A rule that can never decide: another rule says the opposite of the same paths and takes precedence.
-    Outranked {
+    Shadowed {
         /// The number of the other rule's line.
         line: u32,
     },
     /// An `allow` without effect: no `disallow` that it could win against matches any of its paths.
-    Needless,
+    Unneeded,
     /// The first line that the size limit leaves out.
     Truncated,
     /// The file is UTF-16.
@@ -91,9 +91,9 @@ impl NoteKind {
             Self::Nul => "nul",
             Self::Cut => "cut",
             Self::NotUtf8 => "not_utf8",
-            Self::Repeats { .. } => "repeats",
-            Self::Outranked { .. } => "outranked",
-            Self::Needless => "needless",
+            Self::Duplicate { .. } => "repeats",
+            Self::Shadowed { .. } => "outranked",
+            Self::Unneeded => "needless",
             Self::Truncated => "truncated",
             Self::Utf16 => "utf_16",
         }
@@ -127,14 +127,14 @@ impl fmt::Display for NoteKind {
             Self::Nul => "the line ends at its first NUL",
             Self::Cut => "only the first 16,663 octets of the line count",
             Self::NotUtf8 => "not UTF-8: compared octet by octet, percent-encoded",
-            Self::Repeats { line } => return write!(f, "says no more than line {line}"),
-            Self::Outranked { line } => {
+            Self::Duplicate { line } => return write!(f, "says no more than line {line}"),
+            Self::Shadowed { line } => {
                 return write!(
                     f,
                     "never decides: line {line} is for the same paths and wins"
                 );
             }
-            Self::Needless => {
+            Self::Unneeded => {
                 "changes nothing: no disallow that it could win against is for any of its paths"
             }
             Self::Truncated => "the file is too long: from here on nothing counts",
@@ -317,13 +317,13 @@ impl<'a> Reader<'a> {
         if let Run::Open(first) | Run::Interrupted(first) = self.run {
             self.note(&first, NoteKind::EmptyGroup);
         }
-        let mut idle = idle(&self.groups).into_iter().peekable();
+        let mut redundancy = redundancies(&self.groups).into_iter().peekable();
         for rule in self.groups.iter().flat_map(|group| &group.rules) {
-            if let Some((line, why)) = idle.next_if(|(line, _)| *line == rule.line) {
+            if let Some((line, why)) = redundancy.next_if(|(line, _)| *line == rule.line) {
                 let kind = match why {
-                    Idle::Repeats(line) => NoteKind::Repeats { line },
-                    Idle::Outranked(line) => NoteKind::Outranked { line },
-                    Idle::Needless => NoteKind::Needless,
+                    Redundancy::Duplicate(line) => NoteKind::Duplicate { line },
+                    Redundancy::Shadowed(line) => NoteKind::Shadowed { line },
+                    Redundancy::Unneeded => NoteKind::Unneeded,
                 };
                 self.notes.push(Note::new(line, kind, rule.content));
             }
@@ -353,7 +353,7 @@ mod tests {
         let long = format!("Allow: /{}", "a".repeat(20_000));
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &str, &[(u32, NoteKind)])] = &[
-            ("an ordinary file", "\n# x\nUser-agent: *\nDisallow:\nAllow: /a # why\nSitemap: https://a/\nUser-agent: * x\nDisallow: /b\n", &[(5, Needless)]),
+            ("an ordinary file", "\n# x\nUser-agent: *\nDisallow:\nAllow: /a # why\nSitemap: https://a/\nUser-agent: * x\nDisallow: /b\n", &[(5, Unneeded)]),
             ("no field", "<html>", &[(1, NoField)]),
             ("unknown field", "noindex: /a", &[(1, UnknownField)]),
             ("no colon", "User-agent *\nDisallow\t/a", &[(1, NoColon), (2, NoColon)]),
@@ -368,8 +368,8 @@ mod tests {
             ("a comment inside a path", "User-agent: *# b\nDisallow: /a#b", &[(2, CommentInside)]),
             ("a NUL", "User-agent: *\nDisallow: /a\0b", &[(2, Nul)]),
             ("overlong", &format!("User-agent: *\n{long}"), &[(2, Cut)]),
-            ("twice", "User-agent: *\nDisallow: /a\nDisallow: /a", &[(3, Repeats { line: 2 })]),
-            ("outranked", "User-agent: *\nDisallow: /a\nAllow: /a", &[(2, Outranked { line: 3 })]),
+            ("twice", "User-agent: *\nDisallow: /a\nDisallow: /a", &[(3, Duplicate { line: 2 })]),
+            ("outranked", "User-agent: *\nDisallow: /a\nAllow: /a", &[(2, Shadowed { line: 3 })]),
         ];
         for (name, text, expected) in cases {
             assert_eq!(kinds(text.as_bytes(), true), *expected, "{name}");
@@ -377,7 +377,7 @@ mod tests {
         let latin = b"User-agent: *\nDisallow: /\xE9 # \xE9\nAllow: /b # \xE9\nAllow: /*";
         assert_eq!(
             kinds(latin, true),
-            [(2, NotUtf8), (3, Needless), (4, Needless)],
+            [(2, NotUtf8), (3, Unneeded), (4, Unneeded)],
             "Latin-1"
         );
     }

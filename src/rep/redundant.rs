@@ -1,7 +1,7 @@
 //! Rules that an author could remove without changing any verdict.
 //!
-//! Only provable cases are reported. A rule is idle if one of these holds in every set of merged groups that it belongs
-//! to:
+//! Only provable cases are reported. A rule is redundant if one of these holds in every set of merged groups that it
+//! belongs to:
 //!
 //! - another rule matches exactly the same paths and takes precedence (it has more octets, or it is the `allow` of two
 //!   rules with as many, or it stands earlier);
@@ -39,21 +39,21 @@ pub(super) struct DraftRule<'a> {
     pub(super) line: u32,
 }
 
-/// The reason why a rule is idle.
+/// The reason why a rule is redundant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Idle {
+pub(super) enum Redundancy {
     /// The rule of this line says the same.
-    Repeats(u32),
+    Duplicate(u32),
     /// The rule of this line says the opposite of the same paths and takes precedence.
-    Outranked(u32),
+    Shadowed(u32),
     /// No `disallow` that this `allow` could win against matches any of its paths.
-    Needless,
+    Unneeded,
 }
 
-/// Returns the numbers of the lines with idle rules, in order, each with its reason.
-pub(super) fn idle(groups: &[Draft<'_>]) -> Vec<(u32, Idle)> {
+/// Returns the numbers of the lines with redundant rules, in order, each with its reason.
+pub(super) fn redundancies(groups: &[Draft<'_>]) -> Vec<(u32, Redundancy)> {
     let mut looks = 0_usize;
-    let mut found: HashMap<u32, Option<Idle>> = HashMap::new();
+    let mut found: HashMap<u32, Option<Redundancy>> = HashMap::new();
     for set in merged(groups) {
         let rules: Vec<DraftRule<'_>> = set
             .iter()
@@ -64,15 +64,15 @@ pub(super) fn idle(groups: &[Draft<'_>]) -> Vec<(u32, Idle)> {
         if looks > MOST {
             return Vec::new();
         }
-        for (line, idle) in idle_of(&rules) {
-            // A rule that is idle for one crawler only is not idle.
-            let known = found.entry(line).or_insert(idle);
-            *known = known.and(idle).and(*known);
+        for (line, redundancy) in redundancies_of(&rules) {
+            // A rule that is redundant for one crawler only is not redundant.
+            let known = found.entry(line).or_insert(redundancy);
+            *known = known.and(redundancy).and(*known);
         }
     }
-    let mut found: Vec<(u32, Idle)> = found
+    let mut found: Vec<(u32, Redundancy)> = found
         .into_iter()
-        .filter_map(|(line, idle)| Some((line, idle?)))
+        .filter_map(|(line, redundancy)| Some((line, redundancy?)))
         .collect();
     found.sort_unstable_by_key(|(line, _)| *line);
     found
@@ -110,8 +110,8 @@ struct Candidate {
     rule: usize,
 }
 
-/// Returns, for each rule of a merged set that could match anything, whether it is idle there.
-fn idle_of(rules: &[DraftRule<'_>]) -> Vec<(u32, Option<Idle>)> {
+/// Returns, for each rule of a merged set that could match anything, whether it is redundant there.
+fn redundancies_of(rules: &[DraftRule<'_>]) -> Vec<(u32, Option<Redundancy>)> {
     let mut candidates = Vec::with_capacity(rules.len());
     for (at, rule) in rules.iter().enumerate() {
         let folder = index_folder(rule.kind, rule.value);
@@ -129,60 +129,65 @@ fn idle_of(rules: &[DraftRule<'_>]) -> Vec<(u32, Option<Idle>)> {
     // Order of precedence, as in `Rules`. The sort is stable: file order decides last.
     candidates.sort_by_key(|candidate| (Reverse(candidate.octets), candidate.kind));
 
-    // The result for each rule: idle if all its patterns are.
-    let mut fates: Vec<Option<Fate>> = vec![None; rules.len()];
-    let mut doom = |rule: usize, idle: Option<Idle>| {
-        if let Some(fate) = fates.get_mut(rule) {
-            *fate = Some(match (*fate, idle) {
-                (None, Some(idle)) => Fate::Idle(idle),
+    // The result for each rule: redundant if all its patterns are.
+    let mut judgements: Vec<Option<Judgement>> = vec![None; rules.len()];
+    let mut judge = |rule: usize, redundancy: Option<Redundancy>| {
+        if let Some(judgement) = judgements.get_mut(rule) {
+            *judgement = Some(match (*judgement, redundancy) {
+                (None, Some(redundancy)) => Judgement::Redundant(redundancy),
                 // The first pattern is that of the rule's own path: its reason stays.
-                (Some(Fate::Idle(idle)), Some(_)) => Fate::Idle(idle),
-                (_, None) | (Some(Fate::Alive), _) => Fate::Alive,
+                (Some(Judgement::Redundant(redundancy)), Some(_)) => {
+                    Judgement::Redundant(redundancy)
+                }
+                (_, None) | (Some(Judgement::Needed), _) => Judgement::Needed,
             });
         }
     };
     let mut first: HashMap<&Pattern, &Candidate> = HashMap::with_capacity(candidates.len());
-    let mut alive = Vec::with_capacity(candidates.len());
-    let mut outranked = Vec::new();
+    let mut needed = Vec::with_capacity(candidates.len());
+    let mut shadowed = Vec::new();
     for (rank, candidate) in candidates.iter().enumerate() {
         let Some(winner) = first.get(&candidate.pattern) else {
             first.insert(&candidate.pattern, candidate);
-            alive.push((rank, candidate));
+            needed.push((rank, candidate));
             continue;
         };
         let line = rules.get(winner.rule).map_or(0, |rule| rule.line);
-        let idle = match (winner.kind, candidate.kind) {
+        let redundancy = match (winner.kind, candidate.kind) {
             (RuleKind::Allow, RuleKind::Disallow) => {
-                outranked.push((rank, candidate));
-                Idle::Outranked(line)
+                shadowed.push((rank, candidate));
+                Redundancy::Shadowed(line)
             }
-            (RuleKind::Disallow, RuleKind::Allow) => Idle::Outranked(line),
-            _ => Idle::Repeats(line),
+            (RuleKind::Disallow, RuleKind::Allow) => Redundancy::Shadowed(line),
+            _ => Redundancy::Duplicate(line),
         };
-        doom(candidate.rule, Some(idle));
+        judge(candidate.rule, Some(redundancy));
     }
-    for (_, candidate) in alive.iter().filter(|(_, it)| it.kind == RuleKind::Disallow) {
-        doom(candidate.rule, None);
+    for (_, candidate) in needed
+        .iter()
+        .filter(|(_, it)| it.kind == RuleKind::Disallow)
+    {
+        judge(candidate.rule, None);
     }
     // An allow that outranks a disallow is needed because of it, so these disallows count.
-    let met: Vec<(usize, &Candidate)> = alive.into_iter().chain(outranked).collect();
-    for (candidate, is_needless) in needless(&met) {
-        doom(candidate.rule, is_needless.then_some(Idle::Needless));
+    let met: Vec<(usize, &Candidate)> = needed.into_iter().chain(shadowed).collect();
+    for (candidate, is_unneeded) in unneeded(&met) {
+        judge(candidate.rule, is_unneeded.then_some(Redundancy::Unneeded));
     }
     rules
         .iter()
-        .zip(fates)
-        .filter_map(|(rule, fate)| match fate? {
-            Fate::Idle(idle) => Some((rule.line, Some(idle))),
-            Fate::Alive => Some((rule.line, None)),
+        .zip(judgements)
+        .filter_map(|(rule, judgement)| match judgement? {
+            Judgement::Redundant(redundancy) => Some((rule.line, Some(redundancy))),
+            Judgement::Needed => Some((rule.line, None)),
         })
         .collect()
 }
 
 #[derive(Clone, Copy)]
-enum Fate {
-    Idle(Idle),
-    Alive,
+enum Judgement {
+    Redundant(Redundancy),
+    Needed,
 }
 
 /// A pattern's place in the tree of heads, in which a head stands below every head that begins it.
@@ -196,8 +201,8 @@ struct Place<'a> {
 }
 
 /// Returns, for each `allow` of these candidates, whether it comes after every `disallow` that could match one of its
-/// paths. If nothing is disallowed, no `allow` is needless: many authors write `Allow: /` to say exactly that.
-fn needless<'a>(met: &[(usize, &'a Candidate)]) -> Vec<(&'a Candidate, bool)> {
+/// paths. If nothing is disallowed, no `allow` is unneeded: many authors write `Allow: /` to say exactly that.
+fn unneeded<'a>(met: &[(usize, &'a Candidate)]) -> Vec<(&'a Candidate, bool)> {
     let is_disallow = |candidate: &Candidate| candidate.kind == RuleKind::Disallow;
     let restricts = met.iter().any(|(_, candidate)| is_disallow(candidate));
     let mut places: Vec<(usize, Place<'a>)> = met
@@ -227,8 +232,8 @@ fn needless<'a>(met: &[(usize, &'a Candidate)]) -> Vec<(&'a Candidate, bool)> {
         // A greater rank comes later in precedence.
         let last = place.above.max(place.below);
         if place.own.is_none() {
-            let is_needless = restricts && last.is_none_or(|last| last < rank);
-            told.push((place.candidate, is_needless));
+            let is_unneeded = restricts && last.is_none_or(|last| last < rank);
+            told.push((place.candidate, is_unneeded));
         }
     };
     for (rank, mut place) in places {
@@ -260,40 +265,40 @@ mod tests {
     use super::*;
     use crate::rep::{ComparisonPath, NoteKind, ParseOptions, ProductToken, Robots};
 
-    fn found(text: &str) -> Vec<(u32, Idle)> {
+    fn found(text: &str) -> Vec<(u32, Redundancy)> {
         let robots = Robots::parse(text.as_bytes(), ParseOptions::default());
-        let idle = |kind| match kind {
-            NoteKind::Repeats { line } => Some(Idle::Repeats(line)),
-            NoteKind::Outranked { line } => Some(Idle::Outranked(line)),
-            NoteKind::Needless => Some(Idle::Needless),
+        let redundancy = |kind| match kind {
+            NoteKind::Duplicate { line } => Some(Redundancy::Duplicate(line)),
+            NoteKind::Shadowed { line } => Some(Redundancy::Shadowed(line)),
+            NoteKind::Unneeded => Some(Redundancy::Unneeded),
             _ => None,
         };
         robots
             .notes()
             .iter()
-            .filter_map(|note| Some((note.line, idle(note.kind)?)))
+            .filter_map(|note| Some((note.line, redundancy(note.kind)?)))
             .collect()
     }
 
     #[test]
-    fn idle_rules_are_found() {
-        use Idle::{Needless, Outranked, Repeats};
+    fn redundant_rules_are_found() {
+        use Redundancy::{Duplicate, Shadowed, Unneeded};
         #[rustfmt::skip] // one row, one case
-        let cases: &[(&str, &str, &[(u32, Idle)])] = &[
-            ("nothing", "disallow: /a\nallow: /a/b\nallow: /\ndisallow: /b", &[(4, Needless)]),
-            ("the same rule twice", "disallow: /a\ndisallow: /a", &[(3, Repeats(2))]),
-            ("in another spelling", "disallow: /a\ndisallow: /%61", &[(3, Repeats(2))]),
-            ("a longer spelling takes precedence", "disallow: /a\ndisallow: /a*", &[(2, Repeats(3))]),
-            ("an allow of the same paths wins", "disallow: /a\nallow: /a", &[(2, Outranked(3))]),
-            ("an allow that outranks a disallow is needed", "disallow: /a\nallow: /a\ndisallow: /a/b", &[(2, Outranked(3))]),
-            ("a shorter allow of the same paths loses", "disallow: /a*\nallow: /a", &[(3, Outranked(2))]),
-            ("an allow without a disallow above it", "disallow: /a\nallow: /b", &[(3, Needless)]),
-            ("an allow after every disallow that it meets", "disallow: /a/b\nallow: /a", &[(3, Needless)]),
+        let cases: &[(&str, &str, &[(u32, Redundancy)])] = &[
+            ("nothing", "disallow: /a\nallow: /a/b\nallow: /\ndisallow: /b", &[(4, Unneeded)]),
+            ("the same rule twice", "disallow: /a\ndisallow: /a", &[(3, Duplicate(2))]),
+            ("in another spelling", "disallow: /a\ndisallow: /%61", &[(3, Duplicate(2))]),
+            ("a longer spelling takes precedence", "disallow: /a\ndisallow: /a*", &[(2, Duplicate(3))]),
+            ("an allow of the same paths wins", "disallow: /a\nallow: /a", &[(2, Shadowed(3))]),
+            ("an allow that outranks a disallow is needed", "disallow: /a\nallow: /a\ndisallow: /a/b", &[(2, Shadowed(3))]),
+            ("a shorter allow of the same paths loses", "disallow: /a*\nallow: /a", &[(3, Shadowed(2))]),
+            ("an allow without a disallow above it", "disallow: /a\nallow: /b", &[(3, Unneeded)]),
+            ("an allow after every disallow that it meets", "disallow: /a/b\nallow: /a", &[(3, Unneeded)]),
             ("an allow that may meet a wildcard", "disallow: /*b\nallow: /acc", &[]),
-            ("an allow after a longer wildcard", "disallow: /*bbbb\nallow: /a", &[(3, Needless)]),
+            ("an allow after a longer wildcard", "disallow: /*bbbb\nallow: /a", &[(3, Unneeded)]),
             ("a lone allow says that nothing is disallowed", "allow: /", &[]),
             ("two allows for different paths", "disallow: /a\nallow: /a/index.html\nallow: /a/index.html*", &[]),
-            ("an allow of a folder that another rule allows", "disallow: /a\nallow: /a/index.html\nallow: /a/$", &[(4, Repeats(3))]),
+            ("an allow of a folder that another rule allows", "disallow: /a\nallow: /a/index.html\nallow: /a/$", &[(4, Duplicate(3))]),
             ("a rule that matches nothing has a note of its own", "disallow: a\ndisallow: a\ndisallow:\ndisallow:", &[]),
         ];
         for (name, rules, expected) in cases {
@@ -306,13 +311,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_idle_only_if_it_is_for_every_crawler() {
+    fn a_rule_is_redundant_only_if_it_is_for_every_crawler() {
         #[rustfmt::skip] // one row, one case
-        let cases: &[(&str, &str, &[(u32, Idle)])] = &[
-            ("merged groups are one", "user-agent: a\ndisallow: /x\nuser-agent: A\ndisallow: /x\n", &[(4, Idle::Repeats(2))]),
+        let cases: &[(&str, &str, &[(u32, Redundancy)])] = &[
+            ("merged groups are one", "user-agent: a\ndisallow: /x\nuser-agent: A\ndisallow: /x\n", &[(4, Redundancy::Duplicate(2))]),
             ("others' groups do not count", "user-agent: a\ndisallow: /x\nuser-agent: b\ndisallow: /x\n", &[]),
-            ("idle for one of two", "user-agent: a\nuser-agent: b\nallow: /x\nuser-agent: a\ndisallow: /x/y\nuser-agent: b\ndisallow: /\n", &[]),
-            ("idle for both", "user-agent: a\nuser-agent: b\nallow: /x\nuser-agent: a\ndisallow: /x/y\nuser-agent: b\ndisallow: /x/z\n", &[(3, Idle::Needless)]),
+            ("redundant for one of two", "user-agent: a\nuser-agent: b\nallow: /x\nuser-agent: a\ndisallow: /x/y\nuser-agent: b\ndisallow: /\n", &[]),
+            ("redundant for both", "user-agent: a\nuser-agent: b\nallow: /x\nuser-agent: a\ndisallow: /x/y\nuser-agent: b\ndisallow: /x/z\n", &[(3, Redundancy::Unneeded)]),
             ("a list of a name and a star is for two crawlers", "user-agent: a\nuser-agent: *\ndisallow: /x\nuser-agent: a\nallow: /x\n", &[]),
             ("one name for two kinds of readers is two names", "user-agent: a\ndisallow: /x\nuser-agent: a1\ndisallow: /x\n", &[]),
             ("a group without a name is for no crawler", "user-agent:\ndisallow: /x\ndisallow: /x\n", &[]),
@@ -346,15 +351,15 @@ mod tests {
     }
 
     proptest! {
-        /// Removes all idle rules at once: every verdict stays.
+        /// Removes all redundant rules at once: every verdict stays.
         #[test]
-        fn removing_idle_rules_changes_no_verdict(
+        fn removing_redundant_rules_changes_no_verdict(
             mut lines in prop::collection::vec(a_line(), 0..16),
             paths in prop::collection::vec("/[/*$ab%24]{0,8}(/|/index\\.html)?", 1..12),
         ) {
             let before = lines.join("\n");
-            let idle = found(&before);
-            for (line, _) in &idle {
+            let redundancy = found(&before);
+            for (line, _) in &redundancy {
                 // An empty rule keeps the line's effect on the groups.
                 lines[*line as usize - 1] = "allow:".to_owned();
             }
@@ -371,7 +376,7 @@ mod tests {
                     };
                     paths.iter().map(kind).collect::<Vec<_>>()
                 };
-                prop_assert_eq!(verdicts(&before), verdicts(&after), "{} {:?} {:?}", token, idle, &lines);
+                prop_assert_eq!(verdicts(&before), verdicts(&after), "{} {:?} {:?}", token, redundancy, &lines);
             }
         }
     }

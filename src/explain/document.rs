@@ -13,7 +13,7 @@ use super::{Alternative, File, Judgement, Unjudged, group_of, meaning};
 use crate::policy::Decision;
 use crate::policy::overrides::Override;
 use crate::rep::{
-    Field, Group, Judged, MatchedBy, Note, Other, ProductToken, Rule, Selection, Speaker, Standing,
+    Field, Group, Judged, Lint, MatchedBy, Other, ProductToken, Rule, Selection, Speaker, Standing,
     family,
 };
 use crate::text::json::{misleads, write_escaped};
@@ -259,7 +259,7 @@ pub fn of_file(file: &File, name: &Path) -> Vec<u8> {
 }
 
 /// Converts notes to their JSON form.
-pub fn notes_of(notes: &[Note]) -> Vec<NoteOf<'_>> {
+pub fn notes_of(notes: &[Lint]) -> Vec<NoteOf<'_>> {
     notes
         .iter()
         .map(|note| NoteOf {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::field::Field;
 use super::line::{self, Line, MAX_LINE, is_space};
-use super::note::{Note, notes};
+use super::lint::{Lint, notes};
 use super::utf16::Utf16;
 
 /// Options for reading a robots.txt.
@@ -173,10 +173,10 @@ impl Robots {
     }
 
     /// Returns notes for the author on lines that do not do what they seem to. Reads the text again.
-    pub fn notes(&self) -> Vec<Note> {
+    pub fn notes(&self) -> Vec<Lint> {
         let mut notes = notes(&self.file.text, self.file.lenient, self.file.is_truncated);
         if self.file.utf16.is_some() {
-            notes.insert(0, Note::of_utf16());
+            notes.insert(0, Lint::of_utf16());
         }
         notes
     }

@@ -263,14 +263,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::rep::{ComparisonPath, NoteKind, ParseOptions, ProductToken, Robots};
+    use crate::rep::{ComparisonPath, LintKind, ParseOptions, ProductToken, Robots};
 
     fn found(text: &str) -> Vec<(u32, Redundancy)> {
         let robots = Robots::parse(text.as_bytes(), ParseOptions::default());
         let redundancy = |kind| match kind {
-            NoteKind::Duplicate { line } => Some(Redundancy::Duplicate(line)),
-            NoteKind::Shadowed { line } => Some(Redundancy::Shadowed(line)),
-            NoteKind::Unneeded => Some(Redundancy::Unneeded),
+            LintKind::Duplicate { line } => Some(Redundancy::Duplicate(line)),
+            LintKind::Shadowed { line } => Some(Redundancy::Shadowed(line)),
+            LintKind::Unneeded => Some(Redundancy::Unneeded),
             _ => None,
         };
         robots

@@ -9,7 +9,7 @@ use crate::explain::document::family_of;
 use crate::explain::{Alternative, File, Judgement, meaning};
 use crate::policy::{Reason, Verdict};
 use crate::rep::{
-    Explanation, Field, Judged, MatchedBy, Note, RuleKind, Selection, Speaker, Standing,
+    Explanation, Field, Judged, Lint, MatchedBy, RuleKind, Selection, Speaker, Standing,
 };
 
 /// Lines of a kind to show if they are not the main subject.
@@ -279,7 +279,7 @@ fn fields(page: &mut Page, judged: &Judgement, snapshot: &File) {
 }
 
 /// Writes at most `most` remarks.
-pub(super) fn notes(page: &mut Page, notes: &[Note], most: usize) {
+pub(super) fn notes(page: &mut Page, notes: &[Lint], most: usize) {
     let paint = page.paint;
     for (at, note) in notes.iter().take(most).enumerate() {
         let label = if at == 0 { "notes" } else { "" };

@@ -20,7 +20,7 @@ use crate::config::Mode;
 use crate::explain::{self, Alternative, Evaluation, Evaluator, Judgement, meaning};
 use crate::policy::Verdict;
 use crate::policy::overrides::{Override, Overrides};
-use crate::rep::Note;
+use crate::rep::Lint;
 use crate::robots::identity::Crawler;
 
 /// Remarks on a file to show.
@@ -166,7 +166,7 @@ impl Told {
         let verdict = decision.verdict();
         let explained = judged.explanation.as_ref().map(Explained::of);
         let notes = judged.snapshot.as_ref().map(|file| file.robots.notes());
-        let notes: Vec<Note> = notes.unwrap_or_default();
+        let notes: Vec<Lint> = notes.unwrap_or_default();
         let text = judged.snapshot.as_ref().map(|file| {
             let speakers = explained.as_ref().map(Explained::speakers);
             let deciding = explained.as_ref().and_then(Explained::deciding);

@@ -14,18 +14,18 @@ use super::token::{narrow, wide};
 
 /// A remark on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct Lint {
     /// The line's number, from 1.
     pub line: u32,
     /// The kind of remark.
-    pub kind: NoteKind,
+    pub kind: LintKind,
     /// The line without its comment, lossily decoded.
     pub text: Box<str>,
 }
 
 /// The kinds of remarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoteKind {
+pub enum LintKind {
     /// The line is not of the form `field: value`.
     NoField,
     /// The field's name is unknown.
@@ -73,7 +73,7 @@ pub enum NoteKind {
     Utf16,
 }
 
-impl NoteKind {
+impl LintKind {
     /// Returns a stable code.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -100,7 +100,7 @@ impl NoteKind {
     }
 }
 
-impl fmt::Display for NoteKind {
+impl fmt::Display for LintKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoField => "not of the form `field: value`, ignored",
@@ -144,7 +144,7 @@ impl fmt::Display for NoteKind {
 }
 
 /// Returns the notes on a text, in order of their lines.
-pub(super) fn notes(text: &[u8], lenient: bool, is_truncated: bool) -> Vec<Note> {
+pub(super) fn notes(text: &[u8], lenient: bool, is_truncated: bool) -> Vec<Lint> {
     let mut reader = Reader {
         notes: Vec::new(),
         groups: Vec::new(),
@@ -152,26 +152,26 @@ pub(super) fn notes(text: &[u8], lenient: bool, is_truncated: bool) -> Vec<Note>
     };
     for line in Lines::new(text) {
         if line.is_cut {
-            reader.note(&line, NoteKind::Cut);
+            reader.note(&line, LintKind::Cut);
         }
         if text.get(line.start + line.content.len()) == Some(&0) {
-            reader.note(&line, NoteKind::Nul);
+            reader.note(&line, LintKind::Nul);
         }
         if line.content.is_empty() {
             continue;
         }
         match line.pair(lenient) {
             Some(pair) => reader.read(&line, &pair, text),
-            None => reader.note(&line, NoteKind::NoField),
+            None => reader.note(&line, LintKind::NoField),
         }
     }
     reader.end();
     let Reader { mut notes, .. } = reader;
     notes.sort_by_key(|note| note.line);
     if is_truncated {
-        notes.push(Note {
+        notes.push(Lint {
             line: lines_in(text).saturating_add(1),
-            kind: NoteKind::Truncated,
+            kind: LintKind::Truncated,
             text: Box::default(),
         });
     }
@@ -199,13 +199,13 @@ fn name<'a>(line: &Line<'a>, pair: &Pair<'_>) -> &'a [u8] {
     last.and_then(|last| name.get(..=last)).unwrap_or_default()
 }
 
-impl Note {
+impl Lint {
     /// Returns the note on a file that was decoded.
     pub(super) fn of_utf16() -> Self {
-        Self::new(1, NoteKind::Utf16, b"")
+        Self::new(1, LintKind::Utf16, b"")
     }
 
-    fn new(line: u32, kind: NoteKind, content: &[u8]) -> Self {
+    fn new(line: u32, kind: LintKind, content: &[u8]) -> Self {
         Self {
             line,
             kind,
@@ -226,29 +226,29 @@ enum Run<'a> {
 }
 
 struct Reader<'a> {
-    notes: Vec<Note>,
+    notes: Vec<Lint>,
     groups: Vec<Draft<'a>>,
     run: Run<'a>,
 }
 
 impl<'a> Reader<'a> {
-    fn note(&mut self, line: &Line<'_>, kind: NoteKind) {
-        self.notes.push(Note::new(line.number, kind, line.content));
+    fn note(&mut self, line: &Line<'_>, kind: LintKind) {
+        self.notes.push(Lint::new(line.number, kind, line.content));
     }
 
     fn read(&mut self, line: &Line<'a>, pair: &Pair<'a>, text: &[u8]) {
         let Some(field) = pair.field else {
-            self.note(line, NoteKind::UnknownField);
+            self.note(line, LintKind::UnknownField);
             return;
         };
         if !line.content.contains(&b':') {
-            self.note(line, NoteKind::NoColon);
+            self.note(line, LintKind::NoColon);
         }
         if !name(line, pair).eq_ignore_ascii_case(field.as_str().as_bytes()) {
-            self.note(line, NoteKind::Misspelt(field));
+            self.note(line, LintKind::Misspelt(field));
         }
         if std::str::from_utf8(line.content).is_err() {
-            self.note(line, NoteKind::NotUtf8);
+            self.note(line, LintKind::NotUtf8);
         }
         let kind = match field {
             Field::UserAgent => return self.user_agent(line, pair.value),
@@ -270,14 +270,14 @@ impl<'a> Reader<'a> {
         };
         match self.groups.last_mut() {
             Some(group) => group.rules.push(rule),
-            None => return self.note(line, NoteKind::NobodysRule),
+            None => return self.note(line, LintKind::NobodysRule),
         }
         if !matches!(pair.value.first(), None | Some(b'/' | b'*')) {
-            self.note(line, NoteKind::NeverMatches);
+            self.note(line, LintKind::NeverMatches);
         }
         let is_in_path = !pair.value.is_empty();
         if is_in_path && text.get(line.start + line.content.len()) == Some(&b'#') {
-            self.note(line, NoteKind::CommentInside);
+            self.note(line, LintKind::CommentInside);
         }
     }
 
@@ -289,18 +289,18 @@ impl<'a> Reader<'a> {
             }
             Run::Open(first) => Run::Open(first),
             Run::Interrupted(first) => {
-                self.note(line, NoteKind::JoinsGroup);
+                self.note(line, LintKind::JoinsGroup);
                 Run::Open(first)
             }
         };
         let names: &[&[u8]] = if is_global(value) {
             &[b"*"]
         } else if wide(value).is_empty() {
-            self.note(line, NoteKind::NamesNobody);
+            self.note(line, LintKind::NamesNobody);
             &[]
         } else {
             if wide(value) != value {
-                self.note(line, NoteKind::NameCut);
+                self.note(line, LintKind::NameCut);
             }
             &[narrow(value), wide(value)]
         };
@@ -315,17 +315,17 @@ impl<'a> Reader<'a> {
     /// Adds the notes that need the whole text.
     fn end(&mut self) {
         if let Run::Open(first) | Run::Interrupted(first) = self.run {
-            self.note(&first, NoteKind::EmptyGroup);
+            self.note(&first, LintKind::EmptyGroup);
         }
         let mut redundancy = redundancies(&self.groups).into_iter().peekable();
         for rule in self.groups.iter().flat_map(|group| &group.rules) {
             if let Some((line, why)) = redundancy.next_if(|(line, _)| *line == rule.line) {
                 let kind = match why {
-                    Redundancy::Duplicate(line) => NoteKind::Duplicate { line },
-                    Redundancy::Shadowed(line) => NoteKind::Shadowed { line },
-                    Redundancy::Unneeded => NoteKind::Unneeded,
+                    Redundancy::Duplicate(line) => LintKind::Duplicate { line },
+                    Redundancy::Shadowed(line) => LintKind::Shadowed { line },
+                    Redundancy::Unneeded => LintKind::Unneeded,
                 };
-                self.notes.push(Note::new(line, kind, rule.content));
+                self.notes.push(Lint::new(line, kind, rule.content));
             }
         }
     }
@@ -340,7 +340,7 @@ mod tests {
     )]
     use super::*;
 
-    fn kinds(text: &[u8], lenient: bool) -> Vec<(u32, NoteKind)> {
+    fn kinds(text: &[u8], lenient: bool) -> Vec<(u32, LintKind)> {
         notes(text, lenient, false)
             .iter()
             .map(|note| (note.line, note.kind))
@@ -349,10 +349,10 @@ mod tests {
 
     #[test]
     fn lines_that_do_not_do_what_they_seem_to() {
-        use NoteKind::*;
+        use LintKind::*;
         let long = format!("Allow: /{}", "a".repeat(20_000));
         #[rustfmt::skip] // one row, one case
-        let cases: &[(&str, &str, &[(u32, NoteKind)])] = &[
+        let cases: &[(&str, &str, &[(u32, LintKind)])] = &[
             ("an ordinary file", "\n# x\nUser-agent: *\nDisallow:\nAllow: /a # why\nSitemap: https://a/\nUser-agent: * x\nDisallow: /b\n", &[(5, Unneeded)]),
             ("no field", "<html>", &[(1, NoField)]),
             ("unknown field", "noindex: /a", &[(1, UnknownField)]),
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn what_strict_reading_ignores_has_other_notes() {
-        use NoteKind::{NoField, UnknownField};
+        use LintKind::{NoField, UnknownField};
         let text = b"User-agent: *\nDisallow /a\nDissallow: /b\nDisallow: /c";
         assert_eq!(kinds(text, false), [(2, NoField), (3, UnknownField)]);
     }
@@ -400,7 +400,7 @@ mod tests {
         for (name, text, line) in cases {
             let notes = notes(text.as_bytes(), true, true);
             let last = notes.last().map(|note| (note.line, note.kind));
-            assert_eq!(last, Some((*line, NoteKind::Truncated)), "{name}");
+            assert_eq!(last, Some((*line, LintKind::Truncated)), "{name}");
         }
     }
 

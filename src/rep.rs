@@ -28,7 +28,7 @@
 //! - reading is one pass, O(*n*), for any text; each user-agent, rule or other known line takes four octets besides the
 //!   text;
 //! - compiling is O(*n* log *n*) and touches the rules of the selected groups only: patterns are borrowed from the
-//!   text, hashes are keyed, and patterns that would crowd one hash are divided further (`prefixes`, `grams`);
+//!   text, hashes are keyed, and patterns that would crowd one hash are divided further (`prefixes`, `trigram_index`);
 //! - a verdict asks each pattern at most once and never goes back within one (`pattern`). Where patterns times *m*
 //!   is more than a million, the path is indexed first (`occurrences`), so it is O((*n* + *m*) log² *m*) and not
 //!   O(*n* *m*). Usually it asks a handful of patterns, and allocates nothing.
@@ -42,7 +42,6 @@ mod explain;
 mod family;
 mod field;
 mod filed;
-mod grams;
 mod group;
 mod guard;
 mod key;
@@ -59,6 +58,7 @@ mod redundant;
 mod rule;
 mod rules;
 mod token;
+mod trigram_index;
 mod utf16;
 
 pub use agent::product_tokens;

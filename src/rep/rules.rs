@@ -1,7 +1,7 @@
 //! The compiled rules for one crawler: the most specific match decides (RFC 9309 section 2.2.2).
 //!
 //! Each pattern is stored where the paths that it could match will look: by its first octets (`prefixes`) if it has no
-//! wildcards, otherwise by three octets that such paths must hold (`grams`). Precedence does not depend on the path:
+//! wildcards, otherwise by three octets that such paths must hold (`trigram_index`). Precedence does not depend on the path:
 //! the longest matching pattern first, then allow before disallow, then file order. Patterns that cannot win any more
 //! are not tried.
 //!
@@ -15,7 +15,6 @@ use std::sync::Arc;
 use memchr::{memchr, memrchr};
 
 use super::filed::{Filed, Manner, Texts};
-use super::grams::Grams;
 use super::guard::{Punctuation, Readings, Spelling, decoded_value};
 use super::key::Key;
 use super::parse::File;
@@ -24,6 +23,7 @@ use super::pattern::{Pattern, Value};
 use super::prefixes::Prefixes;
 use super::rule::Selection;
 use super::rule::{Rule, RuleKind, Source, rule_kind};
+use super::trigram_index::TrigramIndex;
 
 /// The compiled rules of one selection of groups. They share the file's text and own all other data.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct Rules {
 struct Index {
     arena: Box<[u8]>,
     prefixes: Prefixes,
-    grams: Grams,
+    trigram_index: TrigramIndex,
 }
 
 /// The result of the path guard.
@@ -202,7 +202,9 @@ impl Rules {
         let texts = index.texts(&self.file);
         let admits = |filed| admits(filed, texts);
         let best = index.prefixes.best(path, texts, self.key, admits);
-        let best = index.grams.best(path, texts, self.key, best, admits)?;
+        let best = index
+            .trigram_index
+            .best(path, texts, self.key, best, admits)?;
         Some(Finding {
             kind: best.kind(),
             rules: self,
@@ -225,7 +227,7 @@ impl Rules {
 
     /// Tells whether the rules hold no pattern that could match anything.
     pub fn is_empty(&self) -> bool {
-        self.written.prefixes.is_empty() && self.written.grams.is_empty()
+        self.written.prefixes.is_empty() && self.written.trigram_index.is_empty()
     }
 
     /// Tells whether no rule can ever disallow a path.
@@ -247,7 +249,7 @@ impl Rules {
     fn patterns(&self) -> impl Iterator<Item = Filed> {
         let texts = self.texts();
         let plain = self.written.prefixes.distinct(texts, self.key);
-        plain.chain(self.written.grams.distinct(texts, self.key))
+        plain.chain(self.written.trigram_index.distinct(texts, self.key))
     }
 
     /// Returns the user-agent line through which a rule applies, and the name on it.
@@ -294,7 +296,7 @@ impl Index {
         };
         Self {
             prefixes: Prefixes::new(&patterns.plain, texts, key),
-            grams: Grams::new(&patterns.wild, texts, key),
+            trigram_index: TrigramIndex::new(&patterns.wild, texts, key),
             arena,
         }
     }
@@ -307,7 +309,7 @@ impl Index {
     }
 
     fn bytes(&self) -> usize {
-        self.arena.len() + self.prefixes.bytes() + self.grams.bytes()
+        self.arena.len() + self.prefixes.bytes() + self.trigram_index.bytes()
     }
 }
 

@@ -29,7 +29,7 @@ const CONSIDERED: usize = 4;
 const PATH_BITS: u32 = 8;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Grams {
+pub(super) struct TrigramIndex {
     bits: Box<[u64]>,
     /// The shift that leaves the bit's number of a 32-bit hash.
     shift: u32,
@@ -48,19 +48,19 @@ struct Wild {
 }
 
 /// The hashes of some trigrams of a pattern.
-type Threes = ([u32; CONSIDERED], usize);
+type Trigrams = ([u32; CONSIDERED], usize);
 
-impl Grams {
+impl TrigramIndex {
     pub(super) fn new(patterns: &[Filed], texts: Texts<'_>, key: Key) -> Self {
         if patterns.is_empty() {
             return Self::default();
         }
         let mut loose = Vec::new();
-        let mut found: Vec<(Filed, Threes)> = Vec::with_capacity(patterns.len());
+        let mut found: Vec<(Filed, Trigrams)> = Vec::with_capacity(patterns.len());
         for filed in patterns {
-            match threes(filed.text(texts), key) {
+            match trigrams(filed.text(texts), key) {
                 (_, 0) => loose.push((0, *filed)),
-                threes => found.push((*filed, threes)),
+                trigrams => found.push((*filed, trigrams)),
             }
         }
         let mut common = Common::of(&found);
@@ -68,25 +68,25 @@ impl Grams {
         entries.extend(
             found
                 .iter()
-                .map(|(filed, threes)| common.entry(*filed, threes)),
+                .map(|(filed, trigrams)| common.entry(*filed, trigrams)),
         );
-        let mut buckets = filed(&entries);
+        let mut buckets = bucketed(&entries);
         if buckets.iter().any(|bucket| bucket.len() > CROWD) {
             // Many patterns may have equal texts.
-            let hashed = |(filed, _): &(Filed, Threes)| (key.hash(filed.text(texts)), *filed);
+            let hashed = |(filed, _): &(Filed, Trigrams)| (key.hash(filed.text(texts)), *filed);
             let hashed: Vec<(u32, Filed)> = found.iter().map(hashed).collect();
             let distinct = Buckets::new(&hashed).distinct(2, texts, key);
             if distinct.len() < found.len() {
-                let again = |(_, filed): &(u32, Filed)| (*filed, threes(filed.text(texts), key));
+                let again = |(_, filed): &(u32, Filed)| (*filed, trigrams(filed.text(texts), key));
                 found = distinct.iter().map(again).collect();
                 common = Common::of(&found);
                 entries.clear();
                 entries.extend(
                     found
                         .iter()
-                        .map(|(filed, threes)| common.entry(*filed, threes)),
+                        .map(|(filed, trigrams)| common.entry(*filed, trigrams)),
                 );
-                buckets = filed(&entries);
+                buckets = bucketed(&entries);
             }
         }
         let bits = (BITS * entries.len())
@@ -140,8 +140,8 @@ impl Grams {
         let count = candidates.clone().map(<[Wild]>::len).sum::<usize>();
         let subject = Subject::of_many(path, count + self.loose.len());
         // Worth its cost only if there are several patterns to try.
-        let held = (count > 4).then(|| Held::by(path, key));
-        let may_match = |wild: &Wild| held.as_ref().is_none_or(|held| held.holds(wild.also));
+        let filter = (count > 4).then(|| PathFilter::of(path, key));
+        let may_match = |wild: &Wild| filter.as_ref().is_none_or(|filter| filter.holds(wild.also));
         for wild in candidates.flatten() {
             let filed = wild.filed;
             if filed.precedence() >= least
@@ -214,33 +214,33 @@ fn hashes(path: &[u8], key: Key) -> impl Iterator<Item = u32> {
 }
 
 /// The trigrams of a path, as a small approximate set: it may report one that the path lacks, but never misses one.
-struct Held([u64; 1 << (PATH_BITS - 6)]);
+struct PathFilter([u64; 1 << (PATH_BITS - 6)]);
 
-impl Held {
-    fn by(path: &[u8], key: Key) -> Self {
-        let mut held = [0; 1 << (PATH_BITS - 6)];
-        for mark in hashes(path, key).map(mark) {
-            if let Some(word) = held.get_mut(usize::from(mark / 64)) {
-                *word |= 1_u64 << (mark % 64);
+impl PathFilter {
+    fn of(path: &[u8], key: Key) -> Self {
+        let mut filter = [0; 1 << (PATH_BITS - 6)];
+        for bit in hashes(path, key).map(filter_bit) {
+            if let Some(word) = filter.get_mut(usize::from(bit / 64)) {
+                *word |= 1_u64 << (bit % 64);
             }
         }
-        Self(held)
+        Self(filter)
     }
 
-    fn holds(&self, marks: [u8; 2]) -> bool {
-        let word = |mark: u8| {
+    fn holds(&self, bits: [u8; 2]) -> bool {
+        let word = |bit: u8| {
             self.0
-                .get(usize::from(mark / 64))
+                .get(usize::from(bit / 64))
                 .copied()
                 .unwrap_or_default()
         };
-        marks.iter().all(|mark| word(*mark) >> (mark % 64) & 1 == 1)
+        bits.iter().all(|bit| word(*bit) >> (bit % 64) & 1 == 1)
     }
 }
 
 /// Returns trigrams that every path holds that matches a text: the ends and beginnings of its pieces, the last piece
 /// first.
-fn threes(text: &[u8], key: Key) -> Threes {
+fn trigrams(text: &[u8], key: Key) -> Trigrams {
     let (mut hashes, mut count) = ([0; CONSIDERED], 0);
     let mut rest = text;
     while !rest.is_empty() {
@@ -266,12 +266,12 @@ fn threes(text: &[u8], key: Key) -> Threes {
 }
 
 /// Returns the bit of a hash in the set of a path.
-fn mark(hash: u32) -> u8 {
+fn filter_bit(hash: u32) -> u8 {
     (hash >> (32 - PATH_BITS)) as u8
 }
 
 /// Stores patterns in few, well filled buckets: a path visits only a few.
-fn filed(entries: &[(u32, Wild)]) -> Buckets<Wild> {
+fn bucketed(entries: &[(u32, Wild)]) -> Buckets<Wild> {
     Buckets::of(entries, entries.len() / 2)
 }
 
@@ -282,7 +282,7 @@ struct Common {
 }
 
 impl Common {
-    fn of(patterns: &[(Filed, Threes)]) -> Self {
+    fn of(patterns: &[(Filed, Trigrams)]) -> Self {
         let slots = if patterns.len() <= CROWD {
             1
         } else {
@@ -301,7 +301,7 @@ impl Common {
     }
 
     /// Returns a pattern's entry under the rarest of its trigrams.
-    fn entry(&self, filed: Filed, (hashes, count): &Threes) -> (u32, Wild) {
+    fn entry(&self, filed: Filed, (hashes, count): &Trigrams) -> (u32, Wild) {
         let hashes = hashes.get(..*count).unwrap_or_default();
         let count = |hash: u32| self.counts.get((hash >> 1 >> self.shift) as usize).copied();
         let rarest = hashes
@@ -310,7 +310,7 @@ impl Common {
             .min_by_key(|hash| count(*hash))
             .unwrap_or_default();
         let mut others = hashes.iter().copied().filter(|hash| *hash != rarest);
-        let mut other = || mark(others.next().unwrap_or(rarest));
+        let mut other = || filter_bit(others.next().unwrap_or(rarest));
         let also = [other(), other()];
         (rarest, Wild { filed, also })
     }

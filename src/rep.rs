@@ -38,10 +38,10 @@
 //! `google_…`, and `ours_…` where neither decides.
 
 mod agent;
+mod compiled;
 mod explain;
 mod family;
 mod field;
-mod filed;
 mod group;
 mod guard;
 mod key;

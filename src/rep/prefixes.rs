@@ -4,13 +4,13 @@
 //! a class, each pattern is stored under the hash of its first octets: as many octets as the shortest of the class has.
 //! A path looks once into each class, and the classes are few: lengths double from one to the next.
 //!
-//! If more than [`CROWD`] patterns share a hash, a signpost takes their place, and they move to finer classes of a
-//! quarter of the length range. Only paths that meet the signpost look there. A class in which all texts have one
+//! If more than [`CROWD`] patterns share a hash, a overflow takes their place, and they move to finer classes of a
+//! quarter of the length range. Only paths that meet the overflow look there. A class in which all texts have one
 //! length is stored by whole texts: equal texts are one pattern, of which the best is kept. So a path looks at no more
 //! than [`CROWD`] patterns in a class. There are at most twice as many classes as distinct lengths, and *n* lengths
 //! take *n*²/2 octets of text: about a thousand classes in 500 KiB.
 
-use super::filed::{Buckets, Filed, Texts, better};
+use super::compiled::{Buckets, CompiledPattern, Texts, better};
 use super::key::Key;
 
 /// The most patterns that may share one hash.
@@ -18,7 +18,7 @@ const CROWD: usize = 6;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prefixes {
-    /// First the classes that every path visits, the longest first; then those behind signposts.
+    /// First the classes that every path visits, the longest first; then those behind overflows.
     classes: Box<[Class]>,
     /// The number of classes that every path visits.
     roots: usize,
@@ -37,7 +37,7 @@ struct Class {
 }
 
 impl Prefixes {
-    pub(super) fn new(patterns: &[Filed], texts: Texts<'_>, key: Key) -> Self {
+    pub(super) fn new(patterns: &[CompiledPattern], texts: Texts<'_>, key: Key) -> Self {
         if patterns.is_empty() {
             return Self::default();
         }
@@ -48,17 +48,17 @@ impl Prefixes {
             entries: Vec::with_capacity(patterns.len()),
             crowds: Vec::new(),
         };
-        let of_two = |filed: &Filed| usize::BITS - filed.length().leading_zeros();
+        let of_two = |compiled: &CompiledPattern| usize::BITS - compiled.length().leading_zeros();
         let mut present = 0_u32;
-        for filed in patterns {
-            present |= 1 << of_two(filed);
+        for compiled in patterns {
+            present |= 1 << of_two(compiled);
         }
         let mut members = Vec::new();
         for class in (0..u32::BITS)
             .rev()
             .filter(|class| present >> class & 1 == 1)
         {
-            members.extend(patterns.iter().filter(|filed| of_two(filed) == class));
+            members.extend(patterns.iter().filter(|compiled| of_two(compiled) == class));
             filing.class(&members);
             members.clear();
         }
@@ -77,8 +77,8 @@ impl Prefixes {
         path: &[u8],
         texts: Texts<'_>,
         key: Key,
-        admits: impl Fn(Filed) -> bool,
-    ) -> Option<Filed> {
+        admits: impl Fn(CompiledPattern) -> bool,
+    ) -> Option<CompiledPattern> {
         let mut search = Search {
             admits,
             path,
@@ -94,7 +94,7 @@ impl Prefixes {
     fn ask(
         &self,
         classes: std::ops::Range<usize>,
-        search: &mut Search<'_, impl Fn(Filed) -> bool>,
+        search: &mut Search<'_, impl Fn(CompiledPattern) -> bool>,
     ) {
         for (number, class) in classes
             .clone()
@@ -109,19 +109,19 @@ impl Prefixes {
             let bucket = self
                 .buckets
                 .get(self.buckets.number(search.key.hash(prefix)));
-            for filed in bucket {
-                if let Some(class_behind) = filed.signpost() {
-                    // A signpost of another class may be in the same bucket.
+            for compiled in bucket {
+                if let Some(class_behind) = compiled.overflow() {
+                    // A overflow of another class may be in the same bucket.
                     if class_behind == number {
                         let (first, count) = class.finer;
                         self.ask(first as usize..first as usize + usize::from(count), search);
                     }
-                } else if filed.precedence() >= search.least
-                    && filed.begins(search.path, search.texts)
-                    && (search.admits)(*filed)
+                } else if compiled.precedence() >= search.least
+                    && compiled.begins(search.path, search.texts)
+                    && (search.admits)(*compiled)
                 {
-                    search.best = better(search.best, *filed, search.texts);
-                    search.least = search.best.map_or(0, Filed::precedence);
+                    search.best = better(search.best, *compiled, search.texts);
+                    search.least = search.best.map_or(0, CompiledPattern::precedence);
                 }
             }
         }
@@ -132,10 +132,14 @@ impl Prefixes {
     }
 
     /// Returns the patterns, without those that can never decide.
-    pub(super) fn distinct(&self, texts: Texts<'_>, key: Key) -> impl Iterator<Item = Filed> {
+    pub(super) fn distinct(
+        &self,
+        texts: Texts<'_>,
+        key: Key,
+    ) -> impl Iterator<Item = CompiledPattern> {
         let all = self.buckets.distinct(0, texts, key).into_iter();
-        all.map(|(_, filed)| filed)
-            .filter(|filed| filed.signpost().is_none())
+        all.map(|(_, compiled)| compiled)
+            .filter(|compiled| compiled.overflow().is_none())
     }
 
     /// Returns the octets of heap used.
@@ -151,7 +155,7 @@ struct Search<'a, F> {
     path: &'a [u8],
     texts: Texts<'a>,
     key: Key,
-    best: Option<Filed>,
+    best: Option<CompiledPattern>,
     /// The least precedence that can still decide.
     least: u32,
 }
@@ -161,15 +165,15 @@ struct Filing<'a> {
     texts: Texts<'a>,
     key: Key,
     classes: Vec<Class>,
-    entries: Vec<(u32, Filed)>,
+    entries: Vec<(u32, CompiledPattern)>,
     /// Crowded patterns, with the class of each.
-    crowds: Vec<(usize, Vec<Filed>)>,
+    crowds: Vec<(usize, Vec<CompiledPattern>)>,
 }
 
 impl Filing<'_> {
     /// Makes a class of patterns. `divide` moves its crowded patterns later.
-    fn class(&mut self, members: &[Filed]) {
-        let lengths = members.iter().map(|filed| filed.length());
+    fn class(&mut self, members: &[CompiledPattern]) {
+        let lengths = members.iter().map(|compiled| compiled.length());
         let (shortest, longest) = lengths.fold((usize::MAX, 0), |(shortest, longest), length| {
             (shortest.min(length), longest.max(length))
         });
@@ -179,21 +183,24 @@ impl Filing<'_> {
             finer: (0, 0),
             best: members
                 .iter()
-                .map(|filed| filed.precedence())
+                .map(|compiled| compiled.precedence())
                 .max()
                 .unwrap_or(0),
         });
         let start = self.entries.len();
-        for filed in members {
-            let prefix = filed.text(self.texts).get(..shortest).unwrap_or_default();
-            self.entries.push((self.key.hash(prefix), *filed));
+        for compiled in members {
+            let prefix = compiled
+                .text(self.texts)
+                .get(..shortest)
+                .unwrap_or_default();
+            self.entries.push((self.key.hash(prefix), *compiled));
         }
         if members.len() <= CROWD {
             return;
         }
         let shift = 32 - members.len().next_power_of_two().trailing_zeros();
         let slot = |hash: u32| (hash >> shift) as usize;
-        // For each range of hashes: the number of patterns, and the hash of the last signpost.
+        // For each range of hashes: the number of patterns, and the hash of the last overflow.
         let mut counts = vec![(0_u32, None); 1 << (32 - shift)];
         for (hash, _) in self.entries.iter().skip(start) {
             if let Some((count, _)) = counts.get_mut(slot(*hash)) {
@@ -207,57 +214,59 @@ impl Filing<'_> {
             // A crowd under whole texts consists of equal texts, except for collisions.
             let own = Buckets::new(self.entries.get(start..).unwrap_or_default());
             self.entries.truncate(start);
-            for (_, filed) in own.distinct(CROWD, self.texts, self.key) {
+            for (_, compiled) in own.distinct(CROWD, self.texts, self.key) {
                 self.entries
-                    .push((self.key.hash(filed.text(self.texts)), filed));
+                    .push((self.key.hash(compiled.text(self.texts)), compiled));
             }
             return;
         }
         let mut crowd = Vec::new();
-        let mut signposts = Vec::new();
+        let mut overflows = Vec::new();
         let end = self.entries.len();
         let mut at = start;
         let mut kept = start;
         while at < end {
-            let Some((hash, filed)) = self.entries.get(at).copied() else {
+            let Some((hash, compiled)) = self.entries.get(at).copied() else {
                 break;
             };
             at += 1;
             match counts.get_mut(slot(hash)) {
                 Some((count, last)) if *count as usize > CROWD => {
-                    crowd.push(filed);
+                    crowd.push(compiled);
                     if *last != Some(hash) {
                         *last = Some(hash);
-                        signposts.push((hash, Filed::to_class(number)));
+                        overflows.push((hash, CompiledPattern::to_class(number)));
                     }
                 }
                 _ => {
                     if let Some(entry) = self.entries.get_mut(kept) {
-                        *entry = (hash, filed);
+                        *entry = (hash, compiled);
                     }
                     kept += 1;
                 }
             }
         }
         self.entries.truncate(kept);
-        signposts.sort_unstable_by_key(|(hash, _)| *hash);
-        signposts.dedup_by_key(|(hash, _)| *hash);
-        self.entries.append(&mut signposts);
+        overflows.sort_unstable_by_key(|(hash, _)| *hash);
+        overflows.dedup_by_key(|(hash, _)| *hash);
+        self.entries.append(&mut overflows);
         self.crowds.push((number, crowd));
     }
 
     /// Makes the finer classes until no crowds are left.
     fn divide(&mut self) {
         while let Some((number, crowd)) = self.crowds.pop() {
-            let lengths = || crowd.iter().map(|filed| filed.length());
+            let lengths = || crowd.iter().map(|compiled| compiled.length());
             let (Some(shortest), Some(longest)) = (lengths().min(), lengths().max()) else {
                 continue;
             };
             let range = (longest - shortest) / 4 + 1;
             let first = self.classes.len();
             for quarter in (0..4).rev() {
-                let is_member = |filed: &&Filed| (filed.length() - shortest) / range == quarter;
-                let members: Vec<Filed> = crowd.iter().filter(is_member).copied().collect();
+                let is_member =
+                    |compiled: &&CompiledPattern| (compiled.length() - shortest) / range == quarter;
+                let members: Vec<CompiledPattern> =
+                    crowd.iter().filter(is_member).copied().collect();
                 if !members.is_empty() {
                     self.class(&members);
                 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use memchr::{memchr, memrchr};
 
-use super::filed::{Filed, Manner, Texts};
+use super::compiled::{CompiledPattern, MatchMode, Texts};
 use super::guard::{Punctuation, Readings, Spelling, decoded_value};
 use super::key::Key;
 use super::parse::File;
@@ -169,9 +169,9 @@ impl Rules {
     /// Returns the first reading that is disallowed, given the punctuation that some readings decode.
     fn disallowed(&self, readings: &Readings<'_>, decoded: Punctuation) -> Option<Guarded<'_>> {
         for question in readings.questions(self.decoded.is_some()) {
-            let admits = |filed: Filed, texts: Texts<'_>| {
-                filed.kind() == RuleKind::Allow
-                    || question.admits(decoded, filed.text(texts), filed.is_anchored())
+            let admits = |compiled: CompiledPattern, texts: Texts<'_>| {
+                compiled.kind() == RuleKind::Allow
+                    || question.admits(decoded, compiled.text(texts), compiled.is_anchored())
             };
             if let Some(rule) = self.verdict_of(&question.path, question.spelling, admits)
                 && rule.kind == RuleKind::Disallow
@@ -189,7 +189,7 @@ impl Rules {
         &self,
         path: &ComparisonPath<'_>,
         spelling: Spelling,
-        admits: impl Fn(Filed, Texts<'_>) -> bool,
+        admits: impl Fn(CompiledPattern, Texts<'_>) -> bool,
     ) -> Option<Finding<'_>> {
         if path.is_robots_txt() {
             return None;
@@ -200,7 +200,7 @@ impl Rules {
         };
         let path = path.as_bytes();
         let texts = index.texts(&self.file);
-        let admits = |filed| admits(filed, texts);
+        let admits = |compiled| admits(compiled, texts);
         let best = index.prefixes.best(path, texts, self.key, admits);
         let best = index
             .trigram_index
@@ -216,7 +216,7 @@ impl Rules {
     /// Returns the group that applies: its product token as the file writes it, and the number of the line that names
     /// it. Of several merged groups, the first. `None` without any rule.
     pub fn group(&self) -> Option<(&str, u32)> {
-        let places = self.patterns().map(|filed| filed.place(self.texts()));
+        let places = self.patterns().map(|compiled| compiled.place(self.texts()));
         let first = places.min()?;
         let (entry, name) = self.speaker(self.file.entry_at(first)?)?;
         Some((
@@ -232,7 +232,8 @@ impl Rules {
 
     /// Tells whether no rule can ever disallow a path.
     pub fn disallows_nothing(&self) -> bool {
-        self.patterns().all(|filed| filed.kind() == RuleKind::Allow)
+        self.patterns()
+            .all(|compiled| compiled.kind() == RuleKind::Allow)
     }
 
     /// Returns the octets of heap used, without the file's text.
@@ -246,7 +247,7 @@ impl Rules {
     }
 
     /// Returns the patterns, without those that can never decide because an equal one takes precedence.
-    fn patterns(&self) -> impl Iterator<Item = Filed> {
+    fn patterns(&self) -> impl Iterator<Item = CompiledPattern> {
         let texts = self.texts();
         let plain = self.written.prefixes.distinct(texts, self.key);
         plain.chain(self.written.trigram_index.distinct(texts, self.key))
@@ -316,8 +317,8 @@ impl Index {
 /// Patterns without wildcards, patterns with wildcards, and texts that differ from the file's.
 #[derive(Default)]
 struct Patterns {
-    plain: Vec<Filed>,
-    wild: Vec<Filed>,
+    plain: Vec<CompiledPattern>,
+    wild: Vec<CompiledPattern>,
     arena: Vec<u8>,
 }
 
@@ -332,8 +333,9 @@ impl Patterns {
         if value.is_comparison_form() {
             self.written(kind, place, octets, value.has_star);
             if let Some(folder) = folder {
-                let filed = Filed::written(kind, place, true, folder.len(), folder.len() + 1);
-                self.file(filed, value.has_star && memchr(b'*', folder).is_some());
+                let compiled =
+                    CompiledPattern::written(kind, place, true, folder.len(), folder.len() + 1);
+                self.file(compiled, value.has_star && memchr(b'*', folder).is_some());
             }
         } else {
             self.rewritten(kind, place, octets);
@@ -361,28 +363,28 @@ impl Patterns {
         while let Some(before) = text.strip_suffix(b"*") {
             (text, is_anchored) = (before, false);
         }
-        let filed = Filed::written(kind, place, is_anchored, text.len(), value.len());
-        self.file(filed, has_star && memchr(b'*', text).is_some());
+        let compiled = CompiledPattern::written(kind, place, is_anchored, text.len(), value.len());
+        self.file(compiled, has_star && memchr(b'*', text).is_some());
     }
 
     fn rewritten(&mut self, kind: RuleKind, place: u32, value: &[u8]) {
         let Some((pattern, octets)) = Pattern::new(value) else {
             return;
         };
-        let manner = Manner {
+        let mode = MatchMode {
             is_anchored: pattern.is_anchored(),
             is_literal: pattern.is_literal(),
         };
         let text = pattern.text();
-        let filed = Filed::rewritten(kind, manner, place, text, octets, &mut self.arena);
-        self.file(filed, manner.is_literal || memchr(b'*', text).is_some());
+        let compiled = CompiledPattern::rewritten(kind, mode, place, text, octets, &mut self.arena);
+        self.file(compiled, mode.is_literal || memchr(b'*', text).is_some());
     }
 
-    fn file(&mut self, filed: Filed, is_wild: bool) {
+    fn file(&mut self, compiled: CompiledPattern, is_wild: bool) {
         if is_wild {
-            self.wild.push(filed);
+            self.wild.push(compiled);
         } else {
-            self.plain.push(filed);
+            self.plain.push(compiled);
         }
     }
 }

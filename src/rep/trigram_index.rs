@@ -9,7 +9,7 @@
 
 use std::cmp::Reverse;
 
-use super::filed::{Buckets, Filed, Texts, better};
+use super::compiled::{Buckets, CompiledPattern, Texts, better};
 use super::key::Key;
 use super::pattern::{Subject, is_special};
 
@@ -37,13 +37,13 @@ pub(super) struct TrigramIndex {
     /// The best precedence in the buckets.
     best: u32,
     /// The patterns without three octets in a row, best first.
-    loose: Box<[Filed]>,
+    loose: Box<[CompiledPattern]>,
 }
 
 /// A pattern, and two more trigrams that its paths hold.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wild {
-    filed: Filed,
+    compiled: CompiledPattern,
     also: [u8; 2],
 }
 
@@ -51,16 +51,16 @@ struct Wild {
 type Trigrams = ([u32; CONSIDERED], usize);
 
 impl TrigramIndex {
-    pub(super) fn new(patterns: &[Filed], texts: Texts<'_>, key: Key) -> Self {
+    pub(super) fn new(patterns: &[CompiledPattern], texts: Texts<'_>, key: Key) -> Self {
         if patterns.is_empty() {
             return Self::default();
         }
         let mut loose = Vec::new();
-        let mut found: Vec<(Filed, Trigrams)> = Vec::with_capacity(patterns.len());
-        for filed in patterns {
-            match trigrams(filed.text(texts), key) {
-                (_, 0) => loose.push((0, *filed)),
-                trigrams => found.push((*filed, trigrams)),
+        let mut found: Vec<(CompiledPattern, Trigrams)> = Vec::with_capacity(patterns.len());
+        for compiled in patterns {
+            match trigrams(compiled.text(texts), key) {
+                (_, 0) => loose.push((0, *compiled)),
+                trigrams => found.push((*compiled, trigrams)),
             }
         }
         let mut common = Common::of(&found);
@@ -68,23 +68,27 @@ impl TrigramIndex {
         entries.extend(
             found
                 .iter()
-                .map(|(filed, trigrams)| common.entry(*filed, trigrams)),
+                .map(|(compiled, trigrams)| common.entry(*compiled, trigrams)),
         );
         let mut buckets = bucketed(&entries);
         if buckets.iter().any(|bucket| bucket.len() > CROWD) {
             // Many patterns may have equal texts.
-            let hashed = |(filed, _): &(Filed, Trigrams)| (key.hash(filed.text(texts)), *filed);
-            let hashed: Vec<(u32, Filed)> = found.iter().map(hashed).collect();
+            let hashed = |(compiled, _): &(CompiledPattern, Trigrams)| {
+                (key.hash(compiled.text(texts)), *compiled)
+            };
+            let hashed: Vec<(u32, CompiledPattern)> = found.iter().map(hashed).collect();
             let distinct = Buckets::new(&hashed).distinct(2, texts, key);
             if distinct.len() < found.len() {
-                let again = |(_, filed): &(u32, Filed)| (*filed, trigrams(filed.text(texts), key));
+                let again = |(_, compiled): &(u32, CompiledPattern)| {
+                    (*compiled, trigrams(compiled.text(texts), key))
+                };
                 found = distinct.iter().map(again).collect();
                 common = Common::of(&found);
                 entries.clear();
                 entries.extend(
                     found
                         .iter()
-                        .map(|(filed, trigrams)| common.entry(*filed, trigrams)),
+                        .map(|(compiled, trigrams)| common.entry(*compiled, trigrams)),
                 );
                 buckets = bucketed(&entries);
             }
@@ -101,17 +105,17 @@ impl TrigramIndex {
             }
         }
         let mut loose = Buckets::new(&loose).distinct(CROWD, texts, key);
-        loose.sort_unstable_by_key(|(_, filed)| Reverse(filed.precedence()));
+        loose.sort_unstable_by_key(|(_, compiled)| Reverse(compiled.precedence()));
         Self {
             bits: set.into_boxed_slice(),
             shift,
             best: found
                 .iter()
-                .map(|(filed, _)| filed.precedence())
+                .map(|(compiled, _)| compiled.precedence())
                 .max()
                 .unwrap_or(0),
             buckets,
-            loose: loose.iter().map(|(_, filed)| *filed).collect(),
+            loose: loose.iter().map(|(_, compiled)| *compiled).collect(),
         }
     }
 
@@ -121,10 +125,10 @@ impl TrigramIndex {
         path: &[u8],
         texts: Texts<'_>,
         key: Key,
-        mut best: Option<Filed>,
-        admits: impl Fn(Filed) -> bool,
-    ) -> Option<Filed> {
-        let mut least = best.map_or(0, Filed::precedence);
+        mut best: Option<CompiledPattern>,
+        admits: impl Fn(CompiledPattern) -> bool,
+    ) -> Option<CompiledPattern> {
+        let mut least = best.map_or(0, CompiledPattern::precedence);
         if self.is_empty() {
             return best;
         }
@@ -143,23 +147,23 @@ impl TrigramIndex {
         let filter = (count > 4).then(|| PathFilter::of(path, key));
         let may_match = |wild: &Wild| filter.as_ref().is_none_or(|filter| filter.holds(wild.also));
         for wild in candidates.flatten() {
-            let filed = wild.filed;
-            if filed.precedence() >= least
+            let compiled = wild.compiled;
+            if compiled.precedence() >= least
                 && may_match(wild)
-                && filed.matches(&subject, texts)
-                && admits(filed)
+                && compiled.matches(&subject, texts)
+                && admits(compiled)
             {
-                best = better(best, filed, texts);
-                least = best.map_or(0, Filed::precedence);
+                best = better(best, compiled, texts);
+                least = best.map_or(0, CompiledPattern::precedence);
             }
         }
-        for filed in &self.loose {
-            if filed.precedence() < least {
+        for compiled in &self.loose {
+            if compiled.precedence() < least {
                 break;
             }
-            if filed.matches(&subject, texts) && admits(*filed) {
-                best = better(best, *filed, texts);
-                least = best.map_or(0, Filed::precedence);
+            if compiled.matches(&subject, texts) && admits(*compiled) {
+                best = better(best, *compiled, texts);
+                least = best.map_or(0, CompiledPattern::precedence);
             }
         }
         best
@@ -187,13 +191,17 @@ impl TrigramIndex {
     }
 
     /// Returns the patterns, without those that can never decide.
-    pub(super) fn distinct(&self, texts: Texts<'_>, key: Key) -> impl Iterator<Item = Filed> {
-        let wild = self.buckets.iter().flatten().map(|wild| (0, wild.filed));
-        let all: Vec<(u32, Filed)> = wild
-            .chain(self.loose.iter().map(|filed| (0, *filed)))
+    pub(super) fn distinct(
+        &self,
+        texts: Texts<'_>,
+        key: Key,
+    ) -> impl Iterator<Item = CompiledPattern> {
+        let wild = self.buckets.iter().flatten().map(|wild| (0, wild.compiled));
+        let all: Vec<(u32, CompiledPattern)> = wild
+            .chain(self.loose.iter().map(|compiled| (0, *compiled)))
             .collect();
         let all = Buckets::new(&all).distinct(0, texts, key).into_iter();
-        all.map(|(_, filed)| filed)
+        all.map(|(_, compiled)| compiled)
     }
 
     /// Returns the octets of heap used.
@@ -282,7 +290,7 @@ struct Common {
 }
 
 impl Common {
-    fn of(patterns: &[(Filed, Trigrams)]) -> Self {
+    fn of(patterns: &[(CompiledPattern, Trigrams)]) -> Self {
         let slots = if patterns.len() <= CROWD {
             1
         } else {
@@ -301,7 +309,7 @@ impl Common {
     }
 
     /// Returns a pattern's entry under the rarest of its trigrams.
-    fn entry(&self, filed: Filed, (hashes, count): &Trigrams) -> (u32, Wild) {
+    fn entry(&self, compiled: CompiledPattern, (hashes, count): &Trigrams) -> (u32, Wild) {
         let hashes = hashes.get(..*count).unwrap_or_default();
         let count = |hash: u32| self.counts.get((hash >> 1 >> self.shift) as usize).copied();
         let rarest = hashes
@@ -312,7 +320,7 @@ impl Common {
         let mut others = hashes.iter().copied().filter(|hash| *hash != rarest);
         let mut other = || filter_bit(others.next().unwrap_or(rarest));
         let also = [other(), other()];
-        (rarest, Wild { filed, also })
+        (rarest, Wild { compiled, also })
     }
 }
 

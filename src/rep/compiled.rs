@@ -13,7 +13,7 @@ use super::rule::RuleKind;
 
 /// A pattern and the kind of its rule.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Filed {
+pub(super) struct CompiledPattern {
     /// The place of the text, with flags in the four highest bits; the lower half first. Two halves are aligned like
     /// the other fields, so there are no gaps around them.
     at: [u16; 2],
@@ -23,7 +23,7 @@ pub(super) struct Filed {
 
 /// The way in which a pattern is matched.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
+pub(super) struct MatchMode {
     /// True if the path must end where the pattern does.
     pub(super) is_anchored: bool,
     /// True if the pattern is matched in the literal form.
@@ -49,7 +49,7 @@ const ANCHORED: u32 = 1 << 29;
 const LITERAL: u32 = 1 << 28;
 const PLACE: u32 = LITERAL - 1;
 
-impl Filed {
+impl CompiledPattern {
     /// Returns a pattern whose text of `length` octets is in the file at `place`.
     pub(super) fn written(
         kind: RuleKind,
@@ -58,17 +58,17 @@ impl Filed {
         length: usize,
         octets: usize,
     ) -> Self {
-        let manner = Manner {
+        let mode = MatchMode {
             is_anchored,
             is_literal: false,
         };
-        Self::new(kind, manner, place, length, octets)
+        Self::new(kind, mode, place, length, octets)
     }
 
     /// Returns a pattern and puts its text into the arena.
     pub(super) fn rewritten(
         kind: RuleKind,
-        manner: Manner,
+        mode: MatchMode,
         place: u32,
         text: &[u8],
         octets: usize,
@@ -77,10 +77,10 @@ impl Filed {
         arena.extend(place.to_le_bytes());
         let at = index(arena.len());
         arena.extend(text);
-        Self::new(kind, manner, at | IN_ARENA, text.len(), octets)
+        Self::new(kind, mode, at | IN_ARENA, text.len(), octets)
     }
 
-    fn new(kind: RuleKind, manner: Manner, at: u32, length: usize, octets: usize) -> Self {
+    fn new(kind: RuleKind, mode: MatchMode, at: u32, length: usize, octets: usize) -> Self {
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         // In comparison form, the 16,663 octets of a line become at most three times as many.
         let short = |length| u16::try_from(length).unwrap_or(u16::MAX);
@@ -88,8 +88,8 @@ impl Filed {
             at: halves(
                 at & (PLACE | IN_ARENA)
                     | flag(kind == RuleKind::Allow, ALLOW)
-                    | flag(manner.is_anchored, ANCHORED)
-                    | flag(manner.is_literal, LITERAL),
+                    | flag(mode.is_anchored, ANCHORED)
+                    | flag(mode.is_literal, LITERAL),
             ),
             length: short(length),
             octets: short(octets),
@@ -106,7 +106,7 @@ impl Filed {
     }
 
     /// Returns the class that this entry refers to; `None` if the entry is a pattern.
-    pub(super) fn signpost(self) -> Option<usize> {
+    pub(super) fn overflow(self) -> Option<usize> {
         // Every pattern has at least one octet.
         (self.octets == 0).then(|| self.at() as usize)
     }
@@ -173,9 +173,9 @@ impl Filed {
 
     /// Tells whether two patterns have the same text and so match the same paths.
     pub(super) fn is_like(self, other: Self, texts: Texts<'_>) -> bool {
-        let manner = ANCHORED | LITERAL;
+        let mode = ANCHORED | LITERAL;
         self.length == other.length
-            && self.at() & manner == other.at() & manner
+            && self.at() & mode == other.at() & mode
             && self.text(texts) == other.text(texts)
     }
 
@@ -192,7 +192,11 @@ impl Filed {
 }
 
 /// Returns the one of two matching patterns that decides.
-pub(super) fn better(one: Option<Filed>, other: Filed, texts: Texts<'_>) -> Option<Filed> {
+pub(super) fn better(
+    one: Option<CompiledPattern>,
+    other: CompiledPattern,
+    texts: Texts<'_>,
+) -> Option<CompiledPattern> {
     match one {
         Some(one) if !other.is_before(one, texts) => Some(one),
         _ => Some(other),
@@ -201,7 +205,7 @@ pub(super) fn better(one: Option<Filed>, other: Filed, texts: Texts<'_>) -> Opti
 
 /// A hash table of patterns without gaps, by a hash of octets that every matching path holds.
 #[derive(Clone, Debug)]
-pub(super) struct Buckets<T = Filed> {
+pub(super) struct Buckets<T = CompiledPattern> {
     /// The start of each bucket's slots; the last entry ends the last bucket.
     starts: Starts,
     slots: Box<[T]>,
@@ -305,20 +309,25 @@ impl<T: Copy + Default> Buckets<T> {
 impl Buckets {
     /// Returns all patterns, with meaningless hashes. If a bucket holds more than `crowd`, only the best pattern of
     /// each text stays: the others can never decide.
-    pub(super) fn distinct(&self, crowd: usize, texts: Texts<'_>, key: Key) -> Vec<(u32, Filed)> {
-        let mut kept: Vec<(u32, Filed)> = Vec::with_capacity(self.slots.len());
+    pub(super) fn distinct(
+        &self,
+        crowd: usize,
+        texts: Texts<'_>,
+        key: Key,
+    ) -> Vec<(u32, CompiledPattern)> {
+        let mut kept: Vec<(u32, CompiledPattern)> = Vec::with_capacity(self.slots.len());
         for bucket in self.iter() {
             if bucket.len() <= crowd {
-                kept.extend(bucket.iter().map(|filed| (0, *filed)));
+                kept.extend(bucket.iter().map(|compiled| (0, *compiled)));
                 continue;
             }
-            let hashed = |filed: &Filed| (key.hash(filed.text(texts)), *filed);
-            let mut crowded: Vec<(u32, Filed)> = bucket.iter().map(hashed).collect();
-            crowded.sort_unstable_by_key(|(hash, filed)| {
-                (*hash, Reverse(filed.precedence()), filed.place(texts))
+            let hashed = |compiled: &CompiledPattern| (key.hash(compiled.text(texts)), *compiled);
+            let mut crowded: Vec<(u32, CompiledPattern)> = bucket.iter().map(hashed).collect();
+            crowded.sort_unstable_by_key(|(hash, compiled)| {
+                (*hash, Reverse(compiled.precedence()), compiled.place(texts))
             });
-            crowded.dedup_by(|(hash, filed), (other_hash, other)| {
-                hash == other_hash && filed.is_like(*other, texts)
+            crowded.dedup_by(|(hash, compiled), (other_hash, other)| {
+                hash == other_hash && compiled.is_like(*other, texts)
             });
             kept.append(&mut crowded);
         }

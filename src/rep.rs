@@ -28,9 +28,9 @@
 //! - reading is one pass, O(*n*), for any text; each user-agent, rule or other known line takes four octets besides the
 //!   text;
 //! - compiling is O(*n* log *n*) and touches the rules of the selected groups only: patterns are borrowed from the
-//!   text, hashes are keyed, and patterns that would crowd one hash are divided further (`prefixes`, `trigram_index`);
+//!   text, hashes are keyed, and patterns that would crowd one hash are divided further (`prefix_index`, `trigram_index`);
 //! - a verdict asks each pattern at most once and never goes back within one (`pattern`). Where patterns times *m*
-//!   is more than a million, the path is indexed first (`occurrences`), so it is O((*n* + *m*) log² *m*) and not
+//!   is more than a million, the path is indexed first (`suffix_array`), so it is O((*n* + *m*) log² *m*) and not
 //!   O(*n* *m*). Usually it asks a handful of patterns, and allocates nothing.
 //!
 //! Where Google's library and the RFC differ, Google's reading of files is followed, because authors test against it,
@@ -47,16 +47,16 @@ mod guard;
 mod key;
 mod line;
 mod lint;
-mod occurrences;
 mod origin;
 mod parse;
 mod path;
 mod path_pattern;
 mod pattern;
-mod prefixes;
+mod prefix_index;
 mod redundant;
 mod rule;
 mod rules;
+mod suffix_array;
 mod token;
 mod trigram_index;
 mod utf16;

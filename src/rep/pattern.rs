@@ -14,8 +14,8 @@ use std::cell::OnceCell;
 use memchr::memchr;
 
 use super::line::is_space;
-use super::occurrences::{Occurrences, find};
 use super::path::{Unit, Units, is_comparison_form, is_encoded};
+use super::suffix_array::{SuffixArray, find};
 
 /// A literal `*` in the literal form. Comparison forms are ASCII, so the octet is free.
 const STAR: u8 = 0x80;
@@ -36,8 +36,8 @@ pub(super) struct Subject<'a> {
     literal: OnceCell<Vec<u8>>,
     /// True if there are enough patterns to try that an index pays.
     is_indexed: bool,
-    index: OnceCell<Occurrences>,
-    literal_index: OnceCell<Occurrences>,
+    index: OnceCell<SuffixArray>,
+    literal_index: OnceCell<SuffixArray>,
 }
 
 impl<'a> Subject<'a> {
@@ -67,7 +67,7 @@ impl<'a> Subject<'a> {
             return matches(text, is_anchored, path);
         }
         matches_by(text, is_anchored, path, |piece, at| {
-            let index = index.get_or_init(|| Occurrences::of(path));
+            let index = index.get_or_init(|| SuffixArray::of(path));
             let found = if piece.is_empty() {
                 Some(at)
             } else {

@@ -1,6 +1,6 @@
 //! The compiled rules for one crawler: the most specific match decides (RFC 9309 section 2.2.2).
 //!
-//! Each pattern is stored where the paths that it could match will look: by its first octets (`prefixes`) if it has no
+//! Each pattern is stored where the paths that it could match will look: by its first octets (`prefix_index`) if it has no
 //! wildcards, otherwise by three octets that such paths must hold (`trigram_index`). Precedence does not depend on the path:
 //! the longest matching pattern first, then allow before disallow, then file order. Patterns that cannot win any more
 //! are not tried.
@@ -20,7 +20,7 @@ use super::key::Key;
 use super::parse::File;
 use super::path::ComparisonPath;
 use super::pattern::{Pattern, Value};
-use super::prefixes::Prefixes;
+use super::prefix_index::PrefixIndex;
 use super::rule::Selection;
 use super::rule::{Rule, RuleKind, Source, rule_kind};
 use super::trigram_index::TrigramIndex;
@@ -42,7 +42,7 @@ pub struct Rules {
 #[derive(Clone, Debug)]
 struct Index {
     arena: Box<[u8]>,
-    prefixes: Prefixes,
+    prefix_index: PrefixIndex,
     trigram_index: TrigramIndex,
 }
 
@@ -201,7 +201,7 @@ impl Rules {
         let path = path.as_bytes();
         let texts = index.texts(&self.file);
         let admits = |compiled| admits(compiled, texts);
-        let best = index.prefixes.best(path, texts, self.key, admits);
+        let best = index.prefix_index.best(path, texts, self.key, admits);
         let best = index
             .trigram_index
             .best(path, texts, self.key, best, admits)?;
@@ -227,7 +227,7 @@ impl Rules {
 
     /// Tells whether the rules hold no pattern that could match anything.
     pub fn is_empty(&self) -> bool {
-        self.written.prefixes.is_empty() && self.written.trigram_index.is_empty()
+        self.written.prefix_index.is_empty() && self.written.trigram_index.is_empty()
     }
 
     /// Tells whether no rule can ever disallow a path.
@@ -249,7 +249,7 @@ impl Rules {
     /// Returns the patterns, without those that can never decide because an equal one takes precedence.
     fn patterns(&self) -> impl Iterator<Item = CompiledPattern> {
         let texts = self.texts();
-        let plain = self.written.prefixes.distinct(texts, self.key);
+        let plain = self.written.prefix_index.distinct(texts, self.key);
         plain.chain(self.written.trigram_index.distinct(texts, self.key))
     }
 
@@ -296,7 +296,7 @@ impl Index {
             arena: &arena,
         };
         Self {
-            prefixes: Prefixes::new(&patterns.plain, texts, key),
+            prefix_index: PrefixIndex::new(&patterns.plain, texts, key),
             trigram_index: TrigramIndex::new(&patterns.wild, texts, key),
             arena,
         }
@@ -310,7 +310,7 @@ impl Index {
     }
 
     fn bytes(&self) -> usize {
-        self.arena.len() + self.prefixes.bytes() + self.trigram_index.bytes()
+        self.arena.len() + self.prefix_index.bytes() + self.trigram_index.bytes()
     }
 }
 

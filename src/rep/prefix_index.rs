@@ -17,7 +17,7 @@ use super::key::Key;
 const CROWD: usize = 6;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Prefixes {
+pub(super) struct PrefixIndex {
     /// First the classes that every path visits, the longest first; then those behind overflows.
     classes: Box<[Class]>,
     /// The number of classes that every path visits.
@@ -36,7 +36,7 @@ struct Class {
     best: u32,
 }
 
-impl Prefixes {
+impl PrefixIndex {
     pub(super) fn new(patterns: &[CompiledPattern], texts: Texts<'_>, key: Key) -> Self {
         if patterns.is_empty() {
             return Self::default();

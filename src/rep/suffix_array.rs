@@ -20,14 +20,14 @@ const NEAR: usize = 128;
 
 /// An index of one path.
 #[derive(Debug)]
-pub(super) struct Occurrences {
+pub(super) struct SuffixArray {
     /// The suffix array, then copies with every block of 2, 4, 8… entries sorted by place.
     levels: Vec<Vec<u32>>,
     /// For each pair of octets, the index in the suffix array at which its places begin.
     pairs: Vec<u32>,
 }
 
-impl Occurrences {
+impl SuffixArray {
     /// Indexes a path without NULs.
     pub(super) fn of(path: &[u8]) -> Self {
         let mut levels = vec![suffixes(path)];
@@ -198,7 +198,7 @@ mod tests {
             b"/a/b?c=d&a/b?c=d",
         ];
         for text in texts {
-            let index = Occurrences::of(text);
+            let index = SuffixArray::of(text);
             for (start, end) in (0..text.len().min(40))
                 .flat_map(|start| (start + 1..=text.len().min(44)).map(move |end| (start, end)))
             {

@@ -8,7 +8,7 @@
 //! 4. an operator's override ([`overrides`]): with one, robots.txt is not even fetched;
 //! 5. the origin's robots.txt, or its absence;
 //! 6. the path guard: a path that the origin may read as another one must be allowed in every reading
-//!    ([`crate::rep::Readings`]).
+//!    ([`crate::rep::PathVariants`]).
 //!
 //! [`crate::gate`] adds the cases that involve waiting: nothing is decided if it cannot be recorded
 //! ([`Reason::LogFailed`]), a robots.txt that is late defers the request ([`Reason::RobotsPending`]), and an allowed

@@ -28,7 +28,8 @@
 //! - reading is one pass, O(*n*), for any text; each user-agent, rule or other known line takes four octets besides the
 //!   text;
 //! - compiling is O(*n* log *n*) and touches the rules of the selected groups only: patterns are borrowed from the
-//!   text, hashes are keyed, and patterns that would crowd one hash are divided further (`prefix_index`, `trigram_index`);
+//!   text, hashes are keyed, and patterns that would crowd one hash are divided further (`prefix_index`,
+//!   `trigram_index`);
 //! - a verdict asks each pattern at most once and never goes back within one (`pattern`). Where patterns times *m*
 //!   is more than a million, the path is indexed first (`suffix_array`), so it is O((*n* + *m*) log² *m*) and not
 //!   O(*n* *m*). Usually it asks a handful of patterns, and allocates nothing.
@@ -66,7 +67,7 @@ pub use explain::{Explanation, Judged, Match, MatchedBy, Speaker, Standing, Why}
 pub use family::family;
 pub use field::Field;
 pub use group::{Group, Other};
-pub use guard::{Question, Readings, Spelling};
+pub use guard::{PathVariants, Question, Spelling};
 pub use line::lines;
 pub use lint::{Lint, LintKind};
 pub use origin::{Origin, OriginError, Scheme};

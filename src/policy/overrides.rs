@@ -3,10 +3,10 @@
 //! Patterns match as in robots.txt, and the most specific match decides: most octets, a deny on a tie. An expired
 //! override does not count.
 //!
-//! An origin may read a path as another one (`/open/../private`; see [`Readings`]). An override is about the content
-//! that the origin serves, so every reading is checked, independently of `[robots] path_guard`. A deny that matches any
-//! reading denies. An allow that decides about the path as written must also match the other readings; if it matches
-//! only some, robots.txt decides. So a record needs to name only one override to show that it had to decide.
+//! An origin may read a path as another one (`/open/../private`; see [`PathVariants`]). An override is about the
+//! content that the origin serves, so every variant is checked, independently of `[robots] path_guard`. A deny that
+//! matches any variant denies. An allow that decides about the path as written must also match the other variants; if
+//! it matches only some, robots.txt decides. So a record needs to name only one override to show that it had to decide.
 //!
 //! An opaque tunnel carries every path: any deny denies it, and an allow for the whole origin allows it.
 
@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::clock::Moment;
-use crate::rep::{ComparisonPath, Origin, PathPattern, Readings, Spelling};
+use crate::rep::{ComparisonPath, Origin, PathPattern, PathVariants, Spelling};
 
 /// An assertion about the paths of one origin. It is never inferred, always names a person, and expires unless it is in
 /// the configuration.
@@ -159,9 +159,9 @@ impl Overrides {
         let written = first(entries, &path, Spelling::Written, now);
         let mut decides = written;
         if written.is_none_or(Entry::is_allow) {
-            let readings = Readings::of(&path);
+            let variants = PathVariants::of(&path);
             let has_escapes = entries.iter().any(|entry| entry.pattern.has_escapes());
-            for question in readings.questions(has_escapes) {
+            for question in variants.questions(has_escapes) {
                 let (path, spelling) = (&question.path, question.spelling);
                 match first(entries, path, spelling, now) {
                     Some(entry) if !entry.is_allow() => return Some(&entry.asserted),
@@ -171,8 +171,8 @@ impl Overrides {
                     }
                 }
             }
-            if !readings.is_complete() {
-                // A deny may apply to one of the readings that were not checked.
+            if !variants.is_complete() {
+                // A deny may apply to one of the variants that were not checked.
                 let denies = |entry: &&Entry| !entry.is_allow() && entry.asserted.holds(now);
                 if let Some(deny) = entries.iter().find(denies) {
                     return Some(&deny.asserted);

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::slice;
 
-use super::guard::{Punctuation, Question, Readings, Spelling, decoded_value};
+use super::guard::{PathVariants, Punctuation, Question, Spelling, decoded_value};
 use super::line::is_space;
 use super::parse::Robots;
 use super::path::ComparisonPath;
@@ -26,8 +26,8 @@ pub struct Explanation {
     pub groups: Vec<Speaker>,
     /// The verdict on the path as written.
     pub written: Judged,
-    /// The verdicts on the paths that the origin server may read it as ([`Readings`](super::Readings)); the path guard
-    /// denies if one of them is disallowed.
+    /// The verdicts on the paths that the origin server may read it as ([`PathVariants`](super::PathVariants)); the
+    /// path guard denies if one of them is disallowed.
     pub readings: Vec<Judged>,
     /// True if `readings` is complete. Otherwise the path guard denies if anything is disallowed at all.
     pub are_all_readings: bool,
@@ -194,10 +194,10 @@ impl Robots {
             all.and(Punctuation::tested_by(candidate.found.pattern.as_bytes()))
         });
         let has_escapes = patterns.iter().any(|candidate| candidate.decoded.is_some());
-        let readings = Readings::of(&path);
-        let decoded = readings.decoded(tested);
-        let mut all = vec![(readings, decoded)];
-        all.extend(Readings::keeping_some(&path, decoded));
+        let variants = PathVariants::of(&path);
+        let decoded = variants.decoded(tested);
+        let mut all = vec![(variants, decoded)];
+        all.extend(PathVariants::keeping_some(&path, decoded));
         let groups = match named.and_then(|at| chain.get(at)) {
             Some(token) => self.speakers(|value| {
                 let names = [narrow(value), wide(value)];
@@ -229,7 +229,7 @@ impl Robots {
                 let is_spoken_to = !groups.is_empty();
                 judge(octets, path, *spelling, &patterns, is_spoken_to, admits)
             }),
-            are_all_readings: all.iter().all(|(readings, _)| readings.is_complete()),
+            are_all_readings: all.iter().all(|(variants, _)| variants.is_complete()),
             groups,
         }
     }
@@ -289,14 +289,14 @@ impl Robots {
 /// Returns the verdicts on the readings. A reading that is compared with both spellings of the rules appears once: with
 /// the verdict that disallows it, if there is one.
 fn told(
-    all: &[(Readings<'_>, Punctuation)],
+    all: &[(PathVariants<'_>, Punctuation)],
     has_escapes: bool,
     judge: impl Fn(&Question<'_>, Punctuation) -> Judged,
 ) -> Vec<Judged> {
     let mut told: Vec<Judged> = Vec::new();
-    for (readings, decoded) in all {
-        let mut others = readings.paths().peekable();
-        for question in readings.questions(has_escapes) {
+    for (variants, decoded) in all {
+        let mut others = variants.paths().peekable();
+        for question in variants.questions(has_escapes) {
             let judged = judge(&question, *decoded);
             let form = question.path.as_bytes();
             let is_next = others.next_if(|next| *next == form).is_some();

@@ -20,11 +20,11 @@
 //! | drop an empty query | `/x.gif?` | `/x.gif` | all |
 //!
 //! A final slash of the written path is dropped only behind a file's name: a rule that ends in `$` distinguishes
-//! `/folder` from `/folder/`. A reading without its final slash is judged only by rules that end in `$`: any other rule
+//! `/folder` from `/folder/`. A variant without its final slash is judged only by rules that end in `$`: any other rule
 //! that disallows it also disallows the path with the slash, unless an allow that ends in that slash takes precedence.
 //!
 //! All steps work on comparison forms, in which most spellings of one path are equal already. The guard visits each
-//! form once, so the search ends; [`MOST`] and [`MOST_OCTETS`] bound it for a hostile path. A path with more readings
+//! form once, so the search ends; [`MOST`] and [`MOST_OCTETS`] bound it for a hostile path. A path with more variants
 //! is denied if the rules disallow anything at all: no author of a page writes such a path.
 //!
 //! A server that decodes a path serves one resource for `/a/b` and `/a%2Fb`, so a rule for one holds for the other: a
@@ -45,10 +45,10 @@ use self::steps::{
 };
 use super::path::ComparisonPath;
 
-/// The limit on the readings of one path.
+/// The limit on the variants of one path.
 const MOST: usize = 64;
 
-/// The limit on the octets of all readings of a path together. A path of up to 2 KiB reaches [`MOST`] first.
+/// The limit on the octets of all variants of a path together. A path of up to 2 KiB reaches [`MOST`] first.
 const MOST_OCTETS: usize = 128 * 1024;
 
 /// The spelling of the rules that a path is compared with.
@@ -60,56 +60,56 @@ pub enum Spelling {
     Decoded,
 }
 
-/// All other readings of a path, each once; almost every path has none.
+/// All other variants of a path, each once; almost every path has none.
 #[derive(Debug)]
-pub struct Readings<'a> {
+pub struct PathVariants<'a> {
     written: &'a [u8],
     /// The punctuation that stays escaped.
     kept: Punctuation,
-    /// The path as written, then its other readings; empty if it has none.
-    found: Vec<Reading<'a>>,
+    /// The path as written, then its other variants; empty if it has none.
+    found: Vec<PathVariant<'a>>,
     is_complete: bool,
 }
 
-/// One reading of the path.
+/// One variant of the path.
 #[derive(Debug)]
-struct Reading<'a> {
-    /// The reading in comparison form.
+struct PathVariant<'a> {
+    /// The variant in comparison form.
     form: Cow<'a, [u8]>,
     is_decoded: bool,
     /// True if an authority was cut off: the rest holds no second one.
     is_past_authority: bool,
-    /// True if another reading equals this one with a final slash.
+    /// True if another variant equals this one with a final slash.
     lacks_slash: bool,
 }
 
 /// One comparison that the guard makes besides that of the path as written.
 #[derive(Debug)]
 pub struct Question<'a> {
-    /// The reading.
+    /// The variant.
     pub path: ComparisonPath<'a>,
-    /// The spelling of the rules that the reading is compared with.
+    /// The spelling of the rules that the variant is compared with.
     pub spelling: Spelling,
-    /// True if another reading equals this one with a final slash. A rule without a `$` at its end has already decided
+    /// True if another variant equals this one with a final slash. A rule without a `$` at its end has already decided
     /// about that one.
     pub lacks_slash: bool,
 }
 
 impl Question<'_> {
-    /// Tells whether a disallow with this pattern takes part, given the punctuation that the readings decode.
+    /// Tells whether a disallow with this pattern takes part, given the punctuation that the variants decode.
     pub(super) fn admits(&self, decoded: Punctuation, text: &[u8], is_anchored: bool) -> bool {
         (is_anchored || !self.lacks_slash)
             && (decoded.is_empty() || !decoded.meets(Punctuation::tested_by(text)))
     }
 }
 
-impl<'a> Readings<'a> {
-    /// Returns the readings of a path. A path without other readings costs one scan and no allocation.
+impl<'a> PathVariants<'a> {
+    /// Returns the variants of a path. A path without other variants costs one scan and no allocation.
     pub fn of(path: &'a ComparisonPath<'_>) -> Self {
         Self::keeping(path, Punctuation::default())
     }
 
-    /// Returns the punctuation that rules test for and that some reading has decoded; empty for almost every path.
+    /// Returns the punctuation that rules test for and that some variant has decoded; empty for almost every path.
     pub(super) fn decoded(&self, tested: Punctuation) -> Punctuation {
         if self.are_none() {
             return Punctuation::default();
@@ -117,7 +117,7 @@ impl<'a> Readings<'a> {
         Punctuation::escaped_in(self.written).within(tested)
     }
 
-    /// Returns sets of readings that keep the escapes of `decoded` in turn, each with the punctuation that it still
+    /// Returns sets of variants that keep the escapes of `decoded` in turn, each with the punctuation that it still
     /// decodes.
     pub(super) fn keeping_some(
         path: &'a ComparisonPath<'_>,
@@ -127,36 +127,36 @@ impl<'a> Readings<'a> {
         kept.map(move |kept| (Self::keeping(path, kept), decoded.without(kept)))
     }
 
-    /// Returns the readings that keep the escapes of some characters.
+    /// Returns the variants that keep the escapes of some characters.
     fn keeping(path: &'a ComparisonPath<'_>, kept: Punctuation) -> Self {
-        let mut readings = Self {
+        let mut variants = Self {
             written: path.as_bytes(),
             kept,
             found: Vec::new(),
             is_complete: true,
         };
-        if !is_plain(readings.written) && is_changed_by_a_step(readings.written) {
-            readings.search();
+        if !is_plain(variants.written) && is_changed_by_a_step(variants.written) {
+            variants.search();
         }
-        readings
+        variants
     }
 
-    /// Tells whether the path has no other reading.
+    /// Tells whether the path has no other variant.
     pub(super) fn are_none(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Tells whether all readings are known. A path with too many readings is not to be trusted.
+    /// Tells whether all variants are known. A path with too many variants is not to be trusted.
     pub fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// Returns the readings, without the path as written.
+    /// Returns the variants, without the path as written.
     pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
-        self.found.iter().skip(1).map(|reading| &*reading.form)
+        self.found.iter().skip(1).map(|variant| &*variant.form)
     }
 
-    /// Returns the comparisons to make besides that of the path as written: each reading, with the rules in one or both
+    /// Returns the comparisons to make besides that of the path as written: each variant, with the rules in one or both
     /// spellings. `has_escapes` tells whether the two spellings of the rules differ; then the path as written is also
     /// compared with the decoded rules.
     pub fn questions(&self, has_escapes: bool) -> impl Iterator<Item = Question<'_>> {
@@ -168,12 +168,12 @@ impl<'a> Readings<'a> {
         };
         let itself = (has_escapes && is_stable(self.written))
             .then(|| question(self.written, Spelling::Decoded, false));
-        let others = self.found.iter().skip(1).flat_map(move |reading| {
-            let form = &*reading.form;
-            let is_written = !reading.is_decoded;
+        let others = self.found.iter().skip(1).flat_map(move |variant| {
+            let form = &*variant.form;
+            let is_written = !variant.is_decoded;
             // No server decoded a form that still holds escapes, and decoded rules hold no escapes.
-            let is_decoded = reading.is_decoded || has_escapes && is_stable(form);
-            let ask = |spelling| question(form, spelling, reading.lacks_slash);
+            let is_decoded = variant.is_decoded || has_escapes && is_stable(form);
+            let ask = |spelling| question(form, spelling, variant.lacks_slash);
             let written = is_written.then(|| ask(Spelling::Written));
             let decoded = is_decoded.then(|| ask(Spelling::Decoded));
             written.into_iter().chain(decoded)
@@ -185,7 +185,7 @@ impl<'a> Readings<'a> {
     // Not inlined: almost every path skips it.
     #[inline(never)]
     fn search(&mut self) {
-        self.found.push(Reading {
+        self.found.push(PathVariant {
             form: Cow::Borrowed(self.written),
             is_decoded: false,
             is_past_authority: false,
@@ -195,19 +195,19 @@ impl<'a> Readings<'a> {
         for decoding in [None, Some(Decoding::Once), Some(Decoding::Twice)] {
             if let Some(decoding) = decoding {
                 for at in 0..self.found.len() {
-                    let made = self.found.get(at).and_then(|reading| {
-                        Some(Reading {
-                            form: Cow::Owned(decoded(&reading.form, decoding, self.kept)?),
+                    let made = self.found.get(at).and_then(|variant| {
+                        Some(PathVariant {
+                            form: Cow::Owned(decoded(&variant.form, decoding, self.kept)?),
                             is_decoded: true,
-                            is_past_authority: reading.is_past_authority,
+                            is_past_authority: variant.is_past_authority,
                             lacks_slash: false,
                         })
                     });
                     self.add(made);
                 }
             }
-            while let Some(reading) = self.found.get(next) {
-                for made in reading.one_step(self.kept) {
+            while let Some(variant) = self.found.get(next) {
+                for made in variant.one_step(self.kept) {
                     self.add(made);
                 }
                 if !self.is_complete {
@@ -218,7 +218,7 @@ impl<'a> Readings<'a> {
         }
     }
 
-    fn add(&mut self, made: Option<Reading<'a>>) {
+    fn add(&mut self, made: Option<PathVariant<'a>>) {
         let Some(made) = made else { return };
         let mut known = self.found.iter_mut();
         if let Some(known) = known.find(|known| known.form == made.form) {
@@ -226,7 +226,7 @@ impl<'a> Readings<'a> {
             return;
         }
         let others = self.found.iter().skip(1);
-        let octets: usize = others.map(|reading| reading.form.len()).sum();
+        let octets: usize = others.map(|variant| variant.form.len()).sum();
         if self.found.len() > MOST || octets + made.form.len() > MOST_OCTETS {
             self.is_complete = false;
             return;
@@ -235,23 +235,23 @@ impl<'a> Readings<'a> {
     }
 }
 
-impl<'a> Reading<'a> {
+impl<'a> PathVariant<'a> {
     /// Returns the results of each single step except decoding.
-    fn one_step(&self, kept: Punctuation) -> [Option<Reading<'a>>; 11] {
+    fn one_step(&self, kept: Punctuation) -> [Option<PathVariant<'a>>; 11] {
         let form = &*self.form;
-        let made = |form: Vec<u8>| Reading {
+        let made = |form: Vec<u8>| PathVariant {
             form: Cow::Owned(form),
             is_decoded: self.is_decoded,
             is_past_authority: self.is_past_authority,
             lacks_slash: false,
         };
-        let without_slash = |form| Reading {
+        let without_slash = |form| PathVariant {
             lacks_slash: true,
             ..made(form)
         };
         let behind_authority = || {
             (!self.is_past_authority).then(|| {
-                Some(Reading {
+                Some(PathVariant {
                     is_past_authority: true,
                     ..made(without_authority(form)?)
                 })

@@ -1,9 +1,9 @@
 //! The compiled rules for one crawler: the most specific match decides (RFC 9309 section 2.2.2).
 //!
-//! Each pattern is stored where the paths that it could match will look: by its first octets (`prefix_index`) if it has no
-//! wildcards, otherwise by three octets that such paths must hold (`trigram_index`). Precedence does not depend on the path:
-//! the longest matching pattern first, then allow before disallow, then file order. Patterns that cannot win any more
-//! are not tried.
+//! Each pattern is stored where the paths that it could match will look: by its first octets (`prefix_index`) if it has
+//! no wildcards, otherwise by three octets that such paths must hold (`trigram_index`). Precedence does not depend on
+//! the path: the longest matching pattern first, then allow before disallow, then file order. Patterns that cannot win
+//! any more are not tried.
 //!
 //! The rules keep the file's text and borrow their patterns from it, so they are small. The line, number and group of a
 //! deciding rule are found again in the text when a [`Finding`] is asked for them; most are not.
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use memchr::{memchr, memrchr};
 
 use super::compiled::{CompiledPattern, MatchMode, Texts};
-use super::guard::{Punctuation, Readings, Spelling, decoded_value};
+use super::guard::{PathVariants, Punctuation, Spelling, decoded_value};
 use super::key::Key;
 use super::parse::File;
 use super::path::ComparisonPath;
@@ -49,16 +49,16 @@ struct Index {
 /// The result of the path guard.
 #[derive(Debug)]
 pub enum Guarded<'a> {
-    /// No reading of the path is disallowed.
+    /// No variant of the path is disallowed.
     Clear,
-    /// A reading is disallowed.
+    /// A variant is disallowed.
     Disallowed {
-        /// The reading, in comparison form.
+        /// The variant, in comparison form.
         reading: Box<[u8]>,
         /// The rule that disallows it.
         rule: Finding<'a>,
     },
-    /// The path has more readings than the guard examines, and the rules disallow something.
+    /// The path has more variants than the guard examines, and the rules disallow something.
     TooMany,
 }
 
@@ -134,29 +134,33 @@ impl Rules {
         self.verdict_of(path, Spelling::Written, |_, _| true)
     }
 
-    /// Judges the other readings of a path that is allowed as written.
+    /// Judges the other variants of a path that is allowed as written.
     pub fn guard(&self, path: &ComparisonPath<'_>) -> Guarded<'_> {
-        let readings = Readings::of(path);
+        let variants = PathVariants::of(path);
         // True for almost every path.
-        if readings.are_none() && self.decoded.is_none() {
+        if variants.are_none() && self.decoded.is_none() {
             return Guarded::Clear;
         }
-        self.guard_readings(path, &readings)
+        self.guard_variants(path, &variants)
     }
 
-    /// Judges a path that has other readings or that rules in the decoded spelling may match.
-    fn guard_readings(&self, path: &ComparisonPath<'_>, readings: &Readings<'_>) -> Guarded<'_> {
-        let decoded = readings.decoded(self.tested);
-        let mut is_complete = readings.is_complete();
-        if let Some(disallowed) = self.disallowed(readings, decoded) {
+    /// Judges a path that has other variants or that rules in the decoded spelling may match.
+    fn guard_variants(
+        &self,
+        path: &ComparisonPath<'_>,
+        variants: &PathVariants<'_>,
+    ) -> Guarded<'_> {
+        let decoded = variants.decoded(self.tested);
+        let mut is_complete = variants.is_complete();
+        if let Some(disallowed) = self.disallowed(variants, decoded) {
             return disallowed;
         }
         if !decoded.is_empty() {
-            for (readings, decoded) in Readings::keeping_some(path, decoded) {
-                if let Some(disallowed) = self.disallowed(&readings, decoded) {
+            for (variants, decoded) in PathVariants::keeping_some(path, decoded) {
+                if let Some(disallowed) = self.disallowed(&variants, decoded) {
                     return disallowed;
                 }
-                is_complete &= readings.is_complete();
+                is_complete &= variants.is_complete();
             }
         }
         if is_complete || self.disallows_nothing() {
@@ -166,9 +170,9 @@ impl Rules {
         }
     }
 
-    /// Returns the first reading that is disallowed, given the punctuation that some readings decode.
-    fn disallowed(&self, readings: &Readings<'_>, decoded: Punctuation) -> Option<Guarded<'_>> {
-        for question in readings.questions(self.decoded.is_some()) {
+    /// Returns the first variant that is disallowed, given the punctuation that some variants decode.
+    fn disallowed(&self, variants: &PathVariants<'_>, decoded: Punctuation) -> Option<Guarded<'_>> {
+        for question in variants.questions(self.decoded.is_some()) {
             let admits = |compiled: CompiledPattern, texts: Texts<'_>| {
                 compiled.kind() == RuleKind::Allow
                     || question.admits(decoded, compiled.text(texts), compiled.is_anchored())

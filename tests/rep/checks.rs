@@ -2,8 +2,8 @@
 //! on a violation.
 
 use crawlgate::rep::{
-    ComparisonPath, Origin, Other, ParseOptions, ProductToken, Readings, Robots, RuleKind, Rules,
-    Selection, decoded, product_tokens,
+    ComparisonPath, Origin, Other, ParseOptions, PathVariants, ProductToken, Robots, RuleKind,
+    Rules, Selection, decoded, product_tokens,
 };
 
 use super::naive::{self, Decision, Reading};
@@ -56,7 +56,7 @@ pub(crate) fn parse(data: &[u8]) {
         }
     }
     let path = ComparisonPath::new(data);
-    for reading in Readings::of(&path).paths() {
+    for reading in PathVariants::of(&path).paths() {
         assert!(reading.starts_with(b"/") && reading.is_ascii() && reading != path.as_bytes());
     }
     let _ = Origin::parse(&String::from_utf8_lossy(data));

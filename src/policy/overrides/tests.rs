@@ -55,7 +55,7 @@ fn the_most_specific_override_decides_about_a_path_in_all_its_readings() {
         ("either order of resolving counts", &["-/a/b/c"], "/a//../b/c", Some(1)),
         ("an allow of the written path does not lift that", &["+/open/", "-/private"], "/open/../private", Some(2)),
         ("an allow of one reading only does not count", &["+/open/"], "/open/../private", None),
-        ("an allow of all readings does", &["+/"], "/open/../private", Some(1)),
+        ("an allow of all variants does", &["+/"], "/open/../private", Some(1)),
         ("an allow that only a reading meets does not count", &["+/private"], "/open/../private", None),
         ("another allow of the reading does not help", &["+/open/", "+/private"], "/open/../private", None),
         ("a deny of what an escaped slash makes of it", &["-/private/"], "/private%2Fdiary", Some(1)),
@@ -227,10 +227,10 @@ proptest! {
                 && !allowed.iter().any(|allow| allow.matches(path) && allow.length() > deny.length())
         };
         let written = ComparisonPath::new(path.as_bytes());
-        let readings = Readings::of(&written);
+        let variants = PathVariants::of(&written);
         let expected = decides(&written)
-            || readings.questions(false).any(|question| decides(&question.path))
-            || !readings.is_complete();
+            || variants.questions(false).any(|question| decides(&question.path))
+            || !variants.is_complete();
         let all = std::iter::once(assertion(1, &pattern, Action::Deny)).chain(
             (2..).zip(&allows).map(|(id, allow)| assertion(id, allow, Action::Allow)),
         );

@@ -2,7 +2,7 @@
 //!
 //! A rule such as `/*,*` or `/*?` names no resource: it tests whether a URL is written with a character. `/C%2B%2B` is
 //! not written with a `+`, so `Disallow: /*+*` does not apply to it, although a server decodes it. Such a rule applies
-//! to a reading only if none of the characters that it tests for was decoded.
+//! to a variant only if none of the characters that it tests for was decoded.
 
 use super::steps::escape;
 
@@ -47,7 +47,7 @@ impl Punctuation {
     }
 
     /// Returns the sets to keep escaped in turn: every character by itself, and all together. So each rule meets a
-    /// reading that decodes none of the characters that it tests for, and as many others as possible.
+    /// variant that decodes none of the characters that it tests for, and as many others as possible.
     pub(in crate::rep) fn to_keep(self) -> impl Iterator<Item = Self> {
         let singles = (0..RESERVED.len()).map(|at| Self(1 << at));
         let singles = singles.filter(move |single| self.meets(*single));

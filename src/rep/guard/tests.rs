@@ -2,10 +2,10 @@ use super::*;
 
 fn found(path: &str) -> Vec<String> {
     let path = ComparisonPath::new(path.as_bytes());
-    let readings = Readings::of(&path);
-    assert!(readings.is_complete());
+    let variants = PathVariants::of(&path);
+    assert!(variants.is_complete());
     let shown = |form: &[u8]| String::from_utf8_lossy(form).into_owned();
-    let mut found: Vec<String> = readings.paths().map(shown).collect();
+    let mut found: Vec<String> = variants.paths().map(shown).collect();
     found.sort();
     found
 }
@@ -130,7 +130,7 @@ fn steps_in_any_order_lead_to_the_reading() {
 fn a_hostile_path_is_bounded() {
     #[rustfmt::skip] // one row, one case
     let cases = [
-        ("many readings", "a;b%2F..%5C//c;%252F../".repeat(40), false),
+        ("many variants", "a;b%2F..%5C//c;%252F../".repeat(40), false),
         ("long ones", format!("a%2Fb;{}", "x/".repeat(30_000)), false),
         ("a long path without any", "x/".repeat(32_000), true),
         ("a long query with escapes", format!("a?{}", "%2F".repeat(15_000)), true),
@@ -138,11 +138,11 @@ fn a_hostile_path_is_bounded() {
     for (name, path, is_complete) in cases {
         let path = format!("/{path}");
         let path = ComparisonPath::new(path.as_bytes());
-        let readings = Readings::of(&path);
-        assert_eq!(readings.is_complete(), is_complete, "{name}");
-        assert!(readings.paths().count() <= MOST, "{name}");
+        let variants = PathVariants::of(&path);
+        assert_eq!(variants.is_complete(), is_complete, "{name}");
+        assert!(variants.paths().count() <= MOST, "{name}");
         assert!(
-            readings.paths().map(<[u8]>::len).sum::<usize>() <= MOST_OCTETS,
+            variants.paths().map(<[u8]>::len).sum::<usize>() <= MOST_OCTETS,
             "{name}"
         );
     }

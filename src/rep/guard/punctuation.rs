@@ -8,7 +8,7 @@ use super::steps::escape;
 
 /// A set of reserved characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::rep) struct Punctuation(u16);
+pub(in super::super) struct Punctuation(u16);
 
 /// The reserved characters that a rule can test for. A slash separates segments and so always counts; `*` and `$` mean
 /// themselves in both spellings; `%` and `#` are never decoded.
@@ -23,7 +23,7 @@ impl Punctuation {
 
     /// Returns the characters that a pattern tests for: those of its pieces behind a star that hold no letter, no
     /// digit, no slash and no escape.
-    pub(in crate::rep) fn tested_by(text: &[u8]) -> Self {
+    pub(in super::super) fn tested_by(text: &[u8]) -> Self {
         let is_name =
             |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'/' | b'%' | 0x80..);
         let pieces = text.split(|octet| *octet == b'*').skip(1);
@@ -48,29 +48,29 @@ impl Punctuation {
 
     /// Returns the sets to keep escaped in turn: every character by itself, and all together. So each rule meets a
     /// variant that decodes none of the characters that it tests for, and as many others as possible.
-    pub(in crate::rep) fn to_keep(self) -> impl Iterator<Item = Self> {
+    pub(in super::super) fn to_keep(self) -> impl Iterator<Item = Self> {
         let singles = (0..RESERVED.len()).map(|at| Self(1 << at));
         let singles = singles.filter(move |single| self.meets(*single));
         singles.chain((self.0.count_ones() > 1).then_some(self))
     }
 
-    pub(in crate::rep) const fn and(self, other: Self) -> Self {
+    pub(in super::super) const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(in crate::rep) const fn within(self, other: Self) -> Self {
+    pub(in super::super) const fn within(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    pub(in crate::rep) const fn without(self, other: Self) -> Self {
+    pub(in super::super) const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    pub(in crate::rep) const fn meets(self, other: Self) -> bool {
+    pub(in super::super) const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    pub(in crate::rep) const fn is_empty(self) -> bool {
+    pub(in super::super) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 

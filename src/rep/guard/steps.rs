@@ -144,7 +144,7 @@ fn decode(
 /// nearly everything.
 ///
 /// A backslash in a rule's path becomes a slash: a server that takes one for the other serves one resource for both.
-pub(in crate::rep) fn decoded_value(value: &[u8]) -> Option<Vec<u8>> {
+pub(in super::super) fn decoded_value(value: &[u8]) -> Option<Vec<u8>> {
     memchr2(b'%', b'\\', value)?;
     let mut made = Vec::with_capacity(value.len());
     let mut is_changed = false;

@@ -13,6 +13,8 @@
 
 mod gate;
 mod http;
+pub(crate) mod http2;
+pub(crate) mod http2_frames;
 mod latch;
 mod origin;
 mod pki;
@@ -21,6 +23,7 @@ mod wire;
 
 pub(crate) use gate::{Gate, Setup, program};
 pub(crate) use http::{Head, Response};
+pub(crate) use http2::Http2;
 pub(crate) use latch::Latch;
 pub(crate) use origin::{FullQueue, Origin, Seen};
 pub(crate) use pki::{Certificate, client_config, origin_ca_pem};

@@ -156,6 +156,12 @@ impl Wire {
         bytes
     }
 
+    /// Reads exactly this many octets. `None` if the connection ended before.
+    pub(crate) fn try_read(&mut self, count: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        self.stream.read_exact(&mut bytes).ok().map(|()| bytes)
+    }
+
     /// Discards everything until the peer closes; returns the number of octets.
     pub(crate) fn drain(&mut self) -> u64 {
         let mut buffer = vec![0; 64 * 1024];

@@ -1,0 +1,120 @@
+//! An HTTP/2 client that sends exactly the frames of a test (RFC 9113 4).
+
+use super::Wire;
+
+/// Frame types (RFC 9113 6).
+pub(crate) mod kind {
+    pub(crate) const DATA: u8 = 0;
+    pub(crate) const HEADERS: u8 = 1;
+    pub(crate) const RST_STREAM: u8 = 3;
+    pub(crate) const SETTINGS: u8 = 4;
+    pub(crate) const PING: u8 = 6;
+    pub(crate) const GOAWAY: u8 = 7;
+    pub(crate) const CONTINUATION: u8 = 9;
+}
+
+/// Frame flags.
+pub(crate) mod flag {
+    pub(crate) const END_STREAM: u8 = 1;
+    pub(crate) const END_HEADERS: u8 = 4;
+}
+
+/// The end of a stream, as the peer tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// A head came.
+    Answered,
+    /// The stream was reset with this code.
+    Reset(u32),
+    /// The connection ends with this code.
+    GoAway(u32),
+    /// The connection was closed.
+    Closed,
+}
+
+/// One connection whose frames the test writes.
+pub(crate) struct Frames(Wire);
+
+impl Frames {
+    /// Sends the preface and empty settings on a stream that speaks HTTP/2.
+    pub(crate) fn open(mut wire: Wire) -> Self {
+        wire.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        let mut frames = Self(wire);
+        frames.send(kind::SETTINGS, 0, 0, &[]);
+        frames
+    }
+
+    /// Sends one frame. A peer that has already closed is no error.
+    pub(crate) fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> &mut Self {
+        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        let mut frame = length[1..].to_vec();
+        frame.extend([kind, flags]);
+        frame.extend(stream.to_be_bytes());
+        frame.extend(payload);
+        self.0.send(frame);
+        self
+    }
+
+    /// Sends the head of a request that has no body.
+    pub(crate) fn request(&mut self, stream: u32, fields: &[(&str, &str)]) -> &mut Self {
+        let flags = flag::END_STREAM | flag::END_HEADERS;
+        self.send(kind::HEADERS, flags, stream, &block(fields))
+    }
+
+    /// Reads frames until this stream or the connection ends, or a head comes on the stream.
+    pub(crate) fn end(&mut self, stream: u32) -> End {
+        loop {
+            let Some((kind, of, payload)) = self.frame() else {
+                return End::Closed;
+            };
+            let code = |at: usize| {
+                payload
+                    .get(at..at + 4)
+                    .map_or(0, |code| u32::from_be_bytes(code.try_into().unwrap()))
+            };
+            match kind {
+                kind::HEADERS if of == stream => return End::Answered,
+                kind::RST_STREAM if of == stream => return End::Reset(code(0)),
+                kind::GOAWAY => return End::GoAway(code(4)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads one frame: its type, its stream, its payload. `None` if the connection has ended.
+    pub(crate) fn frame(&mut self) -> Option<(u8, u32, Vec<u8>)> {
+        let head = self.0.try_read(9)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let stream = u32::from_be_bytes(head[5..9].try_into().unwrap()) & 0x7fff_ffff;
+        let payload = self.0.try_read(length as usize)?;
+        Some((head[3], stream, payload))
+    }
+}
+
+/// Encodes a field section without indexing and without Huffman codes (RFC 7541 6.2.2).
+pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        block.push(0);
+        for text in [name, value] {
+            integer(&mut block, text.len());
+            block.extend(text.as_bytes());
+        }
+    }
+    block
+}
+
+/// Encodes an integer with a prefix of seven bits (RFC 7541 5.1).
+fn integer(block: &mut Vec<u8>, mut number: usize) {
+    if number < 127 {
+        block.push(number as u8);
+        return;
+    }
+    block.push(127);
+    number -= 127;
+    while number >= 128 {
+        block.push((number % 128) as u8 | 128);
+        number /= 128;
+    }
+    block.push(number as u8);
+}

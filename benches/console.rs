@@ -120,6 +120,7 @@ fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
         },
         user_agent: Some(b"ExampleBot/1.0 (+https://bot.example/about)"),
         method: "GET",
+        version: Some("1.1"),
         url: url.as_bytes(),
         scheme: "https",
         host: &host,

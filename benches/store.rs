@@ -130,6 +130,7 @@ fn record(log: &Log, n: u64, now: Moment) {
         },
         user_agent: Some(b"ExampleBot/1.0 (+https://bot.example/about)"),
         method: "GET",
+        version: Some("1.1"),
         url: url.as_bytes(),
         scheme: "https",
         host: &host,

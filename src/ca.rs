@@ -432,7 +432,7 @@ fn base_config(provider: Arc<CryptoProvider>) -> Result<ServerConfig, CaError> {
         .with_no_client_auth()
         // A placeholder: each host's configuration sets its own resolver.
         .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.ignore_client_order = true;
     config.max_early_data_size = 0;
     // Hosts share tickets and sessions: one set of keys to rotate. A ticket is bound to the name it was made for.

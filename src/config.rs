@@ -157,6 +157,8 @@ pub struct Listen {
     pub allow: Vec<IpNet>,
     /// True if the operator accepts an address that other machines reach without an `allow` list.
     pub open: bool,
+    /// True to offer HTTP/2 in the TLS sessions of crawlers: inside intercepted tunnels and on listeners with TLS.
+    pub http2: bool,
 }
 
 impl Listen {
@@ -202,6 +204,13 @@ pub struct Limits {
     pub header_bytes: usize,
     /// Octets of a request target; never more than `header_bytes`.
     pub uri_bytes: usize,
+    /// Requests in progress on one HTTP/2 connection (RFC 9113 6.5.2, SETTINGS_MAX_CONCURRENT_STREAMS); at least 1.
+    pub http2_streams: u32,
+    /// Octets that a crawler may send on one HTTP/2 stream ahead of the origin (RFC 9113 6.9); a connection has four
+    /// times as many.
+    pub http2_window: u32,
+    /// Streams per minute that a crawler may reset before they are answered; a connection with more is closed.
+    pub http2_resets: u32,
     /// Time for exchanges to end after SIGTERM.
     pub drain: Duration,
 }

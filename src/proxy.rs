@@ -8,9 +8,11 @@
 mod body;
 mod checked_stream;
 mod clearing;
+mod client_stream;
 mod connect;
 mod connection_state;
 mod counts;
+mod crawler_body;
 pub mod decide;
 mod downstream;
 mod exchange;
@@ -19,6 +21,7 @@ mod fields;
 pub(crate) mod framing;
 mod hello;
 mod http1_exchange;
+mod http2;
 mod limits;
 mod linger;
 pub mod listener;
@@ -67,7 +70,7 @@ const MOST_TOLD: usize = 1024;
 enum Trouble {
     /// The crawler does not trust our CA.
     Distrust,
-    /// The crawler offers no HTTP/1.1.
+    /// The crawler speaks HTTP/2 where that is not spoken.
     Protocol,
 }
 

@@ -80,6 +80,7 @@ fn record_for_ever(file: PathBuf) -> ! {
                 },
                 user_agent: None,
                 method: "GET",
+                version: Some("1.1"),
                 url: url.as_bytes(),
                 scheme: "http",
                 host: "site.example",

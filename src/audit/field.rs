@@ -24,6 +24,7 @@ pub const URL_SHA256: &str = "url_sha256";
 pub const SCHEME: &str = "scheme";
 pub const HOST: &str = "host";
 pub const PORT: &str = "port";
+pub const VERSION: &str = "version";
 pub const VIA: &str = "via";
 pub const OPAQUE: &str = "opaque";
 pub const RULE: &str = "rule";

@@ -41,6 +41,8 @@ pub struct Record<'a> {
     pub user_agent: Option<&'a [u8]>,
     /// The method, as received.
     pub method: &'a str,
+    /// The version of HTTP that the crawler spoke: `1.0`, `1.1` or `2`; `None` if another proxy asked.
+    pub version: Option<&'a str>,
     /// The URL, octets as received. The line leaves its userinfo out and, if so configured, its query.
     pub url: &'a [u8],
     /// The scheme of the origin; empty for an unreadable target.
@@ -268,6 +270,7 @@ impl Record<'_> {
         };
         record.text_or_null(f::USER_AGENT, self.user_agent, most_of(most::USER_AGENT));
         record.text(f::METHOD, self.method.as_bytes(), most::TOKEN);
+        record.text_or_null(f::VERSION, self.version.map(str::as_bytes), most::TOKEN);
         let url = public_url(self.url, redact_query);
         if record.text(f::URL, &url, most_of(most::URL)) == Written::Cut {
             let whole = digest(&SHA256, &url);

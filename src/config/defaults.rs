@@ -53,6 +53,7 @@ impl Config {
                 addresses: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8118))],
                 allow: Vec::new(),
                 open: false,
+                http2: true,
             },
             listeners: Vec::new(),
             limits: Limits {
@@ -68,6 +69,9 @@ impl Config {
                 header_fields: 100,
                 header_bytes: 64 * KIB,
                 uri_bytes: 16 * KIB,
+                http2_streams: 100,
+                http2_window: 256 * KIB as u32,
+                http2_resets: 200,
                 drain: secs(30),
             },
             agent: AgentConfig {

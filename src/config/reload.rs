@@ -1,6 +1,6 @@
 //! The changes that a reload makes to the configuration in force, and those that wait for a restart.
 
-use super::{Config, LogConfig, RobotsConfig, TakesEffect, TlsConfig, UpstreamConfig};
+use super::{Config, Listen, LogConfig, RobotsConfig, TakesEffect, TlsConfig, UpstreamConfig};
 
 /// The changes of a new configuration, by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,10 @@ impl Config {
         let old = self.clone();
         let new = new.clone();
         let config = Self {
-            listen: old.listen,
+            listen: Listen {
+                http2: new.listen.http2,
+                ..old.listen
+            },
             listeners: old.listeners,
             limits: new.limits,
             agent: new.agent,

@@ -22,6 +22,7 @@ const OTHER: &str = r#"
 address = ["[::1]:0", "192.0.2.1:3128"]
 allow = ["10.0.0.0/8", "192.0.2.7"]
 open = true
+http2 = false
 [[listener]]
 name = "fleet"
 address = "0.0.0.0:8443"
@@ -54,6 +55,9 @@ tunnel_idle_timeout = "7m"
 header_fields = 50
 header_bytes = 4097
 uri_bytes = "4KiB"
+http2_streams = 7
+http2_window = "128KiB"
+http2_resets = 9
 drain = "0s"
 [agent]
 product_tokens = ["Googlebot-Image", "Googlebot"]

@@ -198,7 +198,7 @@ impl<S> CheckedStream<S> {
     }
 
     fn refuse(&mut self, violation: Violation, rest: &[u8]) {
-        let excerpt = rest.get(..EXCERPT).unwrap_or(rest).into();
+        let excerpt = Some(rest.get(..EXCERPT).unwrap_or(rest).into());
         self.http1.leave_refused(Refused { violation, excerpt });
         self.passing
             .extend_from_slice(&self.refusal_token.request());

@@ -14,13 +14,13 @@ mod standing;
 use std::sync::Arc;
 
 use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
-use hyper::upgrade::OnUpgrade;
 
 use self::intercept::intercept;
 use self::opaque::open;
 pub use self::standing::Switching;
 use super::body::Answer;
+use super::client_stream::OnClientStream;
+use super::crawler_body::CrawlerBody;
 use super::downstream::Connection;
 use super::recorder::ExchangeRecorder;
 use super::refused::{Refused, unread, unsent};
@@ -36,7 +36,7 @@ use crate::rep::Origin;
 /// The refusal; nothing of the tunnel has been opened.
 pub async fn connect(
     connection: &Connection,
-    mut request: Request<Incoming>,
+    mut request: Request<CrawlerBody>,
     mut recorder: Box<ExchangeRecorder>,
 ) -> Result<Response<Answer>, Refused> {
     let origin = match (&connection.scope, target::read_connect(request.uri())) {
@@ -46,7 +46,7 @@ pub async fn connect(
         (_, Err(unreadable)) => return Err(unread(unreadable, recorder)),
     };
     recorder.origin = Some(origin.clone());
-    let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
+    let Some(client_stream) = OnClientStream::take(&mut request) else {
         return Err(unread(Unreadable::Malformed, recorder));
     };
     let settings = connection.downstream.proxy.settings.load_full();
@@ -63,7 +63,7 @@ pub async fn connect(
         if let Err(prohibited) = judged {
             return Err(unsent(Failure::Prohibited(prohibited), recorder));
         }
-        return open(connection, origin, upgrade, recorder).await;
+        return open(connection, origin, client_stream, recorder).await;
     }
     // Requests inside are refused inside, even for a port that no CONNECT may ask for: clients show the reason there,
     // but of a refused CONNECT the status at most.
@@ -75,8 +75,8 @@ pub async fn connect(
     recorder.suspend();
     recorder.status = Some(StatusCode::OK.as_u16());
     connection.downstream.proxy.spawn(async move {
-        if let Ok(upgraded) = upgrade.await {
-            intercept(inside, origin, upgraded, recorder, patience).await;
+        if let Ok(client_stream) = client_stream.ready().await {
+            intercept(inside, origin, client_stream, recorder, patience).await;
         }
     });
     Ok(established())

@@ -5,10 +5,15 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use http::Version;
+
 use crate::clock::{Clock, Tick};
 use crate::config::Mode;
 use crate::metrics::{Counters, DurationHistogram, Gauge, GaugeGuard, Registry, Unit};
 use crate::policy::{Decision, Reason};
+
+/// The versions of HTTP that crawlers speak, as records name them.
+const VERSIONS: [&str; 3] = ["1.0", "1.1", "2"];
 
 /// Result of a TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +26,27 @@ pub enum Handshake {
     Failed,
 }
 
+/// The end of an HTTP/2 connection with a crawler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Http2End {
+    /// In order, or because the crawler has gone.
+    Closed,
+    /// The crawler broke the protocol.
+    Protocol,
+    /// The crawler reset too many streams.
+    Resets,
+}
+
+impl Http2End {
+    /// Tells a crawler that has gone from one that broke the protocol.
+    pub fn of(error: &h2::Error) -> Http2End {
+        match error.is_io() || error.is_remote() {
+            true => Http2End::Closed,
+            false => Http2End::Protocol,
+        }
+    }
+}
+
 /// The proxy's metrics.
 #[derive(Debug, Clone)]
 pub struct Counts {
@@ -28,6 +54,8 @@ pub struct Counts {
     decisions: Counters,
     bytes: Counters,
     handshakes: Counters,
+    http2_ends: Counters,
+    versions: Counters,
     tunnels: Gauge,
     held: Gauge,
     holds: DurationHistogram,
@@ -49,6 +77,8 @@ impl Default for Counts {
             decisions: Counters::of(kinds),
             bytes: Counters::by("direction", &["upstream", "downstream"]),
             handshakes: Counters::by("result", &["done", "distrusted", "failed"]),
+            http2_ends: Counters::by("end", &["closed", "protocol_error", "too_many_resets"]),
+            versions: Counters::by("version", &VERSIONS),
             tunnels: Gauge::default(),
             held: Gauge::default(),
             // From a millisecond to eight minutes.
@@ -76,6 +106,22 @@ impl Counts {
     /// Counts a handshake with a crawler that has ended.
     pub fn shook(&self, handshake: Handshake) {
         self.handshakes.add(handshake as usize, 1);
+    }
+
+    /// Counts an HTTP/2 connection with a crawler that has ended.
+    pub fn http2_ended(&self, end: Http2End) {
+        self.http2_ends.add(end as usize, 1);
+    }
+
+    /// Counts a request that came by this version of HTTP, and returns the version's name.
+    pub fn came_by(&self, version: Version) -> &'static str {
+        let place = match version {
+            Version::HTTP_10 => 0,
+            Version::HTTP_2 => 2,
+            _ => 1,
+        };
+        self.versions.add(place, 1);
+        VERSIONS.get(place).copied().unwrap_or_default()
     }
 
     /// Counts an open tunnel or WebSocket until the guard is dropped.
@@ -122,6 +168,8 @@ impl Counts {
             decisions,
             bytes,
             handshakes,
+            http2_ends,
+            versions,
             tunnels,
             held,
             holds,
@@ -141,6 +189,16 @@ impl Counts {
             "crawlgate_downstream_handshakes",
             "TLS handshakes with crawlers inside tunnels, by how they ended; distrusted: the crawler does not trust the local CA",
             handshakes,
+        );
+        registry.register(
+            "crawlgate_downstream_http2_connections",
+            "HTTP/2 connections with crawlers that have ended, by how; protocol_error: the crawler broke the protocol; too_many_resets: more than [limits] http2_resets",
+            http2_ends,
+        );
+        registry.register(
+            "crawlgate_downstream_requests",
+            "Requests from crawlers, by the version of HTTP that they came by",
+            versions,
         );
         registry.register(
             "crawlgate_tunnels",

@@ -114,6 +114,7 @@ impl Proxy {
             client: &client,
             scope: &Scope::Plain,
             method,
+            version: None,
             uri: Uri::default(),
         };
         let mut recorder = ExchangeRecorder::open(self, &Arc::default(), opening);

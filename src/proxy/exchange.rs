@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, CONNECTION, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
-use hyper::body::{Body as _, Incoming};
-use hyper::upgrade::OnUpgrade;
+use http_body::Body as _;
 use hyper_util::rt::TokioIo;
+use tracing::warn;
 
 use super::body::{Answer, Passing};
+use super::client_stream::OnClientStream;
 use super::connect::Switching;
+use super::crawler_body::CrawlerBody;
 use super::downstream::{Connection, Downstream};
 use super::exchange_state::ExchangeState;
 use super::framing::Switch;
@@ -20,7 +22,7 @@ use super::respond::{self, Audience, Refusal, RequestTraits};
 use super::stall::StallLimit;
 use super::target::{self, Scope};
 use super::upstream::{self, Received, Unanswered, UpstreamTimeouts};
-use super::{Proxy, connect, fields, self_test};
+use super::{Proxy, Trouble, connect, fields, http1_exchange, self_test};
 use crate::client::{AuthError, Client};
 use crate::config::{Mismatch, OnFailure};
 use crate::egress::{Failure, ResponseBody};
@@ -48,7 +50,7 @@ enum BodyFraming {
 }
 
 impl BodyFraming {
-    fn of(request: &Request<Incoming>) -> BodyFraming {
+    fn of(request: &Request<CrawlerBody>) -> BodyFraming {
         if request.body().is_end_stream() {
             BodyFraming::Empty
         } else if request.headers().contains_key(TRANSFER_ENCODING) {
@@ -97,7 +99,7 @@ impl Connection {
     pub async fn exchange(
         &self,
         state: &Arc<ExchangeState>,
-        mut request: Request<Incoming>,
+        mut request: Request<CrawlerBody>,
     ) -> Response<Answer> {
         let method = request.method().clone();
         if let Some(uri) = target::of_handshake(request.uri()) {
@@ -108,6 +110,7 @@ impl Connection {
             client: &self.downstream.client,
             scope: &self.scope,
             method: method.clone(),
+            version: Some(request.version()),
             uri: request.uri().clone(),
         };
         let mut recorder = ExchangeRecorder::open(&self.downstream.proxy, state, opening);
@@ -117,10 +120,12 @@ impl Connection {
             framing: BodyFraming::of(&request),
             accept: Vec::new(),
         };
-        if self.downstream.proxy.refusal_token.is(request.uri().path())
-            && let Some(refused) = state.take_refused()
-        {
-            recorder.enter_excerpt(refused.excerpt);
+        let is_token = self.downstream.proxy.refusal_token.is(request.uri().path());
+        if let Some(refused) = state.take_refused(is_token) {
+            self.warn_of(&refused);
+            if let Some(excerpt) = refused.excerpt {
+                recorder.enter_excerpt(excerpt);
+            }
             recorder.decision = Decision::bare(Reason::BadRequest, recorder.time);
             return self
                 .refuse(&Refusal::Form(refused.violation), recorder, shape)
@@ -174,6 +179,18 @@ impl Connection {
             });
         }
         response
+    }
+
+    /// Tells the operator, once per address, of a crawler that begins HTTP/2 where it is not spoken.
+    fn warn_of(&self, refused: &http1_exchange::Refused) {
+        let client = self.downstream.peer.address;
+        let proxy = &self.downstream.proxy;
+        if refused.is_prior_knowledge() && proxy.is_news(client, Trouble::Protocol) {
+            warn!(
+                %client,
+                "the crawler speaks HTTP/2 without TLS, which the gate does not: have it use HTTP/1.1 to the proxy"
+            );
+        }
     }
 
     /// Admits a request if its connection has room, its client is identified, a request slot is free and its User-Agent
@@ -245,7 +262,7 @@ impl Connection {
 
     async fn forward(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<CrawlerBody>,
         mut recorder: Box<ExchangeRecorder>,
         may_switch: bool,
     ) -> Result<Response<Answer>, Refused> {
@@ -282,7 +299,7 @@ impl Connection {
             Some(permit) => permit,
             None => return Err((Refusal::Decided, recorder)),
         };
-        let client_stream = request.extensions_mut().remove::<OnUpgrade>();
+        let client_stream = OnClientStream::take(&mut request);
         let version = request.version();
         let wants_websocket = fields::to_origin(request.headers_mut(), &origin, may_switch);
         self.downstream
@@ -376,7 +393,7 @@ impl Connection {
     fn switch(
         &self,
         mut response: Response<ResponseBody>,
-        client_stream: OnUpgrade,
+        client_stream: OnClientStream,
         mut recorder: Box<ExchangeRecorder>,
         switching: Switching,
     ) -> Response<Answer> {
@@ -391,11 +408,12 @@ impl Connection {
         recorder.response_started(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
         let downstream = self.downstream.clone();
         self.downstream.proxy.spawn(async move {
-            let (Ok(client_stream), Ok(upstream)) = tokio::join!(client_stream, upstream) else {
+            let both = tokio::join!(client_stream.ready(), upstream);
+            let (Ok(client_stream), Ok(upstream)) = both else {
                 recorder.client_closed();
                 return;
             };
-            let (client_stream, upstream) = (TokioIo::new(client_stream), TokioIo::new(upstream));
+            let upstream = TokioIo::new(upstream);
             switching
                 .relay(&downstream, client_stream, upstream, recorder)
                 .await;

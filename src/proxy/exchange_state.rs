@@ -8,6 +8,7 @@ use http::{HeaderMap, StatusCode};
 use super::connection_state::ConnectionState;
 use super::framing::Switch;
 use super::http1_exchange::{Http1Exchange, Refused};
+use super::http2::Http2Exchange;
 
 /// State of an exchange. HTTP/1.1 has one exchange at a time under way, and one state serves all exchanges of a
 /// connection in turn.
@@ -41,6 +42,8 @@ enum Carrier {
     None,
     /// HTTP/1.1, through a checked stream.
     Http1(Arc<Http1Exchange>),
+    /// A stream of HTTP/2.
+    Http2(Arc<Http2Exchange>),
 }
 
 impl ExchangeState {
@@ -52,6 +55,18 @@ impl ExchangeState {
         ExchangeState {
             connection: Arc::clone(connection),
             carrier: Carrier::Http1(Arc::clone(http1)),
+            ..ExchangeState::default()
+        }
+    }
+
+    /// Creates the state for the one exchange of an HTTP/2 stream.
+    pub fn of_http2(
+        connection: &Arc<ConnectionState>,
+        http2: &Arc<Http2Exchange>,
+    ) -> ExchangeState {
+        ExchangeState {
+            connection: Arc::clone(connection),
+            carrier: Carrier::Http2(Arc::clone(http2)),
             ..ExchangeState::default()
         }
     }
@@ -127,6 +142,7 @@ impl ExchangeState {
         match &self.carrier {
             Carrier::None => {}
             Carrier::Http1(http1) => http1.push_interim(status, fields),
+            Carrier::Http2(http2) => http2.push_interim(status, fields),
         }
     }
 
@@ -150,6 +166,8 @@ impl ExchangeState {
             Carrier::None => {}
             // The connection carries this answer alone.
             Carrier::Http1(_) => self.connection.reset(),
+            // An answer that broke off resets its stream in any case.
+            Carrier::Http2(_) => {}
         }
     }
 
@@ -160,14 +178,27 @@ impl ExchangeState {
         }
     }
 
-    /// Takes the refused request that a refusal token stands for.
-    pub fn take_refused(&self) -> Option<Refused> {
-        self.http1()?.take_refused()
+    /// Takes the refused request that a request stands for. On HTTP/1.1 only a refusal token stands for one.
+    pub fn take_refused(&self, is_token: bool) -> Option<Refused> {
+        match &self.carrier {
+            Carrier::None => None,
+            Carrier::Http1(http1) if is_token => http1.take_refused(),
+            Carrier::Http1(_) => None,
+            Carrier::Http2(http2) => http2.violation().map(Refused::of),
+        }
+    }
+
+    /// Tells whether the crawler took the answer too slowly.
+    pub fn is_stalled(&self) -> bool {
+        match &self.carrier {
+            Carrier::Http2(http2) => http2.is_stalled(),
+            Carrier::None | Carrier::Http1(_) => self.connection.is_stalled(),
+        }
     }
 
     fn http1(&self) -> Option<&Http1Exchange> {
         match &self.carrier {
-            Carrier::None => None,
+            Carrier::None | Carrier::Http2(_) => None,
             Carrier::Http1(http1) => Some(http1),
         }
     }

@@ -56,6 +56,8 @@ pub enum Violation {
     ConnectBody,
     /// Not HTTP/1.0 or HTTP/1.1.
     Version,
+    /// An extended CONNECT for a protocol other than WebSocket (RFC 8441 4).
+    Protocol,
     /// The head exceeds its bound.
     HeadTooLarge,
     /// The head has more fields than its bound.

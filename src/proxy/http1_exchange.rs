@@ -39,8 +39,25 @@ struct Shared {
 pub struct Refused {
     /// The fault of its form.
     pub violation: Violation,
-    /// Its first octets.
-    pub excerpt: Box<[u8]>,
+    /// Its first octets; `None` if its target can be read.
+    pub excerpt: Option<Box<[u8]>>,
+}
+
+impl Refused {
+    /// Refuses a request whose target can be read.
+    pub fn of(violation: Violation) -> Refused {
+        Refused {
+            violation,
+            excerpt: None,
+        }
+    }
+
+    /// Tells whether the crawler began HTTP/2 without TLS (RFC 9113 3.3).
+    pub fn is_prior_knowledge(&self) -> bool {
+        self.excerpt
+            .as_ref()
+            .is_some_and(|excerpt| excerpt.starts_with(b"PRI * HTTP/2"))
+    }
 }
 
 impl Http1Exchange {

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use dashmap::DashMap;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use crate::client::{Client, ClientKey};
 use crate::clock::Moment;
@@ -92,8 +92,8 @@ struct Shared {
     exchanges: AtomicU64,
     /// Number of the last end or silence of an exchange. Written before `exchanges`, so that it is never older.
     last_end: AtomicU64,
-    /// Asks the connection to leave. One task at a time waits for that.
-    leave: Notify,
+    /// Asks the connection to leave.
+    leave: CancellationToken,
     owner: Mutex<SlotOwner>,
 }
 
@@ -159,7 +159,7 @@ impl Shared {
         Arc::new(Shared {
             exchanges: AtomicU64::new(0),
             last_end: AtomicU64::new(last_end),
-            leave: Notify::new(),
+            leave: CancellationToken::new(),
             owner: Mutex::default(),
         })
     }
@@ -315,7 +315,7 @@ impl Limiter {
             return false;
         };
         shared.owner.lock().leave();
-        shared.leave.notify_one();
+        shared.leave.cancel();
         self.evicted.fetch_add(1, Ordering::Relaxed);
         true
     }
@@ -422,6 +422,15 @@ impl ConnectionSlot {
         self.shared.exchanges.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Tells whether an exchange is under way.
+    pub fn is_busy(&self) -> bool {
+        !self
+            .shared
+            .exchanges
+            .load(Ordering::Relaxed)
+            .is_multiple_of(ONE_SILENT)
+    }
+
     /// Counts an exchange that has ended, or waits for the crawler before it asks for anything. Called once after each
     /// [`begin`](ConnectionSlot::begin); without another exchange under way, the connection is idle.
     pub fn end(&self) {
@@ -462,7 +471,7 @@ impl ConnectionSlot {
 
     /// Waits until the connection must make room. Its slot has been given away by then.
     pub async fn has_to_leave(&self) {
-        self.shared.leave.notified().await;
+        self.shared.leave.cancelled().await;
     }
 }
 

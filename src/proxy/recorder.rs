@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::header::USER_AGENT;
-use http::{HeaderMap, HeaderValue, Method, Response, Uri};
+use http::{HeaderMap, HeaderValue, Method, Response, Uri, Version};
 
 use super::Proxy;
 use super::exchange_state::ExchangeState;
@@ -53,6 +53,7 @@ pub struct ExchangeRecorder {
     /// True if the exchange is a tunnel that is not intercepted.
     pub opaque: bool,
     method: Method,
+    version: Option<&'static str>,
     url: Url,
     /// The origin, once the target was read.
     pub origin: Option<Origin>,
@@ -138,6 +139,8 @@ pub struct Opening<'a> {
     pub scope: &'a Scope,
     /// Its method.
     pub method: Method,
+    /// The version of HTTP that it came by; `None` if another proxy asks.
+    pub version: Option<Version>,
     /// Its request target.
     pub uri: Uri,
 }
@@ -174,6 +177,7 @@ impl ExchangeRecorder {
             via,
             opaque: false,
             method: opening.method,
+            version: opening.version.map(|version| proxy.counts.came_by(version)),
             url,
             origin: match opening.scope {
                 Scope::Inside { origin, .. } => Some(origin.clone()),
@@ -374,7 +378,7 @@ impl ExchangeRecorder {
 
     fn error(&self) -> Option<&'static str> {
         match self.stage {
-            Stage::Left | Stage::Answered if self.state.connection().is_stalled() => Some(STALLED),
+            Stage::Left | Stage::Answered if self.state.is_stalled() => Some(STALLED),
             Stage::Asked | Stage::Left if self.proxy.cut.is_cancelled() => Some(CUT_OFF),
             Stage::Asked => Some(HUNG_UP),
             Stage::Left => self.error.or(Some(HUNG_UP)),
@@ -492,6 +496,7 @@ impl ExchangeRecorder {
             },
             user_agent: self.user_agent.as_ref().map(HeaderValue::as_bytes),
             method: self.method.as_str(),
+            version: self.version,
             url: &url,
             scheme: self
                 .origin

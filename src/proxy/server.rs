@@ -26,16 +26,17 @@ use super::Proxy;
 use super::body::Answer;
 use super::checked_stream::{CheckedStream, ConnectionTimeouts};
 use super::connection_state::ConnectionState;
+use super::crawler_body::CrawlerBody;
 use super::downstream::{Connection, Downstream};
 use super::exchange_state::ExchangeState;
 use super::framing::{Bounds, USUAL_FIELDS};
 use super::http1_exchange::Http1Exchange;
 use super::limits::ConnectionSlot;
-use super::linger;
 use super::listener::{ActiveListener, Stream, announce, certificate};
 use super::refused::last;
 use super::stall::StallLimit;
 use super::target::Scope;
+use super::{http2, linger};
 use crate::client::{AuthCache, Peer};
 use crate::clock::Moment;
 use crate::config::Limits;
@@ -48,7 +49,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
 
 /// Time for a client that is turned away to send a request and be answered.
-const FAREWELL: Duration = Duration::from_secs(2);
+pub const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Time for a handshake that has begun when the proxy stops.
 pub const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -211,6 +212,7 @@ async fn tell_of(
         downstream.peer = Arc::new(peer);
         return Some((downstream, AcceptedStream::Plain(stream)));
     };
+    let tls = offering(tls, downstream.proxy.settings.load().listen.http2);
     let stream = match TlsAcceptor::from(tls).accept(stream).await {
         Ok(stream) => stream,
         Err(error) => {
@@ -252,7 +254,10 @@ where
         }
     }
     stream.obey(&downstream.slot);
-    serve(stream, downstream, Scope::Plain).await;
+    match stream.speaks_http2() {
+        true => http2::serve(stream, downstream, Scope::Plain).await,
+        false => serve(stream, downstream, Scope::Plain).await,
+    }
 }
 
 /// A stream that takes the socket options of a crawler's connection.
@@ -261,6 +266,9 @@ trait Tune {
 
     /// Ends the connection with a reset if its `slot` says so.
     fn obey(&mut self, slot: &Arc<ConnectionSlot>);
+
+    /// Tells whether the crawler speaks HTTP/2, as agreed in the TLS handshake.
+    fn speaks_http2(&self) -> bool;
 }
 
 impl Tune for Stream {
@@ -271,6 +279,10 @@ impl Tune for Stream {
     fn obey(&mut self, slot: &Arc<ConnectionSlot>) {
         Stream::obey(self, slot);
     }
+
+    fn speaks_http2(&self) -> bool {
+        false
+    }
 }
 
 impl Tune for TlsStream<Stream> {
@@ -280,6 +292,10 @@ impl Tune for TlsStream<Stream> {
 
     fn obey(&mut self, slot: &Arc<ConnectionSlot>) {
         self.get_mut().0.obey(slot);
+    }
+
+    fn speaks_http2(&self) -> bool {
+        has_chosen_http2(self)
     }
 }
 
@@ -350,6 +366,32 @@ where
     })
 }
 
+/// Returns the bounds of a request's head.
+pub fn bounds(limits: &Limits) -> Bounds {
+    Bounds {
+        head: limits.header_bytes,
+        target: limits.uri_bytes,
+        fields: limits.header_fields,
+    }
+}
+
+/// Returns a TLS configuration that offers HTTP/2 only if that is switched on.
+pub fn offering(config: Arc<ServerConfig>, http2: bool) -> Arc<ServerConfig> {
+    if http2 {
+        return config;
+    }
+    let mut config = Arc::unwrap_or_clone(config);
+    config
+        .alpn_protocols
+        .retain(|protocol| protocol != http2::ALPN);
+    Arc::new(config)
+}
+
+/// Tells whether both sides of a TLS session have agreed on HTTP/2.
+pub fn has_chosen_http2<S>(tls: &TlsStream<S>) -> bool {
+    tls.get_ref().1.alpn_protocol() == Some(http2::ALPN)
+}
+
 /// Returns the limits of a connection; one that is turned away has less time.
 fn patience(limits: &Limits, turned_away: Option<Reason>) -> ConnectionTimeouts {
     let most = match turned_away {
@@ -357,11 +399,7 @@ fn patience(limits: &Limits, turned_away: Option<Reason>) -> ConnectionTimeouts 
         None => Duration::MAX,
     };
     ConnectionTimeouts {
-        bounds: Bounds {
-            head: limits.header_bytes,
-            target: limits.uri_bytes,
-            fields: limits.header_fields,
-        },
+        bounds: bounds(limits),
         header: limits.header_timeout.min(most),
         idle: limits.idle_timeout.min(most),
         taking: StallLimit {
@@ -392,6 +430,7 @@ impl Service<Request<Incoming>> for Exchanges {
         exchange.expect();
         Box::pin(async move {
             let is_connect = *request.method() == Method::CONNECT;
+            let request = request.map(CrawlerBody::Http1);
             let response = connection.exchange(&exchange, request).await;
             // A tunnel or another protocol has its own end.
             let goes_on = is_connect && response.status().is_success()

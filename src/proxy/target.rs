@@ -176,6 +176,15 @@ fn named(scheme: Scheme, text: &str) -> Result<Origin, Unreadable> {
     Origin::new(scheme, host, port).map_err(|_| Unreadable::Malformed)
 }
 
+/// Tells whether a Host field names the authority of an absolute URI (RFC 9113 8.3.1) or of a CONNECT.
+pub fn is_same_authority(uri: &Uri, host: &[u8]) -> bool {
+    let origin = match uri.scheme() {
+        Some(_) => origin_of(uri),
+        None => read_connect(uri),
+    };
+    origin.is_ok_and(|origin| agree(&origin, host).is_ok())
+}
+
 fn agree(origin: &Origin, host: &[u8]) -> Result<(), Unreadable> {
     let stray = || misdirected(origin, &String::from_utf8_lossy(host));
     let text = std::str::from_utf8(host).map_err(|_| stray())?;

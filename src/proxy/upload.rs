@@ -7,10 +7,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use super::crawler_body::CrawlerBody;
 use super::fields::mend_trailers;
 use super::stall::{StallLimit, StallTimer};
 use crate::egress::BodyError;
@@ -62,7 +62,7 @@ impl UploadProgress {
 /// The body of a crawler's request on its way to the origin.
 #[derive(Debug)]
 pub struct Upload {
-    incoming: Incoming,
+    incoming: CrawlerBody,
     upload: Arc<UploadProgress>,
     stall: StallTimer,
     /// Set while the crawler waits for `100 Continue`: the body is not read, and so not asked for, until the origin
@@ -74,7 +74,7 @@ impl Upload {
     /// Creates an upload that reports to `upload` and waits for the crawler within `grant`. With `invited`, the first
     /// octet waits for that signal; if its sender is dropped, the origin has answered and does not want the body.
     pub fn new(
-        incoming: Incoming,
+        incoming: CrawlerBody,
         upload: Arc<UploadProgress>,
         grant: StallLimit,
         invited: Option<oneshot::Receiver<()>>,
@@ -117,7 +117,7 @@ impl Body for Upload {
             this.upload.octets.fetch_add(octets, Ordering::Relaxed);
             this.stall.moved(octets);
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

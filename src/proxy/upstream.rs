@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use http::header::{EXPECT, HeaderMap};
 use http::{Request, Response, StatusCode, Version};
-use hyper::body::{Body as _, Incoming};
+use http_body::Body as _;
 use tokio::sync::oneshot;
 
+use super::crawler_body::CrawlerBody;
 use super::downstream::Connection;
 use super::recorder::ExchangeRecorder;
 use super::stall::{StallLimit, Timer};
@@ -83,7 +84,7 @@ impl From<Failure> for Unanswered {
 pub async fn send(
     connection: &Connection,
     permit: Permit,
-    request: Request<Incoming>,
+    request: Request<CrawlerBody>,
     recorder: &mut ExchangeRecorder,
     UpstreamTimeouts { origin, crawler }: UpstreamTimeouts,
 ) -> Result<Received, Unanswered> {

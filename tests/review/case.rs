@@ -152,6 +152,7 @@ impl Case {
             },
             user_agent: Some(self.agent.as_bytes()),
             method: if self.opaque { "CONNECT" } else { "GET" },
+            version: Some("1.1"),
             url: url.as_bytes(),
             scheme: target.origin.scheme().as_str(),
             host: target.origin.host(),

@@ -43,6 +43,7 @@ fn a_record_says_everything_about_an_exchange() {
             ("verdict", json!("deny")),
             ("user_agent", json!("TestBot/1.0")),
             ("method", json!("GET")),
+            ("version", json!("1.1")),
             ("host", json!("site.test")),
             ("port", json!(origin.port())),
             ("scheme", json!(url.split(':').next())),

@@ -28,6 +28,7 @@ pub(in crate::audit) fn denial() -> Record<'static> {
         },
         user_agent: Some(b"ExampleBot-Image/1.0 (+https://bot.example/)"),
         method: "GET",
+        version: Some("1.1"),
         url: b"https://site.example/private/x?q=1",
         scheme: "https",
         host: "site.example",
@@ -100,7 +101,7 @@ fn a_record_is_one_line_with_all_its_fields() {
     let record = denial();
     let text = line(&record, false);
     assert_eq!(text.find('\n'), Some(text.len() - 1));
-    let want = json!({
+    let mut want = json!({
         "time": "2026-11-20T12:00:00.123Z",
         "id": record.id.to_string(),
         "decided_at": "2026-11-20T12:00:00.124Z",
@@ -160,6 +161,8 @@ fn a_record_is_one_line_with_all_its_fields() {
         "duration_ms": 0.042,
         "error": null,
     });
+    // Beside the others it would exceed the macro's depth.
+    want["version"] = "1.1".into();
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), want);
 }
 

@@ -25,6 +25,7 @@ pub(super) fn listen(mut section: Section<'_, '_>, has_others: bool, to: &mut Li
     });
     section.set("allow", &mut to.allow, list(text(network)));
     section.set("open", &mut to.open, boolean);
+    section.set("http2", &mut to.http2, boolean);
     let holds = to.addresses.iter().all(|address| to.may_listen_on(address));
     section.require(holds, &["address"], || Listen::EXPOSED.to_owned());
     section.finish();
@@ -64,6 +65,11 @@ pub(super) fn limits(mut section: Section<'_, '_>, to: &mut Limits) {
     section.set("header_bytes", &mut to.header_bytes, bytes(head));
     // hyper takes no longer targets.
     section.set("uri_bytes", &mut to.uri_bytes, bytes(256..=65_534));
+    section.set("http2_streams", &mut to.http2_streams, integer(1..=10_000));
+    // The initial window of RFC 9113 is the least: a crawler may use it before it has seen our settings.
+    let window = 64 * KIB as u64..=16 * MIB as u64;
+    section.set("http2_window", &mut to.http2_window, bytes(window));
+    section.set("http2_resets", &mut to.http2_resets, integer(1..=1_000_000));
     let drain = Duration::ZERO..=hours(24);
     section.set("drain", &mut to.drain, duration(drain));
     section.require(

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -20,6 +18,7 @@ use crate::egress::{Failure, Unconnected};
 use crate::gate::{MOST_JUDGEMENTS, Requester};
 use crate::policy::{Decision, Ruling};
 use crate::proxy::checked_stream::CHANCE;
+use crate::proxy::client_stream::ClientStream;
 use crate::proxy::counts::Handshake;
 use crate::proxy::downstream::{Connection, Downstream};
 use crate::proxy::hello::{Replayed, TLS_HANDSHAKE};
@@ -28,7 +27,7 @@ use crate::proxy::refused::turned_away;
 use crate::proxy::relay::Relay;
 use crate::proxy::target::Scope;
 use crate::proxy::upstream::Unanswered;
-use crate::proxy::{Trouble, server};
+use crate::proxy::{Trouble, http2, server};
 use crate::rep::{Origin, Scheme};
 
 /// Ends the TLS session of a tunnel, or reads the plain HTTP in it. The CONNECT's recorder records only
@@ -36,11 +35,10 @@ use crate::rep::{Origin, Scheme};
 pub(super) async fn intercept(
     connection: Connection,
     origin: Origin,
-    upgraded: Upgraded,
+    mut io: ClientStream,
     recorder: Box<ExchangeRecorder>,
     patience: Duration,
 ) {
-    let mut io = TokioIo::new(upgraded);
     // No server answers behind a refused port: a client that waits for its first octets would wait for nothing.
     let silence = match connection.downstream.proxy.egress.check_connect(&origin) {
         Ok(()) => patience,
@@ -76,7 +74,11 @@ pub(super) async fn intercept(
                 Ok((tls, stray_name)) => {
                     counts.shook(Handshake::Done);
                     let scope = Scope::Inside { origin, stray_name };
-                    server::serve(tls, connection.downstream, scope).await;
+                    let downstream = connection.downstream;
+                    match server::has_chosen_http2(&tls) {
+                        true => http2::serve(tls, downstream, scope).await,
+                        false => server::serve(tls, downstream, scope).await,
+                    }
                 }
                 Err(error) => {
                     counts.shook(match is_distrust(&error) {
@@ -115,7 +117,7 @@ fn refuse_unheard(connection: &Connection, origin: &Origin, mut recorder: Box<Ex
 async fn pass_opaque(
     connection: &Connection,
     origin: Origin,
-    io: Replayed<TokioIo<Upgraded>>,
+    io: Replayed<ClientStream>,
     mut recorder: Box<ExchangeRecorder>,
 ) {
     let proxy = &connection.downstream.proxy;
@@ -207,28 +209,28 @@ async fn dial_opaque(
 }
 
 /// The stream inside an intercepted tunnel.
-type Tls = TlsStream<Replayed<TokioIo<Upgraded>>>;
+type Tls = TlsStream<Replayed<ClientStream>>;
 
 /// Ends TLS, and returns the server name that the client asked for if it is not the tunnel's.
 async fn handshake(
     downstream: &Downstream,
     origin: &Origin,
-    io: Replayed<TokioIo<Upgraded>>,
+    io: Replayed<ClientStream>,
     patience: Duration,
 ) -> io::Result<(Tls, Option<Box<str>>)> {
     let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), io);
     let start = timeout(patience, hello).await??;
     let name = start.client_hello().server_name().map(Box::<str>::from);
-    let speaks_http_1 = start
-        .client_hello()
-        .alpn()
-        .is_none_or(|mut offered| offered.any(|protocol| protocol == b"http/1.1"));
+    let offered = start.client_hello().alpn();
+    let speaks_http_1 =
+        offered.is_none_or(|mut offered| offered.any(|protocol| protocol == b"http/1.1"));
     let client = downstream.peer.address;
-    if !speaks_http_1 && downstream.proxy.is_news(client, Trouble::Protocol) {
+    let has_http_2 = downstream.proxy.settings.load().listen.http2;
+    if !has_http_2 && !speaks_http_1 && downstream.proxy.is_news(client, Trouble::Protocol) {
         warn!(
             %origin,
             %client,
-            "the crawler offers HTTP/2 only, which the gate does not speak: have it offer HTTP/1.1, too (ALPN http/1.1)"
+            "the crawler offers HTTP/2 only, which [listen] http2 = false forbids: have it offer HTTP/1.1, too (ALPN http/1.1)"
         );
     }
     // A client verifies the certificate against the name it asked for. It reads the refusal of a wrong name only behind
@@ -238,7 +240,8 @@ async fn handshake(
         let authority = downstream.proxy.authority.load();
         let stray = stray_name.as_deref().filter(|name| authority.covers(name));
         let host = stray.unwrap_or(origin.host());
-        authority.server_config(host).map_err(io::Error::other)?
+        let config = authority.server_config(host).map_err(io::Error::other)?;
+        server::offering(config, has_http_2)
     };
     match timeout(patience, start.into_stream(config)).await? {
         Ok(tls) => Ok((tls, stray_name)),

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use http::{Response, StatusCode};
-use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -19,6 +17,7 @@ use crate::egress::Unconnected;
 use crate::gate::{Kind, MOST_JUDGEMENTS, Requester};
 use crate::policy::{Decision, Reason, Ruling};
 use crate::proxy::body::Answer;
+use crate::proxy::client_stream::{ClientStream, OnClientStream};
 use crate::proxy::downstream::Connection;
 use crate::proxy::hello::{self, Hello, Replayed};
 use crate::proxy::recorder::ExchangeRecorder;
@@ -36,7 +35,7 @@ const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 pub(super) async fn open(
     connection: &Connection,
     origin: Origin,
-    upgrade: OnUpgrade,
+    client_stream: OnClientStream,
     mut recorder: Box<ExchangeRecorder>,
 ) -> Result<Response<Answer>, Refused> {
     recorder.opaque = true;
@@ -52,9 +51,8 @@ pub(super) async fn open(
     let connection = connection.clone();
     let proxy = Arc::clone(&connection.downstream.proxy);
     proxy.spawn(async move {
-        match upgrade.await {
+        match client_stream.ready().await {
             Ok(client_stream) => {
-                let client_stream = TokioIo::new(client_stream);
                 pass(
                     &connection,
                     origin,
@@ -76,7 +74,7 @@ pub(super) async fn open(
 async fn pass(
     connection: &Connection,
     origin: Origin,
-    mut client_stream: TokioIo<Upgraded>,
+    mut client_stream: ClientStream,
     upstream: TcpStream,
     mut recorder: Box<ExchangeRecorder>,
     changes: watch::Receiver<()>,

@@ -9,8 +9,8 @@ use crate::egress::Way;
 #[derive(Debug, Clone)]
 pub struct Pseudonym {
     name: Box<str>,
-    /// `1.1 name` and `1.0 name`.
-    via: [HeaderValue; 2],
+    /// `1.1 name`, `1.0 name` and `2.0 name`.
+    via: [HeaderValue; 3],
     signs: bool,
 }
 
@@ -25,7 +25,7 @@ impl Pseudonym {
                 .unwrap_or(HeaderValue::from_static("1.1 crawlgate"))
         };
         Pseudonym {
-            via: [line("1.1"), line("1.0")],
+            via: [line("1.1"), line("1.0"), line("2.0")],
             name: name.into(),
             signs,
         }
@@ -41,11 +41,11 @@ impl Pseudonym {
         if !self.signs {
             return;
         }
-        let [http_11, http_10] = &self.via;
-        let ours = if version == Version::HTTP_10 {
-            http_10
-        } else {
-            http_11
+        let [http_11, http_10, http_2] = &self.via;
+        let ours = match version {
+            Version::HTTP_10 => http_10,
+            Version::HTTP_2 => http_2,
+            _ => http_11,
         };
         headers.append(VIA, ours.clone());
     }

@@ -70,7 +70,7 @@ pub(super) fn config(
         }
     };
     let mut config = builder.with_cert_resolver(resolver);
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.max_early_data_size = 0;
     Ok(Arc::new(config))
 }

@@ -226,7 +226,10 @@ fn form(violation: Violation) -> (StatusCode, &'static str) {
         Violation::TransferEncoding => "Transfer-Encoding must be one \"chunked\", in HTTP/1.1.",
         Violation::Host => "A request must carry exactly one Host field.",
         Violation::ConnectBody => "CONNECT takes no body.",
-        Violation::Version => "Only HTTP/1.1 and HTTP/1.0 are spoken here.",
+        Violation::Version => {
+            "HTTP/1.1 and HTTP/1.0 are spoken here, and HTTP/2 inside TLS (ALPN h2)."
+        }
+        Violation::Protocol => "The only protocol that a CONNECT may name is websocket.",
         Violation::HeadTooLarge => {
             "The header fields are too large; the bound is [limits] header_bytes."
         }
@@ -245,6 +248,7 @@ fn form(violation: Violation) -> (StatusCode, &'static str) {
         Violation::TargetTooLong => StatusCode::URI_TOO_LONG,
         Violation::Slow => StatusCode::REQUEST_TIMEOUT,
         Violation::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+        Violation::Protocol => StatusCode::NOT_IMPLEMENTED,
         _ => StatusCode::BAD_REQUEST,
     };
     (status, detail)

@@ -1,0 +1,63 @@
+//! The octets of a connection or stream once its HTTP has ended: after a CONNECT, or a switch of protocols.
+
+use std::{io, mem};
+
+use http::Request;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
+
+use super::crawler_body::CrawlerBody;
+use super::http2::Tunnel;
+
+/// Octets to and from the crawler.
+pub trait Octets: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Octets for T {}
+
+/// The octets of a crawler's connection or stream. Boxed: tunnels are few, and each read does far more than a call.
+pub type ClientStream = Box<dyn Octets>;
+
+/// The octets to come, once the answer has gone.
+#[derive(Debug)]
+pub enum OnClientStream {
+    /// Of a connection that spoke HTTP/1.1.
+    Http1(OnUpgrade),
+    /// Of an HTTP/2 stream.
+    Http2(oneshot::Receiver<Tunnel>),
+}
+
+impl OnClientStream {
+    /// Takes the octets that may follow the answer to a request; `None` if nothing can.
+    pub fn take(request: &mut Request<CrawlerBody>) -> Option<OnClientStream> {
+        match request.body_mut() {
+            CrawlerBody::Tunnel(_) => match mem::replace(request.body_mut(), CrawlerBody::Empty) {
+                CrawlerBody::Tunnel(tunnel) => Some(OnClientStream::Http2(tunnel)),
+                _ => None,
+            },
+            CrawlerBody::Http1(_) => {
+                let upgrade = request.extensions_mut().remove::<OnUpgrade>();
+                upgrade.map(OnClientStream::Http1)
+            }
+            CrawlerBody::Empty | CrawlerBody::Http2(_) => None,
+        }
+    }
+
+    /// Waits until the answer has gone.
+    ///
+    /// # Errors
+    /// When the connection or the stream has ended before.
+    pub async fn ready(self) -> io::Result<ClientStream> {
+        match self {
+            OnClientStream::Http1(upgrade) => {
+                let upgraded = upgrade.await.map_err(io::Error::other)?;
+                Ok(Box::new(TokioIo::new(upgraded)))
+            }
+            OnClientStream::Http2(tunnel) => {
+                let tunnel = tunnel.await.map_err(io::Error::other)?;
+                Ok(Box::new(tunnel))
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Serves HTTP/2 to crawlers: inside intercepted tunnels, and on listeners with TLS.
+//!
+//! Each stream is an exchange like any other; [`stream`] runs one. This module accepts the streams of a connection and
+//! ends it: when it is idle, when it has to make room, when the proxy stops, and when the crawler resets streams too
+//! often. It stands on the `h2` crate and not on hyper's server, which sends no interim responses and ends the body of a
+//! request that the crawler resets as if it were whole: an origin would be sent half of an upload as the whole of it.
+//! The rules on a request's form that `h2` leaves open are in [`form`].
+
+pub mod form;
+mod resets;
+mod stream;
+mod tunnel;
+mod websocket;
+
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::Reason;
+use h2::server::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, interval_at, sleep, timeout};
+use tracing::debug;
+
+use self::resets::Resets;
+pub use self::stream::Http2Exchange;
+use self::stream::Stream;
+pub use self::tunnel::Tunnel;
+use super::checked_stream::CHANCE;
+use super::connection_state::ConnectionState;
+use super::counts::Http2End;
+use super::downstream::{Connection, Downstream};
+use super::server::{FAREWELL, bounds};
+use super::stall::StallLimit;
+use super::target::Scope;
+use crate::client::AuthCache;
+use crate::config::Limits;
+
+/// The protocol's name in a TLS handshake (RFC 9113 3.1).
+pub const ALPN: &[u8] = b"h2";
+
+/// Octets of one stream's answer that wait for the crawler.
+const SEND_BUFFER: usize = 65_536;
+
+/// Streams that a crawler may reset before the connection's task has seen them.
+const PENDING_RESETS: usize = 20;
+
+/// Streams that the proxy reset because of their form; a connection with more is closed.
+const LOCAL_RESETS: usize = 256;
+
+/// Periods of silence that make a connection idle.
+const QUIET_PERIODS: u32 = 4;
+
+/// Serves HTTP/2 on `io` until either side closes it. Boxed: a tunnel is served inside this same function.
+pub fn serve<S>(
+    io: S,
+    downstream: Downstream,
+    scope: Scope,
+) -> Pin<Box<dyn Future<Output = ()> + Send>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    Box::pin(async move {
+        let proxy = Arc::clone(&downstream.proxy);
+        let ended = run(io, downstream, scope).await;
+        proxy.counts.http2_ended(ended);
+    })
+}
+
+/// Progress of a connection towards its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// New streams are served.
+    Open,
+    /// The proxy stops: streams that have begun are served to their end.
+    Draining,
+    /// The connection is idle or makes room: it ends soon.
+    Leaving,
+}
+
+async fn run<S>(io: S, downstream: Downstream, scope: Scope) -> Http2End
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let proxy = Arc::clone(&downstream.proxy);
+    let (stop, slot) = (proxy.stop.clone(), Arc::clone(&downstream.slot));
+    let client = downstream.peer.address;
+    let (builder, bounds, taking, header, idle, resets) = {
+        let settings = proxy.settings.load();
+        let limits = &settings.limits;
+        let most = match downstream.turned_away {
+            Some(_) => FAREWELL,
+            None => Duration::MAX,
+        };
+        let taking = StallLimit {
+            span: limits.body_timeout.min(most),
+            ..StallLimit::of(limits)
+        };
+        let idle = limits.idle_timeout.min(most) / QUIET_PERIODS;
+        let header = limits.header_timeout.min(most);
+        let resets = Resets::new(limits.http2_resets);
+        (
+            builder(limits),
+            bounds(limits),
+            taking,
+            header,
+            idle,
+            resets,
+        )
+    };
+    let handshake = timeout(header, builder.handshake::<_, Bytes>(io));
+    let mut connection = tokio::select! {
+        shaken = handshake => match shaken {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(error)) => {
+                debug!(%client, %error, "an HTTP/2 connection did not begin");
+                return Http2End::of(&error);
+            }
+            Err(_) => return Http2End::Closed,
+        },
+        () = stop.cancelled() => return Http2End::Closed,
+        () = slot.has_to_leave() => return Http2End::Closed,
+    };
+    let state = Arc::new(ConnectionState::of(&slot));
+    let shared = Arc::new(Connection {
+        downstream,
+        scope,
+        auth_cache: AuthCache::default(),
+    });
+    let resets = Arc::new(resets);
+    let mut phase = Phase::Open;
+    let mut quiet = 0;
+    let mut ticks = interval_at(Instant::now() + idle, idle);
+    loop {
+        // A connection that has nothing more to carry gets a moment to end in order.
+        let farewell = async {
+            match phase {
+                Phase::Leaving => sleep(CHANCE).await,
+                Phase::Open | Phase::Draining => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            accepted = connection.accept() => match accepted {
+                Some(Ok((request, respond))) => {
+                    let stream = Stream {
+                        connection: Arc::clone(&shared),
+                        state: Arc::clone(&state),
+                        resets: Arc::clone(&resets),
+                        bounds,
+                        taking,
+                    };
+                    proxy.spawn(stream.run(request, respond));
+                }
+                Some(Err(error)) => {
+                    debug!(%client, %error, "an HTTP/2 connection ended early");
+                    return Http2End::of(&error);
+                }
+                None => return Http2End::Closed,
+            },
+            () = resets.exceeded() => {
+                debug!(%client, "an HTTP/2 connection reset too many streams");
+                connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                // The crawler may not read any more.
+                let closed = std::future::poll_fn(|cx| connection.poll_closed(cx));
+                drop(timeout(CHANCE, closed).await);
+                return Http2End::Resets;
+            }
+            () = stop.cancelled(), if phase == Phase::Open => {
+                phase = Phase::Draining;
+                state.drain();
+                connection.graceful_shutdown();
+            }
+            () = slot.has_to_leave(), if phase != Phase::Leaving => {
+                phase = Phase::Leaving;
+                connection.graceful_shutdown();
+            }
+            _ = ticks.tick(), if phase == Phase::Open => {
+                quiet = if slot.is_busy() { 0 } else { quiet + 1 };
+                if quiet >= QUIET_PERIODS {
+                    phase = Phase::Leaving;
+                    connection.graceful_shutdown();
+                }
+            }
+            () = farewell, if !slot.is_busy() => return Http2End::Closed,
+        }
+    }
+}
+
+fn builder(limits: &Limits) -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(limits.http2_streams)
+        .initial_window_size(limits.http2_window)
+        .initial_connection_window_size(limits.http2_window.saturating_mul(4))
+        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+        .max_send_buffer_size(SEND_BUFFER)
+        .max_pending_accept_reset_streams(PENDING_RESETS)
+        .max_local_error_reset_streams(Some(LOCAL_RESETS))
+        .enable_connect_protocol();
+    builder
+}

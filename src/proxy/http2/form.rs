@@ -1,0 +1,190 @@
+//! The form of an HTTP/2 request, where hyper leaves it open (RFC 9113 8.2, 8.3).
+//!
+//! hyper resets a stream with an upper-case name, a connection-specific field, a `te` other than `trailers`, a missing,
+//! repeated or misplaced pseudo-field, or DATA that disagrees with `content-length`. Two readings of the authority or
+//! of the length are left, and they matter: the next hop may speak HTTP/1.1. Pure.
+
+use http::header::{CONTENT_LENGTH, COOKIE, HOST};
+use http::{HeaderMap, HeaderValue, Method, Request};
+
+use super::super::framing::{Bounds, Violation};
+use super::super::target;
+
+/// Checks the form of a request that came on HTTP/2.
+///
+/// # Errors
+/// The fault of its form.
+pub fn check<B>(request: &Request<B>, bounds: Bounds) -> Result<(), Violation> {
+    let (uri, headers) = (request.uri(), request.headers());
+    // The pseudo-fields are the request line.
+    if headers.len() > bounds.fields {
+        return Err(Violation::TooManyFields);
+    }
+    let path = uri.path_and_query().map_or("", |path| path.as_str());
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    if path.len() + authority.len() > bounds.target {
+        return Err(Violation::TargetTooLong);
+    }
+    // RFC 9113 8.3.1: no userinfo.
+    if authority.contains('@') {
+        return Err(Violation::Target);
+    }
+    let mut hosts = headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) if authority.is_empty() => return Err(Violation::Host),
+        (None, _) => {}
+        (Some(host), None) => {
+            if !authority.is_empty() && !target::is_same_authority(uri, host.as_bytes()) {
+                return Err(Violation::Host);
+            }
+        }
+        (Some(_), Some(_)) => return Err(Violation::Host),
+    }
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    match (lengths.next(), lengths.next()) {
+        (None, _) => {}
+        (Some(_), None) if *request.method() == Method::CONNECT => {
+            return Err(Violation::ConnectBody);
+        }
+        (Some(length), None) if is_number(length) => {}
+        (Some(_), _) => return Err(Violation::ContentLength),
+    }
+    Ok(())
+}
+
+fn is_number(value: &HeaderValue) -> bool {
+    let value = value.as_bytes();
+    !value.is_empty() && value.len() < 20 && value.iter().all(u8::is_ascii_digit)
+}
+
+/// Joins the cookies of a request into one field, as a recipient that knows no HTTP/2 expects them (RFC 9113 8.2.3).
+pub fn join_cookies(headers: &mut HeaderMap) {
+    let mut crumbs = headers.get_all(COOKIE).iter();
+    let (Some(first), Some(second)) = (crumbs.next(), crumbs.next()) else {
+        return;
+    };
+    let mut joined = first.as_bytes().to_vec();
+    for crumb in [second].into_iter().chain(crumbs) {
+        joined.extend_from_slice(b"; ");
+        joined.extend_from_slice(crumb.as_bytes());
+    }
+    // Parts that are values stay one when they are joined.
+    if let Ok(joined) = HeaderValue::from_bytes(&joined) {
+        headers.insert(COOKIE, joined);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        head: 1 << 16,
+        target: 64,
+        fields: 8,
+    };
+
+    fn request(method: &str, uri: &str, fields: &[(&str, &str)]) -> Request<()> {
+        let mut request = Request::builder().method(method).uri(uri);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap()
+    }
+
+    #[test]
+    fn a_request_with_two_readings_is_refused() {
+        let long = format!("https://a.test/{}", "x".repeat(64));
+        let many = [("x", "y"); 9];
+        let url = "https://a.test/x";
+        for (name, method, uri, fields, expected) in [
+            ("plain", "GET", url, &[][..], None),
+            ("the same host", "GET", url, &[("host", "A.test:443")], None),
+            (
+                "another host",
+                "GET",
+                url,
+                &[("host", "b.test")],
+                Some(Violation::Host),
+            ),
+            (
+                "another port",
+                "GET",
+                url,
+                &[("host", "a.test:8443")],
+                Some(Violation::Host),
+            ),
+            (
+                "two hosts",
+                "GET",
+                url,
+                &[("host", "a.test"), ("host", "a.test")],
+                Some(Violation::Host),
+            ),
+            ("no authority", "GET", "/x", &[], Some(Violation::Host)),
+            ("a host alone", "GET", "/x", &[("host", "a.test")], None),
+            (
+                "userinfo",
+                "GET",
+                "https://u@a.test/x",
+                &[],
+                Some(Violation::Target),
+            ),
+            (
+                "a long target",
+                "GET",
+                &long,
+                &[],
+                Some(Violation::TargetTooLong),
+            ),
+            (
+                "many fields",
+                "GET",
+                url,
+                &many,
+                Some(Violation::TooManyFields),
+            ),
+            ("a length", "POST", url, &[("content-length", "12")], None),
+            (
+                "two lengths",
+                "POST",
+                url,
+                &[("content-length", "12"), ("content-length", "12")],
+                Some(Violation::ContentLength),
+            ),
+            (
+                "a signed length",
+                "POST",
+                url,
+                &[("content-length", "+1")],
+                Some(Violation::ContentLength),
+            ),
+            ("a tunnel", "CONNECT", "a.test:443", &[], None),
+            (
+                "a tunnel with a body",
+                "CONNECT",
+                "a.test:443",
+                &[("content-length", "1")],
+                Some(Violation::ConnectBody),
+            ),
+        ] {
+            let found = check(&request(method, uri, fields), BOUNDS);
+            assert_eq!(found.err(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn crumbs_become_one_cookie() {
+        for (crumbs, expected) in [
+            (&[][..], &[][..]),
+            (&["a=1"], &["a=1"]),
+            (&["a=1", "b=2", "c=3; d=4"], &["a=1; b=2; c=3; d=4"]),
+        ] {
+            let fields: Vec<_> = crumbs.iter().map(|crumb| ("cookie", *crumb)).collect();
+            let mut headers = request("GET", "/", &fields).headers().clone();
+            join_cookies(&mut headers);
+            let found: Vec<_> = headers.get_all(COOKIE).iter().collect();
+            assert_eq!(found, expected, "{crumbs:?}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! One HTTP/2 stream: an exchange, from the head of its request to the end of its answer.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::header::{CONNECTION, TRANSFER_ENCODING};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body::Body as _;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::super::body::Answer;
+use super::super::connection_state::ConnectionState;
+use super::super::crawler_body::CrawlerBody;
+use super::super::downstream::Connection;
+use super::super::exchange_state::ExchangeState;
+use super::super::fields;
+use super::super::framing::{Bounds, Violation};
+use super::super::stall::{StallLimit, StallTimer};
+use super::form;
+use super::resets::Resets;
+use super::tunnel::Tunnel;
+use super::websocket;
+
+/// Interim responses that wait for the stream's task; an origin that sends more loses the rest.
+const MAX_INTERIM: usize = 64;
+
+/// State that an exchange shares with its stream.
+#[derive(Debug, Default)]
+pub struct Http2Exchange {
+    has_interim: AtomicBool,
+    /// True if the crawler took its answer too slowly.
+    is_stalled: AtomicBool,
+    /// The fault of the request's form, if any.
+    violation: Option<Violation>,
+    interim: Mutex<Interim>,
+}
+
+#[derive(Debug, Default)]
+struct Interim {
+    responses: Vec<Response<()>>,
+    waker: Option<Waker>,
+}
+
+impl Http2Exchange {
+    /// Queues an interim response.
+    pub fn push_interim(&self, status: StatusCode, fields: &HeaderMap) {
+        let mut response = Response::new(());
+        *response.status_mut() = status;
+        response.headers_mut().clone_from(fields);
+        fields::to_crawler_without_body(response.headers_mut());
+        let mut interim = self.interim.lock();
+        if interim.responses.len() < MAX_INTERIM {
+            interim.responses.push(response);
+            self.has_interim.store(true, Ordering::Release);
+        }
+        if let Some(waker) = interim.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Takes the interim responses that wait; the stream is woken by the next one.
+    fn take_interim(&self, cx: &Context<'_>) -> Vec<Response<()>> {
+        let mut interim = self.interim.lock();
+        match &mut interim.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => interim.waker = Some(cx.waker().clone()),
+        }
+        match self.has_interim.swap(false, Ordering::AcqRel) {
+            true => std::mem::take(&mut interim.responses),
+            false => Vec::new(),
+        }
+    }
+
+    /// Returns the fault of the request's form, if any.
+    pub fn violation(&self) -> Option<Violation> {
+        self.violation
+    }
+
+    /// Tells whether the crawler took its answer too slowly.
+    pub fn is_stalled(&self) -> bool {
+        self.is_stalled.load(Ordering::Relaxed)
+    }
+}
+
+/// The surroundings of a stream.
+pub(super) struct Stream {
+    pub(super) connection: Arc<Connection>,
+    pub(super) state: Arc<ConnectionState>,
+    pub(super) resets: Arc<Resets>,
+    pub(super) bounds: Bounds,
+    pub(super) taking: StallLimit,
+}
+
+/// The crawler has reset the stream, or has gone.
+struct Gone;
+
+impl Stream {
+    /// Runs the exchange. If the crawler resets the stream, the exchange is dropped, and its request to the origin with
+    /// it.
+    pub(super) async fn run(self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+        let mut violation = form::check(&request, self.bounds).err();
+        let (mut parts, received) = request.into_parts();
+        form::join_cookies(&mut parts.headers);
+        let is_tunnel = parts.method == Method::CONNECT;
+        let websocket = match websocket::translate(&mut parts) {
+            Some(Ok(handshake)) => Some(handshake),
+            Some(Err(_)) => {
+                violation.get_or_insert(Violation::Protocol);
+                None
+            }
+            None => None,
+        };
+        let (body, tunnel) = match is_tunnel {
+            true => {
+                let (opened, opening) = oneshot::channel();
+                (CrawlerBody::Tunnel(opening), Some((opened, received)))
+            }
+            false => (CrawlerBody::Http2(received), None),
+        };
+        let http2 = Arc::new(Http2Exchange {
+            violation,
+            ..Http2Exchange::default()
+        });
+        let state = Arc::new(ExchangeState::of_http2(&self.state, &http2));
+        let request = Request::from_parts(parts, body);
+        let answered = answer(&self.connection, &state, request, &http2, &mut respond).await;
+        let Ok(response) = answered else {
+            self.resets.count();
+            return;
+        };
+        let (mut head, body) = response.into_parts();
+        strip(&mut head.headers);
+        let opens = match &websocket {
+            Some(handshake) => handshake.complete(&mut head.status, &mut head.headers),
+            None => head.status.is_success(),
+        };
+        let head = Response::from_parts(head, ());
+        if let Some((opened, received)) = tunnel.filter(|_| opens) {
+            if let Ok(sending) = respond.send_response(head, false) {
+                // The exchange may have ended.
+                drop(opened.send(Tunnel::new(received, sending)));
+            }
+            return;
+        }
+        let is_whole = body.is_end_stream();
+        if let Ok(sending) = respond.send_response(head, is_whole)
+            && !is_whole
+        {
+            send(body, sending, &http2, self.taking).await;
+        }
+    }
+}
+
+/// Waits for the answer, and sends the interim responses before it.
+async fn answer(
+    connection: &Connection,
+    state: &Arc<ExchangeState>,
+    request: Request<CrawlerBody>,
+    http2: &Http2Exchange,
+    respond: &mut SendResponse<Bytes>,
+) -> Result<Response<Answer>, Gone> {
+    let mut answering = pin!(connection.exchange(state, request));
+    poll_fn(|cx| {
+        if let Poll::Ready(response) = answering.as_mut().poll(cx) {
+            return Poll::Ready(Ok(response));
+        }
+        for interim in http2.take_interim(cx) {
+            // A stream that was reset is noticed below.
+            drop(respond.send_informational(interim));
+        }
+        match respond.poll_reset(cx) {
+            Poll::Ready(_) => Poll::Ready(Err(Gone)),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Removes the fields that only a HTTP/1.1 connection has (RFC 9113 8.2.2).
+fn strip(headers: &mut HeaderMap) {
+    headers.remove(CONNECTION);
+    headers.remove(TRANSFER_ENCODING);
+}
+
+/// Sends the body of an answer as fast as the crawler takes it.
+async fn send(
+    mut body: Answer,
+    mut sending: SendStream<Bytes>,
+    http2: &Http2Exchange,
+    taking: StallLimit,
+) {
+    let mut stall: Option<StallTimer> = None;
+    loop {
+        let next = poll_fn(|cx| match Pin::new(&mut body).poll_frame(cx) {
+            Poll::Ready(frame) => Poll::Ready(Ok(frame)),
+            Poll::Pending => sending.poll_reset(cx).map(|_| Err(Gone)),
+        });
+        let frame = match next.await {
+            Ok(Some(Ok(frame))) => frame,
+            // The crawler must not take a part for the whole.
+            Ok(Some(Err(_))) => return sending.send_reset(Reason::INTERNAL_ERROR),
+            Ok(None) => {
+                drop(sending.send_data(Bytes::new(), true));
+                return;
+            }
+            Err(Gone) => return,
+        };
+        let data = match frame.into_data() {
+            Ok(data) => data,
+            Err(frame) => {
+                // Nothing follows a trailer section.
+                if let Ok(trailers) = frame.into_trailers() {
+                    drop(sending.send_trailers(trailers));
+                }
+                return;
+            }
+        };
+        let is_last = body.is_end_stream();
+        match send_data(data, is_last, &mut sending, &mut stall, taking).await {
+            Ok(()) if is_last => return,
+            Ok(()) => {}
+            Err(Blocked::Gone) => return,
+            Err(Blocked::Stalled) => {
+                http2.is_stalled.store(true, Ordering::Relaxed);
+                return sending.send_reset(Reason::CANCEL);
+            }
+        }
+    }
+}
+
+/// The reason that an answer does not go on.
+enum Blocked {
+    /// The crawler has reset the stream, or has gone.
+    Gone,
+    /// The crawler took no octets for too long.
+    Stalled,
+}
+
+async fn send_data(
+    mut data: Bytes,
+    is_last: bool,
+    sending: &mut SendStream<Bytes>,
+    stall: &mut Option<StallTimer>,
+    taking: StallLimit,
+) -> Result<(), Blocked> {
+    while !data.is_empty() {
+        let count = room(sending, data.len(), stall, taking).await?;
+        let part = data.split_to(count.min(data.len()));
+        if let Some(stall) = stall {
+            stall.moved(part.len() as u64);
+        }
+        let ends = is_last && data.is_empty();
+        sending.send_data(part, ends).map_err(|_| Blocked::Gone)?;
+    }
+    Ok(())
+}
+
+/// Waits until the crawler takes up to `wanted` octets, and returns their number.
+async fn room(
+    sending: &mut SendStream<Bytes>,
+    wanted: usize,
+    stall: &mut Option<StallTimer>,
+    taking: StallLimit,
+) -> Result<usize, Blocked> {
+    sending.reserve_capacity(wanted);
+    poll_fn(|cx| {
+        loop {
+            if sending.capacity() > 0 {
+                return Poll::Ready(Ok(sending.capacity()));
+            }
+            match sending.poll_capacity(cx) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Err(Blocked::Gone)),
+                Poll::Pending => {
+                    if let Poll::Ready(Ok(_) | Err(_)) = sending.poll_reset(cx) {
+                        return Poll::Ready(Err(Blocked::Gone));
+                    }
+                    let stall = stall.get_or_insert_with(|| StallTimer::new(taking));
+                    ready!(stall.poll_too_long(cx));
+                    return Poll::Ready(Err(Blocked::Stalled));
+                }
+            }
+        }
+    })
+    .await
+}

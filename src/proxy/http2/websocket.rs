@@ -1,0 +1,148 @@
+//! WebSockets on a stream of HTTP/2 (RFC 8441), as the HTTP/1.1 handshake that they stand for.
+//!
+//! The extended CONNECT becomes the GET that RFC 6455 asks for. So it is judged, sent, recorded and judged again like
+//! any other handshake, and the origin may speak HTTP/1.1 alone.
+
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use aws_lc_rs::rand;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use h2::ext::Protocol;
+use http::header::{
+    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+/// The value that a server hashes with the client's key (RFC 6455 1.3).
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// A handshake under way.
+pub(super) struct Handshake {
+    /// The answer of a server that has understood it; HTTP/2 has neither key nor answer (RFC 8441 5).
+    accept: String,
+}
+
+/// The reason that an extended CONNECT begins no WebSocket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoWebSocket {
+    /// It asks for another protocol.
+    Other,
+    /// The system has no randomness.
+    NoKey,
+}
+
+/// Turns an extended CONNECT into the GET that it stands for. `None` if the request is none.
+pub(super) fn translate(parts: &mut Parts) -> Option<Result<Handshake, NoWebSocket>> {
+    let protocol = parts.extensions.remove::<Protocol>()?;
+    if !protocol.as_str().eq_ignore_ascii_case("websocket") {
+        return Some(Err(NoWebSocket::Other));
+    }
+    let mut key = [0; 16];
+    if rand::fill(&mut key).is_err() {
+        return Some(Err(NoWebSocket::NoKey));
+    }
+    let key = STANDARD.encode(key);
+    let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key.as_bytes(), GUID].concat());
+    let fields = &mut parts.headers;
+    fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    fields.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    fields
+        .entry(SEC_WEBSOCKET_VERSION)
+        .or_insert(HeaderValue::from_static("13"));
+    match HeaderValue::try_from(key) {
+        Ok(key) => fields.insert(SEC_WEBSOCKET_KEY, key),
+        Err(_) => return Some(Err(NoWebSocket::NoKey)),
+    };
+    parts.method = Method::GET;
+    Some(Ok(Handshake {
+        accept: STANDARD.encode(hash),
+    }))
+}
+
+impl Handshake {
+    /// Turns the head of the answer into the one of HTTP/2 (RFC 8441 5). Tells whether the WebSocket begins; an origin
+    /// that has not understood the handshake begins none.
+    pub(super) fn complete(&self, status: &mut StatusCode, fields: &mut HeaderMap) -> bool {
+        let accept = fields.remove(SEC_WEBSOCKET_ACCEPT);
+        if *status != StatusCode::SWITCHING_PROTOCOLS {
+            // To a CONNECT any 2xx would say that the WebSocket begins.
+            if status.is_success() {
+                *status = StatusCode::BAD_GATEWAY;
+            }
+            return false;
+        }
+        fields.remove(UPGRADE);
+        let is_accepted = accept.is_some_and(|accept| accept.as_bytes() == self.accept.as_bytes());
+        *status = match is_accepted {
+            true => StatusCode::OK,
+            false => StatusCode::BAD_GATEWAY,
+        };
+        is_accepted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn connect(protocol: Option<&'static str>) -> Parts {
+        let mut request = Request::builder()
+            .method("CONNECT")
+            .uri("https://a.test/socket")
+            .body(())
+            .unwrap();
+        if let Some(protocol) = protocol {
+            let protocol = Protocol::from_static(protocol);
+            request.extensions_mut().insert(protocol);
+        }
+        request.into_parts().0
+    }
+
+    #[test]
+    fn an_extended_connect_is_the_get_of_its_handshake() {
+        let mut parts = connect(Some("websocket"));
+        let handshake = translate(&mut parts).unwrap().ok().unwrap();
+        assert_eq!(parts.method, Method::GET);
+        assert_eq!(parts.headers[UPGRADE], "websocket");
+        assert_eq!(parts.headers[SEC_WEBSOCKET_VERSION], "13");
+        let key = STANDARD.decode(&parts.headers[SEC_WEBSOCKET_KEY]).unwrap();
+        assert_eq!(key.len(), 16);
+        assert_ne!(key, [0; 16]);
+        for (name, status, accept, expected, begins) in [
+            ("understood", 101, Some(&*handshake.accept), 200, true),
+            ("not understood", 101, Some("x"), 502, false),
+            ("no answer to the key", 101, None, 502, false),
+            ("refused", 404, None, 404, false),
+            ("answered as a GET", 200, None, 502, false),
+        ] {
+            let mut status = StatusCode::from_u16(status).unwrap();
+            let mut fields = HeaderMap::new();
+            if let Some(accept) = accept {
+                fields.insert(SEC_WEBSOCKET_ACCEPT, accept.parse().unwrap());
+            }
+            assert_eq!(
+                handshake.complete(&mut status, &mut fields),
+                begins,
+                "{name}"
+            );
+            assert_eq!((status.as_u16(), fields.len()), (expected, 0), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_requests_begin_no_websocket() {
+        assert!(translate(&mut connect(None)).is_none());
+        let other = translate(&mut connect(Some("connect-udp"))).unwrap();
+        assert_eq!(other.err(), Some(NoWebSocket::Other));
+    }
+
+    #[test]
+    fn the_answer_to_a_key_is_that_of_rfc_6455() {
+        let sample = [b"dGhlIHNhbXBsZSBub25jZQ==".as_slice(), GUID].concat();
+        let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &sample);
+        assert_eq!(STANDARD.encode(hash), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+}

@@ -35,6 +35,8 @@
 //! 10. `proxy::recorder` gives the record to [`audit`], which writes it into the [`store`], after the robots.txt that it
 //!     rests on.
 //!
+//! On HTTP/2, `proxy::http2` takes the place of step 2: each stream enters at step 3.
+//!
 //! A CONNECT goes through `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and the requests inside begin again
 //! at step 2. Opaque tunnels and WebSockets go through `proxy::relay`. Other proxies ask through `proxy::decide`, by the
 //! same gate and the same exit. One answer asks no gate: the self-test, at a host that exists nowhere else.

@@ -1,7 +1,16 @@
 //! The bypass table, first half: spellings of a URL that could make a careless gate judge one thing and fetch another.
 //! For each denial the origin has seen only `/robots.txt`.
 
+use http::Version;
+
 use crate::support::{Gate, Origin, RULES};
+
+/// The versions of HTTP that a crawler may ask by, each with an origin for it.
+const VERSIONS: [(Version, fn() -> Origin); 3] = [
+    (Version::HTTP_11, Origin::http),
+    (Version::HTTP_11, Origin::https),
+    (Version::HTTP_2, Origin::https),
+];
 
 fn ask(method: &str, target: &str, fields: &str) -> String {
     format!("{method} {target} HTTP/1.1\r\nUser-Agent: TestBot/1.0\r\n{fields}\r\n")
@@ -41,10 +50,10 @@ fn path_spellings_of_a_disallowed_page_are_denied() {
         ("/%5Chost%5Cprivate", "path_guard"),
         ("/open%5C..%5Cprivate", "path_guard"),
     ];
-    for origin in [Origin::http(), Origin::https()] {
+    for (version, origin) in VERSIONS.map(|(version, origin)| (version, origin())) {
         let origin = origin.robots(RULES);
         for (path, reason) in cases {
-            let answer = gate.get(&origin.url(path));
+            let answer = gate.get_by(version, &origin.url(path));
             assert_eq!(answer.problem()["reason"], reason, "{path}: {answer:?}");
             let record = gate.refused(&answer, 403, reason);
             assert_eq!(record["rule"]["text"], "Disallow: /private", "{path}");
@@ -76,10 +85,10 @@ fn allowed_paths_arrive_octet_for_octet() {
         "/robots.txt?x=1",
         "/private/open/../open",
     ];
-    for origin in [Origin::http(), Origin::https()] {
+    for (version, origin) in VERSIONS.map(|(version, origin)| (version, origin())) {
         let origin = origin.robots(RULES);
         for path in paths {
-            let answer = gate.get(&origin.url(path));
+            let answer = gate.get_by(version, &origin.url(path));
             assert_eq!(answer.status, 200, "{path}: {answer:?}");
             assert_eq!(origin.last(path).line(), format!("GET {path}"));
         }

@@ -30,6 +30,7 @@ mod flood;
 mod framing;
 mod gone;
 mod hostile;
+mod http2;
 mod identity;
 mod kill;
 mod laboratory;

@@ -1,0 +1,236 @@
+//! A file is checked before it is used as a store.
+
+use super::*;
+
+#[test]
+fn what_is_made_is_its_owners_alone() {
+    let (_folder, path) = place();
+    drop(open(&path).unwrap());
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+}
+
+#[tokio::test]
+async fn an_older_store_is_brought_up_to_date_and_a_newer_one_is_left_alone() {
+    let (_folder, path) = place();
+    filled(&path, 2).await;
+    let next = [schema::STEPS, &["ALTER TABLE policy ADD COLUMN later TEXT"]].concat();
+    let mut connection = shell(&path);
+    schema::migrate(&mut connection, &next).unwrap();
+    schema::migrate(&mut connection, &next).unwrap();
+    let count = |table: &str| -> i64 {
+        let text = format!("SELECT count(*) FROM {table}");
+        connection.query_row(&text, [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(
+        (count("decision"), count("origin")),
+        (2, 1),
+        "nothing is lost"
+    );
+    connection
+        .execute("INSERT INTO policy VALUES ('d', 't', 'new')", [])
+        .unwrap();
+    drop(connection);
+
+    let before = fs::read(&path).unwrap();
+    for access in [Access::Read, Access::Write] {
+        let error = Sqlite::open(&path, access, Synchronous::Normal).unwrap_err();
+        assert_eq!(error.kind, StoreErrorKind::Newer);
+        assert!(
+            error.message.contains("schema 6, known here: up to 5"),
+            "{error}"
+        );
+    }
+    assert_eq!(fs::read(&path).unwrap(), before, "it is left as it was");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_store_is_refused_with_the_way_out() {
+    use StoreErrorKind::{Corrupt, Denied, Missing};
+    type Make = fn(&Path);
+    let cases: [(&str, Make, Access, StoreErrorKind, &str); 9] = [
+        (
+            "nothing to read",
+            |_| {},
+            Access::Read,
+            Missing,
+            "there is no store yet",
+        ),
+        (
+            "a text",
+            |path| fs::write(path, "hello ".repeat(2_000)).unwrap(),
+            Access::Write,
+            Corrupt,
+            "no store of crawlgate's",
+        ),
+        (
+            "another program's",
+            |path| {
+                shell(path)
+                    .execute_batch("CREATE TABLE theirs (a)")
+                    .unwrap();
+            },
+            Access::Write,
+            Corrupt,
+            "another program's database",
+        ),
+        (
+            "a folder",
+            |path| fs::create_dir(path).unwrap(),
+            Access::Write,
+            Denied,
+            "[store] path",
+        ),
+        (
+            "cut short",
+            |path| {
+                drop(open(path).unwrap());
+                let file = fs::File::options().write(true).open(path).unwrap();
+                file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+            },
+            Access::Write,
+            Corrupt,
+            "crawlgate store rebuild",
+        ),
+        (
+            "emptied",
+            |path| {
+                drop(open(path).unwrap());
+                chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap();
+                fs::write(path, "").unwrap();
+            },
+            Access::Write,
+            Corrupt,
+            "was emptied",
+        ),
+        (
+            "gone, but for its key",
+            |path| {
+                chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap();
+            },
+            Access::Write,
+            Corrupt,
+            "move the key away",
+        ),
+        (
+            "gone, and only asked",
+            |path| {
+                chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap();
+            },
+            Access::Read,
+            Corrupt,
+            "the store is gone",
+        ),
+        (
+            "emptied, but for its log",
+            |path| {
+                fs::write(path, "").unwrap();
+                fs::write(beside(path, "-wal"), "log").unwrap();
+            },
+            Access::Write,
+            Corrupt,
+            "was emptied",
+        ),
+    ];
+    for (name, make, access, kind, want) in cases {
+        let (_folder, path) = place();
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        make(&path);
+        let error = Sqlite::open(&path, access, Synchronous::Normal).unwrap_err();
+        assert_eq!(error.kind, kind, "{name}: {error}");
+        assert!(error.message.contains(want), "{name}: {error}");
+        assert!(
+            error.message.contains("crawlgate.db"),
+            "{name} is named: {error}"
+        );
+    }
+}
+
+#[test]
+fn an_unfinished_store_is_finished() {
+    let (_folder, path) = place();
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    fs::write(&path, "").unwrap();
+    drop(open(&path).unwrap());
+    let (_folder, path) = place();
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    shell(&path)
+        .pragma_update(None, "journal_mode", "WAL")
+        .unwrap();
+    drop(open(&path).unwrap());
+}
+
+#[tokio::test]
+async fn an_unwritable_place_is_reported() {
+    let (_folder, path) = place();
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    let folder = path.parent().unwrap();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o500)).unwrap();
+    if fs::write(folder.join("probe"), "").is_ok() {
+        return; // root may write anywhere
+    }
+    let error = open(&path).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Denied);
+    assert!(error.message.contains("[store] path"), "{error}");
+}
+
+#[tokio::test]
+async fn a_store_moved_away_while_open_takes_no_more_records() {
+    let (_folder, path) = place();
+    let elsewhere = path.with_extension("elsewhere");
+    let log = beside(&path, "-wal");
+    type Take = fn(&Path, &Path);
+    let cases: [(&str, &Path, Take, bool); 4] = [
+        ("moved", &path, |_, _| {}, true),
+        ("its log moved", &log, |_, _| {}, true),
+        (
+            "replaced",
+            &path,
+            |from, to| assert!(fs::copy(to, from).unwrap() > 0),
+            true,
+        ),
+        (
+            "replaced by one that has a log of its own",
+            &path,
+            |from, _| drop(open(from).unwrap()),
+            false,
+        ),
+    ];
+    for (name, file, replace, comes_back) in cases {
+        let store = open(&path).unwrap();
+        record(&store, &rows(1)).await;
+        let before = store.links(0, 9).await.unwrap().len();
+        fs::rename(file, &elsewhere).unwrap();
+        replace(file, &elsewhere);
+        let batch = || Batch {
+            lines: ROW.line().1,
+            ..Batch::default()
+        };
+        let refused = Store::write(&store, batch()).await.unwrap_err();
+        assert_eq!(refused.kind, StoreErrorKind::Missing, "{name}: {refused}");
+        assert!(
+            refused.message.contains("put those very files back"),
+            "{name}"
+        );
+        fs::rename(&elsewhere, file).unwrap();
+        let written = Store::write(&store, batch()).await;
+        assert_eq!(written.is_ok(), comes_back, "{name}: {written:?}");
+        let after = store.links(0, 9).await.unwrap().len();
+        assert_eq!(after == before + 1, comes_back, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_alone_can_read_the_remains_of_a_kill() {
+    let (_folder, path) = place();
+    let store = open(&path).unwrap();
+    record(&store, &rows(3)).await;
+    // The files after a sudden end of the process: the records are in the log alone.
+    let (_other, left) = place();
+    fs::create_dir(left.parent().unwrap()).unwrap();
+    fs::copy(&path, &left).unwrap();
+    fs::copy(beside(&path, "-wal"), beside(&left, "-wal")).unwrap();
+    let reader = Sqlite::open(&left, Access::Read, Synchronous::Normal).unwrap();
+    assert_eq!(reader.links(0, 10).await.unwrap().len(), 3);
+}

@@ -1,0 +1,390 @@
+//! Every engine finds the decisions that a query describes, page by page.
+
+use super::*;
+
+#[tokio::test]
+async fn decisions_are_found_by_each_condition() {
+    let hour = Duration::from_secs(3_600);
+    let table = [
+        ROW,
+        Row {
+            host: "other.example",
+            path: "/a",
+            ..ROW
+        },
+        Row {
+            host: "site.example",
+            port: 8443,
+            path: "/b",
+            ..ROW
+        },
+        Row {
+            verdict: "allow",
+            reason: "robots_allow",
+            path: "/public/c.html",
+            ..ROW
+        },
+        // This exchange began first and ended last.
+        Row {
+            time: NOON - hour,
+            agent: "Slow",
+            client: "[2001:db8::1]:5",
+            ..ROW
+        },
+        Row {
+            time: NOON + hour,
+            reason: "robots_unreachable",
+            ..ROW
+        },
+    ];
+    let all = DecisionQuery {
+        limit: 100,
+        ..DecisionQuery::default()
+    };
+    let text = |text: &str| Some(text.to_owned());
+    let cases: Vec<(&str, DecisionQuery, &[u64])> = vec![
+        ("all", all.clone(), &[1, 2, 3, 4, 5, 6]),
+        (
+            "newest first",
+            DecisionQuery {
+                newest_first: true,
+                ..all.clone()
+            },
+            &[6, 5, 4, 3, 2, 1],
+        ),
+        (
+            "a page",
+            DecisionQuery {
+                limit: 2,
+                ..all.clone()
+            },
+            &[1, 2],
+        ),
+        (
+            "the next",
+            DecisionQuery {
+                limit: 2,
+                after: Some(2),
+                ..all.clone()
+            },
+            &[3, 4],
+        ),
+        (
+            "the page before",
+            DecisionQuery {
+                limit: 2,
+                after: Some(5),
+                newest_first: true,
+                ..all.clone()
+            },
+            &[4, 3],
+        ),
+        (
+            "none",
+            DecisionQuery {
+                limit: 0,
+                ..all.clone()
+            },
+            &[],
+        ),
+        (
+            "since",
+            DecisionQuery {
+                since: Some(NOON + hour / 2),
+                ..all.clone()
+            },
+            &[6],
+        ),
+        (
+            "since later than all",
+            DecisionQuery {
+                since: Some(NOON + DAY),
+                ..all.clone()
+            },
+            &[],
+        ),
+        (
+            "until",
+            DecisionQuery {
+                until: Some(NOON),
+                ..all.clone()
+            },
+            &[5],
+        ),
+        (
+            "a span with records that do not stand together",
+            DecisionQuery {
+                since: Some(NOON - hour),
+                until: Some(NOON + hour),
+                ..all.clone()
+            },
+            &[1, 2, 3, 4, 5],
+        ),
+        (
+            "an origin",
+            DecisionQuery {
+                origin: text("https://site.example"),
+                ..all.clone()
+            },
+            &[1, 4, 5, 6],
+        ),
+        (
+            "another port",
+            DecisionQuery {
+                origin: text("https://site.example:8443"),
+                ..all.clone()
+            },
+            &[3],
+        ),
+        (
+            "a host",
+            DecisionQuery {
+                origin: text("Site.Example"),
+                ..all.clone()
+            },
+            &[1, 3, 4, 5, 6],
+        ),
+        (
+            "another scheme",
+            DecisionQuery {
+                origin: text("http://site.example"),
+                ..all.clone()
+            },
+            &[],
+        ),
+        (
+            "a host, newest first, by page",
+            DecisionQuery {
+                origin: text("site.example"),
+                newest_first: true,
+                after: Some(6),
+                limit: 2,
+                ..all.clone()
+            },
+            &[5, 4],
+        ),
+        (
+            "a path",
+            DecisionQuery {
+                path: text("/p*.html$"),
+                ..all.clone()
+            },
+            &[4],
+        ),
+        (
+            "a path's query counts",
+            DecisionQuery {
+                path: text("/private/x?q="),
+                ..all.clone()
+            },
+            &[1, 5, 6],
+        ),
+        (
+            "a client",
+            DecisionQuery {
+                client: text("2001:db8::1"),
+                ..all.clone()
+            },
+            &[5],
+        ),
+        (
+            "a client's name",
+            DecisionQuery {
+                client: text("crawler-7"),
+                limit: 2,
+                ..all.clone()
+            },
+            &[1, 2],
+        ),
+        (
+            "an agent",
+            DecisionQuery {
+                agent: text("slow"),
+                ..all.clone()
+            },
+            &[5],
+        ),
+        (
+            "any of its names",
+            DecisionQuery {
+                agent: text("slow-image"),
+                ..all.clone()
+            },
+            &[5],
+        ),
+        (
+            "a reason",
+            DecisionQuery {
+                reason: text("robots_unreachable"),
+                ..all.clone()
+            },
+            &[6],
+        ),
+        (
+            "a verdict",
+            DecisionQuery {
+                verdict: text("allow"),
+                ..all.clone()
+            },
+            &[4],
+        ),
+        (
+            "a mode",
+            DecisionQuery {
+                mode: text("report"),
+                ..all.clone()
+            },
+            &[],
+        ),
+        (
+            "seen",
+            DecisionQuery {
+                acknowledged: Some(true),
+                ..all.clone()
+            },
+            &[2],
+        ),
+        (
+            "not seen",
+            DecisionQuery {
+                acknowledged: Some(false),
+                ..all.clone()
+            },
+            &[1, 3, 4, 5, 6],
+        ),
+    ];
+    for (engine, store, _folder) in engines() {
+        let ids = record(&*store, &table).await;
+        let lost = br#"{"time":"2026-11-20T12:00:00.000Z","event":"records_lost","count":3}"#;
+        let batch = Batch {
+            lines: [&lost[..], b"\n"].concat(),
+            ..Batch::default()
+        };
+        store.write(batch).await.unwrap();
+        let note = Acknowledgement {
+            time: NOON + DAY,
+            by: "Ada".to_owned(),
+            note: "as agreed".to_owned(),
+        };
+        assert!(
+            store.acknowledge(&ids[1], note.clone()).await.unwrap(),
+            "{engine}"
+        );
+        for unknown in ["", "nonsense", "01KAGJ0000000000000000000Z"] {
+            assert!(!store.acknowledge(unknown, note.clone()).await.unwrap());
+            assert_eq!(store.decision(unknown).await.unwrap(), None);
+        }
+        for (name, query, want) in &cases {
+            let page = store.decisions(query.clone()).await.unwrap();
+            let seqs: Vec<u64> = page.iter().map(|one| one.seq).collect();
+            assert_eq!(seqs, *want, "{engine}: {name}");
+        }
+        let seen = store.decision(&ids[1]).await.unwrap().unwrap();
+        assert_eq!((seen.seq, seen.acknowledged), (2, Some(note)), "{engine}");
+        assert!(seen.record.contains(&ids[1]));
+        let odd = DecisionQuery {
+            path: text("no/slash"),
+            ..all.clone()
+        };
+        assert!(
+            store.decisions(odd).await.is_err(),
+            "a pattern that can match nothing"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_long_search_goes_in_steps_and_leaves_none_out() {
+    let (_, store, _folder) = engines().remove(1);
+    record(&*store, &rows(5_000)).await;
+    let last = Row {
+        host: "rare.example",
+        ..ROW
+    };
+    record(&*store, &[last]).await;
+    for newest_first in [false, true] {
+        let mut query = DecisionQuery {
+            limit: 700,
+            newest_first,
+            ..DecisionQuery::default()
+        };
+        let mut seen = Vec::new();
+        loop {
+            let page = store.decisions(query.clone()).await.unwrap();
+            let Some(last) = page.last() else { break };
+            query.after = Some(last.seq);
+            seen.extend(page.iter().map(|one| one.seq));
+        }
+        if newest_first {
+            seen.reverse();
+        }
+        assert!(
+            seen.into_iter().eq(1..=5_001),
+            "newest first: {newest_first}"
+        );
+    }
+    let rare = DecisionQuery {
+        path: Some("/private".to_owned()),
+        origin: Some("rare.example".to_owned()),
+        limit: 10,
+        ..DecisionQuery::default()
+    };
+    assert_eq!(store.decisions(rare).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_search_goes_no_further_than_it_may() {
+    /// From, to, true if newest first, after, and the expected records.
+    type Case<'a> = (
+        &'a str,
+        Option<u64>,
+        Option<u64>,
+        bool,
+        Option<u64>,
+        &'a [u64],
+    );
+    for (name, store, _folder) in engines() {
+        for number in 0..6 {
+            let reason = if number % 2 == 0 {
+                "path_guard"
+            } else {
+                "robots_disallow"
+            };
+            let (_, lines) = Row { reason, ..ROW }.line();
+            let lines = Batch {
+                lines,
+                ..Batch::default()
+            };
+            store.write(lines).await.unwrap();
+        }
+        #[rustfmt::skip] // one row, one case
+        let cases: [Case<'_>; 7] = [
+            ("everything", None, None, true, None, &[5, 3, 1]),
+            ("the last four", Some(3), None, true, None, &[5, 3]),
+            ("forwards", Some(2), None, false, None, &[3, 5]),
+            ("behind a page", Some(3), None, true, Some(5), &[3]),
+            ("forwards, before the cursor", Some(1), None, false, Some(3), &[5]),
+            ("a part", Some(2), Some(4), true, None, &[3]),
+            ("forwards, up to the cursor and no further", None, Some(3), false, Some(1), &[3]),
+        ];
+        for (case, from, to, newest_first, after, want) in cases {
+            let query = DecisionQuery {
+                reason: Some("path_guard".to_owned()),
+                from,
+                to,
+                newest_first,
+                after,
+                limit: 10,
+                ..DecisionQuery::default()
+            };
+            let found = store.decisions(query.clone()).await.unwrap();
+            let found: Vec<u64> = found.iter().map(|one| one.seq).collect();
+            assert_eq!(found, want, "{name}: {case}");
+            if after.is_none() {
+                let tallies = store.tally(query, TallyKey::Reason, 5).await.unwrap();
+                let count: u64 = tallies.iter().map(|tally| tally.count).sum();
+                assert_eq!(count, want.len() as u64, "{name}: {case}");
+            }
+        }
+    }
+}

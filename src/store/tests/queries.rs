@@ -2,10 +2,17 @@
 
 use super::*;
 
-#[tokio::test]
-async fn decisions_are_found_by_each_condition() {
-    let hour = Duration::from_secs(3_600);
-    let table = [
+/// Returns a query for up to a hundred decisions, oldest first.
+fn all() -> DecisionQuery {
+    DecisionQuery {
+        limit: 100,
+        ..DecisionQuery::default()
+    }
+}
+
+/// Returns six records, each of which differs from the others in some trait.
+fn differing() -> [Row<'static>; 6] {
+    [
         ROW,
         Row {
             host: "other.example",
@@ -26,233 +33,56 @@ async fn decisions_are_found_by_each_condition() {
         },
         // This exchange began first and ended last.
         Row {
-            time: NOON - hour,
+            time: NOON - HOUR,
             agent: "Slow",
             client: "[2001:db8::1]:5",
             ..ROW
         },
         Row {
-            time: NOON + hour,
+            time: NOON + HOUR,
             reason: "robots_unreachable",
             ..ROW
         },
-    ];
-    let all = DecisionQuery {
-        limit: 100,
-        ..DecisionQuery::default()
-    };
+    ]
+}
+
+/// Returns queries by one condition or a few, with the decisions of [`differing`] that they find.
+#[rustfmt::skip] // one row, one case
+fn by_condition() -> Vec<(&'static str, DecisionQuery, &'static [u64])> {
     let text = |text: &str| Some(text.to_owned());
-    let cases: Vec<(&str, DecisionQuery, &[u64])> = vec![
-        ("all", all.clone(), &[1, 2, 3, 4, 5, 6]),
-        (
-            "newest first",
-            DecisionQuery {
-                newest_first: true,
-                ..all.clone()
-            },
-            &[6, 5, 4, 3, 2, 1],
-        ),
-        (
-            "a page",
-            DecisionQuery {
-                limit: 2,
-                ..all.clone()
-            },
-            &[1, 2],
-        ),
-        (
-            "the next",
-            DecisionQuery {
-                limit: 2,
-                after: Some(2),
-                ..all.clone()
-            },
-            &[3, 4],
-        ),
-        (
-            "the page before",
-            DecisionQuery {
-                limit: 2,
-                after: Some(5),
-                newest_first: true,
-                ..all.clone()
-            },
-            &[4, 3],
-        ),
-        (
-            "none",
-            DecisionQuery {
-                limit: 0,
-                ..all.clone()
-            },
-            &[],
-        ),
-        (
-            "since",
-            DecisionQuery {
-                since: Some(NOON + hour / 2),
-                ..all.clone()
-            },
-            &[6],
-        ),
-        (
-            "since later than all",
-            DecisionQuery {
-                since: Some(NOON + DAY),
-                ..all.clone()
-            },
-            &[],
-        ),
-        (
-            "until",
-            DecisionQuery {
-                until: Some(NOON),
-                ..all.clone()
-            },
-            &[5],
-        ),
-        (
-            "a span with records that do not stand together",
-            DecisionQuery {
-                since: Some(NOON - hour),
-                until: Some(NOON + hour),
-                ..all.clone()
-            },
-            &[1, 2, 3, 4, 5],
-        ),
-        (
-            "an origin",
-            DecisionQuery {
-                origin: text("https://site.example"),
-                ..all.clone()
-            },
-            &[1, 4, 5, 6],
-        ),
-        (
-            "another port",
-            DecisionQuery {
-                origin: text("https://site.example:8443"),
-                ..all.clone()
-            },
-            &[3],
-        ),
-        (
-            "a host",
-            DecisionQuery {
-                origin: text("Site.Example"),
-                ..all.clone()
-            },
-            &[1, 3, 4, 5, 6],
-        ),
-        (
-            "another scheme",
-            DecisionQuery {
-                origin: text("http://site.example"),
-                ..all.clone()
-            },
-            &[],
-        ),
-        (
-            "a host, newest first, by page",
-            DecisionQuery {
-                origin: text("site.example"),
-                newest_first: true,
-                after: Some(6),
-                limit: 2,
-                ..all.clone()
-            },
-            &[5, 4],
-        ),
-        (
-            "a path",
-            DecisionQuery {
-                path: text("/p*.html$"),
-                ..all.clone()
-            },
-            &[4],
-        ),
-        (
-            "a path's query counts",
-            DecisionQuery {
-                path: text("/private/x?q="),
-                ..all.clone()
-            },
-            &[1, 5, 6],
-        ),
-        (
-            "a client",
-            DecisionQuery {
-                client: text("2001:db8::1"),
-                ..all.clone()
-            },
-            &[5],
-        ),
-        (
-            "a client's name",
-            DecisionQuery {
-                client: text("crawler-7"),
-                limit: 2,
-                ..all.clone()
-            },
-            &[1, 2],
-        ),
-        (
-            "an agent",
-            DecisionQuery {
-                agent: text("slow"),
-                ..all.clone()
-            },
-            &[5],
-        ),
-        (
-            "any of its names",
-            DecisionQuery {
-                agent: text("slow-image"),
-                ..all.clone()
-            },
-            &[5],
-        ),
-        (
-            "a reason",
-            DecisionQuery {
-                reason: text("robots_unreachable"),
-                ..all.clone()
-            },
-            &[6],
-        ),
-        (
-            "a verdict",
-            DecisionQuery {
-                verdict: text("allow"),
-                ..all.clone()
-            },
-            &[4],
-        ),
-        (
-            "a mode",
-            DecisionQuery {
-                mode: text("report"),
-                ..all.clone()
-            },
-            &[],
-        ),
-        (
-            "seen",
-            DecisionQuery {
-                acknowledged: Some(true),
-                ..all.clone()
-            },
-            &[2],
-        ),
-        (
-            "not seen",
-            DecisionQuery {
-                acknowledged: Some(false),
-                ..all.clone()
-            },
-            &[1, 3, 4, 5, 6],
-        ),
-    ];
+    vec![
+        ("all", all(), &[1, 2, 3, 4, 5, 6]),
+        ("newest first", DecisionQuery { newest_first: true, ..all() }, &[6, 5, 4, 3, 2, 1]),
+        ("a page", DecisionQuery { limit: 2, ..all() }, &[1, 2]),
+        ("the next", DecisionQuery { limit: 2, after: Some(2), ..all() }, &[3, 4]),
+        ("the page before", DecisionQuery { limit: 2, after: Some(5), newest_first: true, ..all() }, &[4, 3]),
+        ("none", DecisionQuery { limit: 0, ..all() }, &[]),
+        ("since", DecisionQuery { since: Some(NOON + HOUR / 2), ..all() }, &[6]),
+        ("since later than all", DecisionQuery { since: Some(NOON + DAY), ..all() }, &[]),
+        ("until", DecisionQuery { until: Some(NOON), ..all() }, &[5]),
+        ("a span with records that do not stand together", DecisionQuery { since: Some(NOON - HOUR), until: Some(NOON + HOUR), ..all() }, &[1, 2, 3, 4, 5]),
+        ("an origin", DecisionQuery { origin: text("https://site.example"), ..all() }, &[1, 4, 5, 6]),
+        ("another port", DecisionQuery { origin: text("https://site.example:8443"), ..all() }, &[3]),
+        ("a host", DecisionQuery { origin: text("Site.Example"), ..all() }, &[1, 3, 4, 5, 6]),
+        ("another scheme", DecisionQuery { origin: text("http://site.example"), ..all() }, &[]),
+        ("a host, newest first, by page", DecisionQuery { origin: text("site.example"), newest_first: true, after: Some(6), limit: 2, ..all() }, &[5, 4]),
+        ("a path", DecisionQuery { path: text("/p*.html$"), ..all() }, &[4]),
+        ("a path's query counts", DecisionQuery { path: text("/private/x?q="), ..all() }, &[1, 5, 6]),
+        ("a client", DecisionQuery { client: text("2001:db8::1"), ..all() }, &[5]),
+        ("a client's name", DecisionQuery { client: text("crawler-7"), limit: 2, ..all() }, &[1, 2]),
+        ("an agent", DecisionQuery { agent: text("slow"), ..all() }, &[5]),
+        ("any of its names", DecisionQuery { agent: text("slow-image"), ..all() }, &[5]),
+        ("a reason", DecisionQuery { reason: text("robots_unreachable"), ..all() }, &[6]),
+        ("a verdict", DecisionQuery { verdict: text("allow"), ..all() }, &[4]),
+        ("a mode", DecisionQuery { mode: text("report"), ..all() }, &[]),
+        ("seen", DecisionQuery { acknowledged: Some(true), ..all() }, &[2]),
+        ("not seen", DecisionQuery { acknowledged: Some(false), ..all() }, &[1, 3, 4, 5, 6]),
+    ]
+}
+
+#[tokio::test]
+async fn decisions_are_found_by_each_condition() {
+    let table = differing();
     for (engine, store, _folder) in engines() {
         let ids = record(&*store, &table).await;
         let lost = br#"{"time":"2026-11-20T12:00:00.000Z","event":"records_lost","count":3}"#;
@@ -274,17 +104,17 @@ async fn decisions_are_found_by_each_condition() {
             assert!(!store.acknowledge(unknown, note.clone()).await.unwrap());
             assert_eq!(store.decision(unknown).await.unwrap(), None);
         }
-        for (name, query, want) in &cases {
-            let page = store.decisions(query.clone()).await.unwrap();
+        for (name, query, want) in by_condition() {
+            let page = store.decisions(query).await.unwrap();
             let seqs: Vec<u64> = page.iter().map(|one| one.seq).collect();
-            assert_eq!(seqs, *want, "{engine}: {name}");
+            assert_eq!(seqs, want, "{engine}: {name}");
         }
         let seen = store.decision(&ids[1]).await.unwrap().unwrap();
         assert_eq!((seen.seq, seen.acknowledged), (2, Some(note)), "{engine}");
         assert!(seen.record.contains(&ids[1]));
         let odd = DecisionQuery {
-            path: text("no/slash"),
-            ..all.clone()
+            path: Some("no/slash".to_owned()),
+            ..all()
         };
         assert!(
             store.decisions(odd).await.is_err(),

@@ -1,56 +1,32 @@
 //! A store in memory: for tests, and a model for engines.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod kept;
+
 use std::future;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use self::kept::Kept;
+
 use super::changes::Announcer;
-use super::filter::{Filter, Head, Tallies, records_of};
+use super::filter::{Filter, Tallies};
+use super::origins::place;
 use super::{
-    Acknowledgement, Batch, DecisionQuery, FETCHES_KEPT, Fetch, HOUR, Hourly, OriginMemory,
-    OriginQuery, OriginUpdate, Pending, Pruned, Removed, Retention, Sha256, Size, Store,
-    StoreError, StoredDecision, Tally, TallyKey, chain, place,
+    Acknowledgement, Batch, DecisionQuery, Fetch, HOUR, Hourly, OriginMemory, OriginQuery, Pending,
+    Pruned, Removed, Retention, Sha256, Size, Store, StoreError, StoredDecision, Tally, TallyKey,
+    chain,
 };
 use crate::clock::Moment;
 use crate::policy::overrides::{Override, OverrideId};
 use crate::rep::Origin;
-use crate::robots::identity::{Identity, OWN_STATES};
-use crate::store::persist::to_stored;
+use crate::robots::identity::Identity;
 
 /// A store in memory.
 #[derive(Debug, Default)]
 pub struct InMemoryStore {
     kept: Mutex<Kept>,
     announcer: Announcer,
-}
-
-#[derive(Debug, Default)]
-struct Kept {
-    /// By origin and identity.
-    origins: BTreeMap<(String, String), (OriginMemory, Vec<Fetch>)>,
-    snapshots: HashMap<Sha256, Text>,
-    policies: HashMap<String, String>,
-    /// The first one's number is one more than the number of dropped decisions.
-    decisions: Vec<StoredDecision>,
-    /// By hour, mode, verdict and reason.
-    hours: BTreeMap<(Moment, String, String, String), u64>,
-    dropped: u64,
-    /// The link before the first.
-    before: Sha256,
-    seals: Vec<chain::Seal>,
-    overrides: Vec<Override>,
-    removed: Vec<Removed>,
-    next_override: u64,
-    version: u64,
-}
-
-/// A robots.txt.
-#[derive(Debug)]
-struct Text {
-    text: Vec<u8>,
-    used: Moment,
 }
 
 impl InMemoryStore {
@@ -299,171 +275,4 @@ impl Store for InMemoryStore {
 /// Tells whether a search may visit this place.
 fn is_between(seq: u64, query: &DecisionQuery) -> bool {
     query.from.is_none_or(|from| seq >= from) && query.to.is_none_or(|to| seq <= to)
-}
-
-impl Kept {
-    fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
-        // Read the lines first: a batch with an unreadable line must change nothing.
-        let mut records = Vec::new();
-        for record in records_of(&batch.lines)? {
-            let head = Head::of(record)?;
-            let hour = head.hourly().map(|new| {
-                let [mode, verdict, reason] =
-                    [new.mode, new.verdict, new.reason].map(str::to_owned);
-                ((new.hour, mode, verdict, reason), new.count)
-            });
-            records.push((record.to_owned(), head.time(), hour));
-        }
-        for OriginUpdate {
-            origin,
-            state,
-            user_agent,
-            fetch,
-        } in batch.landings
-        {
-            let Some(remembered) = to_stored(&state) else {
-                continue;
-            };
-            let updated = fetch.time;
-            if let Some(snapshot) = state.snapshot() {
-                let kept = self.snapshots.entry(snapshot.sha256);
-                let text = || snapshot.robots.text().to_vec();
-                kept.or_insert_with(|| Text {
-                    text: text(),
-                    used: updated,
-                })
-                .used = updated;
-            }
-            let memory = OriginMemory {
-                origin: origin.clone(),
-                identity: fetch.identity.clone(),
-                user_agent: user_agent.to_string(),
-                state: remembered,
-                updated,
-            };
-            let name = (origin.as_str().to_owned(), fetch.identity.to_string());
-            let known = self.origins.entry(name);
-            let (last, fetches) = known.or_insert_with(|| (memory.clone(), Vec::new()));
-            *last = memory;
-            fetches.push(fetch);
-            let surplus = fetches.len().saturating_sub(FETCHES_KEPT);
-            fetches.drain(..surplus);
-            self.replace(&origin);
-        }
-        for (digest, text) in batch.policies {
-            let known = self.policies.entry(digest.to_string());
-            known.or_insert_with(|| text.to_string());
-        }
-        for (record, time, hour) in records {
-            if let Some((hour, count)) = hour {
-                *self.hours.entry(hour).or_default() += count;
-            }
-            let (seq, head) = self.head();
-            self.decisions.push(StoredDecision {
-                seq: seq + 1,
-                time,
-                hash: chain::link(&head, record.as_bytes()),
-                record,
-                acknowledged: None,
-            });
-        }
-        Ok(())
-    }
-
-    /// Returns the states of an origin with their fetches, oldest first.
-    fn of(&self, origin: &Origin) -> impl DoubleEndedIterator<Item = &(OriginMemory, Vec<Fetch>)> {
-        let all = self.origins.values();
-        all.filter(move |(memory, _)| memory.origin == *origin)
-    }
-
-    /// Drops the oldest states of identities beyond [`OWN_STATES`].
-    fn replace(&mut self, origin: &Origin) {
-        let own = self.of(origin).filter(|(one, _)| !one.identity.is_common());
-        let mut own: Vec<_> = own
-            .map(|(one, _)| (std::cmp::Reverse(one.updated), one.identity.to_string()))
-            .collect();
-        own.sort();
-        for (_, identity) in own.into_iter().skip(OWN_STATES) {
-            self.origins.remove(&(origin.to_string(), identity));
-        }
-    }
-
-    fn head(&self) -> (u64, Sha256) {
-        let last = self.decisions.last();
-        last.map_or((self.dropped, self.before), |last| (last.seq, last.hash))
-    }
-
-    fn find(&mut self, id: &str) -> Option<&mut StoredDecision> {
-        self.decisions.iter_mut().find(|one| {
-            let record = serde_json::from_str::<serde_json::Value>(&one.record);
-            record.is_ok_and(|record| record.get("id").and_then(|id| id.as_str()) == Some(id))
-        })
-    }
-
-    fn seal(&mut self, key: &chain::SealingKey, now: Moment) -> Option<chain::Seal> {
-        let (seq, hash) = self.head();
-        if seq == 0 {
-            return None;
-        }
-        let start = (self.dropped + 1, self.before);
-        let last = self.decisions.last().map(|last| last.time);
-        let seal = key.seal(seq, hash, start, now.max(last.unwrap_or_default()));
-        self.seals.push(seal.clone());
-        Some(seal)
-    }
-
-    fn bytes(&self) -> u64 {
-        let decisions = self.decisions.iter().map(|one| one.record.len() + 100);
-        let snapshots = self.snapshots.values().map(|one| one.text.len());
-        (decisions.sum::<usize>() + snapshots.sum::<usize>() + self.origins.len() * 500) as u64
-    }
-
-    fn prune(
-        &mut self,
-        retention: Retention,
-        key: &chain::SealingKey,
-        now: Moment,
-    ) -> Result<Pruned, StoreError> {
-        const STEP: usize = 500;
-        let oldest_kept = retention.keep.map_or(Moment::default(), |keep| now - keep);
-        let mut octets = self.bytes();
-        let mut count = 0;
-        // The head stays: the next link follows from it.
-        for one in self.decisions.iter().rev().skip(1).rev().take(STEP) {
-            let is_old = Head::of(&one.record)?.time() < oldest_kept;
-            let is_too_much = retention.max_size.is_some_and(|most| octets > most);
-            if !is_old && !is_too_much {
-                break;
-            }
-            octets = octets.saturating_sub(one.record.len() as u64 + 100);
-            count += 1;
-        }
-        let gone: Vec<_> = self.decisions.drain(..count).collect();
-        if let Some(last) = gone.last() {
-            (self.dropped, self.before) = (last.seq, last.hash);
-            self.seals.retain(|seal| seal.seq >= last.seq);
-            self.seal(key, now);
-            if let Some(first) = self.decisions.first() {
-                let oldest = first.time;
-                self.hours.retain(|(hour, ..), _| *hour + HOUR > oldest);
-            }
-        }
-        let mut used: HashSet<Sha256> = HashSet::new();
-        for (memory, fetches) in self.origins.values() {
-            used.extend(memory.state.copy().map(|copy| copy.sha256));
-            used.extend(fetches.iter().filter_map(|fetch| fetch.sha256));
-        }
-        for one in &self.decisions {
-            used.extend(Head::of(&one.record)?.sha256());
-        }
-        let before = self.snapshots.len();
-        self.snapshots
-            .retain(|sha256, kept| used.contains(sha256) || kept.used >= oldest_kept);
-        Ok(Pruned {
-            decisions: count as u64,
-            snapshots: (before - self.snapshots.len()) as u64,
-            more: count == STEP,
-            ..Pruned::default()
-        })
-    }
 }

@@ -13,9 +13,10 @@ use super::rows::{self, integer, number, time};
 use crate::clock::Moment;
 use crate::policy::overrides::Override;
 use crate::store::filter::{Filter, Tallies};
+use crate::store::origins::place as place_of;
 use crate::store::{
     DecisionQuery, Fetch, OriginMemory, OriginQuery, Removed, Sha256, Size, StoreError,
-    StoreErrorKind, StoredDecision, Tally, TallyKey, chain, place as place_of,
+    StoreErrorKind, StoredDecision, Tally, TallyKey, chain,
 };
 use crate::text::DecisionId;
 use crate::text::json::printable;

@@ -1,0 +1,128 @@
+//! The kept decisions with the acts of people on them, and the query for them.
+
+use super::Sha256;
+use crate::clock::Moment;
+use crate::policy::overrides::Override;
+
+/// A query for decisions, and their order.
+#[derive(Debug, Clone, Default)]
+pub struct DecisionQuery {
+    /// Earliest time.
+    pub since: Option<Moment>,
+    /// Time before which all of them are.
+    pub until: Option<Moment>,
+    /// The origin (`https://example.com`), or the host whatever the scheme and port.
+    pub origin: Option<String>,
+    /// A pattern as in robots.txt that the path matches.
+    pub path: Option<String>,
+    /// The client: its address (without the port) or its name.
+    pub client: Option<String>,
+    /// A product token in the crawler's chain, whatever the case.
+    pub agent: Option<String>,
+    /// The reason.
+    pub reason: Option<String>,
+    /// The text of the rule, as its file has it: `Disallow: /private`.
+    pub rule: Option<String>,
+    /// The verdict.
+    pub verdict: Option<String>,
+    /// The mode.
+    pub mode: Option<String>,
+    /// True for acknowledged decisions, false for the others.
+    pub acknowledged: Option<bool>,
+    /// Decisions after this place in the order; the last `seq` of a page leads to the next.
+    pub after: Option<u64>,
+    /// First place in the order that a search may visit.
+    pub from: Option<u64>,
+    /// Last place in the order that a search may visit.
+    pub to: Option<u64>,
+    /// True for an order from the newest to the oldest.
+    pub newest_first: bool,
+    /// Maximum number of decisions.
+    pub limit: usize,
+}
+
+/// A stored decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredDecision {
+    /// Its place in the order of writing, from 1, without gaps.
+    pub seq: u64,
+    /// The indexed time: its record's, unless the file was altered.
+    pub time: Moment,
+    /// The record: a JSON object, octet for octet as it was written, without its line feed.
+    pub record: String,
+    /// The link in the chain.
+    pub hash: Sha256,
+    /// The person who has seen the decision, and their note.
+    pub acknowledged: Option<Acknowledgement>,
+}
+
+/// A person's note of having seen a decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acknowledgement {
+    /// Time of the note.
+    pub time: Moment,
+    /// The person.
+    pub by: String,
+    /// The person's remark.
+    pub note: String,
+}
+
+/// A removed override.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// The override.
+    pub asserted: Override,
+    /// Time of the removal.
+    pub time: Moment,
+    /// The person who removed it.
+    pub by: String,
+}
+
+/// The trait by which decisions are grouped and counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TallyKey {
+    /// Origin.
+    Origin,
+    /// Reason code.
+    Reason,
+    /// Origin and rule.
+    Rule,
+}
+
+/// A counted group of decisions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tally {
+    /// The common trait: the origin, the reason, or the origin and the rule.
+    pub key: Vec<String>,
+    /// Number of decisions.
+    pub count: u64,
+    /// Time of the first decision.
+    pub first: Moment,
+    /// Time of the last decision.
+    pub last: Moment,
+}
+
+/// The count of one hour's decisions with the same mode, verdict and reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hourly<T = String> {
+    /// Start of the hour.
+    pub hour: Moment,
+    /// Mode.
+    pub mode: T,
+    /// Verdict.
+    pub verdict: T,
+    /// Reason code.
+    pub reason: T,
+    /// Number of decisions.
+    pub count: u64,
+}
+
+impl Hourly {
+    /// Tells whether `other` counts the same kind of decision.
+    pub(super) fn is_kind(&self, other: &Hourly<&str>) -> bool {
+        self.hour == other.hour
+            && self.reason == other.reason
+            && self.verdict == other.verdict
+            && self.mode == other.mode
+    }
+}

@@ -1,0 +1,67 @@
+//! The room that a store takes, its limits, and the data dropped to keep within them.
+
+use std::time::Duration;
+
+/// Limits of time and size for the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Time for which decisions, and snapshots without references, are kept; `None`: for ever.
+    pub keep: Option<Duration>,
+    /// Octets of the store on disk. Without room for new decisions, the client that takes most loses its oldest ones;
+    /// `None`: no bound.
+    pub max_size: Option<u64>,
+}
+
+/// The amount of data that one step of [`Store::prune`](super::Store::prune) has dropped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Decisions.
+    pub decisions: u64,
+    /// Of these, decisions younger than [`Retention::keep`], dropped for lack of room.
+    pub early: u64,
+    /// The party of the last of those.
+    pub of: Option<String>,
+    /// Snapshots.
+    pub snapshots: u64,
+    /// Origins, and texts of theirs, dropped for lack of room.
+    pub origins: u64,
+    /// True if there is more to drop.
+    pub more: bool,
+    /// Octets of the engine's log if a reader keeps it larger than its part of the room; else 0.
+    pub long_log: u64,
+}
+
+impl Pruned {
+    /// Adds the amounts of another step.
+    pub fn add(&mut self, other: Pruned) {
+        let Pruned {
+            decisions,
+            early,
+            of,
+            snapshots,
+            origins,
+            more,
+            long_log,
+        } = other;
+        self.decisions += decisions;
+        self.early += early;
+        self.of = of.or_else(|| self.of.take());
+        self.snapshots += snapshots;
+        self.origins += origins;
+        self.more |= more;
+        self.long_log = self.long_log.max(long_log);
+    }
+}
+
+/// The size of a store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Octets on disk.
+    pub bytes: u64,
+    /// States of origins, each of one identity.
+    pub origins: u64,
+    /// Snapshots.
+    pub snapshots: u64,
+    /// Decisions.
+    pub decisions: u64,
+}

@@ -4,9 +4,11 @@
 //! be read. It accepts a connection that may write the schema (`lenient`): present pages are read, and missing ones
 //! fail one by one.
 
+mod copy;
 mod evidence;
 mod links;
 mod overrides;
+mod remains;
 mod salvage;
 
 use std::fs::{self, File};
@@ -15,7 +17,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-pub use self::salvage::{Rebuilt, Saved, rebuild};
+pub use self::copy::Saved;
+pub use self::salvage::{Rebuilt, rebuild};
 use super::digests;
 use super::error::{Failure, said};
 use super::open::PATIENCE;

@@ -1,29 +1,24 @@
 //! Saving the readable data of a damaged store into a new one.
 //!
-//! The rebuild copies table by table, in the order of its rows, over the damage, and back up to it from behind. If not
-//! a row of any table is readable, only the schema may be damaged: a copy gets the schema pages of a new store, and the
-//! rebuild tries once more.
+//! If not a row of any table is readable, only the schema may be damaged: a copy gets the schema pages of a new store,
+//! and the rebuild tries once more.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, Transaction, params, params_from_iter};
+use rusqlite::Connection;
 use rustix::fs::{FlockOperation, fcntl_lock};
 
-use super::super::digests;
 use super::super::error::Failure;
-use super::super::gaps;
 use super::super::open::{self, PAGE, beside};
-use super::super::rows::{integer, number, time};
-use super::{evidence, lenient, may_be_ours, overrides, wrong_settings, wrong_texts};
+use super::copy::{Saved, save};
+use super::may_be_ours;
+use super::remains::drop_remains;
 use crate::clock::Moment;
 use crate::config::Synchronous;
-use crate::store::filter::Head;
-use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain, failed};
-use crate::text::json::printable;
+use crate::store::{Access, StoreError, StoreErrorKind, chain, failed};
 
 /// The result of a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,45 +29,6 @@ pub struct Rebuilt {
     pub told: Vec<String>,
     /// The place of the damaged file.
     pub aside: PathBuf,
-}
-
-/// The saved rows of one table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saved {
-    /// The table.
-    pub table: &'static str,
-    /// Rows in the new store.
-    pub rows: u64,
-    /// Lost rows; `None` if the damage prevents a count.
-    pub lost: Option<u64>,
-}
-
-/// A table, and the column that gives its order.
-const TABLES: [(&str, Key); 10] = [
-    ("snapshot", Key::Number("number")),
-    ("origin", Key::Text("origin")),
-    ("fetch", Key::Number("number")),
-    ("decision", Key::Number("seq")),
-    ("acknowledgement", Key::Number("seq")),
-    ("policy", Key::Text("digest")),
-    ("override", Key::Number("number")),
-    ("seal", Key::Number("number")),
-    ("gap", Key::Number("first")),
-    ("leftover", Key::Text("sha256")),
-];
-
-#[derive(Clone, Copy)]
-enum Key {
-    Number(&'static str),
-    Text(&'static str),
-}
-
-impl Key {
-    fn column(self) -> &'static str {
-        match self {
-            Self::Number(column) | Self::Text(column) => column,
-        }
-    }
 }
 
 /// Saves the readable data of the store at `path` into a new one in its place, and keeps the damaged one beside it.
@@ -188,37 +144,6 @@ fn nothing_saved(tables: &[Saved]) -> bool {
     tables.iter().all(|saved| saved.rows == 0) && tables.iter().any(lost)
 }
 
-/// Copies the readable rows of each table.
-fn save(path: &Path, target: &mut Connection) -> Result<Vec<Saved>, Failure> {
-    let source = lenient(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    target.pragma_update(None, "foreign_keys", false)?;
-    let mut tables = Vec::new();
-    for (table, key) in TABLES {
-        let count = format!("SELECT count(*) FROM \"{table}\"");
-        let counted = source.query_row(&count, [], |row| row.get::<_, i64>(0));
-        let transaction = target.transaction()?;
-        // A damaged place in the schema makes even preparing a statement fail.
-        let rows = match counted {
-            Err(_) if !is_known(&source, table) => 0,
-            _ => copy(&source, &transaction, table, key)?,
-        };
-        transaction.commit()?;
-        let lost = counted.ok().map(|count| number(count).saturating_sub(rows));
-        tables.push(Saved { table, rows, lost });
-    }
-    let version: i64 = source
-        .query_row("SELECT value FROM meta WHERE name = 'version'", [], |row| {
-            row.get(0)
-        })
-        .unwrap_or_default();
-    target.execute(
-        "UPDATE meta SET value = ?1 WHERE name = 'version'",
-        [version.saturating_add(1)],
-    )?;
-    overrides::keep_numbers(&source, target)?;
-    Ok(tables)
-}
-
 /// Copies the store to `mended` and replaces its schema pages by a new store's: they say at which page each table
 /// begins, which is the same in all stores.
 fn mend(path: &Path, target: &Connection, new: &Path, mended: &Path) -> Result<(), Failure> {
@@ -253,12 +178,6 @@ fn mend(path: &Path, target: &Connection, new: &Path, mended: &Path) -> Result<(
     copied().map_err(|error| told(error).into())
 }
 
-/// Tells whether the readable schema has a table.
-fn is_known(source: &Connection, table: &str) -> bool {
-    let text = format!("SELECT 1 FROM \"{table}\"");
-    source.prepare(&text).is_ok()
-}
-
 /// Reports that nothing can be saved, and the way out.
 fn nothing_left(path: &Path) -> StoreError {
     let key = chain::key_file(path);
@@ -276,230 +195,4 @@ fn nothing_left(path: &Path) -> StoreError {
             path.display()
         ),
     }
-}
-
-/// Copies the readable rows of a table and returns their number.
-fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Result<u64, Failure> {
-    let mut columns = Vec::new();
-    {
-        let mut statement = target.prepare("SELECT name FROM pragma_table_info(?1)")?;
-        let mut rows = statement.query([table])?;
-        while let Some(row) = rows.next()? {
-            columns.push(format!("\"{}\"", row.get::<_, String>(0)?));
-        }
-    }
-    let marks = vec!["?"; columns.len()].join(", ");
-    let (columns, column) = (columns.join(", "), key.column());
-    let mut put = target.prepare(&format!(
-        "INSERT OR IGNORE INTO \"{table}\" ({columns}) VALUES ({marks})"
-    ))?;
-    let mut count = 0;
-    let mut take = |text: &str, bounds: &[&Value]| -> Result<(Option<Value>, bool), Failure> {
-        let mut statement = source.prepare(text)?;
-        let width = statement.column_count();
-        let mut rows = statement.query(params_from_iter(bounds))?;
-        let mut last = None;
-        loop {
-            match rows.next() {
-                Ok(Some(row)) => {
-                    let values: Result<Vec<Value>, _> = (0..width).map(|at| row.get(at)).collect();
-                    let Ok(mut values) = values else { continue };
-                    last = values.pop();
-                    // A row that the new store refuses is damaged, too.
-                    count += put.execute(params_from_iter(values)).unwrap_or_default() as u64;
-                }
-                Ok(None) => return Ok((last, true)),
-                Err(_) => return Ok((last, false)),
-            }
-        }
-    };
-    let select = format!("SELECT {columns}, \"{column}\" FROM \"{table}\"");
-    let forth = format!("{select} WHERE \"{column}\" > ?1 ORDER BY \"{column}\"");
-    let back = format!(
-        "{select} WHERE \"{column}\" > ?1 AND \"{column}\" < ?2 ORDER BY \"{column}\" DESC"
-    );
-    match key {
-        Key::Text(_) => {
-            // Everything comes after the smallest integer, and nothing after an endless blob.
-            let (last, whole) = take(&forth, &[&Value::Integer(i64::MIN)])?;
-            if !whole {
-                let last = last.unwrap_or(Value::Integer(i64::MIN));
-                take(&back, &[&last, &Value::Blob(vec![0xff; 64])])?;
-            }
-        }
-        Key::Number(_) => {
-            let mut at = i64::MIN;
-            let mut leap: i64 = 1;
-            loop {
-                let (last, whole) = take(&forth, &[&Value::Integer(at)])?;
-                if whole {
-                    break;
-                }
-                // Leap over the damage in ever longer steps, and from its end go back up to it.
-                match last {
-                    Some(Value::Integer(last)) => (at, leap) = (last, 1),
-                    _ => {
-                        at = at.max(0).saturating_add(leap);
-                        leap = leap.saturating_mul(2);
-                        let behind = Value::Integer(at.saturating_add(leap));
-                        take(&back, &[&Value::Integer(at), &behind])?;
-                        if at == i64::MAX {
-                            break;
-                        }
-                        continue;
-                    }
-                }
-            }
-        }
-    }
-    Ok(count)
-}
-
-/// Drops saved rows without their references, and notes losses, so that the new store is consistent: `audit verify`
-/// goes on reporting records that can no longer be proven. Adds repairs and losses to the report.
-fn drop_remains(
-    target: &Transaction<'_>,
-    tables: &mut [Saved],
-    now: Moment,
-) -> Result<Vec<String>, Failure> {
-    let mut told = Vec::new();
-    for number in wrong_texts(target)? {
-        target.execute("DELETE FROM snapshot WHERE number = ?1", [number])?;
-    }
-    for digest in wrong_settings(target)? {
-        target.execute("DELETE FROM policy WHERE digest = ?1", [&digest])?;
-        told.push(format!(
-            "policy {}: the settings were not what their digest names",
-            printable(&digest)
-        ));
-    }
-    evidence::drop_unproven(target, &mut told)?;
-    evidence::mend_links(target, &mut told)?;
-    let damaged = overrides::damaged(target)?;
-    for table in digests::TABLES {
-        digests::drop_damaged(target, table)?;
-    }
-    // A state without its text is no state: the origin is fetched anew.
-    target.execute_batch(
-        "DELETE FROM origin WHERE sha256 IS NOT NULL AND sha256 NOT IN \
-         (SELECT sha256 FROM snapshot WHERE dropped IS NULL);
-         DELETE FROM fetch WHERE (origin, identity) NOT IN (SELECT origin, identity FROM origin);
-         DELETE FROM acknowledgement WHERE seq NOT IN (SELECT seq FROM decision);
-         DELETE FROM leftover WHERE length(sha256) <> 32;",
-    )?;
-    overrides::tell_lost(target, &damaged, &mut told)?;
-    note_texts(target, now)?;
-    note_gaps(target, now)?;
-    super::super::hours::recount(target)?;
-    super::super::shares::recount(target)?;
-    super::super::robots::recount(target)?;
-    for saved in tables {
-        let text = format!("SELECT count(*) FROM \"{}\"", saved.table);
-        let left = number(target.query_row(&text, [], |row| row.get(0))?);
-        let dropped = saved.rows.saturating_sub(left);
-        saved.rows = left;
-        saved.lost = saved.lost.map(|lost| lost + dropped);
-    }
-    Ok(told)
-}
-
-/// Leaves a row for each lost text that another row names, as for a dropped one.
-fn note_texts(target: &Transaction<'_>, now: Moment) -> Result<(), Failure> {
-    let mut lack = target.prepare(
-        "INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched, last_decision, dropped) \
-         VALUES (?1, 0, x'', ?3, ?3, ?2, ?3)",
-    )?;
-    let mut refer = target
-        .prepare("UPDATE snapshot SET last_decision = max(last_decision, ?2) WHERE sha256 = ?1")?;
-    let mut name = |sha256: Sha256, seq: i64| -> Result<(), Failure> {
-        if refer.execute(params![sha256, seq])? == 0 {
-            lack.execute(params![sha256, seq, time(now)])?;
-        }
-        Ok(())
-    };
-    let mut fetched = target.prepare(
-        "SELECT DISTINCT sha256 FROM fetch WHERE sha256 IS NOT NULL AND length(sha256) = 32",
-    )?;
-    let mut rows = fetched.query([])?;
-    while let Some(row) = rows.next()? {
-        name(row.get(0)?, 0)?;
-    }
-    let mut decisions = target.prepare("SELECT seq, record FROM decision ORDER BY seq")?;
-    let mut rows = decisions.query([])?;
-    // Most decisions rest on the same text as the previous one.
-    let mut before: Option<(Sha256, i64)> = None;
-    while let Some(row) = rows.next()? {
-        let seq = row.get(0)?;
-        let record = row.get_ref(1)?.as_str().unwrap_or_default();
-        let Some(sha256) = Head::of(record).ok().and_then(|head| head.sha256()) else {
-            continue;
-        };
-        if let Some((text, last)) = before
-            && text != sha256
-        {
-            name(text, last)?;
-        }
-        before = Some((sha256, seq));
-    }
-    if let Some((text, last)) = before {
-        name(text, last)?;
-    }
-    Ok(())
-}
-
-/// Leaves an unsigned gap in place of lost decisions. Seals of lost decisions prove nothing any more.
-fn note_gaps(target: &Transaction<'_>, now: Moment) -> Result<(), Failure> {
-    target.execute_batch(
-        "DELETE FROM gap WHERE last < first OR EXISTS (SELECT 1 FROM decision WHERE seq BETWEEN first AND last)
-             OR first < (SELECT coalesce(min(seq), 0) FROM decision)
-             OR last > (SELECT coalesce(max(seq), 0) FROM decision);
-         DELETE FROM seal WHERE seq NOT IN (SELECT seq FROM decision)",
-    )?;
-    let mut there = target.prepare(
-        "SELECT seq, seq, hash FROM decision UNION ALL SELECT first, last, link_after FROM gap ORDER BY 1",
-    )?;
-    let mut rows = there.query([])?;
-    let mut lost = Vec::new();
-    let mut before: Option<(u64, Sha256)> = None;
-    while let Some(row) = rows.next()? {
-        let (first, last) = (number(row.get(0)?), number(row.get(1)?));
-        if let Some((end, link)) = before
-            && end + 1 < first
-        {
-            lost.push(chain::Gap {
-                first: end + 1,
-                last: first - 1,
-                before: link,
-                after: chain::GENESIS,
-                time: now,
-                proof: None,
-            });
-        }
-        before = Some((last, row.get(2)?));
-    }
-    for gap in &lost {
-        gaps::write(target, gap)?;
-    }
-    // If the front of the chain is lost, the chain begins somewhere else, and no seal can say so.
-    let first: Option<i64> =
-        target.query_row("SELECT min(seq) FROM decision", [], |row| row.get(0))?;
-    if let Some(first) = first.map(number).filter(|first| *first > 1) {
-        let is_known = target
-            .prepare("SELECT 1 FROM seal WHERE start_seq = ?1")?
-            .exists([integer(first)])?;
-        if !is_known {
-            gaps::write(
-                target,
-                &chain::Gap {
-                    first: 1,
-                    last: first - 1,
-                    before: chain::GENESIS,
-                    after: chain::GENESIS,
-                    time: now,
-                    proof: None,
-                },
-            )?;
-        }
-    }
-    Ok(())
 }

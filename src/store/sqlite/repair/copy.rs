@@ -1,0 +1,163 @@
+//! The copy of the readable rows of each table, in their order, over the damage and back up to it from behind.
+
+use std::path::Path;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags, params_from_iter};
+
+use super::super::error::Failure;
+use super::super::rows::number;
+use super::{lenient, overrides};
+
+/// The saved rows of one table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    /// The table.
+    pub table: &'static str,
+    /// Rows in the new store.
+    pub rows: u64,
+    /// Lost rows; `None` if the damage prevents a count.
+    pub lost: Option<u64>,
+}
+
+/// A table, and the column that gives its order.
+const TABLES: [(&str, Key); 10] = [
+    ("snapshot", Key::Number("number")),
+    ("origin", Key::Text("origin")),
+    ("fetch", Key::Number("number")),
+    ("decision", Key::Number("seq")),
+    ("acknowledgement", Key::Number("seq")),
+    ("policy", Key::Text("digest")),
+    ("override", Key::Number("number")),
+    ("seal", Key::Number("number")),
+    ("gap", Key::Number("first")),
+    ("leftover", Key::Text("sha256")),
+];
+
+#[derive(Clone, Copy)]
+enum Key {
+    Number(&'static str),
+    Text(&'static str),
+}
+
+impl Key {
+    fn column(self) -> &'static str {
+        match self {
+            Self::Number(column) | Self::Text(column) => column,
+        }
+    }
+}
+
+/// Copies the readable rows of each table.
+pub(super) fn save(path: &Path, target: &mut Connection) -> Result<Vec<Saved>, Failure> {
+    let source = lenient(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    target.pragma_update(None, "foreign_keys", false)?;
+    let mut tables = Vec::new();
+    for (table, key) in TABLES {
+        let count = format!("SELECT count(*) FROM \"{table}\"");
+        let counted = source.query_row(&count, [], |row| row.get::<_, i64>(0));
+        let transaction = target.transaction()?;
+        // A damaged place in the schema makes even preparing a statement fail.
+        let rows = match counted {
+            Err(_) if !is_known(&source, table) => 0,
+            _ => copy(&source, &transaction, table, key)?,
+        };
+        transaction.commit()?;
+        let lost = counted.ok().map(|count| number(count).saturating_sub(rows));
+        tables.push(Saved { table, rows, lost });
+    }
+    let version: i64 = source
+        .query_row("SELECT value FROM meta WHERE name = 'version'", [], |row| {
+            row.get(0)
+        })
+        .unwrap_or_default();
+    target.execute(
+        "UPDATE meta SET value = ?1 WHERE name = 'version'",
+        [version.saturating_add(1)],
+    )?;
+    overrides::keep_numbers(&source, target)?;
+    Ok(tables)
+}
+
+/// Tells whether the readable schema has a table.
+fn is_known(source: &Connection, table: &str) -> bool {
+    let text = format!("SELECT 1 FROM \"{table}\"");
+    source.prepare(&text).is_ok()
+}
+
+/// Copies the readable rows of a table and returns their number.
+fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Result<u64, Failure> {
+    let mut columns = Vec::new();
+    {
+        let mut statement = target.prepare("SELECT name FROM pragma_table_info(?1)")?;
+        let mut rows = statement.query([table])?;
+        while let Some(row) = rows.next()? {
+            columns.push(format!("\"{}\"", row.get::<_, String>(0)?));
+        }
+    }
+    let marks = vec!["?"; columns.len()].join(", ");
+    let (columns, column) = (columns.join(", "), key.column());
+    let mut put = target.prepare(&format!(
+        "INSERT OR IGNORE INTO \"{table}\" ({columns}) VALUES ({marks})"
+    ))?;
+    let mut count = 0;
+    let mut take = |text: &str, bounds: &[&Value]| -> Result<(Option<Value>, bool), Failure> {
+        let mut statement = source.prepare(text)?;
+        let width = statement.column_count();
+        let mut rows = statement.query(params_from_iter(bounds))?;
+        let mut last = None;
+        loop {
+            match rows.next() {
+                Ok(Some(row)) => {
+                    let values: Result<Vec<Value>, _> = (0..width).map(|at| row.get(at)).collect();
+                    let Ok(mut values) = values else { continue };
+                    last = values.pop();
+                    // A row that the new store refuses is damaged, too.
+                    count += put.execute(params_from_iter(values)).unwrap_or_default() as u64;
+                }
+                Ok(None) => return Ok((last, true)),
+                Err(_) => return Ok((last, false)),
+            }
+        }
+    };
+    let select = format!("SELECT {columns}, \"{column}\" FROM \"{table}\"");
+    let forth = format!("{select} WHERE \"{column}\" > ?1 ORDER BY \"{column}\"");
+    let back = format!(
+        "{select} WHERE \"{column}\" > ?1 AND \"{column}\" < ?2 ORDER BY \"{column}\" DESC"
+    );
+    match key {
+        Key::Text(_) => {
+            // Everything comes after the smallest integer, and nothing after an endless blob.
+            let (last, whole) = take(&forth, &[&Value::Integer(i64::MIN)])?;
+            if !whole {
+                let last = last.unwrap_or(Value::Integer(i64::MIN));
+                take(&back, &[&last, &Value::Blob(vec![0xff; 64])])?;
+            }
+        }
+        Key::Number(_) => {
+            let mut at = i64::MIN;
+            let mut leap: i64 = 1;
+            loop {
+                let (last, whole) = take(&forth, &[&Value::Integer(at)])?;
+                if whole {
+                    break;
+                }
+                // Leap over the damage in ever longer steps, and from its end go back up to it.
+                match last {
+                    Some(Value::Integer(last)) => (at, leap) = (last, 1),
+                    _ => {
+                        at = at.max(0).saturating_add(leap);
+                        leap = leap.saturating_mul(2);
+                        let behind = Value::Integer(at.saturating_add(leap));
+                        take(&back, &[&Value::Integer(at), &behind])?;
+                        if at == i64::MAX {
+                            break;
+                        }
+                        continue;
+                    }
+                }
+            }
+        }
+    }
+    Ok(count)
+}

@@ -7,7 +7,7 @@
 //! - `schema`: tables, and views for people with the `sqlite3` shell
 //! - `open`: the checks before a file is used as a store
 //! - `rows`: values as columns; `digests`: whether a row is what was written; `error`: failures as sentences
-//! - `write`, `read`, `prune`: the work on it
+//! - `write`, `read`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
 //! - `bounds`: the room of each part; `shares`: which client's decisions give room; `robots`: which texts give room;
 //!   `gaps`: the proof of a chain with removed records
 //! - [`repair`]: checks and rebuilds of a damaged database
@@ -18,7 +18,9 @@ mod error;
 mod gaps;
 mod hours;
 mod keeping;
+mod landing;
 mod open;
+mod overrides;
 mod prune;
 mod read;
 pub mod repair;
@@ -243,7 +245,7 @@ impl Store for Sqlite {
     fn add_override(&self, new: Override) -> Pending<'_, u64> {
         let announcer = self.announcer.clone();
         self.write(move |connection| {
-            let number = write::add_override(connection, &new)?;
+            let number = overrides::add(connection, &new)?;
             announcer.announce();
             Ok(number)
         })
@@ -252,7 +254,7 @@ impl Store for Sqlite {
     fn remove_override(&self, number: u64, by: String, now: Moment) -> Pending<'_, bool> {
         let announcer = self.announcer.clone();
         self.write(move |connection| {
-            let is_removed = write::remove_override(connection, number, &by, now)?;
+            let is_removed = overrides::remove(connection, number, &by, now)?;
             announcer.announce();
             Ok(is_removed)
         })

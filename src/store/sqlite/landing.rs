@@ -1,0 +1,178 @@
+//! The update of an origin: its state, its fetch, and the text of its robots.txt.
+
+use rusqlite::{Connection, Transaction, params};
+use tracing::{error, warn};
+
+use super::bounds::Parts;
+use super::error::Failure;
+use super::robots;
+use super::rows::{self, time};
+use crate::robots::identity::OWN_STATES;
+use crate::robots::snapshot::Snapshot;
+use crate::store::persist::to_stored;
+use crate::store::{FETCHES_KEPT, OriginMemory, OriginUpdate, Sha256};
+use crate::text::hex;
+
+/// Compression level of texts: zstd's own default.
+const LEVEL: i32 = 3;
+
+/// Approximate octets of a state without a text.
+const STATE: u64 = 1_024;
+
+/// Writes the update of an origin, or warns and writes nothing of it if this very row fails. A state is only a cache
+/// and is fetched again; the records of the batch must not wait for it for ever. Returns the amounts dropped to make
+/// room.
+pub(super) fn landing_or_nothing(
+    transaction: &mut Transaction<'_>,
+    one: &OriginUpdate,
+    parts: Option<Parts>,
+) -> Result<u64, Failure> {
+    let savepoint = transaction.savepoint()?;
+    match landing(&savepoint, one, parts) {
+        Ok(gone) => {
+            savepoint.commit()?;
+            Ok(gone)
+        }
+        Err(failure) if failure.is_of_one_row() => {
+            // An unfinished savepoint is rolled back on drop.
+            savepoint.finish()?;
+            error!(
+                origin = one.origin.as_str(),
+                ?failure,
+                "the state of this origin cannot be stored; its robots.txt is fetched again after a restart"
+            );
+            Ok(0)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+fn landing(
+    transaction: &Connection,
+    landing: &OriginUpdate,
+    parts: Option<Parts>,
+) -> Result<u64, Failure> {
+    let Some(state) = to_stored(&landing.state) else {
+        return Ok(0);
+    };
+    let mut gone = 0;
+    if let (None, Some(parts)) = (landing.state.snapshot(), parts) {
+        gone = robots::make_room(transaction, parts.robots, STATE, landing.fetch.time)?;
+    }
+    if let Some(file) = landing.state.snapshot() {
+        match snapshot(transaction, file, landing, parts)? {
+            Kept::Whole { dropped } => gone = dropped,
+            Kept::TooLarge => {
+                warn!(
+                    origin = landing.origin.as_str(),
+                    "the robots.txt of this origin is too large for so small a store ([audit] max_size); it is fetched \
+                     anew after a restart, and decisions that rest on it cannot be proven"
+                );
+                return Ok(0);
+            }
+        }
+    }
+    let memory = OriginMemory {
+        origin: landing.origin.clone(),
+        identity: landing.fetch.identity.clone(),
+        user_agent: landing.user_agent.to_string(),
+        state,
+        updated: landing.fetch.time,
+    };
+    rows::write_origin(transaction, &memory)?;
+    rows::write_fetch(transaction, &landing.origin, &landing.fetch)?;
+    let mut surplus = transaction.prepare_cached(
+        "DELETE FROM fetch WHERE origin = ?1 AND identity = ?2 AND number <= \
+         (SELECT number FROM fetch WHERE origin = ?1 AND identity = ?2 ORDER BY number DESC LIMIT 1 OFFSET ?3)",
+    )?;
+    let (origin, identity) = (landing.origin.as_str(), memory.identity.to_string());
+    surplus.execute(params![origin, identity, FETCHES_KEPT as i64])?;
+    // A state that has replaced another in memory replaces it here, too.
+    let mut replaced = transaction.prepare_cached(
+        "DELETE FROM origin WHERE origin = ?1 AND identity IN \
+         (SELECT identity FROM origin WHERE origin = ?1 AND identity <> '*' ORDER BY updated DESC LIMIT -1 OFFSET ?2)",
+    )?;
+    replaced.execute(params![origin, OWN_STATES as i64])?;
+    robots::note(transaction, &landing.origin, landing.fetch.time)?;
+    Ok(gone)
+}
+
+/// The outcome of keeping a text.
+enum Kept {
+    /// The text is kept.
+    Whole {
+        /// Texts and origins dropped to make room for it.
+        dropped: u64,
+    },
+    /// The text has no room even alone.
+    TooLarge,
+}
+
+/// Keeps a text that is not kept yet; replaces one that was altered since, which readers would refuse for ever.
+fn snapshot(
+    transaction: &Connection,
+    file: &Snapshot,
+    landing: &OriginUpdate,
+    parts: Option<Parts>,
+) -> Result<Kept, Failure> {
+    let now = landing.fetch.time;
+    let text = file.robots.text();
+    let mut seen = transaction.prepare_cached(
+        "UPDATE snapshot SET last_fetched = max(last_fetched, ?2) WHERE sha256 = ?1",
+    )?;
+    let is_known = seen.execute(params![file.sha256, time(now)])? > 0;
+    if is_known && is_kept_whole(transaction, file.sha256, text)? {
+        return Ok(Kept::Whole { dropped: 0 });
+    }
+    let body = zstd::bulk::compress(text, LEVEL)
+        .map_err(|error| Failure::Told(crate::store::failed(format!("zstd: {error}"))))?;
+    let mut dropped = 0;
+    if let Some(Parts { robots: most, .. }) = parts {
+        let length = body.len() as u64;
+        if length > most / 2 {
+            return Ok(Kept::TooLarge);
+        }
+        dropped = robots::make_room(transaction, most, length, now)?;
+    }
+    let kept = Kept::Whole { dropped };
+    let domain = robots::domain_of(&landing.origin);
+    // Making room may have dropped the row, too.
+    let was_dropped = robots::is_dropped(transaction, file.sha256)?;
+    let is_known = transaction
+        .prepare_cached("SELECT 1 FROM snapshot WHERE sha256 = ?1")?
+        .exists([file.sha256])?;
+    if is_known && !was_dropped {
+        let sha256 = hex(file.sha256);
+        warn!(
+            sha256,
+            "a robots.txt in the store was altered; it was fetched again, and is put back as it was"
+        );
+    }
+    if is_known {
+        let mut mend = transaction.prepare_cached(
+            "UPDATE snapshot SET bytes = ?2, body = ?3, domain = ?4, dropped = NULL WHERE sha256 = ?1",
+        )?;
+        mend.execute(params![file.sha256, text.len() as i64, body, domain])?;
+        return Ok(kept);
+    }
+    let mut add = transaction.prepare_cached(
+        "INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched, domain) VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
+    )?;
+    add.execute(params![
+        file.sha256,
+        text.len() as i64,
+        body,
+        time(now),
+        domain
+    ])?;
+    Ok(kept)
+}
+
+/// Tells whether the stored text of this digest is `text`.
+fn is_kept_whole(connection: &Connection, sha256: Sha256, text: &[u8]) -> Result<bool, Failure> {
+    match super::read::snapshot(connection, sha256) {
+        Ok(kept) => Ok(kept.as_deref() == Some(text)),
+        Err(Failure::Damaged(_)) => Ok(false),
+        Err(failure) => Err(failure),
+    }
+}

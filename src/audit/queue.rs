@@ -4,35 +4,27 @@
 //! as a whole and leaves an empty one. Grounds queued before a record are taken no later than the record. The queue
 //! publishes its state as one small number, so that the check before every request costs one load.
 
-use std::{
-    collections::HashMap,
-    mem,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU8, Ordering},
-    },
-    time::Duration,
+mod content;
+mod writer_side;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
+pub use self::content::Landed;
+use self::content::{Inner, Life};
+pub(super) use self::writer_side::Batch;
 use super::{
     counts::Counts,
     error::LogFailed,
-    field,
-    repeats::{self, Admission, Allowance, Repeats},
+    repeats::{Admission, Allowance},
 };
-use crate::clock::{Clock, Moment};
 use crate::rep::Origin;
-use crate::robots::identity::Identity;
-use crate::robots::state::State as OriginState;
-use crate::store::{self, OriginUpdate, Party, RecordSummary};
-use crate::text::json::Object;
-use crate::text::timestamp;
-
-/// Interval between two checks for counts to report, while no lines come.
-const LOOK: Duration = Duration::from_secs(5);
+use crate::store::{OriginUpdate, RecordSummary};
 
 /// Bounds of the queue, in octets.
 #[derive(Clone, Copy, Debug)]
@@ -78,85 +70,13 @@ enum State {
     Refusing,
 }
 
-#[derive(Debug)]
-struct Inner {
-    /// Data that the writer has not taken yet; the lines in it are whole.
-    next: store::Batch,
-    /// Approximate octets in `next` beside its lines.
-    weight: usize,
-    /// Octets that the writer has taken and not written yet.
-    taken: usize,
-    /// The latest unwritten state of each origin and identity, with its number in the order of entries.
-    landings: HashMap<Origin, Vec<(Landed, u64)>>,
-    /// Lines, origin updates and settings that were ever queued, and how many of them are written.
-    put: u64,
-    written: u64,
-    /// Refusals that are too many for single records.
-    repeats: Repeats,
-    /// True while a task waits for the lines to be written: do not gather.
-    hurry: bool,
-    /// The failure that stops the writer at present.
-    failure: Option<LogFailed>,
-    lost: Option<Lost>,
-    life: Life,
-}
-
-/// A queued state of an origin.
-#[derive(Clone, Debug)]
-pub struct Landed {
-    /// The identity of the state.
-    pub identity: Identity,
-    /// The User-Agent of the fetch behind the state.
-    pub user_agent: Arc<str>,
-    /// The state.
-    pub state: Arc<OriginState>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
-    Running,
-    /// The writer writes the rest of the queue, and then ends.
-    Closing,
-    /// The writer has ended.
-    Over,
-}
-
-/// Records lost for lack of room.
-#[derive(Clone, Copy, Debug)]
-struct Lost {
-    count: u64,
-    first: Moment,
-    last: Moment,
-}
-
-/// Data that the writer takes at once.
-#[derive(Debug)]
-pub(super) struct Batch {
-    /// The data to write; not empty.
-    pub(super) content: store::Batch,
-    /// Number of entries that were ever queued up to here.
-    upto: u64,
-}
-
 impl Queue {
     pub(super) fn new(bounds: Bounds, deny: bool) -> Self {
         Self {
             state: AtomicU8::new(State::Open as u8),
             deny: AtomicBool::new(deny),
             bounds,
-            inner: Mutex::new(Inner {
-                next: store::Batch::default(),
-                weight: 0,
-                taken: 0,
-                landings: HashMap::new(),
-                put: 0,
-                written: 0,
-                repeats: Repeats::default(),
-                hurry: false,
-                failure: None,
-                lost: None,
-                life: Life::Running,
-            }),
+            inner: Mutex::new(Inner::new()),
             wake: Condvar::new(),
             moved: Notify::new(),
             counts: Counts::default(),
@@ -382,169 +302,14 @@ impl Queue {
     }
 }
 
-/// The writer's side.
-impl Queue {
-    /// Sleeps until there is an entry, gathers for `gather`, and takes all entries, leaving `spare` for the lines to
-    /// come. `None` if the queue was closed and is empty.
-    pub(super) fn take(&self, spare: Vec<u8>, gather: Duration, clock: &Clock) -> Option<Batch> {
-        let mut inner = self.inner.lock();
-        loop {
-            inner.tell_repeats(clock.now());
-            if !inner.is_empty() || inner.life != Life::Running {
-                break;
-            }
-            inner.hurry = false;
-            if inner.repeats.is_pending() {
-                self.wake.wait_for(&mut inner, LOOK);
-            } else {
-                self.wake.wait(&mut inner);
-            }
-        }
-        if inner.is_empty() {
-            inner.life = Life::Over;
-            self.publish(&inner);
-            return None;
-        }
-        let enough = inner.hurry || inner.held() >= self.bounds.wait;
-        if inner.life == Life::Running && !enough {
-            self.wake.wait_for(&mut inner, gather);
-        }
-        inner.hurry = false;
-        inner.taken = inner.held();
-        inner.weight = 0;
-        let next = store::Batch {
-            lines: spare,
-            ..store::Batch::default()
-        };
-        Some(Batch {
-            content: mem::replace(&mut inner.next, next),
-            upto: inner.put,
-        })
-    }
-
-    /// Marks `batch` as written. After a failure, returns the number of records lost meanwhile; a line about them is
-    /// then in the queue.
-    pub(super) fn wrote(&self, batch: &Batch, now: Moment) -> Option<u64> {
-        let mut inner = self.inner.lock();
-        inner.taken = 0;
-        inner.written = batch.upto;
-        inner.landings.retain(|_, of_origin| {
-            of_origin.retain(|(_, place)| *place > batch.upto);
-            !of_origin.is_empty()
-        });
-        let recovered = inner.failure.take().is_some();
-        let lost = inner.lost.take();
-        if let Some(lost) = lost {
-            lost.write_line(now, &mut inner.next.lines);
-            inner.note(RecordSummary {
-                time: now,
-                party: Party::Own,
-                kind: None,
-                count: lost.count,
-                sha256: None,
-            });
-            inner.put += 1;
-        }
-        self.publish(&inner);
-        let lost = lost.map_or(0, |lost| lost.count);
-        (recovered || lost > 0).then_some(lost)
-    }
-
-    /// Marks the batch at hand as failed for now. True the first time.
-    pub(super) fn failed(&self, failure: LogFailed) -> bool {
-        let mut inner = self.inner.lock();
-        let is_news = inner.failure.replace(failure).is_none();
-        self.publish(&inner);
-        is_news
-    }
-
-    /// Tells whether the queue was closed, so that a failed attempt was the last one. Earlier entries are in the batch.
-    pub(super) fn is_closing(&self) -> bool {
-        self.inner.lock().life != Life::Running
-    }
-
-    /// Waits for the time of the next attempt, which comes sooner if a task flushes or closes the queue.
-    pub(super) fn pause(&self, retry: Duration) {
-        let mut inner = self.inner.lock();
-        if inner.life == Life::Running {
-            inner.hurry = false;
-            self.wake.wait_for(&mut inner, retry);
-        }
-    }
-
-    /// Marks the writer as ended, for whatever reason.
-    pub(super) fn end(&self) {
-        let mut inner = self.inner.lock();
-        inner.life = Life::Over;
-        self.publish(&inner);
-    }
-}
-
-impl Inner {
-    fn held(&self) -> usize {
-        self.next.lines.len() + self.weight + self.taken
-    }
-
-    fn is_empty(&self) -> bool {
-        // Only notes have no weight, and each comes with a line.
-        self.next.lines.is_empty() && self.weight == 0
-    }
-
-    /// Queues the counts of refusals at the end of their minute; at the end of the log, all of them.
-    fn tell_repeats(&mut self, now: Moment) {
-        let is_last = self.life != Life::Running;
-        let mut lines = Vec::new();
-        self.repeats.drain(now, is_last, |line| lines.push(line));
-        for line in lines {
-            self.put_line(line);
-            self.put += 1;
-        }
-    }
-
-    /// Queues a line without waking the writer.
-    fn put_line(&mut self, line: repeats::Line) {
-        self.next.lines.extend_from_slice(&line.text);
-        self.note(line.note);
-    }
-
-    /// Adds a note without a weight: its line weighs ten times as much.
-    fn note(&mut self, note: RecordSummary) {
-        self.next.notes.push(note);
-    }
-
-    fn lose(&mut self, time: Moment) {
-        let lost = self.lost.get_or_insert(Lost {
-            count: 0,
-            first: time,
-            last: time,
-        });
-        lost.count += 1;
-        lost.last = time;
-    }
-
-    fn failure(&self) -> LogFailed {
-        self.failure.clone().unwrap_or_else(LogFailed::ended)
-    }
-}
-
-impl Lost {
-    fn write_line(&self, now: Moment, out: &mut Vec<u8>) {
-        let mut event = Object::open(out);
-        event.plain(field::TIME, &timestamp::rfc3339(now));
-        event.plain(field::EVENT, b"records_lost");
-        event.number(field::COUNT, self.count);
-        event.plain(field::FIRST, &timestamp::rfc3339(self.first));
-        event.plain(field::LAST, &timestamp::rfc3339(self.last));
-        event.close();
-        out.push(b'\n');
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io;
+    use std::time::Duration;
 
     use super::*;
+    use crate::clock::{Clock, Moment};
+    use crate::store::Party;
 
     const NOTE: RecordSummary = RecordSummary {
         time: Moment::from_millis(0),

@@ -4,6 +4,7 @@
 //! except the fetches of the caller's robots cache, and it records nothing: a question is no request.
 
 pub mod document;
+pub(crate) mod json;
 pub(crate) mod states;
 
 use std::sync::Arc;

@@ -1,14 +1,12 @@
 //! A judgement for programs: one JSON object on one line.
 
 use std::borrow::Cow;
-use std::io;
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::Serializer;
-use serde_json::ser::{CompactFormatter, Formatter};
 use utoipa::ToSchema;
 
+use super::json::line;
 use super::{Alternative, File, Judgement, Unjudged, group_of, meaning};
 use crate::policy::Decision;
 use crate::policy::overrides::Override;
@@ -16,7 +14,6 @@ use crate::rep::{
     Field, Group, Judged, Lint, MatchedBy, Other, ProductToken, Rule, Selection, Speaker, Standing,
     family,
 };
-use crate::text::json::{misleads, write_escaped};
 use crate::text::{hex, time_text};
 
 /// A URL, judged.
@@ -430,60 +427,5 @@ fn field<'a>(other: &Other<'a>, own: Option<bool>) -> FieldOf<'a> {
         value: String::from_utf8_lossy(other.value),
         line: other.line,
         own,
-    }
-}
-
-/// Writes a value as a line of JSON, with foreign text made harmless to a terminal.
-pub fn line(document: &impl Serialize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(1024);
-    write(document, &mut out);
-    out
-}
-
-/// Appends a value as JSON, and ends the line.
-pub fn write(value: &impl Serialize, out: &mut Vec<u8>) {
-    let mut serializer = Serializer::with_formatter(&mut *out, Guarded(CompactFormatter));
-    // Our own types in a Vec: nothing here can fail.
-    let _ = value.serialize(&mut serializer);
-    out.push(b'\n');
-}
-
-/// A JSON formatter that escapes misleading characters, so that foreign text cannot control a terminal.
-struct Guarded(CompactFormatter);
-
-impl Formatter for Guarded {
-    fn write_string_fragment<W>(&mut self, out: &mut W, fragment: &str) -> io::Result<()>
-    where
-        W: ?Sized + io::Write,
-    {
-        let mut rest = fragment;
-        while let Some((at, c)) = rest.char_indices().find(|(_, c)| misleads(*c)) {
-            let (before, after) = rest.split_at(at);
-            self.0.write_string_fragment(out, before)?;
-            write_escaped(out, c)?;
-            rest = after.get(c.len_utf8()..).unwrap_or_default();
-        }
-        self.0.write_string_fragment(out, rest)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn misleading_characters_are_escaped_and_read_the_same() {
-        for text in [
-            "plain",
-            "/ツ\"\\\n",
-            "\u{1b}[31m",
-            "\u{9b}\u{202e}\u{7f}x\u{2028}",
-            "a\u{200b}b\u{feff}\u{e0041}\u{1f577}",
-        ] {
-            let written = String::from_utf8(line(&text)).expect("UTF-8");
-            assert!(!written.trim_end().chars().any(misleads), "{written:?}");
-            let read: String = serde_json::from_str(&written).expect("JSON");
-            assert_eq!(read, text);
-        }
     }
 }

@@ -14,7 +14,8 @@ use super::lines::{LONGEST, Line};
 use crate::agent::Agent;
 use crate::cache::View;
 use crate::config::Config;
-use crate::explain::document::{NoteOf, notes_of, write};
+use crate::explain::document::{NoteOf, notes_of};
+use crate::explain::json::write;
 use crate::policy::Reason;
 use crate::rep::{
     ComparisonPath, Guarded, Origin, ParseOptions, Robots, RuleKind, Rules, Scheme, Selection,

@@ -17,6 +17,7 @@ use crate::policy::overrides::{Action, OverrideId};
 use crate::rep::{ParseOptions, Robots};
 use crate::robots::access::{Absence, Cause};
 use crate::robots::snapshot::Snapshot;
+use crate::robots::state::{Fresh, Outage, State};
 use crate::text::{DecisionId, hex};
 
 /// 2026-11-20T12:00:00Z

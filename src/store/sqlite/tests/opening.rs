@@ -49,89 +49,17 @@ async fn an_older_store_is_brought_up_to_date_and_a_newer_one_is_left_alone() {
 async fn a_file_that_is_no_store_is_refused_with_the_way_out() {
     use StoreErrorKind::{Corrupt, Denied, Missing};
     type Make = fn(&Path);
+    #[rustfmt::skip] // one row, one case
     let cases: [(&str, Make, Access, StoreErrorKind, &str); 9] = [
-        (
-            "nothing to read",
-            |_| {},
-            Access::Read,
-            Missing,
-            "there is no store yet",
-        ),
-        (
-            "a text",
-            |path| fs::write(path, "hello ".repeat(2_000)).unwrap(),
-            Access::Write,
-            Corrupt,
-            "no store of crawlgate's",
-        ),
-        (
-            "another program's",
-            |path| {
-                shell(path)
-                    .execute_batch("CREATE TABLE theirs (a)")
-                    .unwrap();
-            },
-            Access::Write,
-            Corrupt,
-            "another program's database",
-        ),
-        (
-            "a folder",
-            |path| fs::create_dir(path).unwrap(),
-            Access::Write,
-            Denied,
-            "[store] path",
-        ),
-        (
-            "cut short",
-            |path| {
-                drop(open(path).unwrap());
-                let file = fs::File::options().write(true).open(path).unwrap();
-                file.set_len(file.metadata().unwrap().len() / 2).unwrap();
-            },
-            Access::Write,
-            Corrupt,
-            "crawlgate store rebuild",
-        ),
-        (
-            "emptied",
-            |path| {
-                drop(open(path).unwrap());
-                chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap();
-                fs::write(path, "").unwrap();
-            },
-            Access::Write,
-            Corrupt,
-            "was emptied",
-        ),
-        (
-            "gone, but for its key",
-            |path| {
-                chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap();
-            },
-            Access::Write,
-            Corrupt,
-            "move the key away",
-        ),
-        (
-            "gone, and only asked",
-            |path| {
-                chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap();
-            },
-            Access::Read,
-            Corrupt,
-            "the store is gone",
-        ),
-        (
-            "emptied, but for its log",
-            |path| {
-                fs::write(path, "").unwrap();
-                fs::write(beside(path, "-wal"), "log").unwrap();
-            },
-            Access::Write,
-            Corrupt,
-            "was emptied",
-        ),
+        ("nothing to read", |_| {}, Access::Read, Missing, "there is no store yet"),
+        ("a text", |path| fs::write(path, "hello ".repeat(2_000)).unwrap(), Access::Write, Corrupt, "no store of crawlgate's"),
+        ("another program's", |path| { shell(path).execute_batch("CREATE TABLE theirs (a)").unwrap(); }, Access::Write, Corrupt, "another program's database"),
+        ("a folder", |path| fs::create_dir(path).unwrap(), Access::Write, Denied, "[store] path"),
+        ("cut short", |path| { drop(open(path).unwrap()); let file = fs::File::options().write(true).open(path).unwrap(); file.set_len(file.metadata().unwrap().len() / 2).unwrap(); }, Access::Write, Corrupt, "crawlgate store rebuild"),
+        ("emptied", |path| { drop(open(path).unwrap()); chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap(); fs::write(path, "").unwrap(); }, Access::Write, Corrupt, "was emptied"),
+        ("gone, but for its key", |path| { chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap(); }, Access::Write, Corrupt, "move the key away"),
+        ("gone, and only asked", |path| { chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap(); }, Access::Read, Corrupt, "the store is gone"),
+        ("emptied, but for its log", |path| { fs::write(path, "").unwrap(); fs::write(beside(path, "-wal"), "log").unwrap(); }, Access::Write, Corrupt, "was emptied"),
     ];
     for (name, make, access, kind, want) in cases {
         let (_folder, path) = place();

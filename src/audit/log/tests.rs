@@ -1,5 +1,8 @@
 //! The log as exchanges use it, with sinks that fail on demand.
 
+mod failures;
+mod grounds;
+
 use std::{future::Future, sync::mpsc};
 
 use super::*;
@@ -158,52 +161,6 @@ async fn records_are_written_in_order() {
 }
 
 #[tokio::test]
-async fn on_a_full_disk_requests_are_refused_and_no_record_is_lost_or_doubled() {
-    let tank = Tank::with_room(2);
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
-    for reason in ["a", "b", "c", "d"] {
-        record(&log, reason);
-    }
-    let failure = log.flush().await.unwrap_err().to_string();
-    assert!(
-        failure.starts_with("decisions cannot be recorded in tank: "),
-        "{failure}"
-    );
-    assert!(log.ready().await.is_err());
-    record(&log, "e"); // of a request that was judged already
-    assert!(log.ready().await.is_err(), "it stays so");
-
-    tank.make_room(100);
-    recovered(&log).await;
-    log.ready().await.unwrap();
-    assert_eq!(tank.reasons(), ["a", "b", "c", "d", "e"]);
-}
-
-#[tokio::test]
-async fn records_lost_while_requests_go_on_are_counted() {
-    let bounds = Bounds {
-        wait: 1, // room for one record
-        lose: usize::MAX,
-    };
-    let tank = Tank::default();
-    let log = start(OnFailure::Continue, bounds, vec![Box::new(tank.clone())]);
-    record(&log, "a");
-    log.flush().await.unwrap_err();
-    for reason in ["b", "c", "d"] {
-        log.ready().await.unwrap();
-        record(&log, reason);
-    }
-    tank.make_room(100);
-    recovered(&log).await;
-    log.flush().await.unwrap();
-    let lost = r#"{"time":"2026-11-20T12:00:00.000Z","event":"records_lost","count":3,"first":"2026-11-20T12:00:00.123Z","last":"2026-11-20T12:00:00.123Z"}"#;
-    assert_eq!(tank.reasons(), ["a", lost]);
-    record(&log, "e");
-    log.flush().await.unwrap();
-    assert_eq!(tank.reasons(), ["a", lost, "e"], "said once");
-}
-
-#[tokio::test]
 async fn requests_wait_while_the_writer_is_behind() {
     let bounds = Bounds {
         wait: 1,
@@ -240,20 +197,6 @@ async fn memory_is_bounded_even_if_no_record_may_be_lost() {
 }
 
 #[tokio::test]
-async fn a_sink_that_works_gets_each_line_once_while_another_fails() {
-    let (good, bad) = (Tank::with_room(100), Tank::default());
-    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(good.clone()), Box::new(bad.clone())];
-    let log = start(OnFailure::Deny, BOUNDS, sinks);
-    record(&log, "a");
-    log.flush().await.unwrap_err();
-    record(&log, "b");
-    bad.make_room(100);
-    recovered(&log).await;
-    assert_eq!(good.reasons(), ["a", "b"]);
-    assert_eq!(bad.reasons(), ["a", "b"]);
-}
-
-#[tokio::test]
 async fn closing_tries_once_more_and_returns_the_outcome() {
     for (room, is_written) in [(100, true), (0, false)] {
         let tank = Tank::default();
@@ -270,59 +213,6 @@ async fn closing_tries_once_more_and_returns_the_outcome() {
         record(&log, "b");
         assert!(log.flush().await.is_err() || is_written);
         assert!(log.close().is_err(), "what came after the end is missing");
-    }
-}
-
-#[tokio::test]
-async fn unrecorded_decisions_are_reported_once_by_the_caller_or_the_log() {
-    for (name, closes, complaints) in [
-        ("the caller gets it to report", true, 0),
-        ("the log reports it itself", false, 1),
-    ] {
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(Tank::default())]);
-        record(&log, "a");
-        log.flush().await.unwrap_err();
-        // For this thread alone, so without the writer's messages.
-        let _subscriber = tracing::subscriber::set_default(
-            tracing_subscriber::fmt()
-                .with_writer(Said(Arc::clone(&said)))
-                .finish(),
-        );
-        if closes {
-            log.close().unwrap_err();
-        }
-        drop(log);
-        let said = String::from_utf8(said.lock().clone()).unwrap();
-        assert_eq!(said.lines().count(), complaints, "{name}: {said}");
-        assert_eq!(
-            said.matches("unrecorded: 1").count(),
-            complaints,
-            "{name}: {said}"
-        );
-    }
-}
-
-/// The program's messages, for a test to read.
-#[derive(Clone)]
-struct Said(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Said {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        self.0.lock().extend_from_slice(octets);
-        Ok(octets.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl tracing_subscriber::fmt::MakeWriter<'_> for Said {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
     }
 }
 
@@ -349,43 +239,6 @@ async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
 }
 
 #[tokio::test]
-async fn the_behaviour_on_failure_can_change_during_a_failure() {
-    let tank = Tank::default();
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank)]);
-    record(&log, "a");
-    log.flush().await.unwrap_err();
-    for (on_failure, is_ready) in [(OnFailure::Continue, true), (OnFailure::Deny, false)] {
-        log.adopt(&config(on_failure));
-        assert_eq!(log.ready().await.is_ok(), is_ready);
-    }
-}
-
-#[tokio::test]
-async fn a_dead_writer_blocks_no_request_and_lets_none_out_unrecorded() {
-    struct Broken;
-
-    impl Sink for Broken {
-        fn write(&mut self, _lines: &[u8], _now: Moment) -> Result<(), Stopped> {
-            panic!("as asked")
-        }
-
-        fn sync(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn name(&self) -> String {
-            "broken".to_owned()
-        }
-    }
-
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(Broken)]);
-    record(&log, "a");
-    assert!(log.flush().await.is_err());
-    assert!(log.ready().await.is_err());
-    assert!(log.close().is_err());
-}
-
-#[tokio::test]
 async fn a_log_without_destinations_takes_no_record_and_stops_no_request() {
     let log = Log::open(&config(OnFailure::Deny), None, &Clock::system()).unwrap();
     assert!(!log.wants("deny"));
@@ -393,123 +246,6 @@ async fn a_log_without_destinations_takes_no_record_and_stops_no_request() {
     log.ready().await.unwrap();
     log.flush().await.unwrap();
     log.close().unwrap();
-}
-
-#[tokio::test]
-async fn a_full_device_is_a_failure_that_names_it() {
-    let mut config = config(OnFailure::Deny);
-    config.log.file = Some("/dev/full".into());
-    let log = Log::open(&config, None, &Clock::system()).unwrap();
-    record(&log, "a");
-    log.flush().await.unwrap_err();
-    let failure = log.ready().await.unwrap_err().to_string();
-    assert!(failure.contains("/dev/full"), "{failure}");
-}
-
-#[test]
-fn a_log_that_cannot_be_opened_names_the_file_and_the_key() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("decisions.jsonl");
-    let open = |path: PathBuf| {
-        let mut config = config(OnFailure::Deny);
-        config.log.file = Some(path);
-        Log::open(&config, None, &Clock::system())
-    };
-    let _first = open(path.clone()).unwrap();
-    let cases = [
-        (path, "another process writes to it; end that process"),
-        (folder.path().to_owned(), "name another file"),
-    ];
-    for (path, want) in cases {
-        let name = path.display().to_string();
-        let error = open(path).unwrap_err().to_string();
-        for part in [name.as_str(), want, "[log] file"] {
-            assert!(error.contains(part), "{error}");
-        }
-    }
-}
-
-/// Returns the update of an origin without a robots.txt.
-fn landing() -> OriginUpdate {
-    let now = Moment::from_millis(1_795_176_000_000);
-    let state = State::Unavailable {
-        why: crate::robots::access::Absence::Status(404),
-        fetched: now,
-        fresh: crate::robots::state::Fresh {
-            refresh_from: now,
-            until: now,
-        },
-        outage: None,
-    };
-    OriginUpdate {
-        origin: Origin::parse("https://site.example").unwrap().0,
-        user_agent: "crawlgate/0.1".into(),
-        fetch: crate::store::Fetch {
-            identity: crate::robots::identity::Identity::default(),
-            user_agent: "crawlgate/0.1".to_owned(),
-            other: None,
-            time: now,
-            duration: Duration::ZERO,
-            result: state.name().to_owned(),
-            cause: None,
-            status: Some(404),
-            hops: Vec::new(),
-            sha256: None,
-            fields: Vec::new(),
-        },
-        state: Arc::new(state),
-    }
-}
-
-#[tokio::test]
-async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() {
-    let store = Arc::new(crate::store::in_memory::InMemoryStore::new());
-    let shared: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
-    // A failing sink beside it does not make the store keep anything twice.
-    let tank = Tank::default();
-    let pace = Pace {
-        // All records below in one batch, even if this thread has to wait for its turn.
-        gather: Duration::from_millis(250),
-        retry: Duration::from_millis(1),
-    };
-    let clock = Clock::system();
-    let config = config(OnFailure::Deny);
-    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(tank.clone())];
-    let log = Log::start(&config, Some(shared), sinks, &clock, BOUNDS, pace).unwrap();
-    log.policy("digest".into(), "settings".into());
-    log.landed(landing());
-    record(&log, "a");
-    log.flush().await.unwrap_err();
-    let origin = landing().origin;
-    assert!(
-        !log.unwritten(&origin).is_empty(),
-        "not everything is written"
-    );
-    tank.make_room(100);
-    recovered(&log).await;
-    assert!(log.unwritten(&origin).is_empty());
-    assert_eq!(store.links(0, 10).await.unwrap().len(), 1, "each once");
-    assert!(!store.origin(&origin).await.unwrap().is_empty());
-    let policy = store.policy("digest").await.unwrap();
-    assert_eq!(policy.as_deref(), Some("settings"));
-    log.landed(landing());
-    log.flush().await.unwrap();
-    assert_eq!(
-        store.fetches(&origin, 10).await.unwrap().len(),
-        2,
-        "a landing alone, too"
-    );
-    assert_eq!(tank.reasons(), ["a"]);
-}
-
-#[tokio::test]
-async fn without_a_store_no_origin_updates_gather() {
-    let tank = Tank::with_room(100);
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank)]);
-    log.landed(landing());
-    log.policy("digest".into(), "settings".into());
-    assert!(log.unwritten(&landing().origin).is_empty());
-    log.flush().await.unwrap();
 }
 
 #[test]

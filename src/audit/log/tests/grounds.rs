@@ -1,0 +1,86 @@
+//! The grounds of records: queued before them, and readable before they are written.
+
+use super::*;
+
+/// Returns the update of an origin without a robots.txt.
+fn landing() -> OriginUpdate {
+    let now = Moment::from_millis(1_795_176_000_000);
+    let state = State::Unavailable {
+        why: crate::robots::access::Absence::Status(404),
+        fetched: now,
+        fresh: crate::robots::state::Fresh {
+            refresh_from: now,
+            until: now,
+        },
+        outage: None,
+    };
+    OriginUpdate {
+        origin: Origin::parse("https://site.example").unwrap().0,
+        user_agent: "crawlgate/0.1".into(),
+        fetch: crate::store::Fetch {
+            identity: crate::robots::identity::Identity::default(),
+            user_agent: "crawlgate/0.1".to_owned(),
+            other: None,
+            time: now,
+            duration: Duration::ZERO,
+            result: state.name().to_owned(),
+            cause: None,
+            status: Some(404),
+            hops: Vec::new(),
+            sha256: None,
+            fields: Vec::new(),
+        },
+        state: Arc::new(state),
+    }
+}
+
+#[tokio::test]
+async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() {
+    let store = Arc::new(crate::store::in_memory::InMemoryStore::new());
+    let shared: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
+    // A failing sink beside it does not make the store keep anything twice.
+    let tank = Tank::default();
+    let pace = Pace {
+        // All records below in one batch, even if this thread has to wait for its turn.
+        gather: Duration::from_millis(250),
+        retry: Duration::from_millis(1),
+    };
+    let clock = Clock::system();
+    let config = config(OnFailure::Deny);
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(tank.clone())];
+    let log = Log::start(&config, Some(shared), sinks, &clock, BOUNDS, pace).unwrap();
+    log.policy("digest".into(), "settings".into());
+    log.landed(landing());
+    record(&log, "a");
+    log.flush().await.unwrap_err();
+    let origin = landing().origin;
+    assert!(
+        !log.unwritten(&origin).is_empty(),
+        "not everything is written"
+    );
+    tank.make_room(100);
+    recovered(&log).await;
+    assert!(log.unwritten(&origin).is_empty());
+    assert_eq!(store.links(0, 10).await.unwrap().len(), 1, "each once");
+    assert!(!store.origin(&origin).await.unwrap().is_empty());
+    let policy = store.policy("digest").await.unwrap();
+    assert_eq!(policy.as_deref(), Some("settings"));
+    log.landed(landing());
+    log.flush().await.unwrap();
+    assert_eq!(
+        store.fetches(&origin, 10).await.unwrap().len(),
+        2,
+        "a landing alone, too"
+    );
+    assert_eq!(tank.reasons(), ["a"]);
+}
+
+#[tokio::test]
+async fn without_a_store_no_origin_updates_gather() {
+    let tank = Tank::with_room(100);
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank)]);
+    log.landed(landing());
+    log.policy("digest".into(), "settings".into());
+    assert!(log.unwritten(&landing().origin).is_empty());
+    log.flush().await.unwrap();
+}

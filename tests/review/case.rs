@@ -8,7 +8,7 @@ use crawlgate::audit::{self, DecisionId, Record};
 use crawlgate::clock::Moment;
 use crawlgate::config::Mode;
 use crawlgate::policy::generation::Generation;
-use crawlgate::policy::overrides::{Override, Overrides};
+use crawlgate::policy::overrides::{Action, Override, OverrideId, Overrides};
 use crawlgate::policy::terms::PolicySettings;
 use crawlgate::policy::{self, Decision, DecisionInputs, Ruling, Target};
 use crawlgate::rep::{Origin, ProductToken, Robots};
@@ -206,4 +206,20 @@ pub fn snapshot(text: &str, terms: &PolicySettings, fetched: Moment) -> Arc<Snap
     let robots = Robots::parse(text.as_bytes(), terms.parse_options());
     let from = "https://www.site.example/robots.txt";
     Arc::new(Snapshot::new(robots, fetched, 200, from))
+}
+
+pub const MINUTE: Duration = Duration::from_secs(60);
+
+/// Returns an override for the origin of the cases.
+pub fn asserted(pattern: &str, action: Action, until: Option<Moment>) -> Override {
+    Override {
+        id: OverrideId::Stored(7),
+        origin: Origin::parse("https://site.example").unwrap().0,
+        pattern: pattern.to_owned(),
+        action,
+        until,
+        by: "Ada".to_owned(),
+        reason: "a letter".to_owned(),
+        created: NOON,
+    }
 }

@@ -9,6 +9,8 @@
     reason = "a test may panic"
 )]
 
+mod any_case;
+mod attacks;
 mod case;
 mod log;
 mod replay;

@@ -195,3 +195,11 @@ pub fn some_cases() -> Vec<Case> {
         ),
     ]
 }
+
+/// Returns a sealed store of some cases.
+pub fn sealed() -> Shelf {
+    let (shelf, _) = Shelf::with(&some_cases());
+    shelf.seal(NOON);
+    shelf.put(&some_cases()[..2]);
+    shelf
+}

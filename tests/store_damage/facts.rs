@@ -1,0 +1,340 @@
+//! One damaged fact is named, and nothing else is lost.
+
+use std::fs;
+
+use crate::DECISIONS;
+use crate::place::{Place, Serve, Whole, overwrite, saved};
+
+const IS_NEWER: &str = "its schema is 6, but its tables are those of 5";
+const IS_OLDER: &str = "its schema is 3, but its tables are those of 5";
+const BEGINS: &str = "the beginning of the file is damaged";
+
+/// A store in which one fact is damaged, and the expected outcome.
+struct Fact {
+    name: &'static str,
+    damage: fn(&Place),
+    /// The words of `store check`, which never reports an intact store.
+    check: &'static str,
+    /// The words with which `serve` refuses to start before any repair, if it does.
+    refused: Option<&'static str>,
+    then: Then,
+}
+
+/// The result of the way out.
+enum Then {
+    /// `store rebuild` prints these words and saves this many decisions and overrides; then the store is in order.
+    Rebuilt(&'static [&'static str], usize, usize),
+    /// A rebuild leaves the store as it is, and `store check` says the same, without advising a rebuild.
+    Stays,
+    /// A rebuild refuses with these words, and the gate serves once the named file is moved away.
+    MoveAway(&'static str, &'static str),
+}
+
+fn sql(place: &Place, text: &str) {
+    let shell = rusqlite::Connection::open(&place.path).unwrap();
+    shell.pragma_update(None, "foreign_keys", false).unwrap();
+    shell.execute_batch(text).unwrap();
+}
+
+/// Returns damages of seals, links and records.
+fn of_the_chain() -> Vec<Fact> {
+    vec![
+        Fact {
+            name: "a seal that cannot be read",
+            damage: |place| sql(place, "UPDATE seal SET hash = x'00'"),
+            check: "seal: the one of decision 150: the column hash",
+            refused: None,
+            then: Then::Rebuilt(
+                &["seal: 0 saved, 1 lost", "seal of decision 150"],
+                DECISIONS,
+                2,
+            ),
+        },
+        Fact {
+            name: "a seal with another signature",
+            damage: |place| sql(place, "UPDATE seal SET signature = zeroblob(64)"),
+            check: "seal: the one of decision 150 is not genuine",
+            refused: None,
+            then: Then::Rebuilt(&["seal of decision 150: it was damaged"], DECISIONS, 2),
+        },
+        Fact {
+            name: "a link that cannot be read",
+            damage: |place| sql(place, "UPDATE decision SET hash = x'00' WHERE seq = 7"),
+            check: "decision 7: its link is damaged; the chain proves what it was\n",
+            refused: None,
+            then: Then::Rebuilt(&["decision 7: its link was damaged"], DECISIONS, 2),
+        },
+        Fact {
+            name: "another link",
+            damage: |place| {
+                sql(
+                    place,
+                    "UPDATE decision SET hash = zeroblob(32) WHERE seq = 7",
+                );
+            },
+            check: "decision 7: its link is damaged; the chain proves what it was\n",
+            refused: None,
+            then: Then::Rebuilt(&["decision 7: its link was damaged"], DECISIONS, 2),
+        },
+        Fact {
+            name: "the last link, which a seal proves",
+            damage: |place| sql(place, "UPDATE decision SET hash = x'' WHERE seq = 150"),
+            check: "decision 150: its link is damaged; the chain proves what it was\n",
+            refused: Some("a row holds what was never written there"),
+            then: Then::Rebuilt(&["decision 150: its link was damaged"], DECISIONS, 2),
+        },
+        Fact {
+            name: "the last link, which nothing proves",
+            damage: |place| {
+                sql(
+                    place,
+                    "UPDATE decision SET hash = x'' WHERE seq = 150; DELETE FROM seal",
+                );
+            },
+            check: "decision 150: its link cannot be read",
+            refused: Some("a row holds what was never written there"),
+            then: Then::Rebuilt(
+                &[
+                    "decision: 149 saved, 1 lost",
+                    "decision 150: its link cannot be read",
+                ],
+                DECISIONS - 1,
+                2,
+            ),
+        },
+        Fact {
+            name: "another record",
+            damage: |place| {
+                let text =
+                    "UPDATE decision SET record = replace(record, 'deny', 'allow') WHERE seq = 7";
+                sql(place, text);
+            },
+            check: "decision 7: it is not what the chain says it was\n",
+            refused: None,
+            then: Then::Stays,
+        },
+    ]
+}
+
+/// Returns damages of the beginning of the file, and other files in its place.
+fn of_the_file() -> Vec<Fact> {
+    vec![
+        Fact {
+            name: "a version that is higher",
+            damage: |place| sql(place, "PRAGMA user_version = 6"),
+            check: BEGINS,
+            refused: Some(IS_NEWER),
+            then: Then::Rebuilt(&[], DECISIONS, 2),
+        },
+        Fact {
+            name: "a version that is lower",
+            damage: |place| sql(place, "PRAGMA user_version = 3"),
+            check: BEGINS,
+            refused: Some(IS_OLDER),
+            then: Then::Rebuilt(&[], DECISIONS, 2),
+        },
+        Fact {
+            name: "a version below zero",
+            damage: |place| sql(place, "PRAGMA user_version = -1"),
+            check: BEGINS,
+            refused: Some("store rebuild"),
+            then: Then::Rebuilt(&[], DECISIONS, 2),
+        },
+        Fact {
+            name: "a newer store",
+            damage: |place| sql(place, "CREATE TABLE later (one); PRAGMA user_version = 6"),
+            check: "a newer crawlgate has written the store",
+            refused: Some("run that version, or name another file"),
+            then: Then::MoveAway("run that version, or name another file", "db"),
+        },
+        Fact {
+            name: "junk, and no key",
+            damage: |place| {
+                fs::remove_file(place.path.with_extension("seal.key")).unwrap();
+                fs::write(&place.path, "junk ".repeat(4_000)).unwrap();
+            },
+            check: "file is not a database",
+            refused: Some("this is no store of crawlgate's"),
+            then: Then::MoveAway("move it away to begin anew", "db"),
+        },
+        Fact {
+            name: "another program's database",
+            damage: |place| {
+                fs::remove_file(place.path.with_extension("seal.key")).unwrap();
+                fs::remove_file(&place.path).unwrap();
+                sql(place, "CREATE TABLE theirs (one)");
+            },
+            check: "another program's database; name another file",
+            refused: Some("another program's database; name another file"),
+            then: Then::MoveAway("another program's database; name another file", "db"),
+        },
+        Fact {
+            name: "a lost key and a beginning of garbage",
+            damage: |place| {
+                fs::remove_file(place.path.with_extension("seal.key")).unwrap();
+                overwrite(&place.path, 0, &[0x5a; 100]);
+            },
+            check: "file is not a database",
+            refused: Some("store rebuild"),
+            then: Then::Rebuilt(&[], DECISIONS, 2),
+        },
+        Fact {
+            name: "a directory in place of the log",
+            damage: |place| fs::create_dir(place.path.with_extension("db-wal")).unwrap(),
+            check: "crawlgate.db-wal: this is a directory",
+            refused: Some("crawlgate.db-wal: this is a directory"),
+            then: Then::MoveAway("move it away", "db-wal"),
+        },
+    ]
+}
+
+/// Returns damages of overrides and settings.
+fn of_the_rest() -> Vec<Fact> {
+    vec![
+        Fact {
+            name: "an override that says something else",
+            damage: |place| {
+                sql(
+                    place,
+                    "UPDATE override SET until = until - 9 WHERE number = 2",
+                );
+            },
+            check: "override 2: it is not what was written",
+            refused: Some("override 2 is not what was written"),
+            then: Then::Rebuilt(
+                &[
+                    "override: 1 saved, 1 lost",
+                    "override 2: it was damaged, and read deny https://site.example /two, by Ada",
+                ],
+                DECISIONS,
+                1,
+            ),
+        },
+        Fact {
+            name: "overrides that cannot be read",
+            damage: |place| {
+                let shell = rusqlite::Connection::open(&place.path).unwrap();
+                let text = "SELECT rootpage FROM sqlite_schema WHERE name = 'override'";
+                let root: usize = shell
+                    .query_row(text, [], |row| row.get::<_, i64>(0))
+                    .unwrap()
+                    .try_into()
+                    .unwrap();
+                drop(shell);
+                overwrite(&place.path, (root - 1) * 8_192, &[0; 8_192]);
+            },
+            check: "malformed",
+            refused: Some("malformed"),
+            then: Then::Rebuilt(
+                &[
+                    "override 1: nothing of it can be read",
+                    "override 2: nothing of it",
+                ],
+                DECISIONS,
+                0,
+            ),
+        },
+        Fact {
+            name: "other settings",
+            damage: |place| sql(place, "UPDATE policy SET text = text || ' '"),
+            check: "policy: the settings ",
+            refused: None,
+            then: Then::Rebuilt(
+                &["policy: 0 saved, 1 lost", "not what their digest names"],
+                DECISIONS,
+                2,
+            ),
+        },
+    ]
+}
+
+#[test]
+fn a_damaged_fact_is_named_and_nothing_else_is_lost() {
+    let whole = {
+        let whole = Whole::new();
+        let place = whole.copy();
+        for pattern in ["/one", "/two"] {
+            let words = ["add", "https://site.example", pattern, "deny"];
+            let by = ["--until", "30d", "--by", "Ada", "--reason", "asked"];
+            let mut command = place.setup.command("override");
+            let output = command.args(words).args(by).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+        }
+        Whole {
+            store: fs::read(&place.path).unwrap(),
+            ..whole
+        }
+    };
+    for fact in of_the_chain()
+        .into_iter()
+        .chain(of_the_file())
+        .chain(of_the_rest())
+    {
+        let place = whole.copy();
+        (fact.damage)(&place);
+        lead_out(&place, &fact);
+    }
+}
+
+/// Follows the way out of one damage to its end.
+fn lead_out(place: &Place, fact: &Fact) {
+    let name = fact.name;
+    let (code, checked) = place.store("check");
+    assert_ne!(code, 0, "{name}: {checked}");
+    assert!(checked.contains(fact.check), "{name}: {checked}");
+    let before = fs::read(&place.path).unwrap();
+    if let Some(words) = fact.refused {
+        let Serve::Refused(said) = place.serve() else {
+            panic!("{name}: it serves")
+        };
+        assert!(said.contains(words), "{name}: {said}");
+        assert_eq!(fs::read(&place.path).unwrap(), before, "{name}");
+    }
+    let (code, rebuilt) = place.store("rebuild");
+    match fact.then {
+        Then::Rebuilt(told, decisions, overrides) => {
+            assert_eq!(code, 0, "{name}: {rebuilt}");
+            assert!(checked.contains("store rebuild"), "{name}: {checked}");
+            for words in told {
+                assert!(rebuilt.contains(words), "{name}: {words}: {rebuilt}");
+            }
+            assert_eq!(saved(&rebuilt), decisions, "{name}: {rebuilt}");
+            let words = format!("override: {overrides} saved");
+            assert!(rebuilt.contains(&words), "{name}: {rebuilt}");
+            let (code, checked) = place.store("check");
+            assert_eq!(code, 0, "{name}: {checked}");
+            // A new override does not get the number of a lost one.
+            sql(
+                place,
+                "INSERT INTO override (origin, pattern, action, person, reason, created) VALUES ('', '', '', '', '', 0);
+                 DELETE FROM override WHERE number = 3",
+            );
+            let shell = rusqlite::Connection::open(&place.path).unwrap();
+            let text = "SELECT count(*) FROM override";
+            let left: i64 = shell.query_row(text, [], |row| row.get(0)).unwrap();
+            assert_eq!(left, i64::try_from(overrides).unwrap(), "{name}");
+        }
+        Then::Stays => {
+            assert!(!checked.contains("store rebuild"), "{name}: {checked}");
+            assert!(checked.contains("audit verify --all"), "{name}: {checked}");
+            assert_eq!(saved(&rebuilt), DECISIONS, "{name}: {rebuilt}");
+            assert_eq!(place.store("check"), (1, checked), "{name}");
+        }
+        Then::MoveAway(words, extension) => {
+            assert_eq!(code, 2, "{name}: {rebuilt}");
+            assert!(rebuilt.contains(words), "{name}: {rebuilt}");
+            assert!(!rebuilt.contains("store rebuild"), "{name}: {rebuilt}");
+            assert_eq!(fs::read(&place.path).unwrap(), before, "{name}");
+            let moved = place.path.with_extension(extension);
+            fs::rename(&moved, moved.with_extension("moved")).unwrap();
+            let key = place.path.with_extension("seal.key");
+            if extension == "db" && key.exists() {
+                let Serve::Refused(said) = place.serve() else {
+                    panic!("{name}: the key says that there was a store")
+                };
+                place.move_away(&said);
+            }
+        }
+    }
+    assert_eq!(place.serve(), Serve::Listened, "{name}");
+}

@@ -1,0 +1,23 @@
+//! Damage of every kind to a store, and the way out in the program's messages, followed to its end.
+//!
+//! After any damage: no panic, no silent new start, no all-clear from `store check`, and the advice in the messages
+//! leads to a gate that serves again.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and measures real time"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod facts;
+mod place;
+mod reports;
+mod way_out;
+
+/// Denials in the store before it is damaged.
+const DECISIONS: usize = 150;

@@ -4,8 +4,11 @@
 //! except the fetches of the caller's robots cache, and it records nothing: a question is no request.
 
 pub mod document;
+mod error;
 pub(crate) mod json;
 pub(crate) mod states;
+
+pub use self::error::{AgentError, UrlError};
 
 use std::sync::Arc;
 
@@ -222,7 +225,7 @@ pub fn options(config: &RobotsConfig) -> ParseOptions {
 ///
 /// # Errors
 /// When a name is neither.
-pub fn agent(named: &[String], config: &Config) -> Result<Arc<Agent>, String> {
+pub fn agent(named: &[String], config: &Config) -> Result<Arc<Agent>, AgentError> {
     if named.is_empty() {
         let nothing = http::HeaderMap::new();
         return Ok(Agents::new(&config.agent.product_tokens).identify(None, &nothing));
@@ -234,7 +237,7 @@ pub fn agent(named: &[String], config: &Config) -> Result<Arc<Agent>, String> {
 ///
 /// # Errors
 /// When a name is neither.
-pub fn named(named: &[String]) -> Result<Arc<Agent>, String> {
+pub fn named(named: &[String]) -> Result<Arc<Agent>, AgentError> {
     let tokens: Result<Vec<ProductToken>, _> =
         named.iter().map(|name| ProductToken::new(name)).collect();
     if let Ok(tokens) = tokens {
@@ -247,8 +250,7 @@ pub fn named(named: &[String]) -> Result<Arc<Agent>, String> {
     }
     let mut headers = http::HeaderMap::new();
     for name in named {
-        let value = HeaderValue::from_str(name)
-            .map_err(|_| format!("agent {name:?}: neither a product token nor a User-Agent"))?;
+        let value = HeaderValue::from_str(name).map_err(|_| AgentError(name.clone()))?;
         headers.append(http::header::USER_AGENT, value);
     }
     Ok(Agents::new(&[]).identify(None, &headers))
@@ -258,18 +260,16 @@ pub fn named(named: &[String]) -> Result<Arc<Agent>, String> {
 ///
 /// # Errors
 /// When the URL cannot be forwarded; the error says how to write it.
-pub fn target(url: &str) -> Result<Target, String> {
+pub fn target(url: &str) -> Result<Target, UrlError> {
     let (origin, path) = origin(url)?;
     if origin.scheme() == Scheme::Ftp {
-        return Err("only http and https are forwarded".to_owned());
+        return Err(UrlError::NotForwarded);
     }
     match PathAndQuery::try_from(&*path) {
         Ok(path) => Ok(Target { origin, path }),
         Err(error) => Err(match PathAndQuery::try_from(encoded(&path)) {
-            Ok(encoded) => {
-                format!("no request can carry this spelling: write {origin}{encoded}")
-            }
-            Err(_) => error.to_string(),
+            Ok(encoded) => UrlError::Spelling(format!("{origin}{encoded}")),
+            Err(_) => UrlError::Path(error),
         }),
     }
 }
@@ -278,19 +278,13 @@ pub fn target(url: &str) -> Result<Target, String> {
 ///
 /// # Errors
 /// When it is no URL; the error says how to write it.
-pub fn origin(url: &str) -> Result<(Origin, String), String> {
+pub fn origin(url: &str) -> Result<(Origin, String), UrlError> {
     Origin::parse(url).map_err(|error| {
         let guess = format!("https://{}", url.trim_start_matches('/'));
         match error {
-            OriginError::NotAbsolute if url.starts_with('/') => {
-                format!(
-                    "a path, not a URL: write it with scheme and host, as https://example.com{url}"
-                )
-            }
-            OriginError::NotAbsolute if Origin::parse(&guess).is_ok() => {
-                format!("not a URL: write it with its scheme, as {guess}")
-            }
-            error => error.to_string(),
+            OriginError::NotAbsolute if url.starts_with('/') => UrlError::OnlyPath(url.to_owned()),
+            OriginError::NotAbsolute if Origin::parse(&guess).is_ok() => UrlError::NoScheme(guess),
+            error => UrlError::Origin(error),
         }
     })
 }
@@ -365,7 +359,7 @@ mod tests {
             ("http://a/\u{1}", "write http://a/%01"),
         ];
         for (url, expected) in cases {
-            let told = target(url).map(|_| ()).expect_err(url);
+            let told = target(url).map(|_| ()).expect_err(url).to_string();
             assert!(told.contains(expected), "{url}: {told}");
         }
         assert!(target("http://a/ツ?{}#x y").is_ok_and(|target| target.path == "/ツ?{}"));

@@ -8,6 +8,7 @@
 //! - `otlp`: the way to the collector, and messages about its failures
 //! - [`trace`]: the span of one exchange
 
+mod error;
 mod otlp;
 pub mod trace;
 
@@ -18,13 +19,14 @@ use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Registry, filter, fmt, reload};
 
+pub use self::error::{LevelError, TelemetryError};
 use self::otlp::Otlp;
 pub use self::trace::Tracer;
 use crate::config::{Config, LogFormat, TelemetryConfig};
 
 /// Returns the fault of the configured file of fields, if an endpoint is configured.
 #[must_use]
-pub fn fault(config: &TelemetryConfig) -> Option<String> {
+pub fn fault(config: &TelemetryConfig) -> Option<TelemetryError> {
     config.otlp_endpoint.as_ref()?;
     otlp::read_headers(config.headers_file.as_ref()?).err()
 }
@@ -42,7 +44,11 @@ impl Telemetry {
     ///
     /// # Errors
     /// When `level` is not a filter, or the way to the collector cannot be made. A missing collector shows only later.
-    pub fn start(config: &Config, level: &str, runtime: &Handle) -> Result<Telemetry, String> {
+    pub fn start(
+        config: &Config,
+        level: &str,
+        runtime: &Handle,
+    ) -> Result<Telemetry, TelemetryError> {
         let otlp = match &config.telemetry.otlp_endpoint {
             Some(endpoint) => Some(Otlp::new(endpoint, config, runtime)?),
             None => None,
@@ -77,12 +83,16 @@ impl std::fmt::Debug for Telemetry {
 ///
 /// # Errors
 /// When `level` is not a filter.
-pub fn tell_on_stderr(level: &str) -> Result<LevelHandle, String> {
+pub fn tell_on_stderr(level: &str) -> Result<LevelHandle, TelemetryError> {
     subscribe(level, LogFormat::Text, None)
 }
 
-fn subscribe(level: &str, format: LogFormat, otlp: Option<&Otlp>) -> Result<LevelHandle, String> {
-    let filter = EnvFilter::try_new(level).map_err(|error| format!("[log] level: {error}"))?;
+fn subscribe(
+    level: &str,
+    format: LogFormat,
+    otlp: Option<&Otlp>,
+) -> Result<LevelHandle, TelemetryError> {
+    let filter = EnvFilter::try_new(level).map_err(TelemetryError::Level)?;
     let (filter, handle) = reload::Layer::new(filter);
     let output = fmt::layer().with_writer(io::stderr).with_target(false);
     let output = match format {
@@ -96,25 +106,24 @@ fn subscribe(level: &str, format: LogFormat, otlp: Option<&Otlp>) -> Result<Leve
         .with(filter)
         .with(output)
         .with(sent.map(|sent| sent.with_filter(ours)))
-        .try_init()
-        .map_err(|error| error.to_string())?;
+        .try_init()?;
     Ok(LevelHandle(Box::new(move |level| {
-        let filter = EnvFilter::try_new(level).map_err(|error| error.to_string())?;
-        handle.reload(filter).map_err(|error| error.to_string())
+        let filter = EnvFilter::try_new(level)?;
+        Ok(handle.reload(filter)?)
     })))
 }
 
 /// Changes the filter of the program's own messages.
 pub struct LevelHandle(Box<SetLevel>);
 
-type SetLevel = dyn Fn(&str) -> Result<(), String> + Send + Sync;
+type SetLevel = dyn Fn(&str) -> Result<(), LevelError> + Send + Sync;
 
 impl LevelHandle {
     /// Lets messages from `level` on pass from now on.
     ///
     /// # Errors
     /// When `level` is not a filter. The old filter then stays.
-    pub fn set(&self, level: &str) -> Result<(), String> {
+    pub fn set(&self, level: &str) -> Result<(), LevelError> {
         (self.0)(level)
     }
 }

@@ -86,17 +86,17 @@ pub(crate) fn row(decision: &StoredDecision) -> [String; HEADING.len()] {
 /// Returns rows of cells as CSV (RFC 4180), each cell harmless to a spreadsheet.
 pub(crate) fn cells<R: IntoIterator<Item = String>>(
     rows: impl Iterator<Item = R>,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, csv::Error> {
     let mut writer = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)
         .from_writer(Vec::new());
     for row in rows {
         let row = row.into_iter().map(harmless);
-        writer
-            .write_record(row.map(String::into_bytes))
-            .map_err(|error| error.to_string())?;
+        writer.write_record(row.map(String::into_bytes))?;
     }
-    writer.into_inner().map_err(|error| error.to_string())
+    writer
+        .into_inner()
+        .map_err(|error| error.into_error().into())
 }
 
 /// Makes a cell harmless, so that neither a spreadsheet takes it for a formula nor a terminal for orders. Crawlers and

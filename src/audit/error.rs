@@ -1,15 +1,17 @@
 //! A present failure to record decisions.
 
-use std::error::Error;
-use std::fmt;
+use std::fmt::Display;
 use std::sync::Arc;
 
+use thiserror::Error;
+
 /// A present failure to record decisions. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Error)]
+#[error("{0}")]
 pub struct LogFailed(Arc<str>);
 
 impl LogFailed {
-    pub(super) fn new(log: &str, error: &dyn fmt::Display) -> Self {
+    pub(super) fn new(log: &str, error: &dyn Display) -> Self {
         Self(format!("decisions cannot be recorded in {log}: {error}").into())
     }
 
@@ -22,11 +24,3 @@ impl LogFailed {
         Self("decisions are no longer recorded: the writer of the log has ended".into())
     }
 }
-
-impl fmt::Display for LogFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for LogFailed {}

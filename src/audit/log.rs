@@ -4,8 +4,7 @@
 //! force ([`Log::policy`]). So the store keeps no record without its grounds.
 
 use std::{
-    error::Error,
-    fmt, io,
+    io,
     path::PathBuf,
     sync::{
         Arc,
@@ -383,9 +382,11 @@ impl Drop for Log {
 }
 
 /// A failure to open the decision log.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}", told(.place, .error))]
 pub struct LogError {
     place: Place,
+    #[source]
     error: io::Error,
 }
 
@@ -404,35 +405,25 @@ impl LogError {
     }
 }
 
-impl fmt::Display for LogError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let error = &self.error;
-        match &self.place {
-            Place::File(path) => {
-                let path = path.display();
-                write!(f, "decision log {path}: {error}; ")?;
-                f.write_str(match error.kind() {
-                    io::ErrorKind::ResourceBusy => {
-                        "end that process, or give this one a file of its own with [log] file"
-                    }
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                        "let this user write there, or name another file with [log] file"
-                    }
-                    _ => "name another file with [log] file, or \"\" for none",
-                })
-            }
-            Place::Stdout => write!(
-                f,
-                "decision log: standard output is not open: {error}; open it, or set [log] stdout = false"
-            ),
-            Place::Thread => write!(f, "decision log: no thread to write it: {error}"),
+/// Returns the failure in words, with the way out.
+fn told(place: &Place, error: &io::Error) -> String {
+    match place {
+        Place::File(path) => {
+            let way_out = match error.kind() {
+                io::ErrorKind::ResourceBusy => {
+                    "end that process, or give this one a file of its own with [log] file"
+                }
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    "let this user write there, or name another file with [log] file"
+                }
+                _ => "name another file with [log] file, or \"\" for none",
+            };
+            format!("decision log {}: {error}; {way_out}", path.display())
         }
-    }
-}
-
-impl Error for LogError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.error)
+        Place::Stdout => format!(
+            "decision log: standard output is not open: {error}; open it, or set [log] stdout = false"
+        ),
+        Place::Thread => format!("decision log: no thread to write it: {error}"),
     }
 }
 

@@ -366,10 +366,17 @@ impl fmt::Display for Head {
     }
 }
 
-impl std::str::FromStr for Head {
-    type Err = String;
+/// A text that is no [`Head`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a head is a number, a colon and 64 hexadecimal digits, as `crawlgate audit head` prints it"
+)]
+pub struct NotAHead;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl std::str::FromStr for Head {
+    type Err = NotAHead;
+
+    fn from_str(text: &str) -> Result<Self, NotAHead> {
         let read = || {
             let (seq, hash) = text.split_once(':')?;
             Some(Head {
@@ -377,10 +384,7 @@ impl std::str::FromStr for Head {
                 hash: from_hex(hash)?,
             })
         };
-        read().ok_or_else(|| {
-            "a head is a number, a colon and 64 hexadecimal digits, as `crawlgate audit head` prints it"
-                .to_owned()
-        })
+        read().ok_or(NotAHead)
     }
 }
 

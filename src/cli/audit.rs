@@ -108,7 +108,7 @@ enum Found {
 
 fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
     if let Command::Key = args.command {
-        let trusted = Trusted::of(&[], config)?;
+        let trusted = Trusted::of(&[], config).map_err(|error| error.to_string())?;
         let key = trusted
             .keys
             .first()
@@ -121,7 +121,7 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
     runtime.block_on(async {
         match &args.command {
             Command::Verify(args) => {
-                let trusted = Trusted::of(&args.key, config)?;
+                let trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
                 match &args.id {
                     Some(id) => one::verify(id, args, &store, &trusted).await,
                     None => all::verify(args, store, &trusted).await,

@@ -98,7 +98,8 @@ Answers are written out whenever no more input is waiting, so a program can ask 
 pub fn run(args: &CheckArgs, config: &Config) -> ExitCode {
     // Quiet: the exit code says all.
     let level = if args.quiet { "off" } else { "warn" };
-    let done = tell_on_stderr(level).and_then(|_| {
+    let started = tell_on_stderr(level).map_err(|error| error.to_string());
+    let done = started.and_then(|_| {
         if args.jsonl {
             bulk::run(&args.agent, config)
         } else if args.url.is_empty() && args.urls.is_none() {

@@ -75,7 +75,7 @@ fn faults(config: &Config) -> String {
     add(texts(&trust::faults(&config.tls.extra_roots)));
     add(texts(&listener::faults(&config.listeners)));
     add(texts(&egress::faults(&config.upstream)));
-    add(telemetry::fault(&config.telemetry).into_iter().collect());
+    add(texts(telemetry::fault(&config.telemetry).as_slice()));
     let AdminConfig {
         address,
         token_file,

@@ -101,7 +101,7 @@ impl StateName {
 #[must_use]
 pub fn run(args: &OriginsArgs, config: &Config) -> ExitCode {
     if let Err(error) = tell_on_stderr("warn") {
-        return fail(&error);
+        return fail(&error.to_string());
     }
     match told(args, config) {
         Ok(code) => ExitCode::from(code),

@@ -89,7 +89,7 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
     };
     let telemetry = match Telemetry::start(&config, &level, runtime.handle()) {
         Ok(telemetry) => telemetry,
-        Err(error) => return fail(&error),
+        Err(error) => return fail(&error.to_string()),
     };
     let outcome = runtime.block_on(supervised(args, config, telemetry.tracer()));
     telemetry.end();

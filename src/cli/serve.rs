@@ -45,7 +45,7 @@ pub fn run(_: &ServeArgs, config: Config, explicit: Option<&Path>) -> ExitCode {
     };
     let telemetry = match Telemetry::start(&config, &config.log.level, runtime.handle()) {
         Ok(telemetry) => telemetry,
-        Err(error) => return fail(&error),
+        Err(error) => return fail(&error.to_string()),
     };
     let outcome = runtime.block_on(serve(config, explicit, &telemetry));
     telemetry.end();

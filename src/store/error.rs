@@ -1,9 +1,10 @@
 //! Failures of a store.
 
-use std::fmt;
+use thiserror::Error;
 
 /// A failure of the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{message}")]
 pub struct StoreError {
     /// The kind of failure.
     pub kind: StoreErrorKind,
@@ -29,14 +30,6 @@ pub enum StoreErrorKind {
     /// Anything else.
     Failed,
 }
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for StoreError {}
 
 /// Returns a failure of no particular kind.
 pub(super) fn failed(what: impl Into<String>) -> StoreError {

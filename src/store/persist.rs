@@ -4,7 +4,6 @@
 //! force now. Either the stored file comes back or nothing does: a missing text, or one with another digest, means a
 //! damaged store and never an empty robots.txt.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::{Fetch, Sha256, SnapshotMeta, StoredState};
@@ -161,11 +160,13 @@ impl StoredState {
 }
 
 /// The store lacks the robots.txt of one of its states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BrokenCopy {
     /// No text has this digest.
+    #[error("the robots.txt {} is not in the store", hex(.0))]
     Missing(Sha256),
     /// The text has another digest.
+    #[error("the robots.txt {} was altered in the store: it is {} now", hex(.named), hex(.kept))]
     Altered {
         /// Digest of the stored text.
         kept: Sha256,
@@ -173,31 +174,9 @@ pub enum BrokenCopy {
         named: Sha256,
     },
     /// The text is undamaged, but it is not the latest file of this origin.
+    #[error("the robots.txt {} is not the one that was last fetched from this origin", hex(.0))]
     Exchanged(Sha256),
 }
-
-impl fmt::Display for BrokenCopy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing(named) => {
-                write!(f, "the robots.txt {} is not in the store", hex(named))
-            }
-            Self::Altered { kept, named } => write!(
-                f,
-                "the robots.txt {} was altered in the store: it is {} now",
-                hex(named),
-                hex(kept)
-            ),
-            Self::Exchanged(named) => write!(
-                f,
-                "the robots.txt {} is not the one that was last fetched from this origin",
-                hex(named)
-            ),
-        }
-    }
-}
-
-impl std::error::Error for BrokenCopy {}
 
 #[cfg(test)]
 mod tests {

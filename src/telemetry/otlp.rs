@@ -38,6 +38,7 @@ use tokio_util::context::TokioContext;
 use tracing::{info, warn};
 
 use super::Tracer;
+use super::error::TelemetryError;
 use crate::config::Config;
 use crate::egress;
 
@@ -63,13 +64,17 @@ type Messages = OpenTelemetryTracingBridge<SdkLoggerProvider, SdkLogger>;
 
 impl Otlp {
     /// Connects to the collector at `endpoint`, by way of `runtime`.
-    pub(super) fn new(endpoint: &str, config: &Config, runtime: &Handle) -> Result<Otlp, String> {
+    pub(super) fn new(
+        endpoint: &str,
+        config: &Config,
+        runtime: &Handle,
+    ) -> Result<Otlp, TelemetryError> {
         let settings = &config.telemetry;
         let headers = match &settings.headers_file {
             Some(path) => read_headers(path)?,
             None => HashMap::new(),
         };
-        let tls = egress::tls_config(&config.tls.extra_roots).map_err(|error| error.to_string())?;
+        let tls = egress::tls_config(&config.tls.extra_roots)?;
         let client = HyperClient::new(
             HttpsConnectorBuilder::new()
                 .with_tls_config(tls)
@@ -89,8 +94,9 @@ impl Otlp {
                 .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
                 .build(),
         };
-        let failed = |error: ExporterBuildError| {
-            format!("[telemetry] otlp_endpoint = {endpoint:?}: {error}")
+        let failed = |error| TelemetryError::Exporter {
+            endpoint: endpoint.to_owned(),
+            error,
         };
         let spans = (settings.sample > 0.0).then(|| factory.spans(settings.sample));
         let messages = settings.logs.then(|| factory.messages());
@@ -183,13 +189,14 @@ impl ExporterFactory<'_> {
 }
 
 /// Reads the fields that each delivery carries: one `name: value` on a line.
-pub(super) fn read_headers(path: &Path) -> Result<HashMap<String, String>, String> {
-    let fault = |why: &str| format!("[telemetry] headers_file = {}: {why}", path.display());
-    let text = std::fs::read_to_string(path).map_err(|error| fault(&error.to_string()))?;
-    parse_headers(&text).map_err(|line| {
-        fault(&format!(
-            "expected one field on each line, \"name: value\"; line {line} is none"
-        ))
+pub(super) fn read_headers(path: &Path) -> Result<HashMap<String, String>, TelemetryError> {
+    let text = std::fs::read_to_string(path).map_err(|error| TelemetryError::HeadersFile {
+        path: path.to_owned(),
+        error,
+    })?;
+    parse_headers(&text).map_err(|line| TelemetryError::HeadersLine {
+        path: path.to_owned(),
+        line,
     })
 }
 

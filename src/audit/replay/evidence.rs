@@ -170,16 +170,9 @@ impl<'a> Evidence<'a> {
 }
 
 /// A record that crawlgate did not write.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Unreadable(pub(super) String);
-
-impl std::fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unreadable {}
 
 /// Parses a moment as a record writes it.
 pub fn moment(text: &str) -> Option<Moment> {

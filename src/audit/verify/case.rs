@@ -226,6 +226,25 @@ async fn fetch_of(evidence: &Evidence<'_>, store: &dyn Store) -> Result<Option<F
     Ok(fetches.into_iter().find(is_its))
 }
 
+/// A key of seals that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The named file cannot be read.
+    #[error("--key {named}: {error}")]
+    File {
+        /// The file.
+        named: String,
+        /// The failure.
+        error: std::io::Error,
+    },
+    /// The named file holds no key.
+    #[error("--key {0}")]
+    Named(StoreError),
+    /// The key beside the store cannot be read.
+    #[error(transparent)]
+    Own(#[from] StoreError),
+}
+
 /// The trusted keys of seals.
 #[derive(Clone, Debug)]
 pub struct Trusted {
@@ -240,7 +259,7 @@ impl Trusted {
     ///
     /// # Errors
     /// When one cannot be read.
-    pub fn of(named: &[String], config: &Config) -> Result<Trusted, String> {
+    pub fn of(named: &[String], config: &Config) -> Result<Trusted, KeyError> {
         if !named.is_empty() {
             let keys = named.iter().map(|named| public(named));
             return Ok(Trusted {
@@ -259,7 +278,7 @@ impl Trusted {
                 keys: Vec::new(),
                 from: format!("{}, which is not there", file.display()),
             }),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -290,16 +309,19 @@ impl Trusted {
 }
 
 /// Returns the public key from hexadecimal, or from a file with hexadecimal or the sealing key.
-fn public(named: &str) -> Result<[u8; 32], String> {
+fn public(named: &str) -> Result<[u8; 32], KeyError> {
     if let Some(key) = from_hex(named) {
         return Ok(key);
     }
     let file = PathBuf::from(named);
-    let text = std::fs::read_to_string(&file).map_err(|error| format!("--key {named}: {error}"))?;
+    let text = std::fs::read_to_string(&file).map_err(|error| KeyError::File {
+        named: named.to_owned(),
+        error,
+    })?;
     match from_hex(text.trim()) {
         Some(key) => Ok(key),
         None => {
-            let key = SealingKey::load(&file).map_err(|error| format!("--key {error}"))?;
+            let key = SealingKey::load(&file).map_err(KeyError::Named)?;
             Ok(key.public())
         }
     }

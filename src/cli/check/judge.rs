@@ -58,7 +58,7 @@ impl Judge<'_> {
             source: Source::new(robots, config, &clock)?,
             runtime,
             evaluator: Evaluator {
-                agent: explain::agent(named, config)?,
+                agent: explain::agent(named, config).map_err(|error| error.to_string())?,
                 required: config.agent.required(),
                 overrides: Overrides::new(overrides),
                 settings: config.robots.settings(Mode::Enforce),
@@ -96,7 +96,10 @@ impl Judge<'_> {
     fn begin(&self, url: String) -> Waiting {
         let target = match explain::target(&url) {
             Ok(target) => target,
-            Err(why) => return Waiting::Judged(Err(Unjudged { url, why })),
+            Err(why) => {
+                let why = why.to_string();
+                return Waiting::Judged(Err(Unjudged { url, why }));
+            }
         };
         let now = self.clock.now();
         let (target, asserted) = match self.evaluator.begin(target, now) {

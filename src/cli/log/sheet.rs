@@ -54,7 +54,9 @@ impl Sheet {
     pub(super) fn heading(&self) -> Result<Vec<u8>, String> {
         match self.format {
             Format::Jsonl => Ok(Vec::new()),
-            Format::Csv => cells([HEADING.map(str::to_owned)].into_iter()),
+            Format::Csv => {
+                cells([HEADING.map(str::to_owned)].into_iter()).map_err(|error| error.to_string())
+            }
             Format::Table => {
                 let cells = ["time", "id", "reason", "agent", "url", "rule"].map(str::to_owned);
                 let mut line = self.line(cells, None);
@@ -77,7 +79,7 @@ impl Sheet {
                 let lines = page.iter().flat_map(|decision| [&*decision.record, "\n"]);
                 Ok(lines.collect::<String>().into_bytes())
             }
-            Format::Csv => cells(page.iter().map(row)),
+            Format::Csv => cells(page.iter().map(row)).map_err(|error| error.to_string()),
             Format::Table => {
                 let lines = page.iter().map(|decision| self.row(decision));
                 Ok(lines.collect::<String>().into_bytes())

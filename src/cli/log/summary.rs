@@ -34,7 +34,7 @@ pub(super) fn text(tallies: &[Tally], key: Key, format: Format) -> Result<Vec<u8
                 ]
                 .concat()
             });
-            cells([heading].into_iter().chain(rows))
+            cells([heading].into_iter().chain(rows)).map_err(|error| error.to_string())
         }
     }
 }

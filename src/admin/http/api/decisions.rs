@@ -246,7 +246,7 @@ pub(super) async fn evidence(
     params.finish(&[])?;
     let decision = find(&site, &id).await?;
     let trusted = Trusted::of(&[], &site.proxy().settings())
-        .map_err(|error| Problem::new(StatusCode::CONFLICT, error))?;
+        .map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;
     let _turn = site.turn().await?;
     let case = Case::of(&decision, &**site.kept()?, &trusted, REACH).await?;
     let (held, said) = case.headline();

@@ -91,7 +91,7 @@ pub(super) async fn page(
     let store = site.kept()?;
     let decision = find(&**store, &id).await?;
     let settings = site.proxy().settings();
-    let trusted = Trusted::of(&[], &settings).map_err(Problem::busy)?;
+    let trusted = Trusted::of(&[], &settings).map_err(|error| Problem::busy(error.to_string()))?;
     let turn = site.turn().await?;
     let case = Case::of(&decision, &**store, &trusted, REACH).await?;
     drop(turn);

@@ -93,7 +93,8 @@ async fn write(
     let failed = |error: StoreError| error.to_string();
     let store = site.store().ok_or("there is no store")?;
     if format == Format::Csv {
-        let heading = cells([HEADING.map(str::to_owned)].into_iter())?;
+        let heading =
+            cells([HEADING.map(str::to_owned)].into_iter()).map_err(|error| error.to_string())?;
         if sender.send(Ok(heading.into())).await.is_err() {
             return Ok(());
         }
@@ -133,7 +134,9 @@ async fn write(
 
 fn written(page: &[StoredDecision], format: Format) -> Result<Bytes, String> {
     Ok(match format {
-        Format::Csv => cells(page.iter().map(row))?.into(),
+        Format::Csv => cells(page.iter().map(row))
+            .map_err(|error| error.to_string())?
+            .into(),
         Format::Jsonl => {
             let lines = page.iter().flat_map(|one| [&*one.record, "\n"]);
             lines.collect::<String>().into()

@@ -108,7 +108,7 @@ async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, St
     let named = names(&question.agent);
     let agent = match explain::agent(&named, &settings) {
         Ok(agent) => agent,
-        Err(wrong) => return Ok(Err(wrong)),
+        Err(wrong) => return Ok(Err(wrong.to_string())),
     };
     let target = match explain::target(question.url.trim()) {
         Ok(target) => target,

@@ -108,7 +108,7 @@ impl Desk {
         Ok(Desk {
             options: crate::explain::options(&config.robots),
             path_guard: config.robots.path_guard,
-            default: crate::explain::agent(named, config)?,
+            default: crate::explain::agent(named, config).map_err(|error| error.to_string())?,
             asked: 0,
             last: None,
             decoder: GeneralPurpose::new(&base64::alphabet::STANDARD, decoding),
@@ -135,11 +135,12 @@ impl Desk {
         if question.agent.is_some() || question.user_agent.is_some() {
             return Err("name the crawler in `agents`, a list: [\"ExampleBot\"]".to_owned());
         }
-        let (origin, path) = crate::explain::origin(&question.url)?;
+        let (origin, path) =
+            crate::explain::origin(&question.url).map_err(|error| error.to_string())?;
         let agent = match &question.agents {
             None => Arc::clone(&self.default),
             Some(named) if named.is_empty() => Arc::default(),
-            Some(named) => crate::explain::named(named)?,
+            Some(named) => crate::explain::named(named).map_err(|error| error.to_string())?,
         };
         let with_notes = question.notes == Some(true);
         let text = match (question.robots, question.robots_base64) {

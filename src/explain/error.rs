@@ -1,0 +1,34 @@
+//! Questions that cannot be answered.
+
+use http::uri::InvalidUri;
+use thiserror::Error;
+
+use crate::rep::OriginError;
+
+/// A name of a crawler that is neither a product token nor a User-Agent.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("agent {0:?}: neither a product token nor a User-Agent")]
+pub struct AgentError(pub(super) String);
+
+/// A URL that cannot be judged, with the way to write it.
+#[derive(Debug, Error)]
+pub enum UrlError {
+    /// The scheme carries a robots.txt, but crawlgate does not forward it.
+    #[error("only http and https are forwarded")]
+    NotForwarded,
+    /// The URL has characters that no request line may have.
+    #[error("no request can carry this spelling: write {0}")]
+    Spelling(String),
+    /// The path is none, however it is written.
+    #[error(transparent)]
+    Path(InvalidUri),
+    /// A path without scheme and host.
+    #[error("a path, not a URL: write it with scheme and host, as https://example.com{0}")]
+    OnlyPath(String),
+    /// A host and a path without a scheme.
+    #[error("not a URL: write it with its scheme, as {0}")]
+    NoScheme(String),
+    /// The origin is none.
+    #[error(transparent)]
+    Origin(OriginError),
+}

@@ -223,78 +223,17 @@ mod tests {
     fn a_stored_state_is_restored_unchanged() {
         let limit = ParseOptions::default().limit;
         let snapshot = fetched(TEXT, limit);
+        #[rustfmt::skip] // one row, one case
         let cases = [
-            (
-                "a file",
-                State::Successful {
-                    snapshot: Arc::clone(&snapshot),
-                    fresh: fresh(),
-                    outage: None,
-                },
-            ),
-            (
-                "a file with a failed refresh",
-                State::Successful {
-                    snapshot: Arc::clone(&snapshot),
-                    fresh: fresh(),
-                    outage: Some(outage()),
-                },
-            ),
-            (
-                "a file longer than the limit",
-                State::Successful {
-                    snapshot: fetched(TEXT, TEXT.len() - 3),
-                    fresh: fresh(),
-                    outage: None,
-                },
-            ),
-            (
-                "a file cut right before the end of a line",
-                State::Successful {
-                    snapshot: fetched(TEXT, TEXT.len() - 1),
-                    fresh: fresh(),
-                    outage: None,
-                },
-            ),
-            (
-                "an empty file",
-                State::Successful {
-                    snapshot: fetched(b"", limit),
-                    fresh: fresh(),
-                    outage: None,
-                },
-            ),
-            (
-                "one line longer than the limit",
-                State::Successful {
-                    snapshot: fetched(TEXT, 3),
-                    fresh: fresh(),
-                    outage: None,
-                },
-            ),
-            (
-                "no file",
-                State::Unavailable {
-                    why: Absence::NotFoundBehind(500),
-                    fetched: THEN,
-                    fresh: fresh(),
-                    outage: Some(outage()),
-                },
-            ),
-            (
-                "an outage with a last good copy",
-                State::Unreachable {
-                    outage: outage(),
-                    last_good: Some(snapshot),
-                },
-            ),
-            (
-                "an outage from the start",
-                State::Unreachable {
-                    outage: outage(),
-                    last_good: None,
-                },
-            ),
+            ("a file", State::Successful { snapshot: Arc::clone(&snapshot), fresh: fresh(), outage: None }),
+            ("a file with a failed refresh", State::Successful { snapshot: Arc::clone(&snapshot), fresh: fresh(), outage: Some(outage()) }),
+            ("a file longer than the limit", State::Successful { snapshot: fetched(TEXT, TEXT.len() - 3), fresh: fresh(), outage: None }),
+            ("a file cut right before the end of a line", State::Successful { snapshot: fetched(TEXT, TEXT.len() - 1), fresh: fresh(), outage: None }),
+            ("an empty file", State::Successful { snapshot: fetched(b"", limit), fresh: fresh(), outage: None }),
+            ("one line longer than the limit", State::Successful { snapshot: fetched(TEXT, 3), fresh: fresh(), outage: None }),
+            ("no file", State::Unavailable { why: Absence::NotFoundBehind(500), fetched: THEN, fresh: fresh(), outage: Some(outage()) }),
+            ("an outage with a last good copy", State::Unreachable { outage: outage(), last_good: Some(snapshot) }),
+            ("an outage from the start", State::Unreachable { outage: outage(), last_good: None }),
         ];
         for (name, state) in cases {
             let remembered = to_stored(&state).expect(name);

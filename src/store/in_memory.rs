@@ -8,7 +8,6 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use self::kept::Kept;
-
 use super::changes::Announcer;
 use super::filter::{Filter, Tallies};
 use super::origins::place;

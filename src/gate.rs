@@ -4,6 +4,10 @@
 //! the decision can be recorded; who the crawler says it is; overrides; the origin's robots.txt; the client's quota;
 //! the origin's pace.
 
+mod hold;
+mod judge;
+mod operator;
+
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,27 +18,20 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use self::operator::{Asserted, Operator};
 use crate::agent::{Agent, Agents};
 use crate::audit::Log;
-use crate::cache::{PersistentStates, RobotsCache, View};
-use crate::client::account::{ClientAccount, QuotaExceeded};
+use crate::cache::{PersistentStates, RobotsCache};
+use crate::client::account::ClientAccount;
 use crate::client::{Client, Clients};
 use crate::clock::{Clock, Moment};
-use crate::config::{AgentConfig, Config, Mode, PolicyConfig};
-use crate::egress::{Egress, Prohibited};
-use crate::pace::{self, Ask, EffectivePace, Pace, TooEarly};
+use crate::config::Config;
+use crate::egress::Egress;
+use crate::pace::{self, Ask, EffectivePace, Pace};
 use crate::policy::generation::{Changes, Generation};
-use crate::policy::identity::Required;
-use crate::policy::overrides::{Override, Overrides};
-use crate::policy::reporting::Reporting;
-use crate::policy::{self, Decision, Permit, Reason, Ruling, Target, Under, Verdict};
-use crate::rep::Origin;
-use crate::robots::crawl_delay::CrawlDelay;
+use crate::policy::overrides::Override;
+use crate::policy::{Decision, Reason, Ruling, Target, Verdict};
 use crate::robots::identity::Crawler;
-use crate::robots::state::{Stance, State};
-
-/// Delay before a request that was refused for lack of descriptors may be repeated.
-const SHORTLY: Duration = Duration::from_secs(1);
 
 /// Decides about requests, after fetching and waiting for the inputs of each decision.
 pub struct Gate {
@@ -52,38 +49,6 @@ pub struct Gate {
     changes: watch::Sender<()>,
     /// Counts these changes and updates of robots.txt files; permits are compared with it.
     generations: Arc<Changes>,
-}
-
-/// The operator's overrides, modes and identity requirements.
-struct Operator {
-    overrides: Arc<Overrides>,
-    reporting: Reporting,
-    required: Required,
-}
-
-impl Operator {
-    /// Returns the mode in which a requester's access to `origin` is judged.
-    fn mode(&self, origin: &Origin, requester: &Requester<'_>) -> Mode {
-        self.reporting
-            .mode(origin, requester.client.mode, requester.address)
-    }
-}
-
-struct Asserted {
-    config: PolicyConfig,
-    agent: AgentConfig,
-    stored: Vec<Override>,
-}
-
-impl Asserted {
-    fn operator(&self) -> Operator {
-        let all = self.config.overrides.iter().chain(&self.stored);
-        Operator {
-            overrides: Arc::new(Overrides::new(all.cloned())),
-            reporting: self.config.reporting(),
-            required: self.agent.required(),
-        }
-    }
 }
 
 /// The requester of a decision.
@@ -520,162 +485,6 @@ impl Gate {
         }
     }
 
-    /// Charges a request to its client. An allowed request is held until the client's rate lets it go, and is then
-    /// judged again. This comes before the origin's turn, so that a granted turn is not kept waiting.
-    async fn charge(
-        &self,
-        kind: Kind,
-        ruling: Ruling,
-        requester: &Requester<'_>,
-        outcome: &mut HeldOutcome<'_>,
-    ) -> Ruling {
-        let now = self.clock.now();
-        let (permit, decision) = match ruling {
-            Ruling::Clear(permit, decision) => (permit, decision),
-            // A refusal counts like any other request, but is not held: it costs no other request anything.
-            refused @ Ruling::Refuse(_) => {
-                return match self.clients.enter(requester.client, now, &self.clock) {
-                    Ok(entered) => {
-                        entered.commit();
-                        refused
-                    }
-                    Err(QuotaExceeded(retry_at)) => Ruling::Refuse(spent(retry_at, now)),
-                };
-            }
-        };
-        match self.clients.enter(requester.client, now, &self.clock) {
-            Ok(entered) if entered.hold().is_zero() => {
-                entered.commit();
-                Ruling::Clear(permit, decision)
-            }
-            Ok(entered) => {
-                *outcome.decision = decision;
-                // A wait broken off here gives the reservation back.
-                tokio::time::sleep(entered.hold()).await;
-                let now = self.clock.now();
-                let ruling = self.judge(kind, permit.surrender(), requester, now).await;
-                // The request is answered, whatever the new ruling.
-                entered.commit();
-                ruling
-            }
-            Err(QuotaExceeded(retry_at)) => Ruling::Refuse(spent(retry_at, now)),
-        }
-    }
-
-    /// Waits for the turn of an allowed request.
-    async fn await_turn(
-        &self,
-        kind: Kind,
-        permit: Permit,
-        decision: Decision,
-        requester: &Requester<'_>,
-        hold: Duration,
-        waits_for: &mut Option<EffectivePace>,
-    ) -> Cleared {
-        let began = self.clock.now();
-        let crawl_delay = self.crawl_delay(&decision, requester);
-        let origin = permit.target().origin.clone();
-        let address = match self.pace.is_per_address() {
-            true => self.egress.address_of(&origin).await,
-            false => None,
-        };
-        let ask = Ask {
-            origin: &origin,
-            crawl_delay: crawl_delay.as_ref(),
-        };
-        let client = requester.client.key(requester.address);
-        match self
-            .pace
-            .turn_telling(ask, &client, address, waits_for)
-            .await
-        {
-            Ok((turn, pace)) => {
-                let now = self.clock.now();
-                let paced = now.since(began);
-                let kept = crawl_delay.and_then(|crawl_delay| self.pace.kept_of(&crawl_delay));
-                let cleared = Cleared {
-                    ruling: Ruling::Clear(permit, decision),
-                    hold: hold + paced,
-                    turn: Some(turn),
-                    pace: pace.or(kept.filter(|pace| pace.clamped)),
-                    charged: None,
-                };
-                match cleared.pace {
-                    _ if paced.is_zero() => cleared,
-                    // The inputs of the decision may have changed during the wait.
-                    _ => self.judge_again(kind, cleared, requester, now).await,
-                }
-            }
-            Err(TooEarly { at, pace }) => Cleared {
-                ruling: policy::await_turn(permit, decision, at),
-                hold: hold + self.clock.now().since(began),
-                turn: None,
-                pace: Some(pace),
-                charged: None,
-            },
-        }
-    }
-
-    /// Judges a held request again, and gives back a turn that it no longer needs.
-    async fn judge_again(
-        &self,
-        kind: Kind,
-        held: Cleared,
-        requester: &Requester<'_>,
-        now: Moment,
-    ) -> Cleared {
-        let Cleared {
-            ruling,
-            hold,
-            turn,
-            pace,
-            charged,
-        } = held;
-        let ruling = match ruling {
-            Ruling::Clear(permit, _) => self.judge(kind, permit.surrender(), requester, now).await,
-            refused @ Ruling::Refuse(_) => refused,
-        };
-        let is_allowed = ruling.decision().verdict() == Verdict::Allow;
-        let turn = match turn {
-            Some(turn) if !is_allowed => {
-                turn.give_back();
-                None
-            }
-            turn => turn,
-        };
-        Cleared {
-            ruling,
-            hold,
-            turn,
-            pace,
-            charged,
-        }
-    }
-
-    /// Tells whether a request waits for its origin's turn. A request that enforcement would have denied takes no turn.
-    fn takes_turn(&self, decision: &Decision) -> bool {
-        !self.pace.is_unlimited() && decision.verdict() == Verdict::Allow
-    }
-
-    /// Returns the crawl delay that the origin's robots.txt sets for this crawler, if crawl delays are honoured and the
-    /// decision rests on that file.
-    fn crawl_delay(
-        &self,
-        decision: &Decision,
-        requester: &Requester<'_>,
-    ) -> Option<Arc<CrawlDelay>> {
-        if !self.pace.honours_crawl_delay() {
-            return None;
-        }
-        match decision.reason {
-            Reason::RobotsAllow | Reason::NoRules => {
-                let snapshot = decision.basis.as_ref()?.snapshot()?;
-                snapshot.crawl_delay(&requester.agent.tokens)
-            }
-            _ => None,
-        }
-    }
-
     /// Returns the pace of all origins.
     pub fn pace(&self) -> &Pace {
         &self.pace
@@ -694,153 +503,6 @@ impl Gate {
         }
         self.judge_opaque(target, requester, now)
     }
-
-    fn judge_opaque(&self, target: Target, requester: &Requester<'_>, now: Moment) -> Ruling {
-        let operator = self.operator.load();
-        let mode = operator.mode(&target.origin, requester);
-        let generation = requester.generation;
-        policy::decide_opaque(target, Under { mode, generation }, now)
-    }
-
-    /// Waits for the origin's state if the decision needs it, and judges.
-    async fn judge(
-        &self,
-        kind: Kind,
-        target: Target,
-        requester: &Requester<'_>,
-        now: Moment,
-    ) -> Ruling {
-        self.judge_within(kind, target, requester, now, None).await
-    }
-
-    /// Judges like `judge`; `quota` is set if the client has spent its quota.
-    async fn judge_within(
-        &self,
-        kind: Kind,
-        target: Target,
-        requester: &Requester<'_>,
-        now: Moment,
-        quota: Option<QuotaExceeded>,
-    ) -> Ruling {
-        if let Err(prohibited) = self.egress.check(&target.origin) {
-            return Ruling::Refuse(Decision::prohibited(prohibited, now));
-        }
-        let (target, mode) = match self.judge_without_robots(kind, target, requester, now) {
-            Ok(ruling) => return ruling,
-            Err(open) => open,
-        };
-        // A request refused by its client's quota must not cause a fetch. If no fetch is needed, robots.txt decides
-        // first.
-        if let Some(QuotaExceeded(retry_at)) = quota
-            && self.robots_cache.would_fetch(
-                &target.origin,
-                requester.crawler(),
-                requester.client.profile,
-                now,
-            )
-        {
-            return Ruling::Refuse(spent(retry_at, now));
-        }
-        let mut view = self
-            .robots_cache
-            .lookup_for(
-                &target.origin,
-                requester.crawler(),
-                requester.client.profile,
-            )
-            .await;
-        if view.stance.is_prohibited() {
-            // Boxed: it should not burden every request's future.
-            let checked = Box::pin(self.resolve_and_check(&target.origin, &view.state, requester));
-            view = match checked.await {
-                Ok(open) => open,
-                Err(prohibited) => {
-                    return Ruling::Refuse(Decision::prohibited(prohibited, view.now));
-                }
-            };
-        }
-        let View {
-            state,
-            fetched_as,
-            stance,
-            now,
-            is_exhausted,
-            by,
-            landings,
-        } = view;
-        // Use the settings that produced this stance; a reload may have replaced them.
-        let settings = policy::DecisionInputs {
-            mode,
-            generation: requester.generation.with(landings),
-            path_guard: by.config.path_guard,
-            terms: by.terms,
-        };
-        if let (Stance::Unknown, true) = (&stance, is_exhausted) {
-            return Ruling::Refuse(Decision {
-                retry_at: Some(now + SHORTLY),
-                ..Decision::bare(Reason::Overloaded, now)
-            });
-        }
-        if let Stance::Unknown = stance {
-            let retry_at = now + by.config.timing.retry_min;
-            return policy::await_robots(target, state, retry_at, settings, now);
-        }
-        let ruling = match kind {
-            Kind::Tunnel => {
-                policy::decide_tunnel(target, requester.agent, &state, &stance, settings, now)
-            }
-            Kind::Request => {
-                policy::decide(target, requester.agent, &state, &stance, settings, now)
-            }
-        };
-        ruling.with_fetched_as(fetched_as)
-    }
-
-    /// Checks the address policy again for an origin that it kept from being asked for robots.txt. If the origin is
-    /// allowed now, fetches its robots.txt.
-    async fn resolve_and_check(
-        &self,
-        origin: &Origin,
-        seen: &Arc<State>,
-        requester: &Requester<'_>,
-    ) -> Result<View, Prohibited> {
-        self.egress.resolve_and_check(origin).await?;
-        let profile = requester.client.profile;
-        Ok(self
-            .robots_cache
-            .revalidate(origin, seen, requester.crawler(), profile)
-            .await)
-    }
-
-    /// Decides without robots.txt: requests for the file itself, identity requirements, overrides. Otherwise returns
-    /// the target and the mode to judge it in.
-    fn judge_without_robots(
-        &self,
-        kind: Kind,
-        target: Target,
-        requester: &Requester<'_>,
-        now: Moment,
-    ) -> Result<Ruling, (Target, Mode)> {
-        let operator = self.operator.load();
-        let mode = operator.mode(&target.origin, requester);
-        let overrides = &*operator.overrides;
-        let under = Under {
-            mode,
-            generation: requester.generation,
-        };
-        let identify = |target| {
-            let (agent, required) = (requester.agent, operator.required);
-            policy::identity::decide_by_identity(target, agent, required, under, now)
-        };
-        let decided = match kind {
-            Kind::Tunnel => identify(target)
-                .or_else(|target| policy::decide_tunnel_by_override(target, overrides, under, now)),
-            Kind::Request => policy::clear_robots_txt(target, under, now)
-                .or_else(identify)
-                .or_else(|target| policy::decide_by_override(target, overrides, under, now)),
-        };
-        decided.map_err(|target| (target, mode))
-    }
 }
 
 /// Limit on judgements of one request. Each but the first follows a change by the operator or an origin update while
@@ -855,14 +517,6 @@ pub fn unsettled(now: Moment) -> Decision {
     Decision {
         retry_at: Some(now + UNSETTLED),
         ..Decision::bare(Reason::RobotsPending, now)
-    }
-}
-
-/// Returns the decision on a request beyond its client's quota.
-fn spent(retry_at: Moment, now: Moment) -> Decision {
-    Decision {
-        retry_at: Some(retry_at),
-        ..Decision::bare(Reason::QuotaSpent, now)
     }
 }
 

@@ -5,20 +5,24 @@
 //! line. Until a decision is made the record says so. A record that must be on disk before its answer leaves is
 //! [settled](ExchangeRecorder::record_now) earlier.
 
+mod record;
+mod url;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue, Method, Response, Uri, Version};
 
+use self::url::Url;
 use super::Proxy;
 use super::exchange_state::ExchangeState;
 use super::limits::RequestSlot;
 use super::target::Scope;
 use crate::agent::Agent;
-use crate::audit::{self, DecisionId, Exceeds, Record};
+use crate::audit::DecisionId;
 use crate::cache::fetch::retry_after;
 use crate::client::Client;
 use crate::client::account::ClientAccount;
@@ -27,10 +31,9 @@ use crate::egress::Failure;
 use crate::metrics::GaugeGuard;
 use crate::pace;
 use crate::policy::generation::Generation;
-use crate::policy::{Decision, Reason, Verdict};
+use crate::policy::{Decision, Reason};
 use crate::rep::Origin;
-use crate::robots::access::Cause;
-use crate::telemetry::trace::{self, Trace};
+use crate::telemetry::trace::Trace;
 
 /// Facts known about an exchange so far.
 pub struct ExchangeRecorder {
@@ -117,16 +120,6 @@ enum Stage {
     Left,
     /// Recorded already; later events change nothing.
     Settled,
-}
-
-/// The URL as it came.
-enum Url {
-    /// In the request line.
-    Whole(Uri),
-    /// Split between CONNECT and the request line.
-    Inside(Origin, Uri),
-    /// A request line that cannot be read.
-    Excerpt(Box<[u8]>),
 }
 
 /// Facts known when an exchange begins.
@@ -375,180 +368,7 @@ impl ExchangeRecorder {
         };
         self.url = Url::Excerpt(url.into_bytes().into());
     }
-
-    fn error(&self) -> Option<&'static str> {
-        match self.stage {
-            Stage::Left | Stage::Answered if self.state.is_stalled() => Some(STALLED),
-            Stage::Asked | Stage::Left if self.proxy.cut.is_cancelled() => Some(CUT_OFF),
-            Stage::Asked => Some(HUNG_UP),
-            Stage::Left => self.error.or(Some(HUNG_UP)),
-            Stage::Silent | Stage::Answered | Stage::Settled => self.error,
-        }
-    }
-
-    fn end_trace(&self, trace: &Trace) {
-        let decision = &self.decision;
-        trace.end(&trace::Exchange {
-            began: self.began,
-            ended: self.proxy.clock.tick(),
-            id: self.id.to_string(),
-            method: &self.method,
-            origin: self.origin.as_ref(),
-            path: self.url.path(),
-            verdict: decision.verdict().as_str(),
-            reason: decision.reason.as_str(),
-            mode: decision.mode.as_str(),
-            client: self.client.name.as_deref(),
-            held: self.waited.as_secs_f64(),
-            status: self.status,
-            error: self.error(),
-        });
-    }
-
-    /// Charges the octets sent to an origin and received from one to the client, if its octets are counted. The proxy's
-    /// own answers cost nothing.
-    fn charge(&self) {
-        let counts = self.client.quota.is_some_and(|quota| quota.bytes.is_some());
-        if !counts {
-            return;
-        }
-        let octets_in = self.bytes_in.as_ref();
-        let octets_in = octets_in.map_or(0, |octets| octets.load(Ordering::Relaxed));
-        let octets_out = self.upstream.map_or(0, |_| self.bytes_out);
-        let octets = octets_in.saturating_add(octets_out);
-        let now = self.proxy.clock.now();
-        self.client.account.add_bytes(octets, now);
-    }
-
-    /// Charges a request that was refused before the gate was asked, and tells whether it exceeds the client's
-    /// allowance.
-    fn enter_account(&self) -> Exceeds {
-        if self.decision.reason == Reason::QuotaSpent {
-            return Exceeds::ItsAllowance;
-        }
-        let is_strange = matches!(
-            self.decision.reason,
-            Reason::Unauthenticated | Reason::UnknownClient
-        );
-        if self.account == Charge::Entered || is_strange || !self.client.is_bounded() {
-            return Exceeds::Nothing;
-        }
-        let now = self.proxy.clock.now();
-        match self
-            .proxy
-            .gate
-            .clients()
-            .enter(&self.client, now, &self.proxy.clock)
-        {
-            Ok(entered) => {
-                entered.commit();
-                Exceeds::Nothing
-            }
-            Err(_) => Exceeds::ItsAllowance,
-        }
-    }
-
-    fn record(&self) {
-        let exceeds = self.enter_account();
-        let octets_in = self.bytes_in.as_deref();
-        self.proxy
-            .counts
-            .exchanged(&self.decision, octets_in, self.bytes_out);
-        if let Some(trace) = &self.trace {
-            self.end_trace(trace);
-        }
-        let verdict = self.decision.verdict().as_str();
-        let error = self.error();
-        if error.is_none()
-            && self.decision.verdict() == Verdict::Allow
-            && !self.proxy.log.wants(verdict)
-        {
-            self.proxy.summary.count_forwarded();
-            return;
-        }
-        let now = self.proxy.clock.now();
-        let url = self.url.text();
-        let tokens = &self.agent.tokens;
-        let chain: Vec<&str> = tokens.iter().map(|token| token.as_str()).collect();
-        let robots_url = self
-            .origin
-            .as_ref()
-            .map(Origin::robots_url)
-            .unwrap_or_default();
-        let decision = &self.decision;
-        let cause = decision.cause().map(Cause::code);
-        let record = Record {
-            time: self.time,
-            id: self.id,
-            decided_at: decision.at,
-            mode: decision.mode.as_str(),
-            verdict,
-            reason: decision.reason.as_str(),
-            policy: decision.terms,
-            client: audit::Client {
-                address: self.address,
-                name: self.client.name.as_deref(),
-            },
-            agent: audit::Agent {
-                chain: &chain,
-                source: self.agent.source.as_str(),
-                mismatch: self.agent.mismatch,
-            },
-            user_agent: self.user_agent.as_ref().map(HeaderValue::as_bytes),
-            method: self.method.as_str(),
-            version: self.version,
-            url: &url,
-            scheme: self
-                .origin
-                .as_ref()
-                .map_or("", |origin| origin.scheme().as_str()),
-            host: self.origin.as_ref().map_or("", Origin::host),
-            port: self.origin.as_ref().map_or(0, Origin::port),
-            via: self.via,
-            opaque: self.opaque,
-            rule: decision.rule.as_ref().map(|rule| audit::RuleLine {
-                group: &rule.group,
-                text: &rule.text,
-                line: rule.line,
-            }),
-            reading: decision.reading.as_deref(),
-            overridden: decision.asserted.as_deref().map(audit::Assertion::of),
-            robots: decision.basis.as_deref().map(|state| {
-                let cause = cause.as_deref().unwrap_or_default();
-                audit::RobotsCopy::of(state, &robots_url, cause, decision.fetched_as.as_deref())
-            }),
-            hold: self.hold.unwrap_or_else(|| now.since(self.time)),
-            pace: self.pace.map(|pace| audit::PaceLine {
-                interval: pace.interval,
-                source: pace.source.as_str(),
-                clamped: pace.clamped,
-            }),
-            upstream: self.upstream,
-            status: self.status,
-            bytes_in: self
-                .bytes_in
-                .as_ref()
-                .map_or(0, |octets| octets.load(Ordering::Relaxed)),
-            bytes_out: self.bytes_out,
-            duration: now.since(self.time),
-            error,
-        };
-        // A failing log would only be flooded with its own failures.
-        if self.decision.reason != Reason::LogFailed {
-            self.proxy.log.record_of(&record, exceeds);
-        }
-        self.proxy.summary.count(&record);
-    }
 }
-
-/// Error of an exchange that the crawler left before the answer.
-const HUNG_UP: &str = "client_closed";
-
-/// Error of an exchange in which the crawler took the answer too slowly or not at all.
-const STALLED: &str = "client_stalled";
-
-/// Error of an exchange that was cut off when the proxy stopped.
-const CUT_OFF: &str = "proxy_stopped";
 
 impl Drop for ExchangeRecorder {
     fn drop(&mut self) {
@@ -558,38 +378,6 @@ impl Drop for ExchangeRecorder {
             self.record();
         }
         self.state.end();
-    }
-}
-
-impl Url {
-    /// Returns the path alone.
-    fn path(&self) -> &str {
-        match self {
-            Url::Whole(uri) | Url::Inside(_, uri) => uri.path(),
-            Url::Excerpt(_) => "",
-        }
-    }
-
-    fn text(&self) -> Vec<u8> {
-        match self {
-            Url::Whole(uri) => {
-                let mut text = Vec::with_capacity(128);
-                if let Some(scheme) = uri.scheme_str() {
-                    text.extend_from_slice(scheme.as_bytes());
-                    text.extend_from_slice(b"://");
-                }
-                let authority = uri.authority().map_or("", |authority| authority.as_str());
-                text.extend_from_slice(authority.as_bytes());
-                let path = uri.path_and_query().map_or("", |path| path.as_str());
-                text.extend_from_slice(path.as_bytes());
-                text
-            }
-            Url::Inside(origin, uri) => {
-                let path = uri.path_and_query().map_or("", |path| path.as_str());
-                [origin.as_str().as_bytes(), path.as_bytes()].concat()
-            }
-            Url::Excerpt(bytes) => bytes.to_vec(),
-        }
     }
 }
 

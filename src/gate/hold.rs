@@ -1,0 +1,177 @@
+//! The waits of an allowed request: for its client's rate, and for its turn at the origin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Cleared, Gate, HeldOutcome, Kind, Requester};
+use crate::client::account::QuotaExceeded;
+use crate::clock::Moment;
+use crate::pace::{Ask, EffectivePace, TooEarly};
+use crate::policy::{self, Decision, Permit, Reason, Ruling, Verdict};
+use crate::robots::crawl_delay::CrawlDelay;
+
+impl Gate {
+    /// Charges a request to its client. An allowed request is held until the client's rate lets it go, and is then
+    /// judged again. This comes before the origin's turn, so that a granted turn is not kept waiting.
+    pub(super) async fn charge(
+        &self,
+        kind: Kind,
+        ruling: Ruling,
+        requester: &Requester<'_>,
+        outcome: &mut HeldOutcome<'_>,
+    ) -> Ruling {
+        let now = self.clock.now();
+        let (permit, decision) = match ruling {
+            Ruling::Clear(permit, decision) => (permit, decision),
+            // A refusal counts like any other request, but is not held: it costs no other request anything.
+            refused @ Ruling::Refuse(_) => {
+                return match self.clients.enter(requester.client, now, &self.clock) {
+                    Ok(entered) => {
+                        entered.commit();
+                        refused
+                    }
+                    Err(QuotaExceeded(retry_at)) => Ruling::Refuse(spent(retry_at, now)),
+                };
+            }
+        };
+        match self.clients.enter(requester.client, now, &self.clock) {
+            Ok(entered) if entered.hold().is_zero() => {
+                entered.commit();
+                Ruling::Clear(permit, decision)
+            }
+            Ok(entered) => {
+                *outcome.decision = decision;
+                // A wait broken off here gives the reservation back.
+                tokio::time::sleep(entered.hold()).await;
+                let now = self.clock.now();
+                let ruling = self.judge(kind, permit.surrender(), requester, now).await;
+                // The request is answered, whatever the new ruling.
+                entered.commit();
+                ruling
+            }
+            Err(QuotaExceeded(retry_at)) => Ruling::Refuse(spent(retry_at, now)),
+        }
+    }
+
+    /// Waits for the turn of an allowed request.
+    pub(super) async fn await_turn(
+        &self,
+        kind: Kind,
+        permit: Permit,
+        decision: Decision,
+        requester: &Requester<'_>,
+        hold: Duration,
+        waits_for: &mut Option<EffectivePace>,
+    ) -> Cleared {
+        let began = self.clock.now();
+        let crawl_delay = self.crawl_delay(&decision, requester);
+        let origin = permit.target().origin.clone();
+        let address = match self.pace.is_per_address() {
+            true => self.egress.address_of(&origin).await,
+            false => None,
+        };
+        let ask = Ask {
+            origin: &origin,
+            crawl_delay: crawl_delay.as_ref(),
+        };
+        let client = requester.client.key(requester.address);
+        match self
+            .pace
+            .turn_telling(ask, &client, address, waits_for)
+            .await
+        {
+            Ok((turn, pace)) => {
+                let now = self.clock.now();
+                let paced = now.since(began);
+                let kept = crawl_delay.and_then(|crawl_delay| self.pace.kept_of(&crawl_delay));
+                let cleared = Cleared {
+                    ruling: Ruling::Clear(permit, decision),
+                    hold: hold + paced,
+                    turn: Some(turn),
+                    pace: pace.or(kept.filter(|pace| pace.clamped)),
+                    charged: None,
+                };
+                match cleared.pace {
+                    _ if paced.is_zero() => cleared,
+                    // The inputs of the decision may have changed during the wait.
+                    _ => self.judge_again(kind, cleared, requester, now).await,
+                }
+            }
+            Err(TooEarly { at, pace }) => Cleared {
+                ruling: policy::await_turn(permit, decision, at),
+                hold: hold + self.clock.now().since(began),
+                turn: None,
+                pace: Some(pace),
+                charged: None,
+            },
+        }
+    }
+
+    /// Judges a held request again, and gives back a turn that it no longer needs.
+    async fn judge_again(
+        &self,
+        kind: Kind,
+        held: Cleared,
+        requester: &Requester<'_>,
+        now: Moment,
+    ) -> Cleared {
+        let Cleared {
+            ruling,
+            hold,
+            turn,
+            pace,
+            charged,
+        } = held;
+        let ruling = match ruling {
+            Ruling::Clear(permit, _) => self.judge(kind, permit.surrender(), requester, now).await,
+            refused @ Ruling::Refuse(_) => refused,
+        };
+        let is_allowed = ruling.decision().verdict() == Verdict::Allow;
+        let turn = match turn {
+            Some(turn) if !is_allowed => {
+                turn.give_back();
+                None
+            }
+            turn => turn,
+        };
+        Cleared {
+            ruling,
+            hold,
+            turn,
+            pace,
+            charged,
+        }
+    }
+
+    /// Tells whether a request waits for its origin's turn. A request that enforcement would have denied takes no turn.
+    pub(super) fn takes_turn(&self, decision: &Decision) -> bool {
+        !self.pace.is_unlimited() && decision.verdict() == Verdict::Allow
+    }
+
+    /// Returns the crawl delay that the origin's robots.txt sets for this crawler, if crawl delays are honoured and the
+    /// decision rests on that file.
+    pub(super) fn crawl_delay(
+        &self,
+        decision: &Decision,
+        requester: &Requester<'_>,
+    ) -> Option<Arc<CrawlDelay>> {
+        if !self.pace.honours_crawl_delay() {
+            return None;
+        }
+        match decision.reason {
+            Reason::RobotsAllow | Reason::NoRules => {
+                let snapshot = decision.basis.as_ref()?.snapshot()?;
+                snapshot.crawl_delay(&requester.agent.tokens)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the decision on a request beyond its client's quota.
+pub(super) fn spent(retry_at: Moment, now: Moment) -> Decision {
+    Decision {
+        retry_at: Some(retry_at),
+        ..Decision::bare(Reason::QuotaSpent, now)
+    }
+}

@@ -1,0 +1,173 @@
+//! One judgement: finds the inputs of the decision, fetching robots.txt if need be, and lets [`policy`] decide.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::hold::spent;
+use super::{Gate, Kind, Requester};
+use crate::cache::View;
+use crate::client::account::QuotaExceeded;
+use crate::clock::Moment;
+use crate::config::Mode;
+use crate::egress::Prohibited;
+use crate::policy::{self, Decision, Reason, Ruling, Target, Under};
+use crate::rep::Origin;
+use crate::robots::state::{Stance, State};
+
+/// Delay before a request that was refused for lack of descriptors may be repeated.
+const SHORTLY: Duration = Duration::from_secs(1);
+
+impl Gate {
+    /// Judges a tunnel that carries neither TLS nor HTTP.
+    pub(super) fn judge_opaque(
+        &self,
+        target: Target,
+        requester: &Requester<'_>,
+        now: Moment,
+    ) -> Ruling {
+        let operator = self.operator.load();
+        let mode = operator.mode(&target.origin, requester);
+        let generation = requester.generation;
+        policy::decide_opaque(target, Under { mode, generation }, now)
+    }
+
+    /// Waits for the origin's state if the decision needs it, and judges.
+    pub(super) async fn judge(
+        &self,
+        kind: Kind,
+        target: Target,
+        requester: &Requester<'_>,
+        now: Moment,
+    ) -> Ruling {
+        self.judge_within(kind, target, requester, now, None).await
+    }
+
+    /// Judges like `judge`; `quota` is set if the client has spent its quota.
+    pub(super) async fn judge_within(
+        &self,
+        kind: Kind,
+        target: Target,
+        requester: &Requester<'_>,
+        now: Moment,
+        quota: Option<QuotaExceeded>,
+    ) -> Ruling {
+        if let Err(prohibited) = self.egress.check(&target.origin) {
+            return Ruling::Refuse(Decision::prohibited(prohibited, now));
+        }
+        let (target, mode) = match self.judge_without_robots(kind, target, requester, now) {
+            Ok(ruling) => return ruling,
+            Err(open) => open,
+        };
+        // A request refused by its client's quota must not cause a fetch. If no fetch is needed, robots.txt decides
+        // first.
+        if let Some(QuotaExceeded(retry_at)) = quota
+            && self.robots_cache.would_fetch(
+                &target.origin,
+                requester.crawler(),
+                requester.client.profile,
+                now,
+            )
+        {
+            return Ruling::Refuse(spent(retry_at, now));
+        }
+        let mut view = self
+            .robots_cache
+            .lookup_for(
+                &target.origin,
+                requester.crawler(),
+                requester.client.profile,
+            )
+            .await;
+        if view.stance.is_prohibited() {
+            // Boxed: it should not burden every request's future.
+            let checked = Box::pin(self.resolve_and_check(&target.origin, &view.state, requester));
+            view = match checked.await {
+                Ok(open) => open,
+                Err(prohibited) => {
+                    return Ruling::Refuse(Decision::prohibited(prohibited, view.now));
+                }
+            };
+        }
+        let View {
+            state,
+            fetched_as,
+            stance,
+            now,
+            is_exhausted,
+            by,
+            landings,
+        } = view;
+        // Use the settings that produced this stance; a reload may have replaced them.
+        let settings = policy::DecisionInputs {
+            mode,
+            generation: requester.generation.with(landings),
+            path_guard: by.config.path_guard,
+            terms: by.terms,
+        };
+        if let (Stance::Unknown, true) = (&stance, is_exhausted) {
+            return Ruling::Refuse(Decision {
+                retry_at: Some(now + SHORTLY),
+                ..Decision::bare(Reason::Overloaded, now)
+            });
+        }
+        if let Stance::Unknown = stance {
+            let retry_at = now + by.config.timing.retry_min;
+            return policy::await_robots(target, state, retry_at, settings, now);
+        }
+        let ruling = match kind {
+            Kind::Tunnel => {
+                policy::decide_tunnel(target, requester.agent, &state, &stance, settings, now)
+            }
+            Kind::Request => {
+                policy::decide(target, requester.agent, &state, &stance, settings, now)
+            }
+        };
+        ruling.with_fetched_as(fetched_as)
+    }
+
+    /// Checks the address policy again for an origin that it kept from being asked for robots.txt. If the origin is
+    /// allowed now, fetches its robots.txt.
+    async fn resolve_and_check(
+        &self,
+        origin: &Origin,
+        seen: &Arc<State>,
+        requester: &Requester<'_>,
+    ) -> Result<View, Prohibited> {
+        self.egress.resolve_and_check(origin).await?;
+        let profile = requester.client.profile;
+        Ok(self
+            .robots_cache
+            .revalidate(origin, seen, requester.crawler(), profile)
+            .await)
+    }
+
+    /// Decides without robots.txt: requests for the file itself, identity requirements, overrides. Otherwise returns
+    /// the target and the mode to judge it in.
+    fn judge_without_robots(
+        &self,
+        kind: Kind,
+        target: Target,
+        requester: &Requester<'_>,
+        now: Moment,
+    ) -> Result<Ruling, (Target, Mode)> {
+        let operator = self.operator.load();
+        let mode = operator.mode(&target.origin, requester);
+        let overrides = &*operator.overrides;
+        let under = Under {
+            mode,
+            generation: requester.generation,
+        };
+        let identify = |target| {
+            let (agent, required) = (requester.agent, operator.required);
+            policy::identity::decide_by_identity(target, agent, required, under, now)
+        };
+        let decided = match kind {
+            Kind::Tunnel => identify(target)
+                .or_else(|target| policy::decide_tunnel_by_override(target, overrides, under, now)),
+            Kind::Request => policy::clear_robots_txt(target, under, now)
+                .or_else(identify)
+                .or_else(|target| policy::decide_by_override(target, overrides, under, now)),
+        };
+        decided.map_err(|target| (target, mode))
+    }
+}

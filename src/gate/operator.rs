@@ -1,0 +1,45 @@
+//! The operator's part in decisions: settings and stored overrides, combined.
+
+use std::sync::Arc;
+
+use super::Requester;
+use crate::config::{AgentConfig, Mode, PolicyConfig};
+use crate::policy::identity::Required;
+use crate::policy::overrides::{Override, Overrides};
+use crate::policy::reporting::Reporting;
+use crate::rep::Origin;
+
+/// The operator's overrides, modes and identity requirements.
+pub(super) struct Operator {
+    pub(super) overrides: Arc<Overrides>,
+    reporting: Reporting,
+    pub(super) required: Required,
+}
+
+impl Operator {
+    /// Returns the mode in which a requester's access to `origin` is judged.
+    pub(super) fn mode(&self, origin: &Origin, requester: &Requester<'_>) -> Mode {
+        self.reporting
+            .mode(origin, requester.client.mode, requester.address)
+    }
+}
+
+/// Settings and overrides by source.
+pub(super) struct Asserted {
+    pub(super) config: PolicyConfig,
+    pub(super) agent: AgentConfig,
+    /// The store's overrides.
+    pub(super) stored: Vec<Override>,
+}
+
+impl Asserted {
+    /// Combines the sources.
+    pub(super) fn operator(&self) -> Operator {
+        let all = self.config.overrides.iter().chain(&self.stored);
+        Operator {
+            overrides: Arc::new(Overrides::new(all.cloned())),
+            reporting: self.config.reporting(),
+            required: self.agent.required(),
+        }
+    }
+}

@@ -71,17 +71,6 @@ impl<'a> Requester<'a> {
     }
 }
 
-/// The requester of a decision for an external proxy.
-#[derive(Debug, Clone, Copy)]
-pub struct Questioner<'a> {
-    /// Address that the question came from.
-    pub address: IpAddr,
-    /// The client that the request belongs to.
-    pub client: &'a Arc<Client>,
-    /// Fields that identify the crawler.
-    pub headers: &'a HeaderMap,
-}
-
 /// Turn and charge that a request already has when it is judged again.
 #[derive(Debug, Default)]
 pub struct Had {
@@ -126,46 +115,6 @@ impl Cleared {
             turn: None,
             pace: None,
             charged,
-        }
-    }
-}
-
-/// A decision for an external proxy. It carries no permit, because that proxy sends the request.
-#[derive(Debug)]
-pub struct Decided {
-    /// The decision.
-    pub decision: Decision,
-    /// The client that the request belongs to.
-    pub client: Arc<Client>,
-    /// The crawler, as it was judged.
-    pub agent: Arc<Agent>,
-    /// Time that the decision was held for robots.txt and, if it took a turn, for politeness.
-    pub hold: Duration,
-    /// The pace limit that held or refused the request, or a crawl delay that was clamped.
-    pub pace: Option<EffectivePace>,
-}
-
-impl Decided {
-    fn refused(decision: Decision, client: Arc<Client>, asked: Moment) -> Decided {
-        Decided {
-            hold: decision.at.since(asked),
-            decision,
-            client,
-            agent: Arc::default(),
-            pace: None,
-        }
-    }
-
-    fn of(cleared: Cleared, client: Arc<Client>, agent: Arc<Agent>) -> Decided {
-        let decision = match cleared.ruling {
-            Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
-        };
-        Decided {
-            decision,
-            client,
-            agent,
-            hold: cleared.hold,
-            pace: cleared.pace,
         }
     }
 }
@@ -392,97 +341,22 @@ impl Gate {
         Cleared { charged, ..cleared }
     }
 
-    /// Decides whether another proxy may send `target`, like [`clear`](Gate::clear), but returns no permit. Judges
-    /// again after a change, with the requester's client as it is by then.
-    pub async fn decide(
-        &self,
-        kind: Kind,
-        target: Target,
-        requester: &Questioner<'_>,
-        asked: Moment,
-        pacing: Pacing,
-        outcome: HeldOutcome<'_>,
-    ) -> Decided {
-        let HeldOutcome { decision, pace } = outcome;
-        let mut client = Arc::clone(requester.client);
-        let mut had = Had::default();
-        for _ in 0..MOST_JUDGEMENTS {
-            let generation = self.generation();
-            let Some(standing) = self.clients.standing(&client) else {
-                let decision = Decision::bare(Reason::UnknownClient, self.clock.now());
-                return Decided::refused(decision, client, asked);
-            };
-            client = standing;
-            let agent = self.identify(&client, requester.headers);
-            let requester = Requester {
-                address: requester.address,
-                client: &client,
-                agent: &agent,
-                generation,
-            };
-            let outcome = HeldOutcome {
-                decision: &mut *decision,
-                pace: &mut *pace,
-            };
-            let cleared = self
-                .clear_for(
-                    kind,
-                    target.clone(),
-                    &requester,
-                    asked,
-                    had,
-                    pacing,
-                    outcome,
-                )
-                .await;
-            if !self.stands(&cleared.ruling, generation) {
-                had = Had {
-                    turn: cleared.turn,
-                    is_used: false,
-                    charged: cleared.charged,
-                };
-                continue;
-            }
-            let mut decided = Decided::of(cleared, Arc::clone(&client), Arc::clone(&agent));
-            // The address policy is enforced when dialling. A decision that fetched no robots.txt dialled nothing, so
-            // check here.
-            if decided.decision.basis.is_none()
-                && decided.decision.lets_out()
-                && let Err(prohibited) = self.egress.resolve_and_check(&target.origin).await
-            {
-                decided.decision = Decision::prohibited(prohibited, decided.decision.at);
-            }
-            return decided;
-        }
-        Decided::refused(unsettled(self.clock.now()), client, asked)
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "those of `clear`, and one more")]
-    async fn clear_for(
+    /// Decides like [`clear`](Gate::clear), but charges no client and waits for no turn: another proxy that sends the
+    /// request keeps the pace itself.
+    pub async fn clear_at_once(
         &self,
         kind: Kind,
         target: Target,
         requester: &Requester<'_>,
         asked: Moment,
-        had: Had,
-        pacing: Pacing,
-        outcome: HeldOutcome<'_>,
     ) -> Cleared {
-        match pacing {
-            Pacing::InTurn => {
-                self.clear(kind, target, requester, asked, had, outcome)
-                    .await
-            }
-            Pacing::AtOnce if self.log.ready().await.is_err() => {
-                let ruling = Ruling::Refuse(Decision::bare(Reason::LogFailed, asked));
-                Cleared::at_once(ruling, Duration::ZERO, None)
-            }
-            Pacing::AtOnce => {
-                let ruling = self.judge(kind, target, requester, asked).await;
-                let hold = ruling.decision().at.since(asked);
-                Cleared::at_once(ruling, hold, None)
-            }
+        if self.log.ready().await.is_err() {
+            let ruling = Ruling::Refuse(Decision::bare(Reason::LogFailed, asked));
+            return Cleared::at_once(ruling, Duration::ZERO, None);
         }
+        let ruling = self.judge(kind, target, requester, asked).await;
+        let hold = ruling.decision().at.since(asked);
+        Cleared::at_once(ruling, hold, None)
     }
 
     /// Returns the pace of all origins.

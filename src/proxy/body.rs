@@ -109,7 +109,7 @@ impl Answer {
         let mut frame = frame.map(Ok);
         fields::mend_trailers(&mut frame);
         if let (Some(Ok(frame)), Some(recorder)) = (&frame, &mut self.recorder) {
-            recorder.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
+            recorder.add_octets_out(frame.data_ref().map_or(0, |data| data.len() as u64));
         }
         // Nothing follows a trailer section (RFC 9112 7.1.2), and hyper asks for nothing after it.
         let is_last = match &frame {

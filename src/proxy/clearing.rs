@@ -1,42 +1,49 @@
-//! The question to the gate, asked again while the answer is overtaken.
+//! The question to the gate, asked again while the answer is overtaken: for exchanges, and for other proxies.
 
 use std::pin::pin;
+use std::time::Duration;
 
+use super::Proxy;
 use super::downstream::Connection;
-use super::recorder::{Charge, ExchangeRecorder};
+use super::recorder::{ExchangeRecorder, Held};
 use super::refused::turned_away;
 use super::target::Scope;
 use crate::client::AuthError;
-use crate::gate::{self, Had, HeldOutcome, Kind, MOST_JUDGEMENTS, Requester};
+use crate::gate::{self, Kind, MOST_JUDGEMENTS, Pacing};
 use crate::policy::{Permit, Ruling, Target};
 
-impl Connection {
+/// The sender of the request in question.
+#[derive(Debug, Clone, Copy)]
+pub enum Sender {
+    /// This proxy.
+    Us,
+    /// Another proxy, which asks for a decision.
+    AnotherProxy(Pacing),
+}
+
+impl Proxy {
     /// Asks the gate and enters its decision. Asks again if settings, overrides, clients or a robots.txt changed while
-    /// the request waited.
-    pub async fn clear(
+    /// the request waited; `identify` finds client and agent again before each question.
+    pub(super) async fn gate_and_record(
         &self,
         kind: Kind,
         target: Target,
+        sender: Sender,
         recorder: &mut ExchangeRecorder,
+        mut identify: impl FnMut(&mut ExchangeRecorder) -> Result<(), AuthError>,
     ) -> Option<Permit> {
         for _ in 0..MOST_JUDGEMENTS {
-            if let Err(auth_error) = self.keep_identified(recorder) {
-                recorder.turn = None;
-                recorder.decision = turned_away(auth_error, self.downstream.proxy.clock.now());
+            if let Err(auth_error) = identify(recorder) {
+                recorder.withdraw(turned_away(auth_error, self.clock.now()));
                 return None;
             }
-            let ruling = self.judge(kind, target.clone(), recorder).await;
-            if self
-                .downstream
-                .proxy
-                .gate
-                .stands(&ruling, recorder.generation)
-            {
+            let ruling = self.judge(kind, target.clone(), sender, recorder).await;
+            if self.gate.stands(&ruling, recorder.generation()) {
                 let (permit, decision) = match ruling {
                     Ruling::Clear(permit, decision) => (Some(permit), decision),
                     Ruling::Refuse(decision) => (None, decision),
                 };
-                recorder.decision = decision;
+                recorder.decide(decision);
                 return permit;
             }
         }
@@ -45,9 +52,61 @@ impl Connection {
     }
 
     /// Refuses a request that was overtaken by one change after another.
-    pub fn give_up(&self, recorder: &mut ExchangeRecorder) {
-        recorder.turn = None;
-        recorder.decision = gate::unsettled(self.downstream.proxy.clock.now());
+    pub(super) fn give_up(&self, recorder: &mut ExchangeRecorder) {
+        recorder.withdraw(gate::unsettled(self.clock.now()));
+    }
+
+    /// Asks the gate once.
+    async fn judge(
+        &self,
+        kind: Kind,
+        target: Target,
+        sender: Sender,
+        recorder: &mut ExchangeRecorder,
+    ) -> Ruling {
+        let Held {
+            requester,
+            asked,
+            had,
+            outcome,
+        } = recorder.hold();
+        let gate = &self.gate;
+        let (cleared, waited) = match sender {
+            Sender::Us => {
+                let clearing = pin!(gate.clear(kind, target, &requester, asked, had, outcome));
+                self.counts.holding(clearing, &self.clock).await
+            }
+            // Boxed: few questions come from other proxies. They count as held there, if anywhere.
+            Sender::AnotherProxy(pacing) => {
+                let cleared = Box::pin(async {
+                    match pacing {
+                        Pacing::InTurn => {
+                            gate.clear(kind, target, &requester, asked, had, outcome)
+                                .await
+                        }
+                        Pacing::AtOnce => gate.clear_at_once(kind, target, &requester, asked).await,
+                    }
+                });
+                (cleared.await, Duration::ZERO)
+            }
+        };
+        recorder.release(cleared, waited)
+    }
+}
+
+impl Connection {
+    /// Asks the gate whether the exchange's request may be sent, and enters its decision.
+    pub async fn clear(
+        &self,
+        kind: Kind,
+        target: Target,
+        recorder: &mut ExchangeRecorder,
+    ) -> Option<Permit> {
+        let proxy = &self.downstream.proxy;
+        let identify = |recorder: &mut ExchangeRecorder| self.keep_identified(recorder);
+        proxy
+            .gate_and_record(kind, target, Sender::Us, recorder, identify)
+            .await
     }
 
     /// Identifies the client and the agent of a request again if they may have changed.
@@ -57,55 +116,20 @@ impl Connection {
     pub fn keep_identified(&self, recorder: &mut ExchangeRecorder) -> Result<(), AuthError> {
         let gate = &self.downstream.proxy.gate;
         let generation = gate.generation();
-        if generation == recorder.generation {
+        if generation == recorder.generation() {
             return Ok(());
         }
-        recorder.generation = generation;
+        recorder.set_generation(generation);
         let client = gate
             .clients()
-            .reidentify(&recorder.client, &self.downstream.peer);
-        recorder.client = client.map_err(|auth_error| match self.scope {
+            .reidentify(recorder.client(), &self.downstream.peer);
+        let client = client.map_err(|auth_error| match self.scope {
             Scope::Plain => auth_error,
             // Inside a tunnel no answer can ask for credentials any more.
             Scope::Inside { .. } => AuthError::UnknownClient,
         })?;
-        recorder.agent = gate.identify(&recorder.client, &recorder.user_agents());
+        recorder.set_agent(gate.identify(&client, &recorder.user_agents()));
+        recorder.set_client(client);
         Ok(())
-    }
-
-    /// Asks the gate once.
-    async fn judge(&self, kind: Kind, target: Target, recorder: &mut ExchangeRecorder) -> Ruling {
-        let gate = &self.downstream.proxy.gate;
-        let requester = Requester {
-            address: self.downstream.peer.address.ip(),
-            client: &recorder.client,
-            agent: &recorder.agent,
-            generation: recorder.generation,
-        };
-        let had = Had {
-            turn: recorder.turn.take(),
-            is_used: recorder.was_sent,
-            charged: recorder.charged.take(),
-        };
-        let held = recorder.hold.take();
-        recorder.account = Charge::Entered;
-        let held_by = recorder.pace;
-        let (cleared, waited) = {
-            let outcome = HeldOutcome {
-                decision: &mut recorder.decision,
-                pace: &mut recorder.pace,
-            };
-            let clearing = pin!(gate.clear(kind, target, &requester, recorder.time, had, outcome));
-            let proxy = &self.downstream.proxy;
-            proxy.counts.holding(clearing, &proxy.clock).await
-        };
-        recorder.waited += waited;
-        // After the first sending, time counts as the origin's.
-        recorder.hold = held.filter(|_| recorder.was_sent).or(Some(cleared.hold));
-        recorder.turn = cleared.turn;
-        recorder.charged = cleared.charged;
-        // A request that keeps its turn is recorded with the limit that first held it.
-        recorder.pace = cleared.pace.or(held_by.filter(|_| recorder.turn.is_some()));
-        cleared.ruling
     }
 }

@@ -42,12 +42,14 @@ pub async fn connect(
     let origin = match (&connection.scope, target::read_connect(request.uri())) {
         (Scope::Plain, Ok(origin)) => origin,
         // A tunnel in a tunnel would hide its contents.
-        (Scope::Inside { .. }, Ok(_)) => return Err(unread(Unreadable::Malformed, recorder)),
-        (_, Err(unreadable)) => return Err(unread(unreadable, recorder)),
+        (Scope::Inside { .. }, Ok(_)) => {
+            return Err((unread(Unreadable::Malformed, &mut recorder), recorder));
+        }
+        (_, Err(unreadable)) => return Err((unread(unreadable, &mut recorder), recorder)),
     };
-    recorder.origin = Some(origin.clone());
+    recorder.set_origin(origin.clone());
     let Some(client_stream) = OnClientStream::take(&mut request) else {
-        return Err(unread(Unreadable::Malformed, recorder));
+        return Err((unread(Unreadable::Malformed, &mut recorder), recorder));
     };
     let settings = connection.downstream.proxy.settings.load_full();
     let host = origin.host();
@@ -61,7 +63,10 @@ pub async fn connect(
     if is_exempt || !connection.downstream.proxy.authority.load().covers(host) {
         let judged = connection.downstream.proxy.egress.check_connect(&origin);
         if let Err(prohibited) = judged {
-            return Err(unsent(Failure::Prohibited(prohibited), recorder));
+            return Err((
+                unsent(Failure::Prohibited(prohibited), &mut recorder),
+                recorder,
+            ));
         }
         return open(connection, origin, client_stream, recorder).await;
     }
@@ -70,10 +75,9 @@ pub async fn connect(
     let patience = settings.limits.header_timeout;
     let mut inside = connection.clone();
     // Requests inside belong to the client that opened the tunnel.
-    inside.downstream.client = Arc::clone(&recorder.client);
+    inside.downstream.client = Arc::clone(recorder.client());
     // Requests inside are judged and recorded there; the CONNECT itself asks for nothing.
-    recorder.suspend();
-    recorder.status = Some(StatusCode::OK.as_u16());
+    recorder.suspend(StatusCode::OK);
     connection.downstream.proxy.spawn(async move {
         if let Ok(client_stream) = client_stream.ready().await {
             intercept(inside, origin, client_stream, recorder, patience).await;

@@ -19,12 +19,13 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 
 use super::Proxy;
-use super::recorder::{Charge, ExchangeRecorder, Opening};
+use super::clearing::Sender;
+use super::recorder::{ExchangeRecorder, Opening};
 use super::refused::unread;
 use super::respond::{self, Audience, Refusal, RequestTraits};
 use super::target::{self, Scope, Unreadable};
-use crate::client::Client;
-use crate::gate::{HeldOutcome, Kind, Pacing, Questioner};
+use crate::client::{AuthError, Client};
+use crate::gate::{Kind, Pacing};
 use crate::policy::{Decision, Reason, Target};
 use crate::rep::{Origin, Scheme};
 use crate::text::json::Object;
@@ -119,9 +120,7 @@ impl Proxy {
         };
         let mut recorder = ExchangeRecorder::open(self, &Arc::default(), opening);
         recorder.enter_question(subject.octets());
-        // The other proxy counts its requests itself, unless it asks for a turn.
-        recorder.account = Charge::Entered;
-        recorder.agent = self.gate.identify(&recorder.client, headers);
+        recorder.set_agent(self.gate.identify(&client, headers));
         recorder.enter_user_agent(headers);
         let settings = self.settings.load_full();
         let traits = RequestTraits {
@@ -137,41 +136,60 @@ impl Proxy {
         let (kind, target) = match subject.read(settings.limits.uri_bytes) {
             Ok(read) => read,
             Err(unreadable) => {
-                let (refusal, recorder) = unread(unreadable, recorder);
+                let refusal = unread(unreadable, &mut recorder);
                 return self.tell(&refusal, recorder, traits).await;
             }
         };
-        recorder.origin = Some(target.origin.clone());
+        recorder.set_origin(target.origin.clone());
         if self.is_ambiguous(&recorder) {
-            recorder.decision = Decision::bare(Reason::BadRequest, recorder.time);
+            recorder.decide_by(Reason::BadRequest);
             return self.tell(&Refusal::Agents, recorder, traits).await;
         }
         if kind == Kind::Tunnel
             && let Err(prohibited) = self.egress.check_connect(&target.origin)
         {
-            recorder.decision = Decision::prohibited(prohibited, recorder.time);
+            recorder.decide(Decision::prohibited(prohibited, recorder.time()));
             return self.tell(&Refusal::Decided, recorder, traits).await;
         }
-        let requester = Questioner {
-            address: address.ip(),
-            client: &client,
-            headers,
-        };
-        recorder.hold = None;
-        let outcome = HeldOutcome {
-            decision: &mut recorder.decision,
-            pace: &mut recorder.pace,
-        };
-        let decided = self
-            .gate
-            .decide(kind, target, &requester, recorder.time, pacing, outcome)
+        self.judge_question(kind, target, pacing, &mut recorder)
             .await;
-        recorder.opaque = kind == Kind::Tunnel;
-        recorder.hold = Some(decided.hold);
-        recorder.pace = decided.pace;
-        (recorder.client, recorder.agent) = (decided.client, decided.agent);
-        recorder.decision = decided.decision;
         self.tell(&Refusal::Decided, recorder, traits).await
+    }
+
+    /// Asks the gate about a request that another proxy sends.
+    async fn judge_question(
+        &self,
+        kind: Kind,
+        target: Target,
+        pacing: Pacing,
+        recorder: &mut ExchangeRecorder,
+    ) {
+        let identify = |recorder: &mut ExchangeRecorder| {
+            recorder.set_generation(self.gate.generation());
+            let client = self.gate.clients().standing(recorder.client());
+            let client = client.ok_or(AuthError::UnknownClient)?;
+            recorder.set_agent(self.gate.identify(&client, &recorder.user_agents()));
+            recorder.set_client(client);
+            Ok(())
+        };
+        let sender = Sender::AnotherProxy(pacing);
+        let permit = self
+            .gate_and_record(kind, target, sender, recorder, identify)
+            .await;
+        // The turn was waited for and taken; nothing goes out here.
+        recorder.give_up_turn();
+        if kind == Kind::Tunnel {
+            recorder.set_opaque();
+        }
+        // The address policy is enforced when dialling. A decision that fetched no robots.txt dialled nothing, so check
+        // here.
+        if let Some(permit) = permit
+            && recorder.decision().basis.is_none()
+            && let Err(prohibited) = self.egress.resolve_and_check(&permit.target().origin).await
+        {
+            let at = recorder.decision().at;
+            recorder.decide(Decision::prohibited(prohibited, at));
+        }
     }
 
     /// Records the decision, and answers.
@@ -182,17 +200,17 @@ impl Proxy {
         traits: RequestTraits,
     ) -> Response<Bytes> {
         let now = self.clock.now();
-        let mut response = match recorder.decision.lets_out() {
+        let mut response = match recorder.decision().lets_out() {
             true => allow_response(&mut recorder, traits),
             false => respond::refuse(refusal, &mut recorder, traits, now),
         };
-        let must_be_kept = self.must_be_kept_first(&recorder.decision);
+        let must_be_kept = self.must_be_kept_first(recorder.decision());
         recorder.record_now(response.body().len() as u64);
         let is_lost = self.log.is_closed()
             || must_be_kept && self.log.flush().await.is_err() && self.denies_unrecorded();
         if is_lost {
             // The decision may not be on disk, so it is not disclosed.
-            recorder.decision = Decision::bare(Reason::LogFailed, now);
+            recorder.decide(Decision::bare(Reason::LogFailed, now));
             response = respond::refuse(&Refusal::Decided, &mut recorder, traits, now);
         }
         sign(response.headers_mut(), &recorder);
@@ -256,13 +274,13 @@ fn allow_response(recorder: &mut ExchangeRecorder, traits: RequestTraits) -> Res
 
 /// Adds the decision in header fields, for proxies that read no body.
 fn sign(headers: &mut HeaderMap, recorder: &ExchangeRecorder) {
-    let decision = &recorder.decision;
+    let decision = recorder.decision();
     headers.insert(
         VERDICT,
         HeaderValue::from_static(decision.verdict().as_str()),
     );
     headers.insert(REASON, HeaderValue::from_static(decision.reason.as_str()));
-    if let Ok(id) = HeaderValue::from_bytes(&recorder.id.text()) {
+    if let Ok(id) = HeaderValue::from_bytes(&recorder.id().text()) {
         headers.insert(DECISION, id);
     }
 }

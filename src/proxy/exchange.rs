@@ -27,7 +27,8 @@ use crate::client::{AuthError, Client};
 use crate::config::{Mismatch, OnFailure};
 use crate::egress::{Failure, ResponseBody};
 use crate::gate::Kind;
-use crate::policy::{Decision, Reason};
+use crate::policy::{Decision, Permit, Reason, Target};
+use crate::rep::Origin;
 
 /// Facts about a request that its answer needs after the request is gone.
 #[derive(Debug)]
@@ -47,6 +48,20 @@ enum BodyFraming {
     Sized,
     /// In chunks.
     Chunked,
+}
+
+impl Shape {
+    fn of(request: &Request<CrawlerBody>) -> Shape {
+        // Most crawlers send `*/*`, which states no preference.
+        let says = |value: &&HeaderValue| value.as_bytes() != b"*/*";
+        let accept = request.headers().get_all(ACCEPT).iter().filter(says);
+        Shape {
+            is_head: *request.method() == Method::HEAD,
+            is_connect: *request.method() == Method::CONNECT,
+            framing: BodyFraming::of(request),
+            accept: accept.cloned().collect(),
+        }
+    }
 }
 
 impl BodyFraming {
@@ -101,7 +116,6 @@ impl Connection {
         state: &Arc<ExchangeState>,
         mut request: Request<CrawlerBody>,
     ) -> Response<Answer> {
-        let method = request.method().clone();
         if let Some(uri) = target::of_handshake(request.uri()) {
             *request.uri_mut() = uri;
         }
@@ -109,24 +123,19 @@ impl Connection {
             address: self.downstream.peer.address,
             client: &self.downstream.client,
             scope: &self.scope,
-            method: method.clone(),
+            method: request.method().clone(),
             version: Some(request.version()),
             uri: request.uri().clone(),
         };
         let mut recorder = ExchangeRecorder::open(&self.downstream.proxy, state, opening);
-        let mut shape = Shape {
-            is_head: method == Method::HEAD,
-            is_connect: method == Method::CONNECT,
-            framing: BodyFraming::of(&request),
-            accept: Vec::new(),
-        };
+        let shape = Shape::of(&request);
         let is_token = self.downstream.proxy.refusal_token.is(request.uri().path());
         if let Some(refused) = state.take_refused(is_token) {
             self.warn_of(&refused);
-            if let Some(excerpt) = refused.excerpt {
+            if let Some(excerpt) = &refused.excerpt {
                 recorder.enter_excerpt(excerpt);
             }
-            recorder.decision = Decision::bare(Reason::BadRequest, recorder.time);
+            recorder.decide_by(Reason::BadRequest);
             return self
                 .refuse(&Refusal::Form(refused.violation), recorder, shape)
                 .await;
@@ -134,43 +143,17 @@ impl Connection {
         recorder.trace(request.headers());
         fields::drop_nominated_agent(request.headers_mut());
         recorder.enter_user_agent(request.headers());
-        // Most crawlers send `*/*`, which states no preference.
-        let says = |value: &&HeaderValue| value.as_bytes() != b"*/*";
-        shape.accept = request
-            .headers()
-            .get_all(ACCEPT)
-            .iter()
-            .filter(says)
-            .cloned()
-            .collect();
         // The checked stream takes such a request for a protocol switch and waits for the answer.
         let may_switch = !shape.is_connect
             && request.headers().contains_key(UPGRADE)
             && request.body().is_end_stream();
-        let admitted = self.admit(request.headers(), &mut recorder).await;
-        if let Err(NotAdmitted { refusal, is_last }) = admitted {
-            // Boxed: it should not burden the future of every request.
-            let response = Box::pin(self.refuse(&refusal, recorder, shape)).await;
-            if may_switch {
-                state.decide(Switch::Stayed);
+        let response = match self.admit(request.headers(), &mut recorder).await {
+            Ok(()) => self.answer(request, recorder, shape, may_switch).await,
+            Err(NotAdmitted { refusal, is_last }) => {
+                // Boxed: it should not burden the future of every request.
+                let response = Box::pin(self.refuse(&refusal, recorder, shape)).await;
+                if is_last { last(response) } else { response }
             }
-            return if is_last { last(response) } else { response };
-        }
-        if shape.is_connect {
-            if self.downstream.proxy.name.has_signed(request.headers()) {
-                let (refusal, recorder) = bad(Refusal::Loop, recorder);
-                return self.refuse(&refusal, recorder, shape).await;
-            }
-            let mut connection = self.clone();
-            connection.downstream.way = fields::way(request.headers());
-            return match Box::pin(connect::connect(&connection, request, recorder)).await {
-                Ok(response) => response,
-                Err((refusal, recorder)) => self.refuse(&refusal, recorder, shape).await,
-            };
-        }
-        let response = match self.forward(request, recorder, may_switch).await {
-            Ok(response) => response,
-            Err((refusal, recorder)) => self.refuse(&refusal, recorder, shape).await,
         };
         if may_switch {
             state.decide(match response.status() {
@@ -193,6 +176,24 @@ impl Connection {
         }
     }
 
+    /// Answers an admitted request.
+    async fn answer(
+        &self,
+        request: Request<CrawlerBody>,
+        recorder: Box<ExchangeRecorder>,
+        shape: Shape,
+        may_switch: bool,
+    ) -> Response<Answer> {
+        let answered = match shape.is_connect {
+            true => Box::pin(self.open_tunnel(request, recorder)).await,
+            false => self.forward(request, recorder, may_switch).await,
+        };
+        match answered {
+            Ok(response) => response,
+            Err((refusal, recorder)) => self.refuse(&refusal, recorder, shape).await,
+        }
+    }
+
     /// Admits a request if its connection has room, its client is identified, a request slot is free and its User-Agent
     /// is clear. Identifies client and agent.
     ///
@@ -205,31 +206,32 @@ impl Connection {
     ) -> Result<(), NotAdmitted> {
         if let Some(reason) = self.downstream.turned_away {
             let exceeded = LimitExceeded::Connections(reason);
-            recorder.decision = told_to_wait(exceeded, recorder.time);
+            recorder.decide(told_to_wait(exceeded, recorder.time()));
             return Err(NotAdmitted::by(exceeded));
         }
         let gate = &self.downstream.proxy.gate;
-        recorder.client = match gate.clients().cached(&self.auth_cache, headers) {
+        let client = match gate.clients().cached(&self.auth_cache, headers) {
             Some(client) => client,
             None => {
                 // Recorded if the crawler disconnects before it is identified.
-                recorder.decision = Decision::bare(Reason::Unauthenticated, recorder.time);
+                recorder.decide_by(Reason::Unauthenticated);
                 // Boxed: the authentication cache answers most requests.
                 let recognised = Box::pin(self.recognise(headers)).await;
-                recorder.decision = Decision::bare(Reason::RobotsPending, recorder.time);
+                recorder.decide_by(Reason::RobotsPending);
                 recognised.map_err(|auth_error| {
-                    recorder.decision = turned_away(auth_error, recorder.time);
+                    recorder.decide(turned_away(auth_error, recorder.time()));
                     NotAdmitted::DECIDED
                 })?
             }
         };
+        recorder.set_client(client);
         if let Err(exceeded) = self.find_request_slot(recorder) {
-            recorder.decision = told_to_wait(exceeded, recorder.time);
+            recorder.decide(told_to_wait(exceeded, recorder.time()));
             return Err(NotAdmitted::by(exceeded));
         }
-        recorder.agent = gate.identify(&recorder.client, headers);
+        recorder.set_agent(gate.identify(recorder.client(), headers));
         if self.downstream.proxy.is_ambiguous(recorder) {
-            recorder.decision = Decision::bare(Reason::BadRequest, recorder.time);
+            recorder.decide_by(Reason::BadRequest);
             return Err(NotAdmitted {
                 refusal: Refusal::Agents,
                 is_last: false,
@@ -244,8 +246,8 @@ impl Connection {
             proxy, peer, slot, ..
         } = &self.downstream;
         let settings = proxy.settings.load();
-        let place = slot.request(&recorder.client, peer.address.ip(), &settings.limits)?;
-        recorder.request_slot = Some(place);
+        let place = slot.request(recorder.client(), peer.address.ip(), &settings.limits)?;
+        recorder.set_request_slot(place);
         Ok(())
     }
 
@@ -260,32 +262,32 @@ impl Connection {
         }
     }
 
+    /// Answers a CONNECT.
+    async fn open_tunnel(
+        &self,
+        request: Request<CrawlerBody>,
+        mut recorder: Box<ExchangeRecorder>,
+    ) -> Result<Response<Answer>, Refused> {
+        if self.downstream.proxy.name.has_signed(request.headers()) {
+            return Err((bad(Refusal::Loop, &mut recorder), recorder));
+        }
+        let mut connection = self.clone();
+        connection.downstream.way = fields::way(request.headers());
+        connect::connect(&connection, request, recorder).await
+    }
+
+    /// Answers any other request: asks the gate, and passes on what the origin answers.
     async fn forward(
         &self,
         mut request: Request<CrawlerBody>,
         mut recorder: Box<ExchangeRecorder>,
         may_switch: bool,
     ) -> Result<Response<Answer>, Refused> {
-        if *request.method() == Method::TRACE {
-            return Err(bad(Refusal::Trace, recorder));
-        }
-        if self.downstream.proxy.name.has_signed(request.headers()) {
-            return Err(bad(Refusal::Loop, recorder));
-        }
-        let target = match target::read(request.uri(), request.headers(), &self.scope) {
+        let target = match self.read_target(&request, &mut recorder).await {
             Ok(target) => target,
-            Err(unreadable) => return Err(unread(unreadable, recorder)),
+            Err(refusal) => return Err((refusal, recorder)),
         };
-        recorder.origin = Some(target.origin.clone());
         let origin = target.origin.clone();
-        // The CONNECT was let through, so that the refusal comes inside, where the client shows it.
-        if let Scope::Inside { .. } = self.scope
-            && self.downstream.proxy.egress.check_connect(&origin).is_err()
-            // Boxed: few requests ask for such ports.
-            && let Err(prohibited) = Box::pin(self.downstream.proxy.egress.check_inside(&origin)).await
-        {
-            return Err(unsent(Failure::Prohibited(prohibited), recorder));
-        }
         if self_test::is_meant(&origin) {
             let is_last = BodyFraming::of(&request).ends_connection(recorder.state());
             let answer = self_test::answer(recorder, &origin, request.method());
@@ -295,13 +297,72 @@ impl Connection {
         let may_switch = may_switch && *request.method() == Method::GET;
         let switching =
             may_switch.then(|| Switching::to(&target, self.downstream.proxy.gate.changes()));
-        let permit = match self.clear(Kind::Request, target, &mut recorder).await {
-            Some(permit) => permit,
-            None => return Err((Refusal::Decided, recorder)),
+        let Some(permit) = self.clear(Kind::Request, target, &mut recorder).await else {
+            return Err((Refusal::Decided, recorder));
         };
         let client_stream = OnClientStream::take(&mut request);
+        let wants_websocket = self.prepare(&mut request, &origin, may_switch);
+        // Boxed, so that a denial does not pay for the room that forwarding needs.
+        let received = Box::pin(self.receive(permit, request, &mut recorder)).await;
+        let (response, passing) = match received {
+            Ok(received) => received,
+            Err(refusal) => return Err((refusal, recorder)),
+        };
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return match (client_stream, switching) {
+                (Some(client_stream), Some(switching))
+                    if wants_websocket && is_websocket(response.headers()) =>
+                {
+                    Ok(self.switch(response, client_stream, recorder, switching))
+                }
+                _ => Err((Refusal::Upgrade, recorder)),
+            };
+        }
+        if !fields::is_framed_plainly(response.headers()) {
+            return Err((Refusal::Upstream(Failure::Protocol), recorder));
+        }
+        Ok(self.pass(response, recorder, passing))
+    }
+
+    /// Reads the target of a request that may be forwarded.
+    ///
+    /// # Errors
+    /// The refusal; the recorder has the decision.
+    async fn read_target(
+        &self,
+        request: &Request<CrawlerBody>,
+        recorder: &mut ExchangeRecorder,
+    ) -> Result<Target, Refusal> {
+        let proxy = &self.downstream.proxy;
+        if *request.method() == Method::TRACE {
+            return Err(bad(Refusal::Trace, recorder));
+        }
+        if proxy.name.has_signed(request.headers()) {
+            return Err(bad(Refusal::Loop, recorder));
+        }
+        let target = target::read(request.uri(), request.headers(), &self.scope)
+            .map_err(|unreadable| unread(unreadable, recorder))?;
+        recorder.set_origin(target.origin.clone());
+        // The CONNECT was let through, so that the refusal comes inside, where the client shows it.
+        if let Scope::Inside { .. } = self.scope
+            && proxy.egress.check_connect(&target.origin).is_err()
+            // Boxed: few requests ask for such ports.
+            && let Err(prohibited) = Box::pin(proxy.egress.check_inside(&target.origin)).await
+        {
+            return Err(unsent(Failure::Prohibited(prohibited), recorder));
+        }
+        Ok(target)
+    }
+
+    /// Makes the request that goes to the origin, and tells whether it asks for a WebSocket.
+    fn prepare(
+        &self,
+        request: &mut Request<CrawlerBody>,
+        origin: &Origin,
+        may_switch: bool,
+    ) -> bool {
         let version = request.version();
-        let wants_websocket = fields::to_origin(request.headers_mut(), &origin, may_switch);
+        let wants_websocket = fields::to_origin(request.headers_mut(), origin, may_switch);
         self.downstream
             .proxy
             .name
@@ -309,24 +370,30 @@ impl Connection {
         if let Some(way) = &self.downstream.way {
             request.extensions_mut().insert(way.clone());
         }
+        wants_websocket
+    }
+
+    /// Sends the request and waits for the head of the origin's response.
+    ///
+    /// # Errors
+    /// The refusal, if no response came.
+    async fn receive(
+        &self,
+        permit: Permit,
+        request: Request<CrawlerBody>,
+        recorder: &mut ExchangeRecorder,
+    ) -> Result<(Response<ResponseBody>, Passing), Refusal> {
+        let version = request.version();
         // Copied first: the settings would stay borrowed for as long as the origin takes.
-        let (patience, silence) = {
+        let (timeouts, silence) = {
             let settings = self.downstream.proxy.settings.load();
-            let patience = UpstreamTimeouts {
+            let timeouts = UpstreamTimeouts {
                 origin: settings.upstream.response_timeout,
                 crawler: StallLimit::of(&settings.limits),
             };
-            (patience, settings.upstream.body_timeout)
+            (timeouts, settings.upstream.body_timeout)
         };
-        // Boxed, so that a denial does not pay for the room that forwarding needs.
-        let received = Box::pin(upstream::send(
-            self,
-            permit,
-            request,
-            &mut recorder,
-            patience,
-        ))
-        .await;
+        let received = upstream::send(self, permit, request, recorder, timeouts).await;
         let Received {
             response,
             peer,
@@ -341,23 +408,10 @@ impl Connection {
                 recorder.observe::<()>(Err(failure));
                 return Err(unsent(failure, recorder));
             }
-            Err(Unanswered::Denied) => return Err((Refusal::Decided, recorder)),
+            Err(Unanswered::Denied) => return Err(Refusal::Decided),
         };
-        recorder.upstream = Some(peer);
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return match (client_stream, switching) {
-                (Some(client_stream), Some(switching))
-                    if wants_websocket && is_websocket(response.headers()) =>
-                {
-                    Ok(self.switch(response, client_stream, recorder, switching))
-                }
-                _ => Err((Refusal::Upgrade, recorder)),
-            };
-        }
-        if !fields::is_framed_plainly(response.headers()) {
-            return Err((Refusal::Upstream(Failure::Protocol), recorder));
-        }
-        if silence < patience.origin {
+        recorder.set_upstream(Some(peer));
+        if silence < timeouts.origin {
             timer.restart(silence);
         }
         let length = response.body().size_hint().exact();
@@ -367,7 +421,7 @@ impl Connection {
             patience: silence,
             is_open_ended: version == Version::HTTP_10 && length.is_none(),
         };
-        Ok(self.pass(response, recorder, passing))
+        Ok((response, passing))
     }
 
     /// Passes the origin's answer on to the crawler.
@@ -446,18 +500,22 @@ impl Connection {
             audience: Audience::Crawler,
         };
         // Read the clock only if the answer needs it.
-        let now = match recorder.decision.retry_at {
+        let now = match recorder.decision().retry_at {
             Some(_) => self.downstream.proxy.clock.now(),
-            None => recorder.time,
+            None => recorder.time(),
         };
         let mut response = respond::refuse(refusal, &mut recorder, traits, now);
-        if self.downstream.proxy.must_be_kept_first(&recorder.decision) {
+        if self
+            .downstream
+            .proxy
+            .must_be_kept_first(recorder.decision())
+        {
             recorder.record_now(response.body().len() as u64);
             // Boxed: a wait for the disk should not burden every request's future.
             let kept = Box::pin(self.downstream.proxy.log.flush()).await;
             if kept.is_err() && self.downstream.proxy.denies_unrecorded() {
                 // The decision may not be on disk, so it is not disclosed.
-                recorder.decision = Decision::bare(Reason::LogFailed, now);
+                recorder.decide(Decision::bare(Reason::LogFailed, now));
                 response = respond::refuse(&Refusal::Decided, &mut recorder, traits, now);
             }
         }
@@ -473,8 +531,7 @@ impl Proxy {
 
     /// Tells whether a request with a mandatory User-Agent has several: the origin may choose any of them.
     pub(super) fn is_ambiguous(&self, recorder: &ExchangeRecorder) -> bool {
-        !recorder.more_user_agents.is_empty()
-            && self.settings.load().agent.mismatch == Mismatch::Deny
+        recorder.has_several_user_agents() && self.settings.load().agent.mismatch == Mismatch::Deny
     }
 
     /// Tells whether an answer may leave only after its record is on disk.

@@ -1,10 +1,15 @@
 //! The exchange's one exit: each exchange is recorded once, when it ends, whatever happens to it.
 //!
-//! A [`ExchangeRecorder`] opens with the exchange and travels with it: into the response's body, into an upgraded connection.
-//! Dropping it writes the record, so an error, a crawler that hangs up and a cancelled task all leave the same kind of
-//! line. Until a decision is made the record says so. A record that must be on disk before its answer leaves is
-//! [settled](ExchangeRecorder::record_now) earlier.
+//! An [`ExchangeRecorder`] opens with the exchange and travels with it: into the response's body, into an upgraded
+//! connection. Dropping it writes the record, so an error, a crawler that hangs up and a cancelled task all leave the
+//! same kind of line. Until a decision is made the record says so. A record that must be on disk before its answer
+//! leaves is [written](ExchangeRecorder::record_now) earlier.
+//!
+//! Its fields are its own: the exchange enters each fact by a method, and its phase alone tells which error it is recorded
+//! with if it breaks off.
 
+mod held;
+mod phase;
 mod record;
 mod url;
 
@@ -14,8 +19,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use http::header::USER_AGENT;
-use http::{HeaderMap, HeaderValue, Method, Response, Uri, Version};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
 
+pub use self::held::Held;
+use self::phase::Phase;
 use self::url::Url;
 use super::Proxy;
 use super::exchange_state::ExchangeState;
@@ -23,13 +30,11 @@ use super::limits::RequestSlot;
 use super::target::Scope;
 use crate::agent::Agent;
 use crate::audit::DecisionId;
-use crate::cache::fetch::retry_after;
 use crate::client::Client;
-use crate::client::account::ClientAccount;
 use crate::clock::{Moment, Tick};
-use crate::egress::Failure;
+use crate::gate::{Had, Requester};
 use crate::metrics::GaugeGuard;
-use crate::pace;
+use crate::pace::EffectivePace;
 use crate::policy::generation::Generation;
 use crate::policy::{Decision, Reason};
 use crate::rep::Origin;
@@ -40,86 +45,56 @@ pub struct ExchangeRecorder {
     proxy: Arc<Proxy>,
     state: Arc<ExchangeState>,
     /// The decision's identifier.
-    pub id: DecisionId,
+    id: DecisionId,
     /// Start of the exchange.
-    pub time: Moment,
+    time: Moment,
     /// The same start, to measure from.
     began: Tick,
     /// The exchange's trace, if exchanges are traced.
     trace: Option<Box<Trace>>,
     address: SocketAddr,
     /// Generation read before the client was found, so that it is never newer than the client.
-    pub generation: Generation,
-    /// The client of the request.
-    pub client: Arc<Client>,
+    generation: Generation,
+    client: Arc<Client>,
     via: &'static str,
     /// True if the exchange is a tunnel that is not intercepted.
-    pub opaque: bool,
+    is_opaque: bool,
     method: Method,
     version: Option<&'static str>,
     url: Url,
     /// The origin, once the target was read.
-    pub origin: Option<Origin>,
+    origin: Option<Origin>,
     /// The crawler, as it is judged.
-    pub agent: Arc<Agent>,
+    agent: Arc<Agent>,
     /// The request's User-Agent.
-    pub user_agent: Option<HeaderValue>,
+    user_agent: Option<HeaderValue>,
     /// Further User-Agent fields; most requests have none.
-    pub more_user_agents: Vec<HeaderValue>,
-    /// The decision, once it is made.
-    pub decision: Decision,
+    more_user_agents: Vec<HeaderValue>,
+    phase: Phase,
+    /// The decision; until it is made, the one to record if the crawler disconnects.
+    decision: Decision,
     /// The exchange's request slot; `None` while nothing is asked for.
-    pub request_slot: Option<RequestSlot>,
-    /// Time that the request was held; `None` while it is held.
-    pub hold: Option<Duration>,
-    /// The request's turn at its origin while it is under way; `None` if it takes none.
-    pub turn: Option<pace::Turn>,
-    /// True if the request was already sent once under this turn.
-    pub was_sent: bool,
-    /// The client usage that counted the request, if its client has bounds.
-    pub charged: Option<Arc<ClientAccount>>,
+    request_slot: Option<RequestSlot>,
+    /// Time that the request was held before it was sent, once it is held no longer.
+    hold: Duration,
+    /// Turn and charge that the gate gave the request; the gate has them while it holds the request.
+    had: Had,
+    /// True if the gate has charged the request to its client, or nothing is to be charged.
+    is_charged: bool,
     /// The pace limit that held or refused the request, or a crawl delay that was clamped.
-    pub pace: Option<pace::EffectivePace>,
+    pace: Option<EffectivePace>,
     /// Time that the request waited for anything, measured more finely.
-    pub waited: Duration,
+    waited: Duration,
     /// Address that the request was sent to.
-    pub upstream: Option<SocketAddr>,
+    upstream: Option<SocketAddr>,
     /// Status of the answer to the crawler.
-    pub status: Option<u16>,
+    status: Option<u16>,
     /// Octets of the request's body so far; `None` if it has no body.
-    pub bytes_in: Option<Arc<AtomicU64>>,
+    bytes_in: Option<Arc<AtomicU64>>,
     /// Octets of the response's body so far.
-    pub bytes_out: u64,
+    bytes_out: u64,
     /// The error, as a Proxy-Status error type.
     error: Option<&'static str>,
-    /// State of the charge to the client.
-    pub account: Charge,
-    stage: Stage,
-}
-
-/// State of a request's charge to its client. The gate charges the requests that it judges; those refused earlier are
-/// charged here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Charge {
-    /// Not charged yet.
-    Due,
-    /// Charged, or not to be charged.
-    Entered,
-}
-
-/// Progress of an exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Nothing is asked for yet, as in a tunnel without an octet. Leaves no record.
-    Silent,
-    /// Asked, not answered.
-    Asked,
-    /// The head of the answer is on its way.
-    Answered,
-    /// The crawler disconnected or broke off.
-    Left,
-    /// Recorded already; later events change nothing.
-    Settled,
 }
 
 /// Facts known when an exchange begins.
@@ -168,7 +143,7 @@ impl ExchangeRecorder {
             generation: proxy.gate.generation(),
             client: Arc::clone(opening.client),
             via,
-            opaque: false,
+            is_opaque: false,
             method: opening.method,
             version: opening.version.map(|version| proxy.counts.came_by(version)),
             url,
@@ -179,12 +154,12 @@ impl ExchangeRecorder {
             agent: Arc::default(),
             user_agent: None,
             more_user_agents: Vec::new(),
+            phase: Phase::Asked,
             decision: Decision::bare(Reason::RobotsPending, time),
             request_slot: None,
-            hold: Some(Duration::ZERO),
-            turn: None,
-            was_sent: false,
-            charged: None,
+            hold: Duration::ZERO,
+            had: Had::default(),
+            is_charged: false,
             pace: None,
             waited: Duration::ZERO,
             upstream: None,
@@ -192,8 +167,6 @@ impl ExchangeRecorder {
             bytes_in: None,
             bytes_out: 0,
             error: None,
-            account: Charge::Due,
-            stage: Stage::Asked,
         })
     }
 
@@ -202,40 +175,131 @@ impl ExchangeRecorder {
         &self.state
     }
 
-    /// Enters a request that could not be read, by its first octets. Octets that do not begin like a request line may
-    /// be anything, a field with a password or the rest of a body, so none of them are kept.
-    pub fn enter_excerpt(&mut self, excerpt: Box<[u8]>) {
-        let line_end = memchr::memchr2(b'\r', b'\n', &excerpt).unwrap_or(excerpt.len());
-        let line = excerpt.get(..line_end).unwrap_or(&excerpt);
-        let mut words = line.split(|byte| *byte == b' ');
-        let method = words.next().and_then(|word| Method::from_bytes(word).ok());
-        let target = words.next().unwrap_or_default();
-        let is_target = target.starts_with(b"/")
-            || memchr::memmem::find(target, b"://").is_some()
-            || method == Some(Method::CONNECT);
-        let target = match method {
-            Some(_) if is_target => target,
-            _ => b"",
-        };
-        self.method = method.unwrap_or_default();
-        self.url = Url::Excerpt(target.into());
+    /// Returns the decision's identifier.
+    pub fn id(&self) -> DecisionId {
+        self.id
     }
 
-    /// Enters the question of another proxy, which sends the request itself.
+    /// Returns the start of the exchange.
+    pub fn time(&self) -> Moment {
+        self.time
+    }
+
+    /// Returns the client of the request.
+    pub fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// Returns the crawler, as it is judged.
+    pub fn agent(&self) -> &Arc<Agent> {
+        &self.agent
+    }
+
+    /// Returns the generation that client and agent were found in.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Returns the requester that the gate judges.
+    pub fn requester(&self) -> Requester<'_> {
+        Requester {
+            address: self.address.ip(),
+            client: &self.client,
+            agent: &self.agent,
+            generation: self.generation,
+        }
+    }
+
+    /// Returns the origin, if the target was read.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+
+    /// Returns the decision so far.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// Returns the pace limit that held or refused the request, or a crawl delay that was clamped.
+    pub fn pace(&self) -> Option<EffectivePace> {
+        self.pace
+    }
+
+    /// Enters a request that could not be read, by its first octets.
+    pub fn enter_excerpt(&mut self, excerpt: &[u8]) {
+        let (method, url) = Url::of_excerpt(excerpt);
+        self.method = method;
+        self.url = url;
+    }
+
+    /// Enters the question of another proxy, which sends the request and counts it for its client.
     pub fn enter_question(&mut self, octets: &[u8]) {
         self.via = "decide";
         self.url = Url::Excerpt(octets.into());
+        self.is_charged = true;
     }
 
-    /// Enters that the answer's head is on its way.
-    pub fn response_started(&mut self, status: u16, error: Option<&'static str>) {
-        self.status = Some(status);
-        self.error = error;
-        self.enter(Stage::Answered);
-        self.state.answer();
-        if let Some(trace) = &mut self.trace {
-            trace.answered = Some(self.proxy.clock.tick());
-        }
+    /// Enters the fields by which the crawler identifies itself.
+    pub fn enter_user_agent(&mut self, headers: &HeaderMap) {
+        let mut values = headers.get_all(USER_AGENT).iter();
+        self.user_agent = values.next().cloned();
+        self.more_user_agents.extend(values.cloned());
+    }
+
+    /// Returns the fields by which the crawler identifies itself.
+    pub fn user_agents(&self) -> HeaderMap {
+        let values = self.user_agent.iter().chain(&self.more_user_agents);
+        values.map(|value| (USER_AGENT, value.clone())).collect()
+    }
+
+    /// Tells whether the crawler identifies itself by several fields.
+    pub fn has_several_user_agents(&self) -> bool {
+        !self.more_user_agents.is_empty()
+    }
+
+    /// Enters the client that the request belongs to.
+    pub fn set_client(&mut self, client: Arc<Client>) {
+        self.client = client;
+    }
+
+    /// Enters the crawler, as it is judged.
+    pub fn set_agent(&mut self, agent: Arc<Agent>) {
+        self.agent = agent;
+    }
+
+    /// Enters a generation that client and agent are about to be found in.
+    pub fn set_generation(&mut self, generation: Generation) {
+        self.generation = generation;
+    }
+
+    /// Keeps a request slot until the exchange ends or is suspended.
+    pub fn set_request_slot(&mut self, slot: RequestSlot) {
+        self.request_slot = Some(slot);
+    }
+
+    /// Enters the origin of the target.
+    pub fn set_origin(&mut self, origin: Origin) {
+        self.origin = Some(origin);
+    }
+
+    /// Enters the URL with the origin that the crawler named, if it is not the connection's.
+    pub fn set_misdirected(&mut self, found: &str) {
+        self.url = self.url.at(found, self.origin.as_ref());
+    }
+
+    /// Enters that the exchange is a tunnel that is not intercepted.
+    pub fn set_opaque(&mut self) {
+        self.is_opaque = true;
+    }
+
+    /// Enters a decision.
+    pub fn decide(&mut self, decision: Decision) {
+        self.decision = decision;
+    }
+
+    /// Enters a decision made for this reason alone when the exchange began.
+    pub fn decide_by(&mut self, reason: Reason) {
+        self.decision = Decision::bare(reason, self.time);
     }
 
     /// Joins the trace that the request's fields name, if exchanges are traced.
@@ -255,25 +319,19 @@ impl ExchangeRecorder {
         moment
     }
 
-    /// Enters the fields by which the crawler identifies itself.
-    pub fn enter_user_agent(&mut self, headers: &HeaderMap) {
-        let mut values = headers.get_all(USER_AGENT).iter();
-        self.user_agent = values.next().cloned();
-        self.more_user_agents.extend(values.cloned());
+    /// Enters the address that the request was sent to.
+    pub fn set_upstream(&mut self, upstream: Option<SocketAddr>) {
+        self.upstream = upstream;
     }
 
-    /// Returns the fields by which the crawler identifies itself.
-    pub fn user_agents(&self) -> HeaderMap {
-        let values = self.user_agent.iter().chain(&self.more_user_agents);
-        values.map(|value| (USER_AGENT, value.clone())).collect()
+    /// Returns the counter of octets that the crawler sends.
+    pub fn octets_in(&mut self) -> Arc<AtomicU64> {
+        Arc::clone(self.bytes_in.get_or_insert_default())
     }
 
-    /// Waits for another turn of a request that is to be sent again, and tells whether it may be.
-    pub async fn retry_turn(&self) -> bool {
-        match &self.turn {
-            Some(turn) => self.proxy.gate.pace().again(turn).await,
-            None => true,
-        }
+    /// Counts octets that go to the crawler.
+    pub fn add_octets_out(&mut self, octets: u64) {
+        self.bytes_out += octets;
     }
 
     /// Counts an open tunnel until the returned guard is dropped.
@@ -281,42 +339,21 @@ impl ExchangeRecorder {
         self.proxy.counts.tunnelling()
     }
 
-    /// Records the exchange now, before its answer with a body of `octets` leaves. Later events are not recorded.
-    pub fn record_now(&mut self, octets: u64) {
-        self.bytes_out = octets;
-        self.record();
-        self.stage = Stage::Settled;
-    }
-
-    /// Reports the origin's response or failure to its pace, which adapts to it.
-    pub fn observe<B>(&self, received: Result<&Response<B>, Failure>) {
-        if received.is_ok() {
-            self.proxy.gate.robots_cache().reached();
-        }
-        let Some(turn) = &self.turn else { return };
-        let pace = self.proxy.gate.pace();
-        match received {
-            Ok(response) => {
-                let wish = || retry_after(response.headers(), &self.proxy.clock);
-                // With a body, the time depends on the crawler, too.
-                let is_telling = self.bytes_in.is_none();
-                pace.answered(turn, response.status().as_u16(), wish, is_telling);
-            }
-            Err(failure) if failure.is_of_the_origin() => pace.failed(turn),
-            Err(_) => {}
-        }
-    }
-
-    fn enter(&mut self, stage: Stage) {
-        if self.stage != Stage::Settled {
-            self.stage = stage;
+    /// Enters that the answer's head is on its way.
+    pub fn response_started(&mut self, status: u16, error: Option<&'static str>) {
+        self.status = Some(status);
+        self.error = error;
+        self.phase.enter(Phase::Answered);
+        self.state.answer();
+        if let Some(trace) = &mut self.trace {
+            trace.answered = Some(self.proxy.clock.tick());
         }
     }
 
     /// Enters the error of the exchange.
     pub fn failed(&mut self, error: &'static str) {
         self.error = Some(error);
-        self.enter(Stage::Answered);
+        self.phase.enter(Phase::Answered);
     }
 
     /// Ends the answer with a reset, the only sign that it is incomplete.
@@ -326,22 +363,18 @@ impl ExchangeRecorder {
 
     /// Enters that both sides have finished.
     pub fn finished(&mut self) {
-        self.enter(Stage::Answered);
-    }
-
-    /// Discards the record: the exchange was about the proxy alone.
-    pub fn discard(&mut self) {
-        self.stage = Stage::Settled;
+        self.phase.enter(Phase::Answered);
     }
 
     /// Enters that the crawler disconnected before it had the whole answer.
     pub fn client_closed(&mut self) {
-        self.enter(Stage::Left);
+        self.phase.enter(Phase::Left);
     }
 
-    /// Suspends the exchange: nothing is asked for until further notice.
-    pub fn suspend(&mut self) {
-        self.enter(Stage::Silent);
+    /// Suspends the exchange behind an answer of this status: nothing is asked for until further notice.
+    pub fn suspend(&mut self, status: StatusCode) {
+        self.status = Some(status.as_u16());
+        self.phase.enter(Phase::Suspended);
         self.request_slot = None;
         self.state.rest();
     }
@@ -351,22 +384,16 @@ impl ExchangeRecorder {
         self.state.go_on();
     }
 
-    /// Enters the URL with the origin that the crawler named, if it is not the connection's.
-    pub fn set_misdirected(&mut self, found: &str) {
-        let scheme = self
-            .origin
-            .as_ref()
-            .map_or("http", |origin| origin.scheme().as_str());
-        let path = match &self.url {
-            Url::Whole(uri) | Url::Inside(_, uri) => uri.path_and_query(),
-            Url::Excerpt(_) => None,
-        };
-        let path = path.map_or("", |path| path.as_str());
-        let url = match found.contains("://") {
-            true => format!("{found}{path}"),
-            false => format!("{scheme}://{found}{path}"),
-        };
-        self.url = Url::Excerpt(url.into_bytes().into());
+    /// Discards the record: the exchange was about the proxy alone.
+    pub fn discard(&mut self) {
+        self.phase = Phase::Recorded;
+    }
+
+    /// Records the exchange now, before its answer with a body of `octets` leaves. Later events are not recorded.
+    pub fn record_now(&mut self, octets: u64) {
+        self.bytes_out = octets;
+        self.record();
+        self.phase = Phase::Recorded;
     }
 }
 
@@ -374,7 +401,7 @@ impl Drop for ExchangeRecorder {
     fn drop(&mut self) {
         // First, so that a reader of the record finds the client charged.
         self.charge();
-        if !matches!(self.stage, Stage::Silent | Stage::Settled) {
+        if self.phase.leaves_record() {
             self.record();
         }
         self.state.end();
@@ -384,6 +411,7 @@ impl Drop for ExchangeRecorder {
 impl std::fmt::Debug for ExchangeRecorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ExchangeRecorder")
+            .field("phase", &self.phase)
             .field("decision", &self.decision)
             .field("status", &self.status)
             .finish_non_exhaustive()

@@ -52,30 +52,30 @@ pub fn turned_away(auth_error: AuthError, now: Moment) -> Decision {
 }
 
 /// Refuses a request for its form.
-pub fn bad(refusal: Refusal, mut recorder: Box<ExchangeRecorder>) -> Refused {
-    recorder.decision = Decision::bare(Reason::BadRequest, recorder.time);
-    (refusal, recorder)
+pub fn bad(refusal: Refusal, recorder: &mut ExchangeRecorder) -> Refusal {
+    recorder.decide_by(Reason::BadRequest);
+    refusal
 }
 
 /// Refuses an allowed request that got no answer. A name that led to a prohibited address is a denial.
-pub fn unsent(failure: Failure, mut recorder: Box<ExchangeRecorder>) -> Refused {
+pub fn unsent(failure: Failure, recorder: &mut ExchangeRecorder) -> Refusal {
     match failure {
         Failure::Prohibited(prohibited) => {
-            recorder.decision = Decision::prohibited(prohibited, recorder.time);
-            (Refusal::Decided, recorder)
+            recorder.decide(Decision::prohibited(prohibited, recorder.time()));
+            Refusal::Decided
         }
         // Exhaustion here says nothing about the origin.
         Failure::Exhausted => {
             let exceeded = LimitExceeded::Requests(Reason::Overloaded);
-            recorder.decision = told_to_wait(exceeded, recorder.time);
-            (Refusal::Decided, recorder)
+            recorder.decide(told_to_wait(exceeded, recorder.time()));
+            Refusal::Decided
         }
-        failure => (Refusal::Upstream(failure), recorder),
+        failure => Refusal::Upstream(failure),
     }
 }
 
 /// Refuses a request with a target that cannot be judged.
-pub fn unread(unreadable: Unreadable, mut recorder: Box<ExchangeRecorder>) -> Refused {
+pub fn unread(unreadable: Unreadable, recorder: &mut ExchangeRecorder) -> Refusal {
     let reason = match &unreadable {
         Unreadable::Misdirected { found, .. } => {
             recorder.set_misdirected(found);
@@ -83,6 +83,6 @@ pub fn unread(unreadable: Unreadable, mut recorder: Box<ExchangeRecorder>) -> Re
         }
         _ => Reason::BadRequest,
     };
-    recorder.decision = Decision::bare(reason, recorder.time);
-    (Refusal::Target(unreadable), recorder)
+    recorder.decide_by(reason);
+    Refusal::Target(unreadable)
 }

@@ -85,7 +85,7 @@ impl Relay {
         } = self;
         let _open = recorder.tunnels();
         recorder.resume();
-        let bytes_in = Arc::clone(recorder.bytes_in.get_or_insert_default());
+        let bytes_in = recorder.octets_in();
         let (first, ended) = oneshot::channel();
         let activity = Activity::of(&slot);
         let mut counted = Counted {
@@ -227,7 +227,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut *self.inner).poll_write(cx, buf);
         if let Poll::Ready(Ok(octets)) = poll {
-            self.recorder.bytes_out += octets as u64;
+            self.recorder.add_octets_out(octets as u64);
             self.activity.passes(octets as u64);
         }
         poll

@@ -111,7 +111,7 @@ pub fn refuse(
         Audience::Subrequest => StatusCode::FORBIDDEN,
         Audience::Crawler | Audience::Requester => status,
     };
-    let reason = recorder.decision.reason.as_str();
+    let reason = recorder.decision().reason.as_str();
     // Without a decision, the answer is about the request or the way, not about a robots.txt.
     let facts = Facts::of(recorder, matches!(refusal, Refusal::Decided));
     let (content_type, body) = if traits.wants_text {

@@ -26,11 +26,11 @@ pub fn answer(
     origin: &Origin,
     method: &Method,
 ) -> Response<Answer> {
-    let client = match &recorder.client.name {
+    let client = match &recorder.client().name {
         Some(name) => format!("client {name}"),
         None => "a client without a name".to_owned(),
     };
-    let judged = match recorder.agent.tokens.first() {
+    let judged = match recorder.agent().tokens.first() {
         Some(token) => format!("judged as {token}"),
         None => "judged by the rules for *".to_owned(),
     };

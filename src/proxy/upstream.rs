@@ -104,7 +104,7 @@ pub async fn send(
             continue_signal = Some(ContinueSignal::new(invite));
             invited
         });
-        let octets = Arc::clone(recorder.bytes_in.get_or_insert_default());
+        let octets = recorder.octets_in();
         let told = upload.insert(Arc::new(UploadProgress::new(octets)));
         let upload = Upload::new(incoming, Arc::clone(told), crawler, invited);
         RequestBody::stream(upload)
@@ -192,7 +192,7 @@ async fn deliver(
     let proxy = &connection.downstream.proxy;
     let mut reuse = Reuse::Allowed;
     for _ in 0..MOST_JUDGEMENTS {
-        let client = recorder.client.name.clone();
+        let client = recorder.client().name.clone();
         let sent = proxy
             .egress
             .send(permit, client, request, interim.clone(), now, reuse);
@@ -205,7 +205,6 @@ async fn deliver(
             }
             Err(Unsent::Lost(again)) => {
                 attempt.store(Attempt::AwaitingRetry as u8, Ordering::Relaxed);
-                recorder.was_sent = true;
                 reuse = Reuse::Forbidden;
                 if !recorder.retry_turn().await {
                     return Err(Failure::Terminated.into());
@@ -220,6 +219,6 @@ async fn deliver(
         attempt.store(Attempt::Retry as u8, Ordering::Relaxed);
         now = proxy.clock.now();
     }
-    connection.give_up(recorder);
+    proxy.give_up(recorder);
     Err(Unanswered::Denied)
 }

@@ -108,7 +108,7 @@ pub(super) async fn intercept(
 fn refuse_unheard(connection: &Connection, origin: &Origin, mut recorder: Box<ExchangeRecorder>) {
     let proxy = &connection.downstream.proxy;
     if let Err(prohibited) = proxy.egress.check_connect(origin) {
-        recorder.decision = Decision::prohibited(prohibited, proxy.clock.now());
+        recorder.decide(Decision::prohibited(prohibited, proxy.clock.now()));
         recorder.failed(Failure::Prohibited(prohibited).error_type());
     }
 }
@@ -127,14 +127,14 @@ async fn pass_opaque(
         Ok(upstream) => upstream,
         Err(Unanswered::Failed(failure)) => {
             if let Failure::Prohibited(prohibited) = failure {
-                recorder.decision = Decision::prohibited(prohibited, proxy.clock.now());
+                recorder.decide(Decision::prohibited(prohibited, proxy.clock.now()));
             }
             return recorder.failed(failure.error_type());
         }
         Err(Unanswered::Denied) => return recorder.failed("http_protocol_error"),
     };
-    recorder.upstream = upstream.peer_addr().ok();
-    let (client, agent) = (Arc::clone(&recorder.client), Arc::clone(&recorder.agent));
+    recorder.set_upstream(upstream.peer_addr().ok());
+    let (client, agent) = (Arc::clone(recorder.client()), Arc::clone(recorder.agent()));
     let denied = async {
         while changes.changed().await.is_ok() {
             let generation = proxy.gate.generation();
@@ -172,28 +172,25 @@ async fn dial_opaque(
     for _ in 0..MOST_JUDGEMENTS {
         // The tunnel may have been silent for long.
         if let Err(auth_error) = connection.keep_identified(recorder) {
-            recorder.decision = turned_away(auth_error, proxy.clock.now());
+            recorder.decide(turned_away(auth_error, proxy.clock.now()));
             return Err(Unanswered::Denied);
         }
-        let requester = Requester {
-            address: connection.downstream.peer.address.ip(),
-            client: &recorder.client,
-            agent: &recorder.agent,
-            generation: recorder.generation,
-        };
-        let (target, now) = (whole(origin.clone()), recorder.time);
-        let ruling = proxy.gate.clear_opaque(target, &requester, now).await;
+        let (target, now) = (whole(origin.clone()), recorder.time());
+        let ruling = proxy
+            .gate
+            .clear_opaque(target, &recorder.requester(), now)
+            .await;
         let permit = match ruling {
             Ruling::Refuse(decision) => {
-                recorder.decision = decision;
+                recorder.decide(decision);
                 return Err(Unanswered::Denied);
             }
             Ruling::Clear(permit, decision) => {
-                recorder.decision = decision;
+                recorder.decide(decision);
                 permit
             }
         };
-        recorder.opaque = true;
+        recorder.set_opaque();
         match proxy
             .egress
             .connect(permit, connection.downstream.way.as_ref())
@@ -204,7 +201,7 @@ async fn dial_opaque(
             Err(Unconnected::Overtaken(_)) => {}
         }
     }
-    connection.give_up(recorder);
+    proxy.give_up(recorder);
     Err(Unanswered::Denied)
 }
 

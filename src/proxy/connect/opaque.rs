@@ -14,7 +14,7 @@ use tracing::debug;
 use super::standing::denied;
 use super::{established, names, whole};
 use crate::egress::Unconnected;
-use crate::gate::{Kind, MOST_JUDGEMENTS, Requester};
+use crate::gate::{Kind, MOST_JUDGEMENTS};
 use crate::policy::{Decision, Reason, Ruling};
 use crate::proxy::body::Answer;
 use crate::proxy::client_stream::{ClientStream, OnClientStream};
@@ -38,15 +38,15 @@ pub(super) async fn open(
     client_stream: OnClientStream,
     mut recorder: Box<ExchangeRecorder>,
 ) -> Result<Response<Answer>, Refused> {
-    recorder.opaque = true;
+    recorder.set_opaque();
     // Subscribed before the tunnel is judged, so that no change is missed.
     let changes = connection.downstream.proxy.gate.changes();
     let upstream = match dial(connection, &origin, &mut recorder).await {
         Ok(upstream) => upstream,
-        Err(Unanswered::Failed(failure)) => return Err(unsent(failure, recorder)),
+        Err(Unanswered::Failed(failure)) => return Err((unsent(failure, &mut recorder), recorder)),
         Err(Unanswered::Denied) => return Err((Refusal::Decided, recorder)),
     };
-    recorder.upstream = upstream.peer_addr().ok();
+    recorder.set_upstream(upstream.peer_addr().ok());
     recorder.response_started(StatusCode::OK.as_u16(), None);
     let connection = connection.clone();
     let proxy = Arc::clone(&connection.downstream.proxy);
@@ -81,7 +81,7 @@ async fn pass(
 ) {
     let downstream = &connection.downstream;
     let patience = downstream.proxy.settings.load().limits.header_timeout;
-    let (client, agent) = (Arc::clone(&recorder.client), Arc::clone(&recorder.agent));
+    let (client, agent) = (Arc::clone(recorder.client()), Arc::clone(recorder.agent()));
     let (kind, target) = (Kind::Tunnel, whole(origin.clone()));
     let denied = denied(downstream, kind, target, client, agent, changes);
     let mut denied = std::pin::pin!(denied);
@@ -106,7 +106,10 @@ async fn pass(
             if let Some(name) = name {
                 recorder.set_misdirected(&name);
             }
-            recorder.decision = Decision::bare(Reason::Misdirected, downstream.proxy.clock.now());
+            recorder.decide(Decision::bare(
+                Reason::Misdirected,
+                downstream.proxy.clock.now(),
+            ));
             let _ = client_stream.write_all(&UNRECOGNIZED_NAME).await; // the client may be gone
             false
         }
@@ -130,19 +133,16 @@ async fn is_let_pass(
     recorder: &mut ExchangeRecorder,
 ) -> bool {
     let proxy = &connection.downstream.proxy;
-    let requester = Requester {
-        address: connection.downstream.peer.address.ip(),
-        client: &recorder.client,
-        agent: &recorder.agent,
-        generation: recorder.generation,
-    };
     let (target, now) = (whole(origin.clone()), proxy.clock.now());
-    let ruling = proxy.gate.clear_opaque(target, &requester, now).await;
+    let ruling = proxy
+        .gate
+        .clear_opaque(target, &recorder.requester(), now)
+        .await;
     let (passes, decision) = match ruling {
         Ruling::Clear(_, decision) => (true, decision),
         Ruling::Refuse(decision) => (false, decision),
     };
-    recorder.decision = decision;
+    recorder.decide(decision);
     passes
 }
 
@@ -182,6 +182,6 @@ async fn dial(
             Err(Unconnected::Overtaken(again)) => target = again,
         }
     }
-    connection.give_up(recorder);
+    proxy.give_up(recorder);
     Err(Unanswered::Denied)
 }

@@ -71,7 +71,7 @@ impl Switching {
         recorder: Box<ExchangeRecorder>,
     ) {
         let Switching { target, changes } = self;
-        let (client, agent) = (Arc::clone(&recorder.client), Arc::clone(&recorder.agent));
+        let (client, agent) = (Arc::clone(recorder.client()), Arc::clone(recorder.agent()));
         let kind = Kind::Request;
         let denied = denied(downstream, kind, target, client, agent, changes);
         let relay = Relay::of(downstream, Some(GOODBYE));

@@ -4,31 +4,20 @@ use std::sync::atomic::Ordering;
 
 use http::HeaderValue;
 
-use super::{ExchangeRecorder, Stage};
+use super::ExchangeRecorder;
+use super::phase::Phase;
 use crate::audit::{self, Exceeds, Record};
 use crate::policy::{Reason, Verdict};
 use crate::rep::Origin;
 use crate::robots::access::Cause;
 use crate::telemetry::trace::{self, Trace};
 
-/// Error of an exchange that the crawler left before the answer.
-const HUNG_UP: &str = "client_closed";
-
-/// Error of an exchange in which the crawler took the answer too slowly or not at all.
-const STALLED: &str = "client_stalled";
-
-/// Error of an exchange that was cut off when the proxy stopped.
-const CUT_OFF: &str = "proxy_stopped";
-
 impl ExchangeRecorder {
     fn error(&self) -> Option<&'static str> {
-        match self.stage {
-            Stage::Left | Stage::Answered if self.state.is_stalled() => Some(STALLED),
-            Stage::Asked | Stage::Left if self.proxy.cut.is_cancelled() => Some(CUT_OFF),
-            Stage::Asked => Some(HUNG_UP),
-            Stage::Left => self.error.or(Some(HUNG_UP)),
-            Stage::Silent | Stage::Answered | Stage::Settled => self.error,
-        }
+        let is_stalled = self.state.is_stalled();
+        // Asked only if the exchange has no answer: the token has a lock.
+        let is_cut_off = || self.proxy.cut.is_cancelled();
+        self.phase.error(self.error, is_stalled, is_cut_off)
     }
 
     fn end_trace(&self, trace: &Trace) {
@@ -50,6 +39,11 @@ impl ExchangeRecorder {
         });
     }
 
+    fn bytes_in(&self) -> u64 {
+        let octets = self.bytes_in.as_ref();
+        octets.map_or(0, |octets| octets.load(Ordering::Relaxed))
+    }
+
     /// Charges the octets sent to an origin and received from one to the client, if its octets are counted. The proxy's
     /// own answers cost nothing.
     pub(super) fn charge(&self) {
@@ -57,10 +51,8 @@ impl ExchangeRecorder {
         if !counts {
             return;
         }
-        let octets_in = self.bytes_in.as_ref();
-        let octets_in = octets_in.map_or(0, |octets| octets.load(Ordering::Relaxed));
         let octets_out = self.upstream.map_or(0, |_| self.bytes_out);
-        let octets = octets_in.saturating_add(octets_out);
+        let octets = self.bytes_in().saturating_add(octets_out);
         let now = self.proxy.clock.now();
         self.client.account.add_bytes(octets, now);
     }
@@ -75,7 +67,7 @@ impl ExchangeRecorder {
             self.decision.reason,
             Reason::Unauthenticated | Reason::UnknownClient
         );
-        if self.account == Charge::Entered || is_strange || !self.client.is_bounded() {
+        if self.is_charged || is_strange || !self.client.is_bounded() {
             return Exceeds::Nothing;
         }
         let now = self.proxy.clock.now();
@@ -93,6 +85,7 @@ impl ExchangeRecorder {
         }
     }
 
+    /// Counts the exchange and writes its record, if the log wants it.
     pub(super) fn record(&self) {
         let exceeds = self.enter_account();
         let octets_in = self.bytes_in.as_deref();
@@ -102,24 +95,22 @@ impl ExchangeRecorder {
         if let Some(trace) = &self.trace {
             self.end_trace(trace);
         }
-        let verdict = self.decision.verdict().as_str();
+        let verdict = self.decision.verdict();
         let error = self.error();
-        if error.is_none()
-            && self.decision.verdict() == Verdict::Allow
-            && !self.proxy.log.wants(verdict)
-        {
+        if error.is_none() && verdict == Verdict::Allow && !self.proxy.log.wants(verdict.as_str()) {
             self.proxy.summary.count_forwarded();
-            return;
+        } else {
+            self.write(exceeds, error);
         }
+    }
+
+    fn write(&self, exceeds: Exceeds, error: Option<&str>) {
         let now = self.proxy.clock.now();
         let url = self.url.text();
         let tokens = &self.agent.tokens;
         let chain: Vec<&str> = tokens.iter().map(|token| token.as_str()).collect();
-        let robots_url = self
-            .origin
-            .as_ref()
-            .map(Origin::robots_url)
-            .unwrap_or_default();
+        let origin = self.origin.as_ref();
+        let robots_url = origin.map(Origin::robots_url).unwrap_or_default();
         let decision = &self.decision;
         let cause = decision.cause().map(Cause::code);
         let record = Record {
@@ -127,7 +118,7 @@ impl ExchangeRecorder {
             id: self.id,
             decided_at: decision.at,
             mode: decision.mode.as_str(),
-            verdict,
+            verdict: decision.verdict().as_str(),
             reason: decision.reason.as_str(),
             policy: decision.terms,
             client: audit::Client {
@@ -143,14 +134,11 @@ impl ExchangeRecorder {
             method: self.method.as_str(),
             version: self.version,
             url: &url,
-            scheme: self
-                .origin
-                .as_ref()
-                .map_or("", |origin| origin.scheme().as_str()),
-            host: self.origin.as_ref().map_or("", Origin::host),
-            port: self.origin.as_ref().map_or(0, Origin::port),
+            scheme: origin.map_or("", |origin| origin.scheme().as_str()),
+            host: origin.map_or("", Origin::host),
+            port: origin.map_or(0, Origin::port),
             via: self.via,
-            opaque: self.opaque,
+            opaque: self.is_opaque,
             rule: decision.rule.as_ref().map(|rule| audit::RuleLine {
                 group: &rule.group,
                 text: &rule.text,
@@ -162,7 +150,10 @@ impl ExchangeRecorder {
                 let cause = cause.as_deref().unwrap_or_default();
                 audit::RobotsCopy::of(state, &robots_url, cause, decision.fetched_as.as_deref())
             }),
-            hold: self.hold.unwrap_or_else(|| now.since(self.time)),
+            hold: match self.phase {
+                Phase::Held { .. } => now.since(self.time),
+                _ => self.hold,
+            },
             pace: self.pace.map(|pace| audit::PaceLine {
                 interval: pace.interval,
                 source: pace.source.as_str(),
@@ -170,10 +161,7 @@ impl ExchangeRecorder {
             }),
             upstream: self.upstream,
             status: self.status,
-            bytes_in: self
-                .bytes_in
-                .as_ref()
-                .map_or(0, |octets| octets.load(Ordering::Relaxed)),
+            bytes_in: self.bytes_in(),
             bytes_out: self.bytes_out,
             duration: now.since(self.time),
             error,

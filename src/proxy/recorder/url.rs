@@ -1,6 +1,6 @@
 //! The URL of a request, as it came.
 
-use http::Uri;
+use http::{Method, Uri};
 
 use crate::rep::Origin;
 
@@ -15,6 +15,42 @@ pub(super) enum Url {
 }
 
 impl Url {
+    /// Reads method and target of a request that could not be read as a whole, from its first octets. Octets that do not
+    /// begin like a request line may be anything, a field with a password or the rest of a body, so none of them are
+    /// kept.
+    pub(super) fn of_excerpt(excerpt: &[u8]) -> (Method, Url) {
+        let line_end = memchr::memchr2(b'\r', b'\n', excerpt).unwrap_or(excerpt.len());
+        let line = excerpt.get(..line_end).unwrap_or(excerpt);
+        let mut words = line.split(|byte| *byte == b' ');
+        let method = words.next().and_then(|word| Method::from_bytes(word).ok());
+        let target = words.next().unwrap_or_default();
+        let is_target = target.starts_with(b"/")
+            || memchr::memmem::find(target, b"://").is_some()
+            || method == Some(Method::CONNECT);
+        let target = match method {
+            Some(_) if is_target => target,
+            _ => b"",
+        };
+        (method.unwrap_or_default(), Url::Excerpt(target.into()))
+    }
+
+    /// Returns the URL with another origin in place of its own. `found` may lack a scheme.
+    pub(super) fn at(&self, found: &str, own: Option<&Origin>) -> Url {
+        let path = match self {
+            Url::Whole(uri) | Url::Inside(_, uri) => uri.path_and_query(),
+            Url::Excerpt(_) => None,
+        };
+        let path = path.map_or("", |path| path.as_str());
+        let url = match found.contains("://") {
+            true => format!("{found}{path}"),
+            false => {
+                let scheme = own.map_or("http", |origin| origin.scheme().as_str());
+                format!("{scheme}://{found}{path}")
+            }
+        };
+        Url::Excerpt(url.into_bytes().into())
+    }
+
     /// Returns the path alone.
     pub(super) fn path(&self) -> &str {
         match self {

@@ -22,15 +22,15 @@ pub struct Facts<'a> {
 impl<'a> Facts<'a> {
     /// Collects the facts of this decision; `decided` unless the answer is about the request's form or its way.
     pub fn of(recorder: &'a ExchangeRecorder, decided: bool) -> Facts<'a> {
-        let decision = &recorder.decision;
+        let decision = recorder.decision();
         let asked_robots = !matches!(
             decision.reason,
             Reason::OperatorAllow | Reason::OperatorDeny | Reason::AddressProhibited
         );
-        let origin = recorder.origin.as_ref();
+        let origin = recorder.origin();
         Facts {
             decision,
-            id: recorder.id.to_string(),
+            id: recorder.id().to_string(),
             rule: decision.rule.as_ref().filter(|_| decided),
             asserted: decision
                 .asserted

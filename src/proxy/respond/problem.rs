@@ -44,10 +44,7 @@ pub(super) fn tell(
     traits: RequestTraits,
     now: Moment,
 ) -> Problem {
-    let origin = recorder
-        .origin
-        .as_ref()
-        .map_or("the origin", Origin::as_str);
+    let origin = recorder.origin().map_or("the origin", Origin::as_str);
     let bad_request = |detail: &str| Problem::of(Reason::BadRequest, detail.to_owned());
     let bad_gateway = |error, title, detail| Problem {
         status: StatusCode::BAD_GATEWAY,
@@ -58,7 +55,7 @@ pub(super) fn tell(
         close: false,
     };
     match refusal {
-        Refusal::Decided => decided(&recorder.decision, recorder.pace, origin, traits, now),
+        Refusal::Decided => decided(recorder.decision(), recorder.pace(), origin, traits, now),
         Refusal::Form(violation) => {
             let (status, detail) = form(*violation);
             Problem {

@@ -1,0 +1,109 @@
+//! The gate's part in an exchange: it takes the request with turn and charge, may hold it, and gives it back.
+
+use std::time::Duration;
+
+use http::Response;
+
+use super::ExchangeRecorder;
+use super::phase::Phase;
+use crate::cache::fetch::retry_after;
+use crate::clock::Moment;
+use crate::egress::Failure;
+use crate::gate::{Cleared, Had, HeldOutcome, Requester};
+use crate::policy::{Decision, Ruling};
+
+/// A request at the gate. A crawler that disconnects meanwhile leaves the record of a held request.
+pub struct Held<'a> {
+    /// The requester.
+    pub requester: Requester<'a>,
+    /// Time that the request came.
+    pub asked: Moment,
+    /// Turn and charge that it had before.
+    pub had: Had,
+    /// The outcome to record.
+    pub outcome: HeldOutcome<'a>,
+}
+
+impl ExchangeRecorder {
+    /// Hands the request to the gate until it is [released](ExchangeRecorder::release).
+    pub fn hold(&mut self) -> Held<'_> {
+        self.phase.enter(Phase::Held { before: self.pace });
+        self.is_charged = true;
+        let is_used = self.had.is_used;
+        let had = std::mem::take(&mut self.had);
+        self.had.is_used = is_used;
+        Held {
+            requester: Requester {
+                address: self.address.ip(),
+                client: &self.client,
+                agent: &self.agent,
+                generation: self.generation,
+            },
+            asked: self.time,
+            had,
+            outcome: HeldOutcome {
+                decision: &mut self.decision,
+                pace: &mut self.pace,
+            },
+        }
+    }
+
+    /// Takes the request back from the gate after it has `waited`, and returns the ruling. It is not the decision yet:
+    /// a change may have overtaken it.
+    pub fn release(&mut self, cleared: Cleared, waited: Duration) -> Ruling {
+        self.waited += waited;
+        // After the first sending, time counts as the origin's.
+        if !self.had.is_used {
+            self.hold = cleared.hold;
+        }
+        self.had.turn = cleared.turn;
+        self.had.charged = cleared.charged;
+        // A request that keeps its turn is recorded with the limit that first held it.
+        let before = match self.phase {
+            Phase::Held { before } if self.had.turn.is_some() => before,
+            _ => None,
+        };
+        self.pace = cleared.pace.or(before);
+        self.phase.enter(Phase::Asked);
+        cleared.ruling
+    }
+
+    /// Enters a refusal that is no ruling of the gate, and gives up the request's turn.
+    pub fn withdraw(&mut self, decision: Decision) {
+        self.give_up_turn();
+        self.decide(decision);
+    }
+
+    /// Gives up the turn of a request that crawlgate does not send.
+    pub fn give_up_turn(&mut self) {
+        self.had.turn = None;
+    }
+
+    /// Waits for another turn of a request that was sent once and is to be sent again, and tells whether it may be.
+    pub async fn retry_turn(&mut self) -> bool {
+        self.had.is_used = true;
+        match &self.had.turn {
+            Some(turn) => self.proxy.gate.pace().again(turn).await,
+            None => true,
+        }
+    }
+
+    /// Reports the origin's response or failure to its pace, which adapts to it.
+    pub fn observe<B>(&self, received: Result<&Response<B>, Failure>) {
+        if received.is_ok() {
+            self.proxy.gate.robots_cache().reached();
+        }
+        let Some(turn) = &self.had.turn else { return };
+        let pace = self.proxy.gate.pace();
+        match received {
+            Ok(response) => {
+                let wish = || retry_after(response.headers(), &self.proxy.clock);
+                // With a body, the time depends on the crawler, too.
+                let is_telling = self.bytes_in.is_none();
+                pace.answered(turn, response.status().as_u16(), wish, is_telling);
+            }
+            Err(failure) if failure.is_of_the_origin() => pace.failed(turn),
+            Err(_) => {}
+        }
+    }
+}

@@ -23,14 +23,14 @@
 //!
 //! 1. `proxy::server` accepts the connection through `proxy::listener` and takes a connection slot (`proxy::limits`).
 //! 2. `proxy::checked_stream` passes the octets that `proxy::framing` finds well-formed to hyper.
-//! 3. `proxy::exchange` opens the exchange recorder and identifies the [`client`] and the [`agent`].
+//! 3. `proxy::exchange` opens the exchange recorder, and `proxy::admission` identifies the [`client`] and the [`agent`].
 //! 4. `proxy::target` reads the request target, once.
 //! 5. [`gate::Gate::clear`] checks the [address policy](policy::address_policy), the identity requirements and
 //!    [`policy::overrides`]; an override needs no robots.txt.
 //! 6. [`cache`] gives the state of the origin for the crawler's [`robots::identity`]. It asks the [`store`] and fetches
 //!    if nothing usable is known.
 //! 7. [`policy::decide`] decides. Then the client's quota and the origin's [`pace`] may hold or refuse the request.
-//! 8. `proxy::fields` and `proxy::upstream` forward the request through [`egress`], or `proxy::respond` refuses it.
+//! 8. `proxy::forward` and `proxy::upstream` send the request through [`egress`], or `proxy::respond` refuses it.
 //! 9. `proxy::body` passes the response on and counts its octets.
 //! 10. `proxy::recorder` gives the record to [`audit`], which writes it into the [`store`], after the robots.txt that it
 //!     rests on.

@@ -1,10 +1,11 @@
 //! The proxy: crawlers on one side, the gate in the middle, origins on the other.
 //!
-//! `server` accepts; `wire` and `framing` check where each request begins and ends; `exchange` takes it to its answer:
-//! `target` reads the request target, the gate decides, `fields` and `upstream` forward, `respond` refuses, `recorder`
-//! records, `linger` keeps the answer from a reset. `connect` opens tunnels and hands intercepted ones back to
+//! `server` accepts; `checked_stream` and `framing` check where each request begins and ends; `exchange` takes it to its
+//! answer: `admission` identifies the client, `target` reads the request target, the gate decides, `forward` and
+//! `upstream` send, `respond` refuses, `recorder` records, `linger` keeps the answer from a reset. `connect` opens tunnels and hands intercepted ones back to
 //! `server`; `hello` reads the ClientHello of opaque ones.
 
+mod admission;
 mod body;
 mod checked_stream;
 mod clearing;
@@ -18,6 +19,7 @@ mod downstream;
 mod exchange;
 mod exchange_state;
 mod fields;
+mod forward;
 pub(crate) mod framing;
 mod hello;
 mod http1_exchange;

@@ -2,33 +2,23 @@
 
 use std::sync::Arc;
 
-use http::header::{ACCEPT, CONNECTION, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::header::{ACCEPT, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
-use hyper_util::rt::TokioIo;
 use tracing::warn;
 
-use super::body::{Answer, Passing};
-use super::client_stream::OnClientStream;
-use super::connect::Switching;
+use super::admission::NotAdmitted;
+use super::body::Answer;
 use super::crawler_body::CrawlerBody;
-use super::downstream::{Connection, Downstream};
+use super::downstream::Connection;
 use super::exchange_state::ExchangeState;
 use super::framing::Switch;
-use super::limits::LimitExceeded;
 use super::recorder::{ExchangeRecorder, Opening};
-use super::refused::{Refused, bad, last, told_to_wait, turned_away, unread, unsent};
+use super::refused::{Refused, bad, last};
 use super::respond::{self, Audience, Refusal, RequestTraits};
-use super::stall::StallLimit;
-use super::target::{self, Scope};
-use super::upstream::{self, Received, Unanswered, UpstreamTimeouts};
-use super::{Proxy, Trouble, connect, fields, http1_exchange, self_test};
-use crate::client::{AuthError, Client};
+use super::{Proxy, Trouble, connect, fields, http1_exchange, target};
 use crate::config::{Mismatch, OnFailure};
-use crate::egress::{Failure, ResponseBody};
-use crate::gate::Kind;
-use crate::policy::{Decision, Permit, Reason, Target};
-use crate::rep::Origin;
+use crate::policy::{Decision, Reason};
 
 /// Facts about a request that its answer needs after the request is gone.
 #[derive(Debug)]
@@ -41,7 +31,7 @@ struct Shape {
 
 /// Framing of a request's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum BodyFraming {
+pub(super) enum BodyFraming {
     /// No body.
     Empty,
     /// By Content-Length.
@@ -65,7 +55,8 @@ impl Shape {
 }
 
 impl BodyFraming {
-    fn of(request: &Request<CrawlerBody>) -> BodyFraming {
+    /// Reads the framing of a request that hyper has read.
+    pub(super) fn of(request: &Request<CrawlerBody>) -> BodyFraming {
         if request.body().is_end_stream() {
             BodyFraming::Empty
         } else if request.headers().contains_key(TRANSFER_ENCODING) {
@@ -76,35 +67,11 @@ impl BodyFraming {
     }
 
     /// Tells whether an answer that leaves the body unread must be the last one of its connection.
-    fn ends_connection(self, state: &ExchangeState) -> bool {
+    pub(super) fn ends_connection(self, state: &ExchangeState) -> bool {
         match self {
             BodyFraming::Empty => false,
             BodyFraming::Sized => state.needs_whole_body(false),
             BodyFraming::Chunked => state.needs_whole_body(true),
-        }
-    }
-}
-
-/// The refusal of a request before its target is read.
-#[derive(Debug)]
-struct NotAdmitted {
-    refusal: Refusal,
-    /// True if its answer is the last one of its connection.
-    is_last: bool,
-}
-
-impl NotAdmitted {
-    /// The recorder's decision refuses the request.
-    const DECIDED: NotAdmitted = NotAdmitted {
-        refusal: Refusal::Decided,
-        is_last: false,
-    };
-
-    /// Refuses a request beyond a limit. One beyond a limit on connections ends its connection.
-    fn by(exceeded: LimitExceeded) -> NotAdmitted {
-        NotAdmitted {
-            is_last: matches!(exceeded, LimitExceeded::Connections(_)),
-            ..NotAdmitted::DECIDED
         }
     }
 }
@@ -194,74 +161,6 @@ impl Connection {
         }
     }
 
-    /// Admits a request if its connection has room, its client is identified, a request slot is free and its User-Agent
-    /// is clear. Identifies client and agent.
-    ///
-    /// # Errors
-    /// When the request is refused; the recorder has the decision.
-    async fn admit(
-        &self,
-        headers: &HeaderMap,
-        recorder: &mut ExchangeRecorder,
-    ) -> Result<(), NotAdmitted> {
-        if let Some(reason) = self.downstream.turned_away {
-            let exceeded = LimitExceeded::Connections(reason);
-            recorder.decide(told_to_wait(exceeded, recorder.time()));
-            return Err(NotAdmitted::by(exceeded));
-        }
-        let gate = &self.downstream.proxy.gate;
-        let client = match gate.clients().cached(&self.auth_cache, headers) {
-            Some(client) => client,
-            None => {
-                // Recorded if the crawler disconnects before it is identified.
-                recorder.decide_by(Reason::Unauthenticated);
-                // Boxed: the authentication cache answers most requests.
-                let recognised = Box::pin(self.recognise(headers)).await;
-                recorder.decide_by(Reason::RobotsPending);
-                recognised.map_err(|auth_error| {
-                    recorder.decide(turned_away(auth_error, recorder.time()));
-                    NotAdmitted::DECIDED
-                })?
-            }
-        };
-        recorder.set_client(client);
-        if let Err(exceeded) = self.find_request_slot(recorder) {
-            recorder.decide(told_to_wait(exceeded, recorder.time()));
-            return Err(NotAdmitted::by(exceeded));
-        }
-        recorder.set_agent(gate.identify(recorder.client(), headers));
-        if self.downstream.proxy.is_ambiguous(recorder) {
-            recorder.decide_by(Reason::BadRequest);
-            return Err(NotAdmitted {
-                refusal: Refusal::Agents,
-                is_last: false,
-            });
-        }
-        Ok(())
-    }
-
-    /// Takes a request slot for the exchange.
-    fn find_request_slot(&self, recorder: &mut ExchangeRecorder) -> Result<(), LimitExceeded> {
-        let Downstream {
-            proxy, peer, slot, ..
-        } = &self.downstream;
-        let settings = proxy.settings.load();
-        let place = slot.request(recorder.client(), peer.address.ip(), &settings.limits)?;
-        recorder.set_request_slot(place);
-        Ok(())
-    }
-
-    /// Identifies the client of a request with these fields.
-    async fn recognise(&self, headers: &HeaderMap) -> Result<Arc<Client>, AuthError> {
-        let clients = self.downstream.proxy.gate.clients();
-        let peer = &self.downstream.peer;
-        match &self.scope {
-            Scope::Plain => clients.recognise(peer, headers, &self.auth_cache).await,
-            // The client of the CONNECT.
-            Scope::Inside { .. } => clients.again(&self.downstream.client, peer, &self.auth_cache),
-        }
-    }
-
     /// Answers a CONNECT.
     async fn open_tunnel(
         &self,
@@ -274,206 +173,6 @@ impl Connection {
         let mut connection = self.clone();
         connection.downstream.way = fields::way(request.headers());
         connect::connect(&connection, request, recorder).await
-    }
-
-    /// Answers any other request: asks the gate, and passes on what the origin answers.
-    async fn forward(
-        &self,
-        mut request: Request<CrawlerBody>,
-        mut recorder: Box<ExchangeRecorder>,
-        may_switch: bool,
-    ) -> Result<Response<Answer>, Refused> {
-        let target = match self.read_target(&request, &mut recorder).await {
-            Ok(target) => target,
-            Err(refusal) => return Err((refusal, recorder)),
-        };
-        let origin = target.origin.clone();
-        if self_test::is_meant(&origin) {
-            let is_last = BodyFraming::of(&request).ends_connection(recorder.state());
-            let answer = self_test::answer(recorder, &origin, request.method());
-            return Ok(if is_last { last(answer) } else { answer });
-        }
-        // RFC 6455 4.1: the handshake is a GET.
-        let may_switch = may_switch && *request.method() == Method::GET;
-        let switching =
-            may_switch.then(|| Switching::to(&target, self.downstream.proxy.gate.changes()));
-        let Some(permit) = self.clear(Kind::Request, target, &mut recorder).await else {
-            return Err((Refusal::Decided, recorder));
-        };
-        let client_stream = OnClientStream::take(&mut request);
-        let wants_websocket = self.prepare(&mut request, &origin, may_switch);
-        // Boxed, so that a denial does not pay for the room that forwarding needs.
-        let received = Box::pin(self.receive(permit, request, &mut recorder)).await;
-        let (response, passing) = match received {
-            Ok(received) => received,
-            Err(refusal) => return Err((refusal, recorder)),
-        };
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return match (client_stream, switching) {
-                (Some(client_stream), Some(switching))
-                    if wants_websocket && is_websocket(response.headers()) =>
-                {
-                    Ok(self.switch(response, client_stream, recorder, switching))
-                }
-                _ => Err((Refusal::Upgrade, recorder)),
-            };
-        }
-        if !fields::is_framed_plainly(response.headers()) {
-            return Err((Refusal::Upstream(Failure::Protocol), recorder));
-        }
-        Ok(self.pass(response, recorder, passing))
-    }
-
-    /// Reads the target of a request that may be forwarded.
-    ///
-    /// # Errors
-    /// The refusal; the recorder has the decision.
-    async fn read_target(
-        &self,
-        request: &Request<CrawlerBody>,
-        recorder: &mut ExchangeRecorder,
-    ) -> Result<Target, Refusal> {
-        let proxy = &self.downstream.proxy;
-        if *request.method() == Method::TRACE {
-            return Err(bad(Refusal::Trace, recorder));
-        }
-        if proxy.name.has_signed(request.headers()) {
-            return Err(bad(Refusal::Loop, recorder));
-        }
-        let target = target::read(request.uri(), request.headers(), &self.scope)
-            .map_err(|unreadable| unread(unreadable, recorder))?;
-        recorder.set_origin(target.origin.clone());
-        // The CONNECT was let through, so that the refusal comes inside, where the client shows it.
-        if let Scope::Inside { .. } = self.scope
-            && proxy.egress.check_connect(&target.origin).is_err()
-            // Boxed: few requests ask for such ports.
-            && let Err(prohibited) = Box::pin(proxy.egress.check_inside(&target.origin)).await
-        {
-            return Err(unsent(Failure::Prohibited(prohibited), recorder));
-        }
-        Ok(target)
-    }
-
-    /// Makes the request that goes to the origin, and tells whether it asks for a WebSocket.
-    fn prepare(
-        &self,
-        request: &mut Request<CrawlerBody>,
-        origin: &Origin,
-        may_switch: bool,
-    ) -> bool {
-        let version = request.version();
-        let wants_websocket = fields::to_origin(request.headers_mut(), origin, may_switch);
-        self.downstream
-            .proxy
-            .name
-            .sign(request.headers_mut(), version);
-        if let Some(way) = &self.downstream.way {
-            request.extensions_mut().insert(way.clone());
-        }
-        wants_websocket
-    }
-
-    /// Sends the request and waits for the head of the origin's response.
-    ///
-    /// # Errors
-    /// The refusal, if no response came.
-    async fn receive(
-        &self,
-        permit: Permit,
-        request: Request<CrawlerBody>,
-        recorder: &mut ExchangeRecorder,
-    ) -> Result<(Response<ResponseBody>, Passing), Refusal> {
-        let version = request.version();
-        // Copied first: the settings would stay borrowed for as long as the origin takes.
-        let (timeouts, silence) = {
-            let settings = self.downstream.proxy.settings.load();
-            let timeouts = UpstreamTimeouts {
-                origin: settings.upstream.response_timeout,
-                crawler: StallLimit::of(&settings.limits),
-            };
-            (timeouts, settings.upstream.body_timeout)
-        };
-        let received = upstream::send(self, permit, request, recorder, timeouts).await;
-        let Received {
-            response,
-            peer,
-            continue_signal,
-            mut timer,
-        } = match received {
-            Ok(received) => {
-                recorder.observe(Ok(&received.response));
-                received
-            }
-            Err(Unanswered::Failed(failure)) => {
-                recorder.observe::<()>(Err(failure));
-                return Err(unsent(failure, recorder));
-            }
-            Err(Unanswered::Denied) => return Err(Refusal::Decided),
-        };
-        recorder.set_upstream(Some(peer));
-        if silence < timeouts.origin {
-            timer.restart(silence);
-        }
-        let length = response.body().size_hint().exact();
-        let passing = Passing {
-            continue_signal,
-            timer,
-            patience: silence,
-            is_open_ended: version == Version::HTTP_10 && length.is_none(),
-        };
-        Ok((response, passing))
-    }
-
-    /// Passes the origin's answer on to the crawler.
-    fn pass(
-        &self,
-        mut response: Response<ResponseBody>,
-        mut recorder: Box<ExchangeRecorder>,
-        passing: Passing,
-    ) -> Response<Answer> {
-        recorder.response_started(response.status().as_u16(), None);
-        let version = response.version();
-        fields::to_crawler(response.headers_mut());
-        self.downstream
-            .proxy
-            .name
-            .sign(response.headers_mut(), version);
-        *response.version_mut() = Version::HTTP_11;
-        // The response's extensions stay: the spelling of its names and its reason phrase.
-        response.map(|incoming| Answer::forwarded(incoming, recorder, passing))
-    }
-
-    /// Relays octets both ways from now on. The record is written when both sides have finished.
-    fn switch(
-        &self,
-        mut response: Response<ResponseBody>,
-        client_stream: OnClientStream,
-        mut recorder: Box<ExchangeRecorder>,
-        switching: Switching,
-    ) -> Response<Answer> {
-        let upstream = hyper::upgrade::on(&mut response);
-        let mut answer = Response::new(());
-        *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        *answer.headers_mut() = switching_fields(response.headers());
-        self.downstream
-            .proxy
-            .name
-            .sign(answer.headers_mut(), response.version());
-        recorder.response_started(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
-        let downstream = self.downstream.clone();
-        self.downstream.proxy.spawn(async move {
-            let both = tokio::join!(client_stream.ready(), upstream);
-            let (Ok(client_stream), Ok(upstream)) = both else {
-                recorder.client_closed();
-                return;
-            };
-            let upstream = TokioIo::new(upstream);
-            switching
-                .relay(&downstream, client_stream, upstream, recorder)
-                .await;
-            drop(downstream);
-        });
-        answer.map(|()| Answer::empty())
     }
 
     async fn refuse(
@@ -541,20 +240,4 @@ impl Proxy {
             && decision.reason != Reason::LogFailed
             && self.log.is_strict()
     }
-}
-
-/// Tells whether a 101 switches to WebSocket and to nothing else.
-fn is_websocket(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(UPGRADE).iter();
-    let is_one = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"websocket");
-    values.next().is_some_and(is_one) && values.next().is_none()
-}
-
-/// Returns the fields of a 101, all of which are about this connection.
-fn switching_fields(origins: &HeaderMap) -> HeaderMap {
-    let mut headers = origins.clone();
-    fields::to_crawler_without_body(&mut headers);
-    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    headers
 }

@@ -1,0 +1,108 @@
+//! Admission: a request goes on if its connection has room, its client is known and a request slot is free.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+
+use super::downstream::{Connection, Downstream};
+use super::limits::LimitExceeded;
+use super::recorder::ExchangeRecorder;
+use super::refused::{told_to_wait, turned_away};
+use super::respond::Refusal;
+use super::target::Scope;
+use crate::client::{AuthError, Client};
+use crate::policy::Reason;
+
+/// The refusal of a request before its target is read.
+#[derive(Debug)]
+pub(super) struct NotAdmitted {
+    pub(super) refusal: Refusal,
+    /// True if its answer is the last one of its connection.
+    pub(super) is_last: bool,
+}
+
+impl NotAdmitted {
+    /// The recorder's decision refuses the request.
+    const DECIDED: NotAdmitted = NotAdmitted {
+        refusal: Refusal::Decided,
+        is_last: false,
+    };
+
+    /// Refuses a request beyond a limit. One beyond a limit on connections ends its connection.
+    fn by(exceeded: LimitExceeded) -> NotAdmitted {
+        NotAdmitted {
+            is_last: matches!(exceeded, LimitExceeded::Connections(_)),
+            ..NotAdmitted::DECIDED
+        }
+    }
+}
+
+impl Connection {
+    /// Admits a request if its connection has room, its client is identified, a request slot is free and its User-Agent
+    /// is clear. Identifies client and agent.
+    ///
+    /// # Errors
+    /// When the request is refused; the recorder has the decision.
+    pub(super) async fn admit(
+        &self,
+        headers: &HeaderMap,
+        recorder: &mut ExchangeRecorder,
+    ) -> Result<(), NotAdmitted> {
+        if let Some(reason) = self.downstream.turned_away {
+            let exceeded = LimitExceeded::Connections(reason);
+            recorder.decide(told_to_wait(exceeded, recorder.time()));
+            return Err(NotAdmitted::by(exceeded));
+        }
+        let gate = &self.downstream.proxy.gate;
+        let client = match gate.clients().cached(&self.auth_cache, headers) {
+            Some(client) => client,
+            None => {
+                // Recorded if the crawler disconnects before it is identified.
+                recorder.decide_by(Reason::Unauthenticated);
+                // Boxed: the authentication cache answers most requests.
+                let recognised = Box::pin(self.recognise(headers)).await;
+                recorder.decide_by(Reason::RobotsPending);
+                recognised.map_err(|auth_error| {
+                    recorder.decide(turned_away(auth_error, recorder.time()));
+                    NotAdmitted::DECIDED
+                })?
+            }
+        };
+        recorder.set_client(client);
+        if let Err(exceeded) = self.find_request_slot(recorder) {
+            recorder.decide(told_to_wait(exceeded, recorder.time()));
+            return Err(NotAdmitted::by(exceeded));
+        }
+        recorder.set_agent(gate.identify(recorder.client(), headers));
+        if self.downstream.proxy.is_ambiguous(recorder) {
+            recorder.decide_by(Reason::BadRequest);
+            return Err(NotAdmitted {
+                refusal: Refusal::Agents,
+                is_last: false,
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes a request slot for the exchange.
+    fn find_request_slot(&self, recorder: &mut ExchangeRecorder) -> Result<(), LimitExceeded> {
+        let Downstream {
+            proxy, peer, slot, ..
+        } = &self.downstream;
+        let settings = proxy.settings.load();
+        let place = slot.request(recorder.client(), peer.address.ip(), &settings.limits)?;
+        recorder.set_request_slot(place);
+        Ok(())
+    }
+
+    /// Identifies the client of a request with these fields.
+    async fn recognise(&self, headers: &HeaderMap) -> Result<Arc<Client>, AuthError> {
+        let clients = self.downstream.proxy.gate.clients();
+        let peer = &self.downstream.peer;
+        match &self.scope {
+            Scope::Plain => clients.recognise(peer, headers, &self.auth_cache).await,
+            // The client of the CONNECT.
+            Scope::Inside { .. } => clients.again(&self.downstream.client, peer, &self.auth_cache),
+        }
+    }
+}

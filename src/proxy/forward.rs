@@ -1,0 +1,242 @@
+//! Forwarding: a request that the gate lets out goes to its origin, and the origin's answer to the crawler.
+
+use http::header::{CONNECTION, UPGRADE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http_body::Body as _;
+use hyper_util::rt::TokioIo;
+
+use super::body::{Answer, Passing};
+use super::client_stream::OnClientStream;
+use super::connect::Switching;
+use super::crawler_body::CrawlerBody;
+use super::downstream::Connection;
+use super::exchange::BodyFraming;
+use super::recorder::ExchangeRecorder;
+use super::refused::{Refused, bad, last, unread, unsent};
+use super::respond::Refusal;
+use super::stall::StallLimit;
+use super::target::{self, Scope};
+use super::upstream::{self, Received, Unanswered, UpstreamTimeouts};
+use super::{fields, self_test};
+use crate::egress::{Failure, ResponseBody};
+use crate::gate::Kind;
+use crate::policy::{Permit, Target};
+use crate::rep::Origin;
+
+impl Connection {
+    /// Answers any other request: asks the gate, and passes on what the origin answers.
+    pub(super) async fn forward(
+        &self,
+        mut request: Request<CrawlerBody>,
+        mut recorder: Box<ExchangeRecorder>,
+        may_switch: bool,
+    ) -> Result<Response<Answer>, Refused> {
+        let target = match self.read_target(&request, &mut recorder).await {
+            Ok(target) => target,
+            Err(refusal) => return Err((refusal, recorder)),
+        };
+        let origin = target.origin.clone();
+        if self_test::is_meant(&origin) {
+            let is_last = BodyFraming::of(&request).ends_connection(recorder.state());
+            let answer = self_test::answer(recorder, &origin, request.method());
+            return Ok(if is_last { last(answer) } else { answer });
+        }
+        // RFC 6455 4.1: the handshake is a GET.
+        let may_switch = may_switch && *request.method() == Method::GET;
+        let switching =
+            may_switch.then(|| Switching::to(&target, self.downstream.proxy.gate.changes()));
+        let Some(permit) = self.clear(Kind::Request, target, &mut recorder).await else {
+            return Err((Refusal::Decided, recorder));
+        };
+        let client_stream = OnClientStream::take(&mut request);
+        let wants_websocket = self.prepare(&mut request, &origin, may_switch);
+        // Boxed, so that a denial does not pay for the room that forwarding needs.
+        let received = Box::pin(self.receive(permit, request, &mut recorder)).await;
+        let (response, passing) = match received {
+            Ok(received) => received,
+            Err(refusal) => return Err((refusal, recorder)),
+        };
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return match (client_stream, switching) {
+                (Some(client_stream), Some(switching))
+                    if wants_websocket && is_websocket(response.headers()) =>
+                {
+                    Ok(self.switch(response, client_stream, recorder, switching))
+                }
+                _ => Err((Refusal::Upgrade, recorder)),
+            };
+        }
+        if !fields::is_framed_plainly(response.headers()) {
+            return Err((Refusal::Upstream(Failure::Protocol), recorder));
+        }
+        Ok(self.pass(response, recorder, passing))
+    }
+
+    /// Reads the target of a request that may be forwarded.
+    ///
+    /// # Errors
+    /// The refusal; the recorder has the decision.
+    async fn read_target(
+        &self,
+        request: &Request<CrawlerBody>,
+        recorder: &mut ExchangeRecorder,
+    ) -> Result<Target, Refusal> {
+        let proxy = &self.downstream.proxy;
+        if *request.method() == Method::TRACE {
+            return Err(bad(Refusal::Trace, recorder));
+        }
+        if proxy.name.has_signed(request.headers()) {
+            return Err(bad(Refusal::Loop, recorder));
+        }
+        let target = target::read(request.uri(), request.headers(), &self.scope)
+            .map_err(|unreadable| unread(unreadable, recorder))?;
+        recorder.set_origin(target.origin.clone());
+        // The CONNECT was let through, so that the refusal comes inside, where the client shows it.
+        if let Scope::Inside { .. } = self.scope
+            && proxy.egress.check_connect(&target.origin).is_err()
+            // Boxed: few requests ask for such ports.
+            && let Err(prohibited) = Box::pin(proxy.egress.check_inside(&target.origin)).await
+        {
+            return Err(unsent(Failure::Prohibited(prohibited), recorder));
+        }
+        Ok(target)
+    }
+
+    /// Makes the request that goes to the origin, and tells whether it asks for a WebSocket.
+    fn prepare(
+        &self,
+        request: &mut Request<CrawlerBody>,
+        origin: &Origin,
+        may_switch: bool,
+    ) -> bool {
+        let version = request.version();
+        let wants_websocket = fields::to_origin(request.headers_mut(), origin, may_switch);
+        self.downstream
+            .proxy
+            .name
+            .sign(request.headers_mut(), version);
+        if let Some(way) = &self.downstream.way {
+            request.extensions_mut().insert(way.clone());
+        }
+        wants_websocket
+    }
+
+    /// Sends the request and waits for the head of the origin's response.
+    ///
+    /// # Errors
+    /// The refusal, if no response came.
+    async fn receive(
+        &self,
+        permit: Permit,
+        request: Request<CrawlerBody>,
+        recorder: &mut ExchangeRecorder,
+    ) -> Result<(Response<ResponseBody>, Passing), Refusal> {
+        let version = request.version();
+        // Copied first: the settings would stay borrowed for as long as the origin takes.
+        let (timeouts, silence) = {
+            let settings = self.downstream.proxy.settings.load();
+            let timeouts = UpstreamTimeouts {
+                origin: settings.upstream.response_timeout,
+                crawler: StallLimit::of(&settings.limits),
+            };
+            (timeouts, settings.upstream.body_timeout)
+        };
+        let received = upstream::send(self, permit, request, recorder, timeouts).await;
+        let Received {
+            response,
+            peer,
+            continue_signal,
+            mut timer,
+        } = match received {
+            Ok(received) => {
+                recorder.observe(Ok(&received.response));
+                received
+            }
+            Err(Unanswered::Failed(failure)) => {
+                recorder.observe::<()>(Err(failure));
+                return Err(unsent(failure, recorder));
+            }
+            Err(Unanswered::Denied) => return Err(Refusal::Decided),
+        };
+        recorder.set_upstream(Some(peer));
+        if silence < timeouts.origin {
+            timer.restart(silence);
+        }
+        let length = response.body().size_hint().exact();
+        let passing = Passing {
+            continue_signal,
+            timer,
+            patience: silence,
+            is_open_ended: version == Version::HTTP_10 && length.is_none(),
+        };
+        Ok((response, passing))
+    }
+
+    /// Passes the origin's answer on to the crawler.
+    fn pass(
+        &self,
+        mut response: Response<ResponseBody>,
+        mut recorder: Box<ExchangeRecorder>,
+        passing: Passing,
+    ) -> Response<Answer> {
+        recorder.response_started(response.status().as_u16(), None);
+        let version = response.version();
+        fields::to_crawler(response.headers_mut());
+        self.downstream
+            .proxy
+            .name
+            .sign(response.headers_mut(), version);
+        *response.version_mut() = Version::HTTP_11;
+        // The response's extensions stay: the spelling of its names and its reason phrase.
+        response.map(|incoming| Answer::forwarded(incoming, recorder, passing))
+    }
+
+    /// Relays octets both ways from now on. The record is written when both sides have finished.
+    fn switch(
+        &self,
+        mut response: Response<ResponseBody>,
+        client_stream: OnClientStream,
+        mut recorder: Box<ExchangeRecorder>,
+        switching: Switching,
+    ) -> Response<Answer> {
+        let upstream = hyper::upgrade::on(&mut response);
+        let mut answer = Response::new(());
+        *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        *answer.headers_mut() = switching_fields(response.headers());
+        self.downstream
+            .proxy
+            .name
+            .sign(answer.headers_mut(), response.version());
+        recorder.response_started(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
+        let downstream = self.downstream.clone();
+        self.downstream.proxy.spawn(async move {
+            let both = tokio::join!(client_stream.ready(), upstream);
+            let (Ok(client_stream), Ok(upstream)) = both else {
+                recorder.client_closed();
+                return;
+            };
+            let upstream = TokioIo::new(upstream);
+            switching
+                .relay(&downstream, client_stream, upstream, recorder)
+                .await;
+            drop(downstream);
+        });
+        answer.map(|()| Answer::empty())
+    }
+}
+
+/// Tells whether a 101 switches to WebSocket and to nothing else.
+fn is_websocket(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(UPGRADE).iter();
+    let is_one = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"websocket");
+    values.next().is_some_and(is_one) && values.next().is_none()
+}
+
+/// Returns the fields of a 101, all of which are about this connection.
+fn switching_fields(origins: &HeaderMap) -> HeaderMap {
+    let mut headers = origins.clone();
+    fields::to_crawler_without_body(&mut headers);
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers
+}

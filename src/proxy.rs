@@ -2,8 +2,8 @@
 //!
 //! `server` accepts; `checked_stream` and `framing` check where each request begins and ends; `exchange` takes it to its
 //! answer: `admission` identifies the client, `target` reads the request target, the gate decides, `forward` and
-//! `upstream` send, `respond` refuses, `recorder` records, `linger` keeps the answer from a reset. `connect` opens tunnels and hands intercepted ones back to
-//! `server`; `hello` reads the ClientHello of opaque ones.
+//! `upstream` send, `respond` refuses, `recorder` records, `linger` keeps the answer from a reset. `connect`
+//! opens tunnels and hands intercepted ones back to `server`; `hello` reads the ClientHello of opaque ones.
 
 mod admission;
 mod body;

@@ -13,6 +13,8 @@
 mod support;
 
 mod api;
+mod api_decisions;
+mod api_origins;
 mod desk;
 mod door;
 mod health;

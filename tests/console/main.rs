@@ -18,5 +18,6 @@ mod support;
 mod desk;
 
 mod browser;
+mod forms;
 mod pages;
 mod self_test;

@@ -1,17 +1,18 @@
 //! Every page and its forms, without a browser.
 
 use crate::desk::Desk;
-use crate::support::{Origin, RULES, Reply, Response, eventually};
+use crate::forms::{csrf, post};
+use crate::support::{Origin, RULES, Response, eventually};
 
 const BROWSER: &str = "Accept: text/html,application/xhtml+xml\r\n";
 
 /// The request fields that a browser sends with a form of our own page.
-const FORM: &str = "Accept: text/html\r\nSec-Fetch-Site: same-origin\r\n\
+pub const FORM: &str = "Accept: text/html\r\nSec-Fetch-Site: same-origin\r\n\
     Content-Type: application/x-www-form-urlencoded\r\n";
 
 /// Returns a page, which must exist and be whole.
 #[track_caller]
-fn page(desk: &Desk, target: &str) -> String {
+pub fn page(desk: &Desk, target: &str) -> String {
     let answer = desk.ask("GET", target, BROWSER, "");
     assert_eq!(answer.status, 200, "{target}: {}", answer.text());
     whole(&answer, target)
@@ -54,28 +55,7 @@ fn whole(answer: &Response, target: &str) -> String {
     text
 }
 
-#[track_caller]
-fn csrf(page: &str) -> String {
-    let (_, rest) = page.split_once("name=\"csrf\" value=\"").expect("a form");
-    rest.split('"').next().unwrap().to_owned()
-}
-
-#[track_caller]
-fn post(desk: &Desk, target: &str, fields: &[(&str, &str)]) -> Response {
-    let body = url::form_urlencoded::Serializer::new(String::new())
-        .extend_pairs(fields)
-        .finish();
-    desk.ask("POST", target, FORM, &body)
-}
-
-/// Returns the target of a form's redirect.
-#[track_caller]
-fn led_to(answer: &Response) -> String {
-    assert_eq!(answer.status, 303, "{}", answer.text());
-    answer.field("location").unwrap()
-}
-
-fn encoded(text: &str) -> String {
+pub fn encoded(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
@@ -192,172 +172,6 @@ fn a_failure_is_a_page_for_people_and_a_document_for_programs() {
         let told = crate::desk::problem(&desk.get(target), *status);
         assert!(told.contains(says), "{name}: {told}");
     }
-}
-
-#[test]
-fn a_denial_is_acknowledged_once_and_replaced_on_purpose() {
-    let origin = Origin::with_rules(RULES);
-    let desk = Desk::open();
-    let id = desk.deny(&origin, "/private/diary");
-    let at = format!("/decisions/{id}");
-    let form = format!("{at}/acknowledge");
-    let shown = page(&desk, &at);
-    let csrf = csrf(&shown);
-    let note = [("csrf", &*csrf), ("by", "Ada"), ("note", "<b>known</b>")];
-
-    let forged = post(&desk, &form, &[("csrf", "0"), ("by", "Eve"), ("note", "x")]);
-    assert_eq!(forged.status, 403, "{}", forged.text());
-    let elsewhere =
-        "Sec-Fetch-Site: cross-site\r\nContent-Type: application/x-www-form-urlencoded\r\n";
-    let body = format!("csrf={csrf}&by=Eve&note=x");
-    assert_eq!(desk.ask("POST", &form, elsewhere, &body).status, 403);
-    assert_eq!(desk.get(&form).status, 405, "nothing changes by GET");
-    assert!(!page(&desk, &at).contains("Acknowledged by"));
-
-    let back = led_to(&post(&desk, &form, &note));
-    let shown = page(&desk, &back);
-    assert!(shown.contains("It is acknowledged."), "{shown}");
-    assert!(shown.contains("Acknowledged by Ada"), "{shown}");
-    assert!(
-        shown.contains("&#60;b&#62;known"),
-        "input of people is shown as text: {shown}"
-    );
-    assert!(page(&desk, "/denials?acknowledged=false").contains("No decision among"));
-    assert!(page(&desk, "/denials?acknowledged=true").contains("Ada: "));
-
-    let again = post(&desk, &form, &note);
-    assert_eq!(again.status, 409, "{}", again.text());
-    let replaced = [&note[..], &[("replace", "true")]].concat();
-    led_to(&post(&desk, &form, &replaced));
-    let wrong = [
-        ("csrf", &*csrf),
-        ("by", " "),
-        ("note", "x"),
-        ("replace", "true"),
-    ];
-    let refused = post(&desk, &form, &wrong);
-    assert_eq!(refused.status, 400);
-    assert!(refused.text().contains("by: expected some text"));
-}
-
-#[test]
-fn an_override_of_a_page_holds_for_the_next_request() {
-    let origin = Origin::with_rules(RULES);
-    let desk = Desk::open();
-    let id = desk.deny(&origin, "/private/diary");
-    let csrf = csrf(&page(&desk, &format!("/decisions/{id}")));
-    let name = origin.url("");
-    let name = name.trim_end_matches('/');
-    let new = |action, until| {
-        [
-            ("csrf", &*csrf),
-            ("origin", name),
-            ("pattern", "/private/diary"),
-            ("action", action),
-            ("until", until),
-            ("by", "Ada Example"),
-            ("reason", "a letter"),
-        ]
-        .map(|(name, value): (&str, &str)| (name.to_owned(), value.to_owned()))
-    };
-    let send = |fields: &[(String, String)]| {
-        let fields: Vec<(&str, &str)> = fields.iter().map(|(a, b)| (&**a, &**b)).collect();
-        post(&desk, "/overrides", &fields)
-    };
-    for (name, fields, says) in [
-        ("no end", new("allow", ""), "until"),
-        (
-            "an end that is past",
-            new("allow", "2020-01-01"),
-            "has passed already",
-        ),
-        (
-            "an invalid action",
-            new("ask", "30d"),
-            "it is allow or deny",
-        ),
-    ] {
-        let refused = send(&fields);
-        assert_eq!(refused.status, 400, "{name}");
-        assert!(refused.text().contains(says), "{name}: {}", refused.text());
-    }
-    let back = led_to(&send(&new("allow", "30d")));
-    desk.gate
-        .get(&origin.url("/private/diary"))
-        .is_origins(200, "page /private/diary");
-    let shown = page(&desk, &back);
-    assert!(shown.contains("holds from the next request on"), "{shown}");
-    let number = back.rsplit('=').next().unwrap();
-    let told = page(&desk, &format!("/origin?of={}", encoded(name)));
-    assert!(told.contains("by Ada Example: a letter"), "{told}");
-
-    let old = [("csrf", &*csrf), ("number", number), ("by", "Grace")];
-    let back = led_to(&post(&desk, "/overrides/remove", &old));
-    desk.deny(&origin, "/private/diary");
-    assert!(page(&desk, &back).contains("is out of force"));
-    assert_eq!(post(&desk, "/overrides/remove", &old).status, 404);
-    assert_eq!(
-        origin.seen_but_robots(),
-        ["GET /private/diary"],
-        "once, while it held"
-    );
-}
-
-#[test]
-fn an_origin_is_refreshed_compared_and_forgotten() {
-    let origin = Origin::http().on(
-        "/robots.txt",
-        [
-            Reply::ok("User-agent: *\nDisallow: /a\n"),
-            Reply::ok("User-agent: *\nDisallow: /b\n"),
-        ],
-    );
-    let desk = Desk::open();
-    desk.deny(&origin, "/a");
-    let name = origin.url("");
-    let name = name.trim_end_matches('/');
-    let at = format!("/origin?of={}", encoded(name));
-    let shown = page(&desk, &at);
-    let csrf = csrf(&shown);
-    let of = [("csrf", &*csrf), ("of", name)];
-    let back = led_to(&post(&desk, "/origin/refresh", &of));
-    let shown = page(&desk, &back);
-    assert!(shown.contains("Its robots.txt was fetched."), "{shown}");
-    assert!(shown.contains("Disallow: /b"), "{shown}");
-    desk.deny(&origin, "/b");
-
-    let choice = |select: &str| {
-        let (_, rest) = shown
-            .split_once(&format!("<select id=\"{select}\""))
-            .unwrap();
-        let options = rest.split("</select>").next().unwrap();
-        let chosen = options
-            .split("<option ")
-            .find(|one| one.contains(" selected"))
-            .unwrap();
-        chosen.split('"').nth(1).unwrap().to_owned()
-    };
-    let of_name = encoded(name);
-    let changes = page(
-        &desk,
-        &format!(
-            "/origin/diff?of={of_name}&old={}&new={}",
-            choice("old"),
-            choice("new")
-        ),
-    );
-    for needed in [
-        "<code>− Disallow: /a</code>",
-        "<code>+ Disallow: /b</code>",
-        "<code>  User-agent: *</code>",
-    ] {
-        assert!(changes.contains(needed), "{needed}: {changes}");
-    }
-    assert_eq!(desk.get("/origin/refresh").status, 405);
-
-    let back = led_to(&post(&desk, "/origin/forget", &of));
-    assert!(page(&desk, &back).contains("is forgotten"));
-    assert!(page(&desk, &at).contains("Nothing is known of it"));
 }
 
 #[test]

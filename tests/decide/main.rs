@@ -21,5 +21,6 @@ mod envoy;
 mod helper;
 mod nginx;
 mod peer;
+mod questions;
 mod service;
 mod squid;

@@ -1,13 +1,17 @@
 //! Real servers with the same files: started on a free port, and ended with their test.
 
-use std::env;
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::{env, fs};
 
 use crate::support::{PATIENCE, eventually};
+
+mod kinds;
+
+pub(crate) use self::kinds::KINDS;
+use self::kinds::{installed, script};
 
 /// Returns the command of a server: program, arguments and environment. `None` if the server is not installed.
 type Recipe = fn(&Place<'_>) -> Option<Command>;
@@ -30,181 +34,6 @@ pub(crate) struct Place<'a> {
     /// The server's own directory.
     dir: &'a Path,
     behind: u16,
-}
-
-pub(crate) const KINDS: &[Kind] = &[
-    Kind {
-        name: "nginx",
-        set_up: "`root`",
-        behind: None,
-        recipe: |place| Some(place.configured("nginx", "nginx.conf", &["-e", "stderr", "-c"])),
-    },
-    Kind {
-        name: "Apache httpd",
-        set_up: "`DocumentRoot`",
-        behind: None,
-        recipe: |place| Some(place.configured("apache2", "apache.conf", &["-X", "-f"])),
-    },
-    Kind {
-        name: "Apache httpd, encoded slashes",
-        set_up: "`AllowEncodedSlashes On`",
-        behind: None,
-        recipe: |place| Some(place.configured("apache2", "apache-slashes.conf", &["-X", "-f"])),
-    },
-    Kind {
-        name: "Tomcat",
-        set_up: "`DefaultServlet`",
-        behind: None,
-        recipe: |place| place.java("Tomcat.java", &["strict"]),
-    },
-    Kind {
-        name: "Tomcat, lenient",
-        set_up: "`encodedSolidusHandling=\"decode\"`, `allowBackslash=\"true\"`",
-        behind: None,
-        recipe: |place| place.java("Tomcat.java", &["lenient"]),
-    },
-    Kind {
-        name: "Jetty",
-        set_up: "`ResourceHandler`",
-        behind: None,
-        recipe: |place| place.java("Jetty.java", &[]),
-    },
-    Kind {
-        name: "Express",
-        set_up: "`express.static`",
-        behind: None,
-        recipe: |place| Some(place.node("express.cjs")),
-    },
-    Kind {
-        name: "Node, new URL",
-        set_up: "`new URL(request.url, base)`, `decodeURIComponent`",
-        behind: None,
-        recipe: |place| Some(place.node("url.cjs")),
-    },
-    Kind {
-        name: "Node, path.join",
-        set_up: "`decodeURIComponent(request.url.split(\"?\")[0])`",
-        behind: None,
-        recipe: |place| Some(place.node("join.cjs")),
-    },
-    Kind {
-        name: "Python http.server",
-        set_up: "`python -m http.server`",
-        behind: None,
-        recipe: |place| {
-            let mut command = place.python();
-            command
-                .args([
-                    "-m",
-                    "http.server",
-                    &place.port.to_string(),
-                    "--bind",
-                    "127.0.0.1",
-                    "-d",
-                ])
-                .arg(place.root);
-            Some(command)
-        },
-    },
-    Kind {
-        name: "gunicorn",
-        set_up: "files by `PATH_INFO`",
-        behind: None,
-        recipe: |place| {
-            let mut command = place.python();
-            let servers = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guard/servers");
-            command
-                .args([
-                    "-m",
-                    "gunicorn",
-                    "--bind",
-                    &format!("127.0.0.1:{}", place.port),
-                    "--no-control-socket",
-                    "--worker-tmp-dir",
-                ])
-                .arg(place.dir)
-                .arg("wsgi:application")
-                .env("PYTHONPATH", servers)
-                .env("PYTHONDONTWRITEBYTECODE", "1")
-                .env("ROOT", place.root);
-            Some(command)
-        },
-    },
-    Kind {
-        name: "aiohttp",
-        set_up: "`add_static`",
-        behind: None,
-        recipe: |place| {
-            let mut command = place.python();
-            command
-                .arg(script("aio.py"))
-                .arg(place.port.to_string())
-                .arg(place.root);
-            Some(command)
-        },
-    },
-    Kind {
-        name: "PHP",
-        set_up: "`php -S`",
-        behind: None,
-        recipe: |place| Some(place.php()),
-    },
-    Kind {
-        name: "PHP, front controller",
-        set_up: "`parse_url`, `rawurldecode`",
-        behind: None,
-        recipe: |place| {
-            let mut command = place.php();
-            command.arg(script("router.php"));
-            Some(command)
-        },
-    },
-    Kind {
-        name: "Go",
-        set_up: "`http.FileServer`",
-        behind: None,
-        recipe: |place| {
-            let program = place.dir.join("files");
-            let built = Command::new("go")
-                .args(["build", "-o"])
-                .arg(&program)
-                .arg(script("files.go"))
-                .env("GO111MODULE", "off")
-                .env("GOFLAGS", "")
-                .status()
-                .unwrap();
-            assert!(built.success(), "go build");
-            let mut command = Command::new(program);
-            command.arg(place.port.to_string()).arg(place.root);
-            Some(command)
-        },
-    },
-    Kind {
-        name: "nginx before Tomcat, lenient",
-        set_up: "`proxy_pass http://tomcat$uri`",
-        behind: Some("Tomcat, lenient"),
-        recipe: |place| {
-            Some(place.configured("nginx", "nginx-proxy.conf", &["-e", "stderr", "-c"]))
-        },
-    },
-    Kind {
-        name: "nginx before http.server",
-        set_up: "`proxy_pass http://python$uri`",
-        behind: Some("Python http.server"),
-        recipe: |place| {
-            Some(place.configured("nginx", "nginx-proxy.conf", &["-e", "stderr", "-c"]))
-        },
-    },
-];
-
-fn script(name: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guard/servers")).join(name)
-}
-
-/// Returns a folder that `.ci/clients` has installed for these servers.
-fn installed(folder: &str) -> PathBuf {
-    let all = env::var("CRAWLGATE_SERVERS").unwrap_or_default();
-    Path::new(&all).join(folder)
 }
 
 impl Place<'_> {

@@ -4,14 +4,10 @@
 //! `/smuggled` is an allowed page that no row requests openly: if an origin sees it, a request was hidden in another
 //! one.
 
-use std::net::{Shutdown, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::thread;
 
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use Outcome::{BrokenOff, Closed, Refused, Served, ServedThenRefused, TunnelledThenRefused};
+use Way::{Bare, Plain, Tls};
 use serde_json::Value;
 
 use crate::support::{Gate, Origin, RULES, Seen, Setup, Wire, eventually};
@@ -26,7 +22,6 @@ enum Way {
     /// Inside a CONNECT, without TLS.
     Bare,
 }
-use Way::{Bare, Plain, Tls};
 
 /// The outcome of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +40,6 @@ enum Outcome {
     /// A tunnel opens, and the request inside is refused.
     TunnelledThenRefused(u16, &'static str),
 }
-use Outcome::{BrokenOff, Closed, Refused, Served, ServedThenRefused, TunnelledThenRefused};
 
 type Row = (&'static str, Way, &'static str, Outcome);
 
@@ -196,7 +190,7 @@ const ROWS: &[Row] = &[
     ("Max-Forwards of none", Plain, "OPTIONS {url}/private HTTP/1.1\r\nHost: {host}\r\nMax-Forwards: 0\r\nConnection: close\r\n\r\n", Refused(403, "robots_disallow")),
 ];
 
-fn bounds(setup: &mut Setup) {
+pub fn bounds(setup: &mut Setup) {
     setup.set("limits", "uri_bytes", "4096");
     setup.set("limits", "header_bytes", "16384");
     setup.set("limits", "header_timeout", "\"1s\"");
@@ -394,176 +388,4 @@ fn what_comes_too_slowly_is_ended() {
         assert!(wire.is_closed(), "{name}");
     }
     assert_eq!([plain.connections(), tls.connections()], [0, 0]);
-}
-
-/// Returns the first flight of a TLS client that asks for `name`, with the name's octets replaced.
-fn client_hello(name: &[u8]) -> Vec<u8> {
-    // A stand-in of the same length, so that nothing else changes, and of letters that occur nowhere else.
-    let stand_in = format!("{}.qq", "z".repeat(name.len() - 3));
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(RootCertStore::empty())
-        .with_no_client_auth();
-    let asked = ServerName::try_from(stand_in.clone()).unwrap();
-    let mut client = ClientConnection::new(Arc::new(config), asked).unwrap();
-    let mut hello = Vec::new();
-    client.write_tls(&mut hello).unwrap();
-    let places: Vec<usize> = hello
-        .windows(stand_in.len())
-        .enumerate()
-        .filter(|(_, window)| *window == stand_in.as_bytes())
-        .map(|(at, _)| at)
-        .collect();
-    assert_eq!(places.len(), 1, "one server name");
-    hello[places[0]..][..name.len()].copy_from_slice(name);
-    hello
-}
-
-#[test]
-fn a_server_name_that_is_none_gets_no_certificate() {
-    let gate = Gate::with(bounds);
-    let origin = Origin::https().robots(RULES);
-    let names: [(&str, &[u8]); 8] = [
-        ("octets that are no text", b"\xff\xfe\xfd\xfc"),
-        ("a NUL inside", b"site.test\0.other.test"),
-        ("a space inside", b"site .test"),
-        ("a wildcard", b"*.site.test"),
-        ("an empty label", b"site..test"),
-        ("a port", b"site.test:443"),
-        ("a path", b"site.test/open"),
-        ("a line break", b"site.test\r\nX: 1"),
-    ];
-    for (case, name) in names {
-        let mut wire = gate.connect();
-        assert_eq!(wire.tunnel(&origin.authority()).status, 200, "{case}");
-        wire.send(client_hello(name));
-        let answer = wire.read_all();
-        // No octets, or an alert: a ServerHello would be a handshake record.
-        assert!(
-            matches!(answer.first(), None | Some(0x15)),
-            "{case}: {answer:?}"
-        );
-    }
-    // The check can succeed, too.
-    let mut wire = gate.connect();
-    assert_eq!(wire.tunnel(&origin.authority()).status, 200);
-    wire.send(client_hello(b"SITE.test"));
-    assert_eq!(wire.read(1), [0x16]);
-    assert_eq!(origin.connections(), 0);
-}
-
-#[test]
-fn a_server_name_that_is_missing_or_another_changes_nothing() {
-    let gate = Gate::with(bounds);
-    let origin = Origin::https().robots(RULES);
-    let authority = origin.authority();
-    for (case, name, host, status, reason) in [
-        (
-            "no server name",
-            "127.0.0.1",
-            authority.as_str(),
-            403,
-            "robots_disallow",
-        ),
-        (
-            "no server name, another Host",
-            "127.0.0.1",
-            "other.test",
-            421,
-            "misdirected",
-        ),
-        (
-            "another name",
-            "other.test",
-            authority.as_str(),
-            421,
-            "misdirected",
-        ),
-        (
-            "another name with a matching Host",
-            "other.test",
-            "other.test",
-            421,
-            "misdirected",
-        ),
-        (
-            "a name below",
-            "www.site.test",
-            authority.as_str(),
-            421,
-            "misdirected",
-        ),
-        (
-            "upper case",
-            "SITE.TEST",
-            authority.as_str(),
-            403,
-            "robots_disallow",
-        ),
-    ] {
-        let mut wire = gate.connect();
-        assert_eq!(wire.tunnel(&authority).status, 200, "{case}");
-        let mut wire = wire.tls_as(name).unwrap();
-        gate.refused(&wire.get_inside(host, "/private"), status, reason);
-    }
-    assert_eq!(origin.seen_but_robots(), [""; 0]);
-}
-
-#[test]
-fn a_loop_through_a_second_instance_ends() {
-    a_loop_ends(true);
-}
-
-#[test]
-fn a_loop_ends_also_where_messages_do_not_name_us() {
-    a_loop_ends(false);
-}
-
-#[track_caller]
-fn a_loop_ends(via: bool) {
-    // The first instance sends everything to the second, and the second to the first. The listener exists before either
-    // runs, so that its address is known.
-    let door = TcpListener::bind("127.0.0.1:0").unwrap();
-    let by = |port: u16| {
-        move |setup: &mut Setup| {
-            let url = format!("\"http://127.0.0.1:{port}\"");
-            setup.set("upstream", "via", &via.to_string());
-            setup.set("[upstream.proxy]", "hosts", "[\"*\"]");
-            setup.set("[upstream.proxy]", "url", &url);
-        }
-    };
-    let first = Gate::with(by(door.local_addr().unwrap().port()));
-    let second = Gate::with(by(first.address.port()));
-    let target = second.address;
-    thread::spawn(move || {
-        for stream in door.incoming().flatten() {
-            let onward = TcpStream::connect(target).unwrap();
-            for (mut from, mut to) in [
-                (stream.try_clone().unwrap(), onward.try_clone().unwrap()),
-                (onward, stream),
-            ] {
-                thread::spawn(move || {
-                    // If one side ends, both end.
-                    let _ = std::io::copy(&mut from, &mut to);
-                    let _ = to.shutdown(Shutdown::Write);
-                });
-            }
-        }
-    });
-    let answer = first.get("http://far.test/open");
-    first.refused(&answer, 403, "robots_unreachable");
-    let loops = |gate: &Gate| {
-        let records = gate.records();
-        let looped = |record: &&Value| record["error"] == "proxy_loop_detected";
-        records.iter().filter(looped).count()
-    };
-    eventually("one instance to detect the loop", || {
-        (loops(&first) + loops(&second) > 0).then_some(())
-    });
-    let connections = |gate: &Gate| gate.records().len();
-    assert!(
-        connections(&first) + connections(&second) < 10,
-        "the request went round more than once"
-    );
 }

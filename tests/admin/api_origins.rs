@@ -1,0 +1,81 @@
+//! Origins over the API.
+
+use serde_json::json;
+
+use crate::api::{decisions, encoded};
+use crate::desk::{Desk, json as body, problem};
+use crate::support::{Origin, Reply, eventually};
+
+#[test]
+fn an_origin_is_fetched_anew_compared_and_forgotten() {
+    let origin = Origin::http().on(
+        "/robots.txt",
+        [
+            Reply::ok("User-agent: *\nDisallow: /a\n"),
+            Reply::ok("User-agent: *\nDisallow: /b\n"),
+            Reply::status(503, ""),
+        ],
+    );
+    let desk = Desk::open();
+    desk.denied(&desk.gate.get(&origin.url("/a")));
+    let name = origin.url("").trim_end_matches('/').to_owned();
+    let refreshed = body(&desk.post("/refresh", &json!({"origin": name})));
+    assert_eq!(refreshed["state"], "successful", "{refreshed}");
+    desk.denied(&desk.gate.get(&origin.url("/b")));
+    let fetches = desk.api(&format!("/origins/{}/fetches", encoded(&name)));
+    let digest = |n: usize| fetches["items"][n]["sha256"].as_str().unwrap().to_owned();
+    let diff = desk.get(&format!(
+        "/api/v1/snapshots/{}/diff/{}",
+        digest(1),
+        digest(0)
+    ));
+    assert!(
+        diff.text().contains("-Disallow: /a\n+Disallow: /b\n"),
+        "{}",
+        diff.text()
+    );
+    let failed = body(&desk.post("/refresh", &json!({"origin": name})));
+    assert!(
+        failed["failure"]
+            .as_str()
+            .is_some_and(|why| why.contains("503")),
+        "{failed}"
+    );
+
+    let place = format!("/api/v1/origins/{}", encoded(&name));
+    assert_eq!(desk.ask("DELETE", &place, "", "").status, 204);
+    problem(&desk.get(&place), 404);
+    problem(&desk.ask("DELETE", &place, "", ""), 404);
+    let page = desk.api("/decisions");
+    assert_eq!(page["items"].as_array().unwrap().len(), 2, "decisions stay");
+}
+
+#[test]
+fn origins_come_by_page() {
+    let desk = Desk::open();
+    let origins: Vec<Origin> = (0..3).map(|_| Origin::with_rules("")).collect();
+    for origin in &origins {
+        desk.gate.get(&origin.url("/a")).is_origins(200, "page /a");
+    }
+    let mut names: Vec<String> = origins
+        .iter()
+        .map(|origin| origin.url("").trim_end_matches('/').to_owned())
+        .collect();
+    names.sort_unstable();
+    eventually("the origins to be kept", || {
+        (desk.api("/origins")["items"].as_array().unwrap().len() == 3).then_some(())
+    });
+    let first = desk.api("/origins?limit=2&state=successful&containing=site");
+    let next = first["next"].as_str().unwrap();
+    let second = desk.api(&format!(
+        "/origins?limit=2&state=successful&containing=site&cursor={next}"
+    ));
+    let found: Vec<&str> = [&first, &second]
+        .iter()
+        .flat_map(|page| page["items"].as_array().unwrap())
+        .map(|item| item["origin"].as_str().unwrap())
+        .collect();
+    assert_eq!(found, names);
+    assert!(second["next"].is_null());
+    assert_eq!(desk.api("/origins?state=unreachable")["items"], json!([]));
+}

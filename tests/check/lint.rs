@@ -1,0 +1,107 @@
+//! `crawlgate check` on a file alone: what it contains that crawlers do not read as meant.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::Setup;
+use crate::{FILE, check, check_in};
+
+#[test]
+fn a_family_speaks_for_those_that_are_not_named_and_utf_16_is_decoded() {
+    let text = "\u{feff}User-agent: Googlebot\r\nDisallow: /private\r\n";
+    let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let url = "http://site.test/private";
+    for (agent, verdict, told) in [
+        (
+            "Googlebot-Image/1.0",
+            1,
+            "Googlebot-Image (not named), Googlebot (named: the family of Googlebot-Image, which is not)",
+        ),
+        (
+            "Googlebot/2.1 (+http://www.google.com/bot.html)",
+            1,
+            "agent:    Googlebot (named)\n",
+        ),
+        (
+            "Storebot-Google/1.0",
+            0,
+            "Storebot-Google (not named), so `*`",
+        ),
+    ] {
+        let (code, said, error) = check(&[url, "--robots", "-", "--agent", agent], &utf16);
+        assert_eq!(code, Some(verdict), "{agent}: {error}");
+        assert!(said.contains(told), "{agent}: {said}");
+        assert!(
+            said.contains("the file is UTF-16 and is decoded first"),
+            "{agent}: {said}"
+        );
+    }
+    let (_, said, _) = check(
+        &[
+            url,
+            "--robots",
+            "-",
+            "--json",
+            "--agent",
+            "Googlebot-Image/1.0",
+        ],
+        &utf16,
+    );
+    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let tokens = told["agent"].as_array().unwrap();
+    assert_eq!(tokens[1]["family_of"], "Googlebot-Image", "{said}");
+    assert_eq!(tokens[0].get("family_of"), None, "{said}");
+}
+
+#[test]
+fn a_file_without_a_url_is_linted() {
+    let setup = Setup::new();
+    fs::write(setup.dir().join("robots.txt"), FILE).unwrap();
+    let output = check_in(&setup, &["--robots", "robots.txt"], b"");
+    assert_eq!(output.status.code(), Some(0));
+    let expected = "\
+robots.txt: 263 octets, 3 groups, 4 notes
+
+user-agent: ExampleBot/1.0 (line 1)
+user-agent: OtherBot (line 2)
+  Disallow: /private/ (line 4)
+  Allow: /private/open (line 5)
+  Allow: /docs/index.html (line 6)
+  crawl-delay: 5 (line 3)
+
+user-agent: * (line 8)
+  Dissallow: / (line 9)
+
+user-agent: examplebot (line 12)
+  Disallow: /*.pdf$ (line 13)
+  Disallow: /*.pdf$ (line 14)
+
+sitemap: https://site.test/map.xml (line 15)
+
+  notes:    line 1: the name ends at the first character that no name can have, the rest is ignored: User-agent: ExampleBot/1.0
+            line 9: misspelt, read as `disallow`: Dissallow: /
+            line 10: unknown field, ignored: noindex: /x
+            line 14: says no more than line 13: Disallow: /*.pdf$
+";
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+    let (exit, stdout, _) = check(&["--robots", "-", "--json"], FILE.as_bytes());
+    let document: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((exit, stdout.lines().count()), (Some(0), 1));
+    assert_eq!(
+        document["groups"][0]["user_agents"][1],
+        json!({"value": "OtherBot", "line": 2})
+    );
+    assert_eq!(
+        document["groups"][0]["fields"],
+        json!([{"field": "crawl-delay", "value": "5", "line": 3}])
+    );
+    assert_eq!(document["fields"][0]["field"], "sitemap");
+    let kinds: Vec<&Value> = document["notes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|note| &note["kind"])
+        .collect();
+    assert_eq!(kinds, ["name_cut", "misspelt", "unknown_field", "repeats"]);
+}

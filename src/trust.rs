@@ -11,8 +11,7 @@ pub(crate) mod recipes;
 mod truststore;
 
 use std::{
-    error::Error,
-    fmt, fs, io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -194,10 +193,11 @@ pub(crate) fn write_file(path: &Path, octets: &[u8]) -> Result<(), TrustError> {
 }
 
 /// A failure to read, write or use roots. The message names the file, and the configuration key that names the file.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
     /// A file of extra roots cannot be read.
+    #[error("[tls] extra_roots: cannot read {path}: {source}")]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -205,6 +205,7 @@ pub enum TrustError {
         source: io::Error,
     },
     /// A bundle or truststore cannot be written.
+    #[error("cannot write {path}: {source}")]
     Unwritable {
         /// The file.
         path: PathBuf,
@@ -212,6 +213,7 @@ pub enum TrustError {
         source: io::Error,
     },
     /// A file of extra roots does not hold root certificates.
+    #[error("[tls] extra_roots: {path}: not root certificates: {why}")]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -219,13 +221,8 @@ pub enum TrustError {
         why: String,
     },
     /// The roots are readable, but TLS cannot be set up with them.
-    Tls(rustls::Error),
-}
-
-impl From<rustls::Error> for TrustError {
-    fn from(error: rustls::Error) -> Self {
-        Self::Tls(error)
-    }
+    #[error("TLS cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
 }
 
 impl TrustError {
@@ -233,35 +230,6 @@ impl TrustError {
         Self::Malformed {
             path: path.into(),
             why,
-        }
-    }
-}
-
-impl fmt::Display for TrustError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { path, source } => {
-                let path = path.display();
-                write!(f, "[tls] extra_roots: cannot read {path}: {source}")
-            }
-            Self::Unwritable { path, source } => {
-                write!(f, "cannot write {}: {source}", path.display())
-            }
-            Self::Malformed { path, why } => {
-                let path = path.display();
-                write!(f, "[tls] extra_roots: {path}: not root certificates: {why}")
-            }
-            Self::Tls(error) => write!(f, "TLS cannot be set up: {error}"),
-        }
-    }
-}
-
-impl Error for TrustError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Unreadable { source, .. } | Self::Unwritable { source, .. } => Some(source),
-            Self::Malformed { .. } => None,
-            Self::Tls(error) => Some(error),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! A command's end of the socket.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -71,43 +70,29 @@ fn may_answer(stream: &UnixStream) -> io::Result<bool> {
 }
 
 /// No answer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// No process listens there.
+    #[error("no crawlgate listens at {}", .0.display())]
     Nobody(PathBuf),
     /// A process of another user listens there.
+    #[error("{}: this belongs to another user; run the command as that user", .0.display())]
     Stranger(PathBuf),
     /// The process cannot be reached, or sends no valid answer.
+    #[error("admin socket {path}: {error}{}", advice(.error))]
     Failed {
         /// The path of the socket.
         path: PathBuf,
         /// The error.
+        #[source]
         error: io::Error,
     },
 }
 
-impl fmt::Display for AskError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nobody(path) => {
-                write!(f, "no crawlgate listens at {}", path.display())
-            }
-            Self::Stranger(path) => write!(
-                f,
-                "{}: this belongs to another user; run the command as that user",
-                path.display()
-            ),
-            Self::Failed { path, error } => {
-                write!(f, "admin socket {}: {error}", path.display())?;
-                match error.kind() {
-                    io::ErrorKind::PermissionDenied => {
-                        f.write_str("; run the command as the user that crawlgate runs as")
-                    }
-                    _ => Ok(()),
-                }
-            }
-        }
+/// Returns the way out of a failure to reach the process.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "; run the command as the user that crawlgate runs as",
+        _ => "",
     }
 }
-
-impl std::error::Error for AskError {}

@@ -28,10 +28,10 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-pub use self::listener::Listener;
+pub use self::listener::{BindError, Listener};
 use self::metrics::Instruments;
 use self::problem::Problem;
-pub use self::token::Token;
+pub use self::token::{Token, TokenError};
 use super::Service;
 use crate::clock::Moment;
 use crate::proxy::Proxy;

@@ -1,6 +1,5 @@
 //! The process's end of the socket.
 
-use std::fmt;
 use std::fs::{self, DirBuilder, Permissions};
 use std::future::Future;
 use std::io;
@@ -47,15 +46,22 @@ pub struct Socket {
 }
 
 /// The reason why the socket cannot be opened.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Another process listens there.
+    #[error(
+        "admin socket {}: another crawlgate listens there; give this one a place of its own with [admin] socket, or \
+         \"\" for none",
+        .0.display()
+    )]
     Taken(PathBuf),
     /// The socket cannot be made.
+    #[error("admin socket {path}: {error}; {}", advice(.error))]
     Failed {
         /// The path.
         path: PathBuf,
         /// The error.
+        #[source]
         error: io::Error,
     },
 }
@@ -191,29 +197,13 @@ fn may_ask(stream: &UnixStream) -> io::Result<bool> {
     Ok(them == 0 || them == rustix::process::geteuid().as_raw())
 }
 
-impl fmt::Display for BindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Taken(path) => write!(
-                f,
-                "admin socket {}: another crawlgate listens there; give this one a place of its own with [admin] \
-                 socket, or \"\" for none",
-                path.display()
-            ),
-            Self::Failed { path, error } => {
-                write!(f, "admin socket {}: {error}; ", path.display())?;
-                f.write_str(match error.kind() {
-                    io::ErrorKind::InvalidInput => {
-                        "the system allows about a hundred octets for it: name a shorter path with [admin] socket"
-                    }
-                    io::ErrorKind::AlreadyExists => {
-                        "move that away, or name another path with [admin] socket"
-                    }
-                    _ => "name another path with [admin] socket, or \"\" for none",
-                })
-            }
+/// Returns the way out of a failure to make the socket.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => {
+            "the system allows about a hundred octets for it: name a shorter path with [admin] socket"
         }
+        io::ErrorKind::AlreadyExists => "move that away, or name another path with [admin] socket",
+        _ => "name another path with [admin] socket, or \"\" for none",
     }
 }
-
-impl std::error::Error for BindError {}

@@ -1,19 +1,26 @@
 //! Failures of the authority, and the way out.
 
-use std::{error::Error, fmt, io, path::PathBuf};
+use std::{error::Error, io, path::PathBuf};
 
 use crate::clock::Moment;
 
 /// A failure to load the authority or to sign. The message names the file and the remedy.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaError {
     /// Neither file exists.
+    #[error(
+        "{certificate}: there is no certificate authority yet; `crawlgate ca create` makes one"
+    )]
     Missing {
         /// The expected place of the certificate.
         certificate: PathBuf,
     },
     /// One of the two files exists without the other.
+    #[error(
+        "{present} exists, but {missing} does not: restore it, correct tls.ca_cert and tls.ca_key, or make a new pair with \
+         `crawlgate ca create --force`"
+    )]
     Half {
         /// The file that exists.
         present: PathBuf,
@@ -21,11 +28,18 @@ pub enum CaError {
         missing: PathBuf,
     },
     /// A file stands where a new authority was to be created.
+    #[error(
+        "{path} exists already; `--force` replaces it, and every client must then trust the new one"
+    )]
     Exists {
         /// The file.
         path: PathBuf,
     },
     /// The key file is open to other users.
+    #[error(
+        "{path} may be read or written by other users (mode {mode:03o}), and a holder of this key can read the \
+         crawlers' traffic: `chmod 600 {path}`, or, if others may have seen it, `crawlgate ca create --force`"
+    )]
     Exposed {
         /// The key file.
         path: PathBuf,
@@ -33,6 +47,10 @@ pub enum CaError {
         mode: u32,
     },
     /// The key file belongs to another user.
+    #[error(
+        "{path} belongs to another user (uid {owner}), who can read the crawlers' traffic with this key: give it \
+         to the user that crawlgate runs as, or make a new pair with `crawlgate ca create --force`"
+    )]
     Foreign {
         /// The key file.
         path: PathBuf,
@@ -40,21 +58,35 @@ pub enum CaError {
         owner: u32,
     },
     /// A rotation has begun already.
+    #[error(
+        "{path}: the next authority is there already; `crawlgate ca rotate --finish` puts it in force, \
+         `crawlgate ca rotate --cancel` drops it"
+    )]
     Rotating {
         /// The certificate of the authority that comes next.
         path: PathBuf,
     },
     /// A rotation was cut short: the key has moved, its certificate has not.
+    #[error(
+        "{path}: a rotation was cut short, and this authority signs already; `crawlgate ca rotate --finish` \
+         completes it"
+    )]
     Interrupted {
         /// The certificate that has not moved, and signs.
         path: PathBuf,
     },
     /// There is no rotation to finish.
+    #[error("{path}: there is no next authority; `crawlgate ca rotate` makes one")]
     NotRotating {
         /// The expected place of the next authority's certificate.
         path: PathBuf,
     },
     /// Clients have not had the time to learn of the next authority.
+    #[error(
+        "clients could learn of the next authority since {} only, and those that have not would fail; wait \
+         until {}, or finish now with `--force`",
+        day(.since), day(.from)
+    )]
     TooEarly {
         /// Time since which its certificate has been there.
         since: Moment,
@@ -62,6 +94,9 @@ pub enum CaError {
         from: Moment,
     },
     /// A file of a rotation beside the authority is invalid.
+    #[error(
+        "{path}: {why}; restore the file, or drop it: `crawlgate ca rotate --cancel` if it is the next authority's"
+    )]
     Beside {
         /// The file.
         path: PathBuf,
@@ -69,11 +104,15 @@ pub enum CaError {
         why: String,
     },
     /// The authority's certificate does not let it sign for the host.
+    #[error(
+        "{host} is outside the name constraints of the local CA, so no certificate can be made for it"
+    )]
     Outside {
         /// The host.
         host: String,
     },
     /// A file or directory could not be read or written.
+    #[error("[tls] {key}: cannot {action} {path}: {source}")]
     Io {
         /// The configuration key that names the file or its directory: "ca_cert" or "ca_key".
         key: &'static str,
@@ -85,6 +124,9 @@ pub enum CaError {
         source: io::Error,
     },
     /// A file has unexpected content.
+    #[error(
+        "{path}: {why}; restore the file, or make a new pair with `crawlgate ca create --force`"
+    )]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -92,6 +134,10 @@ pub enum CaError {
         why: String,
     },
     /// The key does not belong to the certificate.
+    #[error(
+        "the key in {key} does not belong to the certificate in {certificate}: correct tls.ca_cert and tls.ca_key, or make \
+         a new pair with `crawlgate ca create --force`"
+    )]
     Mismatch {
         /// The certificate's file.
         certificate: PathBuf,
@@ -99,6 +145,10 @@ pub enum CaError {
         key: PathBuf,
     },
     /// The certificate may not be used to sign others.
+    #[error(
+        "{path} holds a certificate that may not sign others ({why}): name an authority's certificate in \
+         tls.ca_cert, or make one with `crawlgate ca create --force`"
+    )]
     NotAuthority {
         /// The certificate's file.
         path: PathBuf,
@@ -106,6 +156,11 @@ pub enum CaError {
         why: &'static str,
     },
     /// The certificate has expired.
+    #[error(
+        "the authority in {path} expired on {}: make a new one with `crawlgate ca create --force` and let the \
+         clients trust it",
+        day(.since)
+    )]
     Expired {
         /// The certificate's file.
         path: PathBuf,
@@ -113,6 +168,10 @@ pub enum CaError {
         since: Moment,
     },
     /// The certificate is not valid yet.
+    #[error(
+        "the authority in {path} is not valid before {}: wait, or set the clock right",
+        day(.from)
+    )]
     NotYetValid {
         /// The certificate's file.
         path: PathBuf,
@@ -120,12 +179,16 @@ pub enum CaError {
         from: Moment,
     },
     /// The host is neither a DNS name nor an address.
+    #[error(
+        "{host:?} is neither a DNS name nor an IP address, so no certificate can be made for it"
+    )]
     Host {
         /// The host, cut if it is long.
         host: String,
     },
     /// The cryptographic library refused.
-    Signing(Box<dyn Error + Send + Sync>),
+    #[error("the certificate could not be made: {0}")]
+    Signing(#[source] Box<dyn Error + Send + Sync>),
 }
 
 impl CaError {
@@ -148,127 +211,7 @@ impl CaError {
     }
 }
 
-impl fmt::Display for CaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing { certificate } => write!(
-                f,
-                "{}: there is no certificate authority yet; `crawlgate ca create` makes one",
-                certificate.display()
-            ),
-            Self::Half { present, missing } => write!(
-                f,
-                "{} exists, but {} does not: restore it, correct tls.ca_cert and tls.ca_key, or make a new pair with \
-                 `crawlgate ca create --force`",
-                present.display(),
-                missing.display()
-            ),
-            Self::Exists { path } => write!(
-                f,
-                "{} exists already; `--force` replaces it, and every client must then trust the new one",
-                path.display()
-            ),
-            Self::Exposed { path, mode } => write!(
-                f,
-                "{} may be read or written by other users (mode {mode:03o}), and a holder of this key can read the \
-                 crawlers' traffic: `chmod 600 {0}`, or, if others may have seen it, `crawlgate ca create --force`",
-                path.display()
-            ),
-            Self::Foreign { path, owner } => write!(
-                f,
-                "{} belongs to another user (uid {owner}), who can read the crawlers' traffic with this key: give it \
-                 to the user that crawlgate runs as, or make a new pair with `crawlgate ca create --force`",
-                path.display()
-            ),
-            Self::Rotating { path } => write!(
-                f,
-                "{}: the next authority is there already; `crawlgate ca rotate --finish` puts it in force, \
-                 `crawlgate ca rotate --cancel` drops it",
-                path.display()
-            ),
-            Self::Interrupted { path } => write!(
-                f,
-                "{}: a rotation was cut short, and this authority signs already; `crawlgate ca rotate --finish` \
-                 completes it",
-                path.display()
-            ),
-            Self::NotRotating { path } => write!(
-                f,
-                "{}: there is no next authority; `crawlgate ca rotate` makes one",
-                path.display()
-            ),
-            Self::TooEarly { since, from } => write!(
-                f,
-                "clients could learn of the next authority since {} only, and those that have not would fail; wait \
-                 until {}, or finish now with `--force`",
-                super::text::date(*since),
-                super::text::date(*from)
-            ),
-            Self::Beside { path, why } => write!(
-                f,
-                "{}: {why}; restore the file, or drop it: `crawlgate ca rotate --cancel` if it is the next authority's",
-                path.display()
-            ),
-            Self::Outside { host } => write!(
-                f,
-                "{host} is outside the name constraints of the local CA, so no certificate can be made for it"
-            ),
-            Self::Io {
-                key,
-                action,
-                path,
-                source,
-            } => write!(
-                f,
-                "[tls] {key}: cannot {action} {}: {source}",
-                path.display()
-            ),
-            Self::Malformed { path, why } => write!(
-                f,
-                "{}: {why}; restore the file, or make a new pair with `crawlgate ca create --force`",
-                path.display()
-            ),
-            Self::Mismatch { certificate, key } => write!(
-                f,
-                "the key in {} does not belong to the certificate in {}: correct tls.ca_cert and tls.ca_key, or make \
-                 a new pair with `crawlgate ca create --force`",
-                key.display(),
-                certificate.display()
-            ),
-            Self::NotAuthority { path, why } => write!(
-                f,
-                "{} holds a certificate that may not sign others ({why}): name an authority's certificate in \
-                 tls.ca_cert, or make one with `crawlgate ca create --force`",
-                path.display()
-            ),
-            Self::Expired { path, since } => write!(
-                f,
-                "the authority in {} expired on {}: make a new one with `crawlgate ca create --force` and let the \
-                 clients trust it",
-                path.display(),
-                super::text::date(*since)
-            ),
-            Self::NotYetValid { path, from } => write!(
-                f,
-                "the authority in {} is not valid before {}: wait, or set the clock right",
-                path.display(),
-                super::text::date(*from)
-            ),
-            Self::Host { host } => write!(
-                f,
-                "{host:?} is neither a DNS name nor an IP address, so no certificate can be made for it"
-            ),
-            Self::Signing(source) => write!(f, "the certificate could not be made: {source}"),
-        }
-    }
-}
-
-impl Error for CaError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::Signing(source) => Some(source.as_ref()),
-            _ => None,
-        }
-    }
+/// Returns the day of a moment, as a message writes it.
+fn day(moment: &Moment) -> String {
+    super::text::date(*moment)
 }

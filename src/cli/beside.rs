@@ -110,8 +110,9 @@ impl Beside {
             return Ok(None);
         };
         let token = settings.admin.token_file.as_deref();
-        let token = token.map(Token::load_or_create).transpose()?;
-        let listener = Listener::bind(address)?;
+        let token = token.map(Token::load_or_create).transpose();
+        let token = token.map_err(|error| error.to_string())?;
+        let listener = Listener::bind(address).map_err(|error| error.to_string())?;
         let address = listener.address();
         // Before the first crawler connects, so that no crawler reaches the console through the proxy.
         proxy.egress().listens_on(&[address]);

@@ -84,7 +84,7 @@ fn faults(config: &Config) -> String {
     // Only the HTTP listener reads the token.
     let token = token_file.as_ref().filter(|_| address.is_some());
     let token = token.and_then(|path| Token::check(path).err());
-    add(token.into_iter().collect());
+    add(token.iter().map(ToString::to_string).collect());
     add(shared_places(config));
     let lines = faults.iter();
     lines

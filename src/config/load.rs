@@ -18,7 +18,7 @@ use super::{
 const VARIABLE: &str = "CRAWLGATE_CONFIG";
 
 /// The reason why there is no configuration.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
     Unreadable {
@@ -27,6 +27,7 @@ pub enum ConfigError {
         /// The source of the file's name.
         named_by: NamedBy,
         /// The system's error.
+        #[source]
         cause: io::Error,
     },
     /// The file has values that are not allowed.
@@ -43,6 +44,7 @@ pub enum ConfigError {
         /// The file.
         file: PathBuf,
         /// The reason for distrust.
+        #[source]
         why: Distrust,
     },
 }
@@ -95,16 +97,6 @@ impl fmt::Display for ConfigError {
                 "\n(nothing names {0}, it was found; --config {0} or {VARIABLE} name it, or another)",
                 file.display()
             ),
-        }
-    }
-}
-
-impl std::error::Error for ConfigError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreadable { cause, .. } => Some(cause),
-            Self::Invalid { .. } => None,
-            Self::Distrusted { why, .. } => Some(why),
         }
     }
 }

@@ -5,8 +5,6 @@
 //! have written it, as ssh and git do. An operator who trusts the file names it.
 
 use std::{
-    error::Error,
-    fmt,
     fs::{self, OpenOptions},
     io::{self, Read as _},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
@@ -16,30 +14,15 @@ use std::{
 use rustix::fs::OFlags;
 
 /// The reason why a found file is not trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
     /// The file, or the link that leads to it, belongs to this user.
+    #[error("it belongs to user {0}, and is believed only if it is your own or root's")]
     Owner(u32),
     /// These permissions let others write the file.
+    #[error("others may write it (mode {0:04o}); chmod go-w takes that away")]
     Permissions(u32),
 }
-
-impl fmt::Display for Distrust {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Owner(user) => write!(
-                f,
-                "it belongs to user {user}, and is believed only if it is your own or root's"
-            ),
-            Self::Permissions(mode) => write!(
-                f,
-                "others may write it (mode {mode:04o}); chmod go-w takes that away"
-            ),
-        }
-    }
-}
-
-impl Error for Distrust {}
 
 /// The reason why an existing file was not read.
 #[derive(Debug)]

@@ -16,19 +16,12 @@ pub enum Subtree {
 }
 
 /// A text that is no [`Subtree`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "expected a domain, which stands for itself and all below it (\"example.com\", \".example\"), or a network \
+     (\"10.0.0.0/8\", \"2001:db8::/32\", \"192.0.2.7\")"
+)]
 pub struct SubtreeError;
-
-impl fmt::Display for SubtreeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "expected a domain, which stands for itself and all below it (\"example.com\", \".example\"), or a network \
-             (\"10.0.0.0/8\", \"2001:db8::/32\", \"192.0.2.7\")",
-        )
-    }
-}
-
-impl std::error::Error for SubtreeError {}
 
 impl Subtree {
     /// Reads a subtree.

@@ -38,6 +38,25 @@ const HEAD: usize = 64 * 1024;
 /// Pause after `accept` fails, as when descriptors run out.
 const BREATHER: Duration = Duration::from_millis(200);
 
+/// The reason why the port cannot be bound. The message names the key and the way out.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot serve the console at {address}: {source}: {}", advice(.source))]
+pub struct BindError {
+    address: SocketAddr,
+    source: io::Error,
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "is another crawlgate running? Give this one another port with [admin] address, 0 for any, or \
+             \"\" for no console"
+        }
+        io::ErrorKind::AddrNotAvailable => "[admin] address must be an address of this machine",
+        _ => "name another [admin] address, or \"\" for no console",
+    }
+}
+
 /// The bound port of the admin side.
 #[derive(Debug)]
 pub struct Listener {
@@ -49,8 +68,8 @@ impl Listener {
     /// Listens at `address`.
     ///
     /// # Errors
-    /// When the port cannot be bound; the message names the key and the way out.
-    pub fn bind(address: SocketAddr) -> Result<Listener, String> {
+    /// When the port cannot be bound.
+    pub fn bind(address: SocketAddr) -> Result<Listener, BindError> {
         let bound = (|| {
             let socket = match address {
                 SocketAddr::V4(_) => TcpSocket::new_v4(),
@@ -62,19 +81,7 @@ impl Listener {
             let address = listener.local_addr()?;
             Ok(Listener { listener, address })
         })();
-        bound.map_err(|error: io::Error| {
-            let hint = match error.kind() {
-                io::ErrorKind::AddrInUse => {
-                    "is another crawlgate running? Give this one another port with [admin] address, 0 for any, or \
-                     \"\" for no console"
-                }
-                io::ErrorKind::AddrNotAvailable => {
-                    "[admin] address must be an address of this machine"
-                }
-                _ => "name another [admin] address, or \"\" for no console",
-            };
-            format!("cannot serve the console at {address}: {error}: {hint}")
-        })
+        bound.map_err(|source| BindError { address, source })
     }
 
     /// Returns the bound address.

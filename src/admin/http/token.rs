@@ -6,7 +6,7 @@
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -26,12 +26,62 @@ const SHORTEST: usize = 16;
 /// Octets of the longest valid token.
 const LONGEST: u64 = 1024;
 
+/// The advice when a file cannot be read.
+const UNREADABLE: &str = "let this user read it";
+
 /// The advice when no token can be made.
 const UNWRITTEN: &str =
     "let this user write there, or name another file; `openssl rand -hex 32` makes a token";
 
-fn told(path: &Path, what: &dyn std::fmt::Display, advice: &str) -> String {
-    format!("[admin] token_file {}: {what}; {advice}", path.display())
+/// The reason why there is no token. The message names the file and the way out.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// The file can neither be read nor made.
+    #[error("[admin] token_file {path}: {source}; {advice}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+        /// The way out.
+        advice: &'static str,
+    },
+    /// The directory of the file is none.
+    #[error("[admin] token_file {path}: its parent is not a directory; {UNWRITTEN}")]
+    NoDirectory {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Other users may read the file.
+    #[error(
+        "[admin] token_file {path}: it is open to others (mode {mode:o}); chmod 600 it, and change the token: others \
+         may have read it"
+    )]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The file holds something else, or a token that can be guessed.
+    #[error(
+        "[admin] token_file {path}: this is no token; write one line of 16 or more printable characters without \
+         spaces, as `openssl rand -hex 32` gives them; or move the file away, and one is made"
+    )]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl TokenError {
+    fn io(path: &Path, source: io::Error, advice: &'static str) -> TokenError {
+        TokenError::Io {
+            path: path.to_owned(),
+            source,
+            advice,
+        }
+    }
 }
 
 /// The digest of the token that clients must send. All digests have equal length, so a comparison reveals nothing.
@@ -42,16 +92,14 @@ impl Token {
     /// Returns the token in the file at `path`, made if there is none.
     ///
     /// # Errors
-    /// When the token can neither be read nor made, others may read it, or it can be guessed. The message names the
-    /// file and the way out.
-    pub fn load_or_create(path: &Path) -> Result<Token, String> {
-        let told = |what: &dyn std::fmt::Display, advice: &str| told(path, what, advice);
+    /// When the token can neither be read nor made, others may read it, or it can be guessed.
+    pub fn load_or_create(path: &Path) -> Result<Token, TokenError> {
         match fs::File::open(path) {
-            Ok(file) => Token::read(file, &told),
+            Ok(file) => Token::read(file, path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Token::create(path).map_err(|error| told(&error, UNWRITTEN))
+                Token::create(path).map_err(|error| TokenError::io(path, error, UNWRITTEN))
             }
-            Err(error) => Err(told(&error, "let this user read it")),
+            Err(error) => Err(TokenError::io(path, error, UNREADABLE)),
         }
     }
 
@@ -59,31 +107,28 @@ impl Token {
     ///
     /// # Errors
     /// When it would fail.
-    pub fn check(path: &Path) -> Result<(), String> {
+    pub fn check(path: &Path) -> Result<(), TokenError> {
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
         match (path.try_exists(), above) {
             (Ok(false), Some(above)) => match fs::metadata(above) {
                 Ok(above) if above.is_dir() => Ok(()),
-                Ok(_) => Err(told(path, &"its parent is not a directory", UNWRITTEN)),
-                Err(error) => Err(told(path, &error, UNWRITTEN)),
+                Ok(_) => Err(TokenError::NoDirectory {
+                    path: path.to_owned(),
+                }),
+                Err(error) => Err(TokenError::io(path, error, UNWRITTEN)),
             },
             (Ok(false), None) => Ok(()),
             (Ok(true) | Err(_), _) => Token::load_or_create(path).map(drop),
         }
     }
 
-    fn read(
-        file: fs::File,
-        told: &dyn Fn(&dyn std::fmt::Display, &str) -> String,
-    ) -> Result<Token, String> {
-        let unreadable = |error: io::Error| told(&error, "let this user read it");
+    fn read(file: fs::File, path: &Path) -> Result<Token, TokenError> {
+        let unreadable = |error| TokenError::io(path, error, UNREADABLE);
         // The mode of the open file, not of the path: the file that is checked is the file that is read.
         let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
+        let path = || path.to_owned();
         if mode & 0o077 != 0 {
-            return Err(told(
-                &format!("it is open to others (mode {mode:o})"),
-                "chmod 600 it, and change the token: others may have read it",
-            ));
+            return Err(TokenError::Exposed { path: path(), mode });
         }
         let mut text = String::new();
         let octets = file
@@ -93,11 +138,7 @@ impl Token {
         let token = text.trim();
         let is_one = token.bytes().all(|octet| octet.is_ascii_graphic());
         if octets as u64 > LONGEST || token.len() < SHORTEST || !is_one {
-            return Err(told(
-                &"this is no token",
-                "write one line of 16 or more printable characters without spaces, as `openssl rand -hex 32` gives them; \
-                 or move the file away, and one is made",
-            ));
+            return Err(TokenError::Malformed { path: path() });
         }
         Ok(Token::of(token))
     }
@@ -208,6 +249,7 @@ mod tests {
 
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("set");
         let refused = Token::load_or_create(&path).expect_err("others may read it");
+        let refused = refused.to_string();
         assert!(refused.contains("mode 640"), "{refused}");
         assert!(refused.contains("chmod 600"), "{refused}");
 
@@ -219,7 +261,7 @@ mod tests {
             ("spaces", "0123456789 abcdef0123456789\n"),
         ] {
             fs::write(&path, text).expect("written");
-            let refused = Token::load_or_create(&path).expect_err(name);
+            let refused = Token::load_or_create(&path).expect_err(name).to_string();
             assert!(refused.contains("this is no token"), "{name}: {refused}");
             assert!(refused.contains("admin.token"), "{name}: {refused}");
         }

@@ -27,18 +27,18 @@ use support::Setup;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A store to be filled, and the commands that read it.
-struct Shelf {
+struct TestStore {
     setup: Setup,
     config: Config,
     now: Moment,
 }
 
-impl Shelf {
-    fn new() -> Shelf {
+impl TestStore {
+    fn new() -> TestStore {
         let setup = Setup::new();
         let config = Config::load(Some(&setup.write())).unwrap();
         let now = Clock::system().now();
-        Shelf { setup, config, now }
+        TestStore { setup, config, now }
     }
 
     /// Fills the store with the results of these fetches of an origin, each ended so many hours ago.
@@ -160,20 +160,20 @@ fn down() -> AccessResult {
 const RULES: &str = "User-agent: a\nUser-agent: b\nDisallow: /x\nCrawl-delay: 5\n\nUser-agent: *\nDisallow: /\n\
     Sitemap: http://one.example/map\u{1b}[2J.xml\n";
 
-fn three() -> Shelf {
-    let shelf = Shelf::new();
-    shelf.learn("http://one.example", &[(3, file(RULES))]);
-    shelf.learn("http://two.example", &[(2, missing())]);
-    shelf.learn(
+fn three() -> TestStore {
+    let test_store = TestStore::new();
+    test_store.learn("http://one.example", &[(3, file(RULES))]);
+    test_store.learn("http://two.example", &[(2, missing())]);
+    test_store.learn(
         "https://three.example",
         &[(90, file(RULES)), (50, down()), (27, down()), (4, down())],
     );
-    shelf
+    test_store
 }
 
 #[test]
 fn origins_are_listed_filtered_and_paged() {
-    let shelf = three();
+    let test_store = three();
     let [one, two, three] = [
         "http://one.example",
         "http://two.example",
@@ -192,9 +192,9 @@ fn origins_are_listed_filtered_and_paged() {
         (&["--limit", "0"], &[]),
         (&["--all", "--state", "successful"], &[one]),
     ] {
-        assert_eq!(shelf.names(words), expected, "{words:?}");
+        assert_eq!(test_store.names(words), expected, "{words:?}");
     }
-    let (code, said, _) = shelf.ask(&[]);
+    let (code, said, _) = test_store.ask(&[]);
     assert_eq!(code, 0);
     let lines: Vec<Vec<&str>> = said
         .lines()
@@ -219,12 +219,12 @@ fn origins_are_listed_filtered_and_paged() {
 
 #[test]
 fn more_origins_than_a_page_are_all_listed() {
-    let shelf = Shelf::new();
-    let store = store::open(&shelf.config, Access::Write).unwrap();
+    let test_store = TestStore::new();
+    let store = store::open(&test_store.config, Access::Write).unwrap();
     let state = State::NeverFetched.after(
         missing(),
-        ended(shelf.now),
-        &shelf.config.robots.timing,
+        ended(test_store.now),
+        &test_store.config.robots.timing,
         0.0,
     );
     let landing = |number: u32| OriginUpdate {
@@ -237,7 +237,7 @@ fn more_origins_than_a_page_are_all_listed() {
             identity: crawlgate::robots::identity::Identity::default(),
             user_agent: "crawlgate/0.1".to_owned(),
             other: None,
-            time: shelf.now,
+            time: test_store.now,
             duration: Duration::ZERO,
             result: "unavailable".to_owned(),
             cause: None,
@@ -253,17 +253,17 @@ fn more_origins_than_a_page_are_all_listed() {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap().block_on(store.write(batch)).unwrap();
-    let names = shelf.names(&["--all"]);
+    let names = test_store.names(&["--all"]);
     assert_eq!(names.len(), 1203);
     assert!(names.is_sorted());
-    assert_eq!(shelf.names(&[]).len(), 100);
-    assert_eq!(shelf.names(&["-n", "700"]).len(), 700);
+    assert_eq!(test_store.names(&[]).len(), 100);
+    assert_eq!(test_store.names(&["-n", "700"]).len(), 700);
 }
 
 #[test]
 fn one_origin_is_shown_with_what_its_robots_txt_holds() {
-    let shelf = three();
-    let (code, said, error) = shelf.ask(&["show", "http://one.example/any/page?of=it"]);
+    let test_store = three();
+    let (code, said, error) = test_store.ask(&["show", "http://one.example/any/page?of=it"]);
     assert_eq!(code, 0, "{error}");
     for part in [
         "state          successful: ",
@@ -279,11 +279,11 @@ fn one_origin_is_shown_with_what_its_robots_txt_holds() {
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    let (_, said, _) = shelf.ask(&["show", "http://two.example"]);
+    let (_, said, _) = test_store.ask(&["show", "http://two.example"]);
     for part in ["it answered 404", "no restrictions"] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    let (_, said, _) = shelf.ask(&["show", "https://three.example", "--history", "2"]);
+    let (_, said, _) = test_store.ask(&["show", "https://three.example", "--history", "2"]);
     for part in [
         "complete disallow until",
         "(in 27d)",
@@ -293,7 +293,7 @@ fn one_origin_is_shown_with_what_its_robots_txt_holds() {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_eq!(said.matches("unreachable 70 ms").count(), 2, "{said}");
-    let (code, said, _) = shelf.ask(&["show", "http://four.example"]);
+    let (code, said, _) = test_store.ask(&["show", "http://four.example"]);
     assert_eq!(
         (code, said.trim_end()),
         (1, "http://four.example: nothing is known of it")
@@ -302,8 +302,8 @@ fn one_origin_is_shown_with_what_its_robots_txt_holds() {
 
 #[test]
 fn one_origin_is_shown_as_json() {
-    let shelf = three();
-    let (code, said, error) = shelf.ask(&["show", "https://three.example", "--json"]);
+    let test_store = three();
+    let (code, said, error) = test_store.ask(&["show", "https://three.example", "--json"]);
     assert_eq!(code, 0, "{error}");
     let shown: Value = serde_json::from_str(&said).unwrap();
     for (pointer, expected) in [
@@ -326,10 +326,10 @@ fn one_origin_is_shown_as_json() {
 
 #[test]
 fn robots_txt_is_printed_octet_for_octet() {
-    let shelf = three();
-    let (code, said, _) = shelf.ask(&["show", "https://three.example", "--robots"]);
+    let test_store = three();
+    let (code, said, _) = test_store.ask(&["show", "https://three.example", "--robots"]);
     assert_eq!((code, &*said), (0, RULES));
-    let (code, _, error) = shelf.ask(&["show", "http://two.example", "--robots"]);
+    let (code, _, error) = test_store.ask(&["show", "http://two.example", "--robots"]);
     assert_eq!(code, 2);
     assert!(
         error.contains("there is no robots.txt: it answered 404"),
@@ -339,12 +339,12 @@ fn robots_txt_is_printed_octet_for_octet() {
 
 #[test]
 fn two_robots_txt_are_compared() {
-    let shelf = Shelf::new();
+    let test_store = TestStore::new();
     let origin = "http://one.example";
     let [a, b, c] = ["Disallow: /a\n", "Disallow: /b\n", "Disallow: /c\n"]
         .map(|rule| file(&format!("User-agent: *\n{rule}")));
     let fetches = [(100, a), (80, b.clone()), (60, b), (40, down()), (20, c)];
-    shelf.learn(origin, &fetches);
+    test_store.learn(origin, &fetches);
     let digest = |file: &AccessResult| match file {
         AccessResult::Successful { snapshot, .. } => snapshot.sha256[..6]
             .iter()
@@ -360,27 +360,27 @@ fn two_robots_txt_are_compared() {
         ("between two digests", &[&*first, &*second], "a", "b"),
         ("backwards", &[&*second, &*first], "b", "a"),
     ] {
-        let (code, said, error) = shelf.ask(&[&["show", origin, "--diff"], words].concat());
+        let (code, said, error) = test_store.ask(&[&["show", origin, "--diff"], words].concat());
         assert_eq!(code, 0, "{name}: {error}");
         let changes = format!("\n User-agent: *\n-Disallow: /{old}\n+Disallow: /{new}\n");
         assert!(said.contains(&changes), "{name}: {said}");
     }
-    let (code, said, _) = shelf.ask(&["show", origin, "--diff", &first, &first]);
+    let (code, said, _) = test_store.ask(&["show", origin, "--diff", &first, &first]);
     assert_eq!((code, &*said), (0, ""), "no difference");
-    let (code, _, error) = shelf.ask(&["show", origin, "--diff", "200h"]);
+    let (code, _, error) = test_store.ask(&["show", origin, "--diff", "200h"]);
     assert_eq!(code, 2);
     assert!(
         error.contains("no robots.txt from before that is known"),
         "{error}"
     );
-    shelf.learn("http://two.example", &[(1, file("User-agent: *\n"))]);
-    let (code, said, _) = shelf.ask(&["show", "http://two.example", "--diff"]);
+    test_store.learn("http://two.example", &[(1, file("User-agent: *\n"))]);
+    let (code, said, _) = test_store.ask(&["show", "http://two.example", "--diff"]);
     assert_eq!(code, 1, "{said}");
 }
 
 #[test]
 fn mistakes_get_a_clear_message() {
-    let shelf = three();
+    let test_store = three();
     for (name, words, part) in [
         (
             "no scheme",
@@ -395,7 +395,7 @@ fn mistakes_get_a_clear_message() {
         ),
         ("nothing to forget", &["forget"], "ORIGIN"),
     ] {
-        let (code, _, error) = shelf.ask(words);
+        let (code, _, error) = test_store.ask(words);
         assert_eq!(code, 2, "{name}: {error}");
         assert!(error.contains(part), "{name}: {error}");
     }

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, json as body, problem};
 use crate::schema::Description;
-use crate::support::{Origin, RULES, eventually};
+use crate::support::admin_gate::{json as body, problem};
+use crate::support::{AdminGate, Origin, RULES, eventually};
 
 pub fn encoded(text: &str) -> String {
     text.bytes()
@@ -19,9 +19,9 @@ pub fn encoded(text: &str) -> String {
 
 /// Waits until the store has this many decisions, and returns them.
 #[track_caller]
-pub fn decisions(desk: &Desk, query: &str, count: usize) -> Vec<Value> {
+pub fn decisions(gate: &AdminGate, query: &str, count: usize) -> Vec<Value> {
     eventually("the decisions to be kept", || {
-        let page = desk.api(&format!("/decisions{query}"));
+        let page = gate.api(&format!("/decisions{query}"));
         let items = page["items"].as_array().unwrap().clone();
         (items.len() == count).then_some(items)
     })
@@ -30,19 +30,19 @@ pub fn decisions(desk: &Desk, query: &str, count: usize) -> Vec<Value> {
 #[test]
 fn every_operation_answers_as_it_is_described() {
     let origin = Origin::with_rules(RULES);
-    let desk = Desk::open();
-    let described = Description::of(&desk);
+    let gate = AdminGate::open();
+    let described = Description::of(&gate);
     let held = |method: &str, path: &str, target: &str, document: Option<Value>| {
         let method_word = method.to_uppercase();
         let answer = match &document {
-            Some(document) => desk.post(target, document),
-            None => desk.ask(&method_word, &format!("/api/v1{target}"), "", ""),
+            Some(document) => gate.post(target, document),
+            None => gate.ask(&method_word, &format!("/api/v1{target}"), "", ""),
         };
         described.holds(method, path, &answer);
         answer
     };
-    let id = desk.deny(&origin, "/private/a");
-    decisions(&desk, "", 1);
+    let id = gate.deny(&origin, "/private/a");
+    decisions(&gate, "", 1);
     let name = encoded(origin.url("").trim_end_matches('/'));
 
     held("get", "/status", "/status", None);
@@ -226,10 +226,10 @@ fn every_operation_answers_as_it_is_described() {
 
 #[test]
 fn an_unknown_path_and_a_wrong_method_are_problems_too() {
-    let desk = Desk::open();
-    problem(&desk.get("/api/v1/nothing"), 404);
-    problem(&desk.get("/api/v2/status"), 404);
-    let answer = desk.ask("DELETE", "/api/v1/status", "", "");
+    let gate = AdminGate::open();
+    problem(&gate.get("/api/v1/nothing"), 404);
+    problem(&gate.get("/api/v2/status"), 404);
+    let answer = gate.ask("DELETE", "/api/v1/status", "", "");
     problem(&answer, 405);
     assert!(
         answer
@@ -237,25 +237,25 @@ fn an_unknown_path_and_a_wrong_method_are_problems_too() {
             .is_some_and(|allow| allow.contains("GET")),
         "{answer:?}"
     );
-    problem(&desk.ask("PUT", "/api/v1/overrides", "", "{}"), 405);
+    problem(&gate.ask("PUT", "/api/v1/overrides", "", "{}"), 405);
     let json = "Content-Type: application/json\r\n";
-    problem(&desk.ask("POST", "/api/v1/overrides", json, "{"), 400);
+    problem(&gate.ask("POST", "/api/v1/overrides", json, "{"), 400);
     problem(
-        &desk.ask("POST", "/api/v1/overrides", json, "{\"colour\":1}"),
+        &gate.ask("POST", "/api/v1/overrides", json, "{\"colour\":1}"),
         422,
     );
-    let answer = desk.get("/api/v1/origins/%FF");
+    let answer = gate.get("/api/v1/origins/%FF");
     problem(&answer, 400);
 }
 
 #[test]
 fn a_check_says_what_the_command_says_and_records_nothing() {
     let origin = Origin::with_rules(RULES);
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let url = origin.url("/private/a");
     let question = json!({"url": url, "agents": ["TestBot"]});
-    let judged = body(&desk.post("/check", &question));
-    let (code, told, _) = desk.beside("check", &["--json", "--agent", "TestBot", &url]);
+    let judged = body(&gate.post("/check", &question));
+    let (code, told, _) = gate.beside("check", &["--json", "--agent", "TestBot", &url]);
     assert_eq!(code, Some(1));
     assert_eq!(judged, serde_json::from_str::<Value>(&told).unwrap());
     assert_eq!(
@@ -264,7 +264,7 @@ fn a_check_says_what_the_command_says_and_records_nothing() {
         "{judged}"
     );
     let fetched = origin.robots_fetches();
-    assert_eq!(body(&desk.post("/check", &question))["verdict"], "deny");
+    assert_eq!(body(&gate.post("/check", &question))["verdict"], "deny");
     assert_eq!(
         origin.robots_fetches(),
         fetched,
@@ -273,14 +273,14 @@ fn a_check_says_what_the_command_says_and_records_nothing() {
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 
     let pasted = json!({"url": url, "robots": "User-agent: *\nAllow: /\n"});
-    assert_eq!(body(&desk.post("/check", &pasted))["verdict"], "allow");
-    let walled = body(&desk.post("/check", &json!({"url": "http://10.0.0.1/a"})));
+    assert_eq!(body(&gate.post("/check", &pasted))["verdict"], "allow");
+    let walled = body(&gate.post("/check", &json!({"url": "http://10.0.0.1/a"})));
     assert_eq!(walled["reason"], "address_prohibited", "{walled}");
-    desk.gate
+    gate.process
         .get(&origin.url("/open"))
         .is_origins(200, "page /open");
     assert_eq!(
-        desk.wait_records(1).len(),
+        gate.wait_records(1).len(),
         1,
         "only the request is recorded"
     );
@@ -288,7 +288,7 @@ fn a_check_says_what_the_command_says_and_records_nothing() {
 
 #[test]
 fn without_a_store_the_api_says_so() {
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("store", "path", "\"\"");
     });
     for path in [
@@ -297,10 +297,10 @@ fn without_a_store_the_api_says_so() {
         "/origins",
         "/decisions/01KB7W3Y5E000000000VY7H1Q2",
     ] {
-        let why = problem(&desk.get(&format!("/api/v1{path}")), 404);
+        let why = problem(&gate.get(&format!("/api/v1{path}")), 404);
         assert!(why.contains("[store] path"), "{path}: {why}");
     }
-    assert_eq!(desk.api("/overrides")["items"], json!([]));
-    assert!(desk.api("/status")["store"].is_null());
-    assert_eq!(desk.get("/ready").status, 200);
+    assert_eq!(gate.api("/overrides")["items"], json!([]));
+    assert!(gate.api("/status")["store"].is_null());
+    assert_eq!(gate.get("/ready").status, 200);
 }

@@ -3,27 +3,27 @@
 use serde_json::json;
 
 use crate::api::decisions;
-use crate::desk::{Desk, json as body, problem};
-use crate::support::{Origin, RULES};
+use crate::support::admin_gate::{json as body, problem};
+use crate::support::{AdminGate, Origin, RULES};
 
 #[test]
 fn decisions_come_by_page_and_by_condition() {
     let origin = Origin::with_rules(RULES);
-    let desk = Desk::open();
-    desk.gate
+    let gate = AdminGate::open();
+    gate.process
         .get(&origin.url("/open"))
         .is_origins(200, "page /open");
     let mut ids: Vec<String> = (0..5)
-        .map(|n| desk.deny(&origin, &format!("/private/{n}")))
+        .map(|n| gate.deny(&origin, &format!("/private/{n}")))
         .collect();
-    decisions(&desk, "?verdict=deny", 5);
+    decisions(&gate, "?verdict=deny", 5);
 
     let walk = |order: &str| {
         let mut found = Vec::new();
         let mut cursor = String::new();
         for page in 0.. {
             assert!(page < 4, "it does not end");
-            let page = desk.api(&format!(
+            let page = gate.api(&format!(
                 "/decisions?verdict=deny&limit=2&order={order}{cursor}"
             ));
             for item in page["items"].as_array().unwrap() {
@@ -39,11 +39,11 @@ fn decisions_come_by_page_and_by_condition() {
     assert_eq!(walk("oldest"), ids);
     ids.reverse();
     assert_eq!(walk("newest"), ids);
-    let next = desk.api("/decisions?limit=2")["next"]
+    let next = gate.api("/decisions?limit=2")["next"]
         .as_str()
         .unwrap()
         .to_owned();
-    let other = desk.get(&format!(
+    let other = gate.get(&format!(
         "/api/v1/decisions?limit=2&order=oldest&cursor={next}"
     ));
     let why = problem(&other, 400);
@@ -56,21 +56,21 @@ fn decisions_come_by_page_and_by_condition() {
         ("until=2020-01-01", 0), ("acknowledged=false", 6), ("acknowledged=true", 0), ("origin=site.test", 6), ("origin=other.test", 0),
     ];
     for (condition, count) in conditions {
-        let page = desk.api(&format!("/decisions?{condition}"));
+        let page = gate.api(&format!("/decisions?{condition}"));
         assert_eq!(
             page["items"].as_array().unwrap().len(),
             count,
             "{condition}"
         );
     }
-    let (code, listed, _) = desk.beside("log", &["--json", "--verdict", "deny"]);
+    let (code, listed, _) = gate.beside("log", &["--json", "--verdict", "deny"]);
     assert_eq!(
         (code, listed.lines().count()),
         (Some(0), 5),
         "the command says the same"
     );
 
-    let tallies = desk.api("/tallies?by=rule&verdict=deny");
+    let tallies = gate.api("/tallies?by=rule&verdict=deny");
     let [tally] = &tallies["items"].as_array().unwrap()[..] else {
         panic!("one rule: {tallies}")
     };
@@ -81,26 +81,26 @@ fn decisions_come_by_page_and_by_condition() {
 #[test]
 fn an_acknowledgement_stays_until_it_is_replaced_on_purpose() {
     let origin = Origin::with_rules(RULES);
-    let desk = Desk::open();
-    let id = desk.deny(&origin, "/private/a");
-    decisions(&desk, "", 1);
+    let gate = AdminGate::open();
+    let id = gate.deny(&origin, "/private/a");
+    decisions(&gate, "", 1);
     let target = format!("/decisions/{id}/acknowledgement");
-    let noted = desk.post(&target, &json!({"by": "Ada", "note": "a letter is sent"}));
+    let noted = gate.post(&target, &json!({"by": "Ada", "note": "a letter is sent"}));
     assert_eq!(body(&noted)["acknowledged"]["by"], "Ada", "{noted:?}");
-    let again = desk.post(&target, &json!({"by": "Grace", "note": "mine"}));
+    let again = gate.post(&target, &json!({"by": "Grace", "note": "mine"}));
     let why = problem(&again, 409);
     assert!(why.contains("by Ada"), "{why}");
-    let replaced = desk.post(
+    let replaced = gate.post(
         &target,
         &json!({"by": "Grace", "note": "mine", "replace": true}),
     );
     assert_eq!(body(&replaced)["acknowledged"]["note"], "mine");
     problem(
-        &desk.post(&target, &json!({"by": " ", "note": "x", "replace": true})),
+        &gate.post(&target, &json!({"by": " ", "note": "x", "replace": true})),
         400,
     );
     assert_eq!(
-        desk.api("/decisions?acknowledged=true")["items"]
+        gate.api("/decisions?acknowledged=true")["items"]
             .as_array()
             .unwrap()
             .len(),
@@ -111,44 +111,44 @@ fn an_acknowledgement_stays_until_it_is_replaced_on_purpose() {
 #[test]
 fn an_override_decides_the_next_request() {
     let origin = Origin::with_rules(RULES);
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let url = origin.url("/private/a");
-    desk.denied(&desk.gate.get(&url));
+    gate.denied(&gate.process.get(&url));
     let asserted = origin.url("").trim_end_matches('/').to_owned();
     let new = json!({"origin": asserted, "pattern": "/private/", "action": "allow", "until": "30d", "by": "Ada", "reason": "a letter"});
-    let added = desk.post("/overrides", &new);
+    let added = gate.post("/overrides", &new);
     assert_eq!(added.status, 201, "{added:?}");
     let id = body(&added)["id"].as_str().unwrap().to_owned();
     let place = added.field("location").unwrap();
     assert_eq!(place, format!("/api/v1/overrides/{id}"));
-    desk.gate.get(&url).is_origins(200, "page /private/a");
-    let record = desk.record_of(&url);
+    gate.process.get(&url).is_origins(200, "page /private/a");
+    let record = gate.record_of(&url);
     assert_eq!(
         record["reason"], "robots_disallow",
         "the first one: {record}"
     );
-    desk.record("the override", |record| {
+    gate.record("the override", |record| {
         record["reason"] == "operator_allow"
     });
 
-    let listed = desk.api("/overrides");
+    let listed = gate.api("/overrides");
     assert_eq!(listed["items"][0]["reason"], "a letter", "{listed}");
-    let (_, told, _) = desk.beside("override", &["list"]);
+    let (_, told, _) = gate.beside("override", &["list"]);
     assert!(
         told.contains("a letter"),
         "the command says the same: {told}"
     );
-    problem(&desk.ask("DELETE", &place, "", ""), 400);
-    let removed = desk.ask("DELETE", &format!("{place}?by=Grace"), "", "");
+    problem(&gate.ask("DELETE", &place, "", ""), 400);
+    let removed = gate.ask("DELETE", &format!("{place}?by=Grace"), "", "");
     assert_eq!(removed.status, 204, "{removed:?}");
-    desk.denied(&desk.gate.get(&url));
-    assert_eq!(desk.api("/overrides")["items"], json!([]));
+    gate.denied(&gate.process.get(&url));
+    assert_eq!(gate.api("/overrides")["items"], json!([]));
     assert_eq!(
-        desk.api("/overrides?all=true")["items"][0]["removed_by"],
+        gate.api("/overrides?all=true")["items"][0]["removed_by"],
         "Grace"
     );
     problem(
-        &desk.ask("DELETE", &format!("{place}?by=Grace"), "", ""),
+        &gate.ask("DELETE", &format!("{place}?by=Grace"), "", ""),
         404,
     );
 
@@ -161,18 +161,18 @@ fn an_override_decides_the_next_request() {
     for (name, value, says) in mistakes {
         let mut wrong = new.clone();
         wrong[name] = value;
-        let why = problem(&desk.post("/overrides", &wrong), 400);
+        let why = problem(&gate.post("/overrides", &wrong), 400);
         assert!(why.contains(says), "{name}: {why}");
     }
 }
 
 #[test]
 fn an_override_of_the_configuration_cannot_be_removed_here() {
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("policy", "mode", "\"enforce\"");
     });
     let why = problem(
-        &desk.ask("DELETE", "/api/v1/overrides/config-1?by=Ada", "", ""),
+        &gate.ask("DELETE", "/api/v1/overrides/config-1?by=Ada", "", ""),
         409,
     );
     assert!(why.contains("config.toml"), "{why}");

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::api::{decisions, encoded};
-use crate::desk::{Desk, json as body, problem};
-use crate::support::{Origin, Reply, eventually};
+use crate::api::encoded;
+use crate::support::admin_gate::{json as body, problem};
+use crate::support::{AdminGate, Origin, Reply, eventually};
 
 #[test]
 fn an_origin_is_fetched_anew_compared_and_forgotten() {
@@ -16,15 +16,15 @@ fn an_origin_is_fetched_anew_compared_and_forgotten() {
             Reply::status(503, ""),
         ],
     );
-    let desk = Desk::open();
-    desk.denied(&desk.gate.get(&origin.url("/a")));
+    let gate = AdminGate::open();
+    gate.denied(&gate.process.get(&origin.url("/a")));
     let name = origin.url("").trim_end_matches('/').to_owned();
-    let refreshed = body(&desk.post("/refresh", &json!({"origin": name})));
+    let refreshed = body(&gate.post("/refresh", &json!({"origin": name})));
     assert_eq!(refreshed["state"], "successful", "{refreshed}");
-    desk.denied(&desk.gate.get(&origin.url("/b")));
-    let fetches = desk.api(&format!("/origins/{}/fetches", encoded(&name)));
+    gate.denied(&gate.process.get(&origin.url("/b")));
+    let fetches = gate.api(&format!("/origins/{}/fetches", encoded(&name)));
     let digest = |n: usize| fetches["items"][n]["sha256"].as_str().unwrap().to_owned();
-    let diff = desk.get(&format!(
+    let diff = gate.get(&format!(
         "/api/v1/snapshots/{}/diff/{}",
         digest(1),
         digest(0)
@@ -34,7 +34,7 @@ fn an_origin_is_fetched_anew_compared_and_forgotten() {
         "{}",
         diff.text()
     );
-    let failed = body(&desk.post("/refresh", &json!({"origin": name})));
+    let failed = body(&gate.post("/refresh", &json!({"origin": name})));
     assert!(
         failed["failure"]
             .as_str()
@@ -43,19 +43,21 @@ fn an_origin_is_fetched_anew_compared_and_forgotten() {
     );
 
     let place = format!("/api/v1/origins/{}", encoded(&name));
-    assert_eq!(desk.ask("DELETE", &place, "", "").status, 204);
-    problem(&desk.get(&place), 404);
-    problem(&desk.ask("DELETE", &place, "", ""), 404);
-    let page = desk.api("/decisions");
+    assert_eq!(gate.ask("DELETE", &place, "", "").status, 204);
+    problem(&gate.get(&place), 404);
+    problem(&gate.ask("DELETE", &place, "", ""), 404);
+    let page = gate.api("/decisions");
     assert_eq!(page["items"].as_array().unwrap().len(), 2, "decisions stay");
 }
 
 #[test]
 fn origins_come_by_page() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origins: Vec<Origin> = (0..3).map(|_| Origin::with_rules("")).collect();
     for origin in &origins {
-        desk.gate.get(&origin.url("/a")).is_origins(200, "page /a");
+        gate.process
+            .get(&origin.url("/a"))
+            .is_origins(200, "page /a");
     }
     let mut names: Vec<String> = origins
         .iter()
@@ -63,11 +65,11 @@ fn origins_come_by_page() {
         .collect();
     names.sort_unstable();
     eventually("the origins to be kept", || {
-        (desk.api("/origins")["items"].as_array().unwrap().len() == 3).then_some(())
+        (gate.api("/origins")["items"].as_array().unwrap().len() == 3).then_some(())
     });
-    let first = desk.api("/origins?limit=2&state=successful&containing=site");
+    let first = gate.api("/origins?limit=2&state=successful&containing=site");
     let next = first["next"].as_str().unwrap();
-    let second = desk.api(&format!(
+    let second = gate.api(&format!(
         "/origins?limit=2&state=successful&containing=site&cursor={next}"
     ));
     let found: Vec<&str> = [&first, &second]
@@ -77,5 +79,5 @@ fn origins_come_by_page() {
         .collect();
     assert_eq!(found, names);
     assert!(second["next"].is_null());
-    assert_eq!(desk.api("/origins?state=unreachable")["items"], json!([]));
+    assert_eq!(gate.api("/origins?state=unreachable")["items"], json!([]));
 }

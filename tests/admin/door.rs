@@ -7,18 +7,18 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
-use crate::desk::{Desk, problem};
-use crate::support::{Gate, Latch, Origin, Reply, Setup, Wire};
+use crate::support::admin_gate::problem;
+use crate::support::{AdminGate, Gate, Latch, Origin, Reply, Setup, Wire};
 
 #[test]
 fn every_answer_forbids_what_its_page_does_not_need() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let answers = [
-        desk.get("/live"),
-        desk.get("/api/v1/status"),
-        desk.get("/nowhere"),
-        desk.ask("GET", "/api/v1/status", "Host: rebound.example\r\n", ""),
-        desk.ask("POST", "/api/v1/status", "", ""),
+        gate.get("/live"),
+        gate.get("/api/v1/status"),
+        gate.get("/nowhere"),
+        gate.ask("GET", "/api/v1/status", "Host: rebound.example\r\n", ""),
+        gate.ask("POST", "/api/v1/status", "", ""),
     ];
     for answer in answers {
         let policy = answer.field("content-security-policy").unwrap_or_default();
@@ -45,10 +45,10 @@ fn every_answer_forbids_what_its_page_does_not_need() {
 
 #[test]
 fn a_name_that_is_not_ours_is_misdirected() {
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("admin", "hosts", "[\"gate.example\"]");
     });
-    let port = desk.address.port();
+    let port = gate.address.port();
     for (host, status) in [
         (format!("127.0.0.1:{port}"), 200),
         (format!("localhost:{port}"), 200),
@@ -61,32 +61,32 @@ fn a_name_that_is_not_ours_is_misdirected() {
         ("localhost@evil.example".to_owned(), 400),
         (String::new(), 400),
     ] {
-        let answer = desk.ask("GET", "/api/v1/status", &format!("Host: {host}\r\n"), "");
+        let answer = gate.ask("GET", "/api/v1/status", &format!("Host: {host}\r\n"), "");
         assert_eq!(answer.status, status, "{host}: {answer:?}");
     }
     let twice = "Host: localhost\r\nHost: localhost\r\n";
-    problem(&desk.ask("GET", "/api/v1/status", twice, ""), 400);
-    let mut wire = Wire::connect(desk.address);
+    problem(&gate.ask("GET", "/api/v1/status", twice, ""), 400);
+    let mut wire = Wire::connect(gate.address);
     problem(&wire.exchange("GET /api/v1/status HTTP/1.0\r\n\r\n"), 400);
     // A client that takes the admin side for a proxy.
-    let mut wire = Wire::connect(desk.address);
+    let mut wire = Wire::connect(gate.address);
     let answer = wire.exchange("GET http://site.test/ HTTP/1.1\r\nHost: localhost\r\n\r\n");
     problem(&answer, 421);
 }
 
 #[test]
 fn a_token_opens_and_nothing_else_does() {
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("admin", "token_file", "\"admin.token\"");
     });
-    let file = desk.setup.dir().join("admin.token");
+    let file = gate.setup.dir().join("admin.token");
     let token = fs::read_to_string(&file).expect("it was made");
     let token = token.trim();
     assert_eq!(
         fs::metadata(&file).unwrap().permissions().mode() & 0o777,
         0o600
     );
-    let ask = |fields: &str| desk.ask("GET", "/api/v1/status", fields, "");
+    let ask = |fields: &str| gate.ask("GET", "/api/v1/status", fields, "");
 
     let answer = ask("");
     problem(&answer, 401);
@@ -107,24 +107,24 @@ fn a_token_opens_and_nothing_else_does() {
         assert_eq!(ask(&fields).status, 401, "{fields}");
     }
     let target = format!("/api/v1/status?token={token}");
-    assert_eq!(desk.get(&target).status, 401, "a URL is written into logs");
-    assert!(!desk.said().contains(token), "the token is not printed");
+    assert_eq!(gate.get(&target).status, 401, "a URL is written into logs");
+    assert!(!gate.said().contains(token), "the token is not printed");
 }
 
 #[test]
 fn beyond_loopback_a_token_is_required() {
     let token = "0123456789abcdef0123456789abcdef";
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("admin", "address", "\"0.0.0.0:0\"");
         setup.set("admin", "token_file", "\"admin.token\"");
         let file = setup.dir().join("admin.token");
         fs::write(&file, format!("{token}\n")).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     });
-    let port = desk.address.port();
+    let port = gate.address.port();
     let ask = |fields: &str| {
         let fields = format!("Host: 127.0.0.1:{port}\r\n{fields}");
-        desk.ask("GET", "/api/v1/status", &fields, "").status
+        gate.ask("GET", "/api/v1/status", &fields, "").status
     };
     assert_eq!(ask(""), 401);
     assert_eq!(ask(&format!("Authorization: Bearer {token}\r\n")), 200);
@@ -135,7 +135,7 @@ fn beyond_loopback_a_token_is_required() {
 
 #[test]
 fn what_comes_from_another_sites_page_changes_nothing() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let body = json!({
         "origin": "https://site.test", "action": "allow", "until": "1d", "by": "Eve", "reason": "none",
     });
@@ -152,59 +152,61 @@ fn what_comes_from_another_sites_page_changes_nothing() {
         ("no type at all", String::new(), 415),
     ];
     for (name, fields, status) in cases {
-        let answer = desk.ask("POST", "/api/v1/overrides", &fields, &body);
+        let answer = gate.ask("POST", "/api/v1/overrides", &fields, &body);
         assert_eq!(answer.status, status, "{name}: {answer:?}");
         problem(&answer, status);
     }
-    assert_eq!(desk.api("/overrides")["items"], json!([]));
+    assert_eq!(gate.api("/overrides")["items"], json!([]));
     let own = format!(
         "{json}Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n",
-        desk.address
+        gate.address
     );
     assert_eq!(
-        desk.ask("POST", "/api/v1/overrides", &own, &body).status,
+        gate.ask("POST", "/api/v1/overrides", &own, &body).status,
         201
     );
 }
 
 #[test]
 fn a_question_is_bounded() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let json = "Content-Type: application/json\r\n";
     let long = format!("{{\"origin\":\"{}\"}}", "a".repeat(70_000));
-    problem(&desk.ask("POST", "/api/v1/refresh", json, &long), 413);
+    problem(&gate.ask("POST", "/api/v1/refresh", json, &long), 413);
     // A pasted robots.txt may have 600 KiB, in any JSON spelling.
     let robots = "\u{1}".repeat(300 * 1024);
     let question = json!({"url": "https://site.test/", "robots": robots}).to_string();
     assert!(question.len() > 1024 * 1024);
     assert_eq!(
-        desk.ask("POST", "/api/v1/check", json, &question).status,
+        gate.ask("POST", "/api/v1/check", json, &question).status,
         200
     );
     let question = "x".repeat(3 * 1024 * 1024);
-    problem(&desk.ask("POST", "/api/v1/check", json, &question), 413);
+    problem(&gate.ask("POST", "/api/v1/check", json, &question), 413);
     let path = "a".repeat(100_000);
-    let answer = desk.get(&format!("/{path}"));
+    let answer = gate.get(&format!("/{path}"));
     assert!(matches!(answer.status, 414 | 431), "{answer:?}");
 }
 
 #[test]
 fn a_client_that_holds_connections_delays_no_other() {
     let origin = Origin::with_rules("");
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("admin", "connections", "3");
     });
     let mut held: Vec<TcpStream> = (0..3)
         .map(|_| {
-            let mut stream = TcpStream::connect(desk.address).unwrap();
+            let mut stream = TcpStream::connect(gate.address).unwrap();
             stream.write_all(b"GET /live HTTP/1.1\r\n").unwrap();
             stream
         })
         .collect();
     // The proxy has connections of its own.
-    desk.gate.get(&origin.url("/a")).is_origins(200, "page /a");
+    gate.process
+        .get(&origin.url("/a"))
+        .is_origins(200, "page /a");
     // The connection that has held an unfinished request longest makes room.
-    assert_eq!(desk.get("/live").status, 200);
+    assert_eq!(gate.get("/live").status, 200);
     let mut text = String::new();
     assert_eq!(held[0].read_to_string(&mut text).unwrap_or(0), 0, "{text}");
     // The other connections still get answers.
@@ -216,11 +218,11 @@ fn a_client_that_holds_connections_delays_no_other() {
 }
 
 /// Sends requests about origins without an answer to robots.txt; the requests are in progress when this returns.
-fn undecided(desk: &Desk, origin: &Origin, latch: &Latch, hosts: &[&str]) -> Vec<Wire> {
+fn undecided(gate: &AdminGate, origin: &Origin, latch: &Latch, hosts: &[&str]) -> Vec<Wire> {
     let ask = |host: &&str| {
         let url = origin.url_as(host, "/page");
-        let mut wire = Wire::connect(desk.address);
-        let own = desk.address;
+        let mut wire = Wire::connect(gate.address);
+        let own = gate.address;
         wire.send(format!(
             "GET /decide?url={url} HTTP/1.1\r\nHost: {own}\r\n\r\n"
         ));
@@ -237,20 +239,20 @@ fn decisions_that_wait_leave_room_for_others() {
     let rules = "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n";
     let slow = || Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(rules)]);
 
-    let (origin, desk) = (
+    let (origin, gate) = (
         slow(),
-        Desk::with(|setup| {
+        AdminGate::with(|setup| {
             setup.set("admin", "connections", "4");
         }),
     );
     let mut waiting = undecided(
-        &desk,
+        &gate,
         &origin,
         &latch,
         &["site.test", "other.test", "third.test"],
     );
     let url = origin.url("/page");
-    let one_more = desk.get(&format!("/decide?url={url}"));
+    let one_more = gate.get(&format!("/decide?url={url}"));
     let why = problem(&one_more, 503);
     assert!(
         why.contains("as many decisions are under way as may"),
@@ -258,15 +260,15 @@ fn decisions_that_wait_leave_room_for_others() {
     );
     assert!(one_more.field("retry-after").is_some(), "{one_more:?}");
     // nginx treats every status but 401 and 403 as an error, so this endpoint answers 403.
-    problem(&desk.get("/auth"), 403);
+    problem(&gate.get("/auth"), 403);
     for target in ["/live", "/ready", "/metrics", "/api/v1/status"] {
-        assert_eq!(desk.get(target).status, 200, "{target}");
+        assert_eq!(gate.get(target).status, 200, "{target}");
     }
     latch.open();
     for wire in &mut waiting {
         assert_eq!(wire.response("GET").status, 200);
     }
-    assert_eq!(desk.get(&format!("/decide?url={url}")).status, 200);
+    assert_eq!(gate.get(&format!("/decide?url={url}")).status, 200);
 }
 
 #[test]
@@ -274,12 +276,12 @@ fn health_is_told_when_every_connection_is_busy() {
     let latch = Latch::new();
     let rules = "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n";
     let origin = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(rules)]);
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("admin", "connections", "2");
     });
-    let mut waiting = undecided(&desk, &origin, &latch, &["site.test", "other.test"]);
+    let mut waiting = undecided(&gate, &origin, &latch, &["site.test", "other.test"]);
     for target in ["/live", "/ready", "/metrics"] {
-        let answer = desk.get(target);
+        let answer = gate.get(target);
         assert_eq!(answer.status, 200, "{target}");
         assert_eq!(
             answer.field("connection").as_deref(),
@@ -287,29 +289,29 @@ fn health_is_told_when_every_connection_is_busy() {
             "{target}"
         );
     }
-    let why = problem(&desk.get("/api/v1/status"), 503);
+    let why = problem(&gate.get("/api/v1/status"), 503);
     assert!(why.contains("[admin] connections"), "{why}");
     latch.open();
     for wire in &mut waiting {
         assert_eq!(wire.response("GET").status, 200);
     }
-    assert_eq!(desk.get("/api/v1/status").status, 200);
+    assert_eq!(gate.get("/api/v1/status").status, 200);
 }
 
 #[test]
 fn it_is_not_reached_through_the_proxy() {
-    let desk = Desk::open();
-    let url = format!("http://{}/api/v1/status", desk.address);
-    let answer = desk.gate.get(&url);
-    desk.refused(&answer, 403, "address_prohibited");
-    let url = format!("http://localhost:{}/live", desk.address.port());
-    let answer = desk.gate.get(&url);
-    desk.refused(&answer, 403, "address_prohibited");
+    let gate = AdminGate::open();
+    let url = format!("http://{}/api/v1/status", gate.address);
+    let answer = gate.process.get(&url);
+    gate.refused(&answer, 403, "address_prohibited");
+    let url = format!("http://localhost:{}/live", gate.address.port());
+    let answer = gate.process.get(&url);
+    gate.refused(&answer, 403, "address_prohibited");
 }
 
 #[test]
 fn an_unusable_configuration_is_refused_at_the_start() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let ended = |configure: &dyn Fn(&mut Setup)| {
         let mut setup = Setup::new();
         configure(&mut setup);
@@ -318,10 +320,10 @@ fn an_unusable_configuration_is_refused_at_the_start() {
         String::from_utf8(output.stderr).unwrap()
     };
     let taken = ended(&|setup| {
-        setup.set("admin", "address", &format!("\"{}\"", desk.address));
+        setup.set("admin", "address", &format!("\"{}\"", gate.address));
     });
     assert!(
-        taken.contains(&format!("cannot serve the console at {}", desk.address)),
+        taken.contains(&format!("cannot serve the console at {}", gate.address)),
         "{taken}"
     );
     assert!(taken.contains("[admin] address"), "{taken}");

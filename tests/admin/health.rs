@@ -6,16 +6,16 @@ use std::process::{Child, Stdio};
 
 use serde_json::json;
 
-use crate::desk::{Desk, json};
-use crate::support::{Latch, Origin, Reply, Setup, Wire, eventually};
+use crate::support::admin_gate::json;
+use crate::support::{AdminGate, Latch, Origin, Reply, Setup, Wire, eventually};
 use rustix::process::Signal;
 
 #[test]
 fn a_gate_that_listens_and_records_is_ready() {
-    let desk = Desk::open();
-    let live = desk.get("/live");
+    let gate = AdminGate::open();
+    let live = gate.get("/live");
     assert_eq!((live.status, json(&live)), (200, json!({"live": true})));
-    let answer = desk.get("/ready");
+    let answer = gate.get("/ready");
     let ready = json(&answer);
     assert_eq!(
         (answer.status, &ready["ready"]),
@@ -81,19 +81,19 @@ fn a_gate_that_is_about_to_end_lives_and_is_not_ready() {
             .wait(&latch)
             .send("HTTP/1.1 204 No\r\nConnection: close\r\n\r\n")],
     );
-    let mut desk = Desk::open();
+    let mut gate = AdminGate::open();
     // A request in progress delays its end.
-    let mut wire = desk.connect();
+    let mut wire = gate.connect();
     let url = origin.url("/slow");
     wire.send(format!(
         "GET {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot\r\n\r\n"
     ));
     latch.arrivals(1);
-    desk.signal(Signal::TERM);
+    gate.signal(Signal::TERM);
     eventually("the gate to be ready no more", || {
-        (desk.get("/ready").status == 503).then_some(())
+        (gate.get("/ready").status == 503).then_some(())
     });
-    let ready = json(&desk.get("/ready"));
+    let ready = json(&gate.get("/ready"));
     let failed: Vec<&str> = ready["checks"]
         .as_array()
         .unwrap()
@@ -102,30 +102,30 @@ fn a_gate_that_is_about_to_end_lives_and_is_not_ready() {
         .map(|check| check["name"].as_str().unwrap())
         .collect();
     assert_eq!(failed, ["draining"], "{ready}");
-    assert_eq!(desk.get("/live").status, 200);
+    assert_eq!(gate.get("/live").status, 200);
     latch.open();
     assert_eq!(wire.response("GET").status, 204);
-    assert!(desk.gate.wait().success());
+    assert!(gate.process.wait().success());
     assert!(
-        std::net::TcpStream::connect(desk.address).is_err(),
+        std::net::TcpStream::connect(gate.address).is_err(),
         "it answers no more"
     );
 }
 
 #[test]
 fn a_stranger_may_ask_for_health_and_for_nothing_else() {
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("admin", "token_file", "\"admin.token\"");
     });
     for target in ["/live", "/ready"] {
         let fields = "Host: balancer.example\r\n";
-        let answer = desk.ask("GET", target, fields, "");
+        let answer = gate.ask("GET", target, fields, "");
         assert_eq!(answer.status, 200, "{target}");
         // In the form that the oldest load balancers use.
-        let mut wire = Wire::connect(desk.address);
+        let mut wire = Wire::connect(gate.address);
         let old = wire.exchange(format!("GET {target} HTTP/1.0\r\n\r\n"));
         assert_eq!(old.status, 200, "{target}, HTTP/1.0");
     }
-    assert_eq!(desk.ask("POST", "/live", "", "").status, 401);
-    assert_eq!(desk.get("/api/v1/status").status, 401);
+    assert_eq!(gate.ask("POST", "/live", "", "").status, 401);
+    assert_eq!(gate.get("/api/v1/status").status, 401);
 }

@@ -5,16 +5,16 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use crate::desk::{Desk, problem};
-use crate::support::{Origin, PATIENCE, RULES};
+use crate::support::admin_gate::problem;
+use crate::support::{AdminGate, Origin, PATIENCE, RULES};
 
 /// A reader of the feed.
 struct Feed(BufReader<TcpStream>);
 
 impl Feed {
     #[track_caller]
-    fn open(desk: &Desk, query: &str) -> Feed {
-        let mut stream = TcpStream::connect(desk.address).unwrap();
+    fn open(gate: &AdminGate, query: &str) -> Feed {
+        let mut stream = TcpStream::connect(gate.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let request =
             format!("GET /api/v1/decisions/live{query} HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -58,11 +58,11 @@ impl Feed {
 #[test]
 fn a_watcher_sees_each_decision_kept_or_not() {
     let origin = Origin::with_rules(RULES);
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("log", "decisions", "\"denied\"");
     });
-    let mut feed = Feed::open(&desk, "");
-    desk.gate
+    let mut feed = Feed::open(&gate, "");
+    gate.process
         .get(&origin.url("/open"))
         .is_origins(200, "page /open");
     let (event, seen) = feed.next();
@@ -72,38 +72,38 @@ fn a_watcher_sees_each_decision_kept_or_not() {
         "{seen}"
     );
     assert_eq!(seen["record"]["url"], origin.url("/open"));
-    let id = desk.deny(&origin, "/private/a");
+    let id = gate.deny(&origin, "/private/a");
     let (_, seen) = feed.next();
     assert_eq!(
         (&seen["record"]["id"], &seen["recorded"]),
         (&Value::from(id), &Value::Bool(true))
     );
-    assert_eq!(desk.records().len(), 1, "watching records nothing");
+    assert_eq!(gate.records().len(), 1, "watching records nothing");
 }
 
 #[test]
 fn a_watcher_sees_only_matching_decisions() {
     let origin = Origin::with_rules(RULES);
-    let desk = Desk::open();
-    let mut feed = Feed::open(&desk, "?verdict=deny&path=/private/b");
-    desk.gate
+    let gate = AdminGate::open();
+    let mut feed = Feed::open(&gate, "?verdict=deny&path=/private/b");
+    gate.process
         .get(&origin.url("/open"))
         .is_origins(200, "page /open");
-    desk.deny(&origin, "/private/a");
-    let id = desk.deny(&origin, "/private/b");
+    gate.deny(&origin, "/private/a");
+    let id = gate.deny(&origin, "/private/b");
     assert_eq!(feed.next().1["record"]["id"], id);
 }
 
 #[test]
 fn the_number_of_watchers_is_limited_and_one_that_leaves_makes_room() {
-    let desk = Desk::open();
-    let mut feeds: Vec<Feed> = (0..16).map(|_| Feed::open(&desk, "")).collect();
-    let answer = desk.get("/api/v1/decisions/live");
+    let gate = AdminGate::open();
+    let mut feeds: Vec<Feed> = (0..16).map(|_| Feed::open(&gate, "")).collect();
+    let answer = gate.get("/api/v1/decisions/live");
     problem(&answer, 503);
     assert!(answer.field("retry-after").is_some());
     feeds.pop();
     crate::support::eventually("a place", || {
-        let mut stream = TcpStream::connect(desk.address).unwrap();
+        let mut stream = TcpStream::connect(gate.address).unwrap();
         stream
             .write_all(b"GET /api/v1/decisions/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             .unwrap();
@@ -115,10 +115,10 @@ fn the_number_of_watchers_is_limited_and_one_that_leaves_makes_room() {
 
 #[test]
 fn a_feed_keeps_no_process_from_ending() {
-    let mut desk = Desk::open();
-    let mut feed = Feed::open(&desk, "");
-    desk.signal(rustix::process::Signal::TERM);
-    assert!(desk.gate.wait().success());
+    let mut gate = AdminGate::open();
+    let mut feed = Feed::open(&gate, "");
+    gate.signal(rustix::process::Signal::TERM);
+    assert!(gate.process.wait().success());
     let mut rest = String::new();
     // A clean or an abrupt end are both fine.
     let _ = feed.0.read_line(&mut rest);

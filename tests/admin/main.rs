@@ -15,7 +15,6 @@ mod support;
 mod api;
 mod api_decisions;
 mod api_origins;
-mod desk;
 mod door;
 mod health;
 mod live;

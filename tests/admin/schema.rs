@@ -5,8 +5,8 @@ use std::sync::Mutex;
 
 use serde_json::{Map, Value};
 
-use crate::desk::{Desk, json};
-use crate::support::Response;
+use crate::support::admin_gate::json;
+use crate::support::{AdminGate, Response};
 
 /// The description, and the operations that were checked against it.
 pub(crate) struct Description {
@@ -16,8 +16,8 @@ pub(crate) struct Description {
 
 impl Description {
     #[track_caller]
-    pub(crate) fn of(desk: &Desk) -> Description {
-        let document = desk.api("/openapi.json");
+    pub(crate) fn of(gate: &AdminGate) -> Description {
+        let document = gate.api("/openapi.json");
         assert!(
             document["openapi"]
                 .as_str()

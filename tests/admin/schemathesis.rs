@@ -6,8 +6,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::desk::Desk;
-use crate::support::{Origin, RULES};
+use crate::support::{AdminGate, Origin, RULES};
 
 /// The number of requests generated for each operation.
 const EXAMPLES: &str = "25";
@@ -30,10 +29,10 @@ fn schemathesis_finds_no_fault() {
         return;
     };
     let origin = Origin::with_rules(RULES);
-    let mut desk = Desk::open();
-    desk.deny(&origin, "/private/a");
+    let mut gate = AdminGate::open();
+    gate.deny(&origin, "/private/a");
     // From here on the generated URLs must reach nothing.
-    desk.gate.reload(
+    gate.process.reload(
         |setup| {
             setup.set("egress", "deny", "[\"0.0.0.0/0\", \"::/0\", \"*.example\"]");
         },
@@ -44,7 +43,7 @@ fn schemathesis_finds_no_fault() {
         .current_dir(folder.path())
         .args([
             "run",
-            &format!("http://{}/api/v1/openapi.json", desk.address),
+            &format!("http://{}/api/v1/openapi.json", gate.address),
         ])
         .args([
             "--max-examples",
@@ -66,7 +65,7 @@ fn schemathesis_finds_no_fault() {
     assert!(
         output.status.success(),
         "{said}\n{complained}\n{}",
-        desk.said()
+        gate.said()
     );
-    assert_eq!(desk.get("/ready").status, 200);
+    assert_eq!(gate.get("/ready").status, 200);
 }

@@ -8,13 +8,13 @@ use crate::support::{Gate, Origin, RULES};
 use crate::visit::{client, finish, missing, python};
 
 /// A running proxy, an origin behind TLS, and the recipe for one client.
-struct Desk {
+struct FollowedRecipe {
     gate: Gate,
     origin: Origin,
     recipe: String,
 }
 
-impl Desk {
+impl FollowedRecipe {
     fn new(client: &str) -> Self {
         let mut gate = Gate::start();
         // The recipes name the configured address.
@@ -85,21 +85,21 @@ fn aria2() {
     if client("aria2", "CRAWLGATE_ARIA2", &["aria2c"], &["--version"]).is_none() {
         return;
     }
-    let desk = Desk::new("aria2");
+    let followed = FollowedRecipe::new("aria2");
     let fetch = |path: &str| {
-        let command = desk
+        let command = followed
             .command("aria2c")
-            .replace("URL", &desk.origin.url(path));
-        desk.shell(&format!(
+            .replace("URL", &followed.origin.url(path));
+        followed.shell(&format!(
             "{command} --out=fetched --allow-overwrite=true --quiet"
         ))
     };
     let (code, _, said) = fetch("/open");
     assert_eq!(code, Some(0), "{said}");
-    let fetched = fs::read_to_string(desk.gate.setup.dir().join("fetched")).unwrap();
+    let fetched = fs::read_to_string(followed.gate.setup.dir().join("fetched")).unwrap();
     assert_eq!(fetched, "page /open");
     assert_ne!(fetch("/private").0, Some(0));
-    desk.held("/open", "/private");
+    followed.held("/open", "/private");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn php() {
     {
         return;
     }
-    let desk = Desk::new("php");
+    let followed = FollowedRecipe::new("php");
     let program = format!(
         "<?php\n\
          foreach (['/open', '/private'] as $path) {{\n\
@@ -127,14 +127,14 @@ fn php() {
          foreach (['/open', '/private'] as $path) {{\n\
          \x20   echo @file_get_contents('{origin}' . $path) === false ? 'none' : 'page', \"\\n\";\n\
          }}\n",
-        origin = desk.origin.url(""),
-        streams = desk.command("stream_context_set_default"),
+        origin = followed.origin.url(""),
+        streams = followed.command("stream_context_set_default"),
     );
-    fs::write(desk.gate.setup.dir().join("program.php"), program).unwrap();
-    let (_, told, said) = desk.shell(&desk.command("php ").replace("FILE", "program.php"));
+    fs::write(followed.gate.setup.dir().join("program.php"), program).unwrap();
+    let (_, told, said) = followed.shell(&followed.command("php ").replace("FILE", "program.php"));
     let told: Vec<_> = told.split_whitespace().collect();
     assert_eq!(told, ["200", "403", "page", "none"], "{said}");
-    desk.held("/open", "/private");
+    followed.held("/open", "/private");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn pycurl() {
     let Some(python) = python("pycurl") else {
         return;
     };
-    let desk = Desk::new("pycurl");
+    let followed = FollowedRecipe::new("pycurl");
     let program = format!(
         "import pycurl\n\
          for path in ('/open', '/private'):\n\
@@ -152,26 +152,26 @@ fn pycurl() {
          \x20   {}\n\
          \x20   handle.perform()\n\
          \x20   print(handle.getinfo(pycurl.RESPONSE_CODE))\n",
-        desk.origin.url(""),
-        desk.command("handle.setopt"),
+        followed.origin.url(""),
+        followed.command("handle.setopt"),
     );
-    fs::write(desk.gate.setup.dir().join("program.py"), program).unwrap();
-    let (_, told, said) = desk.shell(&format!("'{python}' program.py"));
+    fs::write(followed.gate.setup.dir().join("program.py"), program).unwrap();
+    let (_, told, said) = followed.shell(&format!("'{python}' program.py"));
     assert_eq!(
         told.split_whitespace().collect::<Vec<_>>(),
         ["200", "403"],
         "{said}"
     );
-    desk.held("/open", "/private");
+    followed.held("/open", "/private");
 }
 
 #[test]
 fn pip() {
     let Some(python) = python("pip") else { return };
-    let desk = Desk::new("pip");
+    let followed = FollowedRecipe::new("pip");
     let ask = |index: &str| {
-        let index = desk.origin.url(index);
-        desk.shell(&format!(
+        let index = followed.origin.url(index);
+        followed.shell(&format!(
             "PIP_CONFIG_FILE=/dev/null PIP_DISABLE_PIP_VERSION_CHECK=1 '{python}' -m pip download --retries 0 --no-deps \
              --index-url {index} thing"
         ))
@@ -180,7 +180,7 @@ fn pip() {
     assert!(said.contains("No matching distribution"), "{said}");
     let (_, _, said) = ask("/private");
     assert!(!said.contains("certificate"), "{said}");
-    desk.held("/open/thing/", "/private/thing/");
+    followed.held("/open/thing/", "/private/thing/");
 }
 
 #[test]
@@ -188,10 +188,10 @@ fn npm() {
     if client("npm", "CRAWLGATE_NPM", &["npm"], &["--version"]).is_none() {
         return;
     }
-    let desk = Desk::new("npm");
+    let followed = FollowedRecipe::new("npm");
     let ask = |registry: &str| {
-        let registry = desk.origin.url(registry);
-        desk.shell(&format!(
+        let registry = followed.origin.url(registry);
+        followed.shell(&format!(
             "npm view thing --registry={registry}/ --fetch-retries=0 --userconfig=/dev/null --cache=cache \
              --update-notifier=false"
         ))
@@ -200,34 +200,36 @@ fn npm() {
     let (code, _, said) = ask("/private");
     assert_ne!(code, Some(0), "{said}");
     assert!(said.contains("403"), "{said}");
-    desk.held("/open/thing", "/private/thing");
+    followed.held("/open/thing", "/private/thing");
 }
 
 #[test]
 fn git_and_wget() {
     let has = |name, program| client(name, "", &[program], &["--version"]).is_some();
     if has("git", "git") {
-        let desk = Desk::new("git");
+        let followed = FollowedRecipe::new("git");
         let ask = |path: &str| {
-            desk.shell(&format!(
+            followed.shell(&format!(
                 "GIT_CONFIG_GLOBAL=/dev/null GIT_TERMINAL_PROMPT=0 git ls-remote {}",
-                desk.origin.url(path)
+                followed.origin.url(path)
             ))
         };
         ask("/open");
         let (_, _, said) = ask("/private");
         assert!(said.contains("403"), "{said}");
-        desk.held("/open/", "/private/info/refs?service=git-upload-pack");
+        followed.held("/open/", "/private/info/refs?service=git-upload-pack");
     }
     if has("wget", "wget") {
-        let desk = Desk::new("wget");
+        let followed = FollowedRecipe::new("wget");
         let fetch = |path: &str| {
-            let command = desk.command("wget").replace("URL", &desk.origin.url(path));
-            desk.shell(&format!("{command} --output-document=- --quiet"))
+            let command = followed
+                .command("wget")
+                .replace("URL", &followed.origin.url(path));
+            followed.shell(&format!("{command} --output-document=- --quiet"))
         };
         assert_eq!(fetch("/open").1, "page /open");
         assert_eq!(fetch("/private").0, Some(8));
-        desk.held("/open", "/private");
+        followed.held("/open", "/private");
     }
 }
 
@@ -242,8 +244,8 @@ fn playwright() {
         missing("Playwright (CRAWLGATE_NODE, CRAWLGATE_BROWSER)");
         return;
     };
-    let desk = Desk::new("playwright");
-    let launch = desk.command("chromium.launch(");
+    let followed = FollowedRecipe::new("playwright");
+    let launch = followed.command("chromium.launch(");
     let options = launch
         .trim_start_matches("chromium.launch(")
         .trim_end_matches(')');
@@ -260,18 +262,18 @@ fn playwright() {
          \x20   }}\n\
          \x20   await browser.close();\n\
          }})();\n",
-        desk.origin.url(""),
+        followed.origin.url(""),
     );
-    fs::write(desk.gate.setup.dir().join("program.cjs"), program).unwrap();
-    let (_, told, said) = desk.shell(&format!("'{node}' program.cjs"));
+    fs::write(followed.gate.setup.dir().join("program.cjs"), program).unwrap();
+    let (_, told, said) = followed.shell(&format!("'{node}' program.cjs"));
     assert_eq!(
         told.split_whitespace().collect::<Vec<_>>(),
         ["200", "403"],
         "{said}"
     );
-    let record = desk.gate.record_of(&desk.origin.url("/private"));
+    let record = followed.gate.record_of(&followed.origin.url("/private"));
     assert_eq!(record["reason"], "robots_disallow", "{record}");
-    let seen = desk.origin.seen_but_robots();
+    let seen = followed.origin.seen_but_robots();
     // Browsers request an icon as well.
     assert!(
         seen.iter()

@@ -13,8 +13,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
-use crate::support::{Origin, Reply};
+use crate::support::{AdminGate, Origin, Reply};
 
 const ROBOTS: &str = "# The rules of this site\nUser-agent: *\nDisallow: /private\nAllow: /private/open\nCrawl-delay: 1\n\n\
     User-agent: ExampleBot\nDisallow: /private/\nDisallow: /*.pdf$\n\nSitemap: https://site.example/sitemap.xml\n";
@@ -58,15 +57,18 @@ fn people_can_use_every_page() {
         ],
     );
     let dead = Origin::http().on("/robots.txt", [Reply::status(503, "not now")]);
-    let desk = Desk::open();
-    let id = desk.deny(&origin, "/private/diary");
-    desk.deny(&origin, "/private/letters?to=ada");
-    assert_eq!(desk.gate.get(&origin.url("/open/../private/x")).status, 403);
+    let gate = AdminGate::open();
+    let id = gate.deny(&origin, "/private/diary");
+    gate.deny(&origin, "/private/letters?to=ada");
+    assert_eq!(
+        gate.process.get(&origin.url("/open/../private/x")).status,
+        403
+    );
     for path in ["/", "/open", "/private/open"] {
-        assert_eq!(desk.gate.get(&origin.url(path)).status, 200);
+        assert_eq!(gate.process.get(&origin.url(path)).status, 200);
     }
-    desk.deny(&changing, "/old");
-    assert_eq!(desk.gate.get(&dead.url("/x")).status, 403);
+    gate.deny(&changing, "/old");
+    assert_eq!(gate.process.get(&dead.url("/x")).status, 403);
     let screenshots = env::var_os("CRAWLGATE_SCREENSHOTS").map(|folder| {
         // The test runs in the package's folder, the script elsewhere.
         let folder = std::path::absolute(folder).unwrap();
@@ -74,8 +76,8 @@ fn people_can_use_every_page() {
         folder
     });
     let task = json!({
-        "console": format!("http://{}", desk.address),
-        "proxy": desk.gate.address.to_string(),
+        "console": format!("http://{}", gate.address),
+        "proxy": gate.process.address.to_string(),
         "decision": id,
         "origin": origin.url("").trim_end_matches('/'),
         "changing": changing.url("").trim_end_matches('/'),
@@ -92,7 +94,7 @@ fn people_can_use_every_page() {
         .filter(|line| *line == "GET /private/diary")
         .count();
     assert_eq!(allowed, 1, "once, by the override that was added: {seen:?}");
-    let kept: Value = desk.api(&format!("/decisions/{id}"));
+    let kept: Value = gate.api(&format!("/decisions/{id}"));
     let text = kept.to_string();
     assert!(text.contains("seen in the browser"), "{text}");
 }

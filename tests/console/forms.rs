@@ -1,8 +1,7 @@
 //! Forms of the console that change something: acknowledgements, overrides, origins.
 
-use crate::desk::Desk;
 use crate::pages::{FORM, encoded, page};
-use crate::support::{Origin, RULES, Reply, Response};
+use crate::support::{AdminGate, Origin, RULES, Reply, Response};
 
 #[track_caller]
 pub fn csrf(page: &str) -> String {
@@ -11,11 +10,11 @@ pub fn csrf(page: &str) -> String {
 }
 
 #[track_caller]
-pub fn post(desk: &Desk, target: &str, fields: &[(&str, &str)]) -> Response {
+pub fn post(gate: &AdminGate, target: &str, fields: &[(&str, &str)]) -> Response {
     let body = url::form_urlencoded::Serializer::new(String::new())
         .extend_pairs(fields)
         .finish();
-    desk.ask("POST", target, FORM, &body)
+    gate.ask("POST", target, FORM, &body)
 }
 
 /// Returns the target of a form's redirect.
@@ -28,45 +27,45 @@ fn led_to(answer: &Response) -> String {
 #[test]
 fn a_denial_is_acknowledged_once_and_replaced_on_purpose() {
     let origin = Origin::with_rules(RULES);
-    let desk = Desk::open();
-    let id = desk.deny(&origin, "/private/diary");
+    let gate = AdminGate::open();
+    let id = gate.deny(&origin, "/private/diary");
     let at = format!("/decisions/{id}");
     let form = format!("{at}/acknowledge");
-    let shown = page(&desk, &at);
+    let shown = page(&gate, &at);
     let csrf = csrf(&shown);
     let note = [("csrf", &*csrf), ("by", "Ada"), ("note", "<b>known</b>")];
 
-    let forged = post(&desk, &form, &[("csrf", "0"), ("by", "Eve"), ("note", "x")]);
+    let forged = post(&gate, &form, &[("csrf", "0"), ("by", "Eve"), ("note", "x")]);
     assert_eq!(forged.status, 403, "{}", forged.text());
     let elsewhere =
         "Sec-Fetch-Site: cross-site\r\nContent-Type: application/x-www-form-urlencoded\r\n";
     let body = format!("csrf={csrf}&by=Eve&note=x");
-    assert_eq!(desk.ask("POST", &form, elsewhere, &body).status, 403);
-    assert_eq!(desk.get(&form).status, 405, "nothing changes by GET");
-    assert!(!page(&desk, &at).contains("Acknowledged by"));
+    assert_eq!(gate.ask("POST", &form, elsewhere, &body).status, 403);
+    assert_eq!(gate.get(&form).status, 405, "nothing changes by GET");
+    assert!(!page(&gate, &at).contains("Acknowledged by"));
 
-    let back = led_to(&post(&desk, &form, &note));
-    let shown = page(&desk, &back);
+    let back = led_to(&post(&gate, &form, &note));
+    let shown = page(&gate, &back);
     assert!(shown.contains("It is acknowledged."), "{shown}");
     assert!(shown.contains("Acknowledged by Ada"), "{shown}");
     assert!(
         shown.contains("&#60;b&#62;known"),
         "input of people is shown as text: {shown}"
     );
-    assert!(page(&desk, "/denials?acknowledged=false").contains("No decision among"));
-    assert!(page(&desk, "/denials?acknowledged=true").contains("Ada: "));
+    assert!(page(&gate, "/denials?acknowledged=false").contains("No decision among"));
+    assert!(page(&gate, "/denials?acknowledged=true").contains("Ada: "));
 
-    let again = post(&desk, &form, &note);
+    let again = post(&gate, &form, &note);
     assert_eq!(again.status, 409, "{}", again.text());
     let replaced = [&note[..], &[("replace", "true")]].concat();
-    led_to(&post(&desk, &form, &replaced));
+    led_to(&post(&gate, &form, &replaced));
     let wrong = [
         ("csrf", &*csrf),
         ("by", " "),
         ("note", "x"),
         ("replace", "true"),
     ];
-    let refused = post(&desk, &form, &wrong);
+    let refused = post(&gate, &form, &wrong);
     assert_eq!(refused.status, 400);
     assert!(refused.text().contains("by: expected some text"));
 }
@@ -74,9 +73,9 @@ fn a_denial_is_acknowledged_once_and_replaced_on_purpose() {
 #[test]
 fn an_override_of_a_page_holds_for_the_next_request() {
     let origin = Origin::with_rules(RULES);
-    let desk = Desk::open();
-    let id = desk.deny(&origin, "/private/diary");
-    let csrf = csrf(&page(&desk, &format!("/decisions/{id}")));
+    let gate = AdminGate::open();
+    let id = gate.deny(&origin, "/private/diary");
+    let csrf = csrf(&page(&gate, &format!("/decisions/{id}")));
     let name = origin.url("");
     let name = name.trim_end_matches('/');
     let new = |action, until| {
@@ -93,7 +92,7 @@ fn an_override_of_a_page_holds_for_the_next_request() {
     };
     let send = |fields: &[(String, String)]| {
         let fields: Vec<(&str, &str)> = fields.iter().map(|(a, b)| (&**a, &**b)).collect();
-        post(&desk, "/overrides", &fields)
+        post(&gate, "/overrides", &fields)
     };
     for (name, fields, says) in [
         ("no end", new("allow", ""), "until"),
@@ -113,20 +112,20 @@ fn an_override_of_a_page_holds_for_the_next_request() {
         assert!(refused.text().contains(says), "{name}: {}", refused.text());
     }
     let back = led_to(&send(&new("allow", "30d")));
-    desk.gate
+    gate.process
         .get(&origin.url("/private/diary"))
         .is_origins(200, "page /private/diary");
-    let shown = page(&desk, &back);
+    let shown = page(&gate, &back);
     assert!(shown.contains("holds from the next request on"), "{shown}");
     let number = back.rsplit('=').next().unwrap();
-    let told = page(&desk, &format!("/origin?of={}", encoded(name)));
+    let told = page(&gate, &format!("/origin?of={}", encoded(name)));
     assert!(told.contains("by Ada Example: a letter"), "{told}");
 
     let old = [("csrf", &*csrf), ("number", number), ("by", "Grace")];
-    let back = led_to(&post(&desk, "/overrides/remove", &old));
-    desk.deny(&origin, "/private/diary");
-    assert!(page(&desk, &back).contains("is out of force"));
-    assert_eq!(post(&desk, "/overrides/remove", &old).status, 404);
+    let back = led_to(&post(&gate, "/overrides/remove", &old));
+    gate.deny(&origin, "/private/diary");
+    assert!(page(&gate, &back).contains("is out of force"));
+    assert_eq!(post(&gate, "/overrides/remove", &old).status, 404);
     assert_eq!(
         origin.seen_but_robots(),
         ["GET /private/diary"],
@@ -143,19 +142,19 @@ fn an_origin_is_refreshed_compared_and_forgotten() {
             Reply::ok("User-agent: *\nDisallow: /b\n"),
         ],
     );
-    let desk = Desk::open();
-    desk.deny(&origin, "/a");
+    let gate = AdminGate::open();
+    gate.deny(&origin, "/a");
     let name = origin.url("");
     let name = name.trim_end_matches('/');
     let at = format!("/origin?of={}", encoded(name));
-    let shown = page(&desk, &at);
+    let shown = page(&gate, &at);
     let csrf = csrf(&shown);
     let of = [("csrf", &*csrf), ("of", name)];
-    let back = led_to(&post(&desk, "/origin/refresh", &of));
-    let shown = page(&desk, &back);
+    let back = led_to(&post(&gate, "/origin/refresh", &of));
+    let shown = page(&gate, &back);
     assert!(shown.contains("Its robots.txt was fetched."), "{shown}");
     assert!(shown.contains("Disallow: /b"), "{shown}");
-    desk.deny(&origin, "/b");
+    gate.deny(&origin, "/b");
 
     let choice = |select: &str| {
         let (_, rest) = shown
@@ -170,7 +169,7 @@ fn an_origin_is_refreshed_compared_and_forgotten() {
     };
     let of_name = encoded(name);
     let changes = page(
-        &desk,
+        &gate,
         &format!(
             "/origin/diff?of={of_name}&old={}&new={}",
             choice("old"),
@@ -184,9 +183,9 @@ fn an_origin_is_refreshed_compared_and_forgotten() {
     ] {
         assert!(changes.contains(needed), "{needed}: {changes}");
     }
-    assert_eq!(desk.get("/origin/refresh").status, 405);
+    assert_eq!(gate.get("/origin/refresh").status, 405);
 
-    let back = led_to(&post(&desk, "/origin/forget", &of));
-    assert!(page(&desk, &back).contains("is forgotten"));
-    assert!(page(&desk, &at).contains("Nothing is known of it"));
+    let back = led_to(&post(&gate, "/origin/forget", &of));
+    assert!(page(&gate, &back).contains("is forgotten"));
+    assert!(page(&gate, &at).contains("Nothing is known of it"));
 }

@@ -13,10 +13,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-#[path = "../admin/desk.rs"]
-#[allow(dead_code, reason = "it serves the tests of the API, too")]
-mod desk;
-
 mod browser;
 mod forms;
 mod pages;

@@ -1,8 +1,7 @@
 //! Every page and its forms, without a browser.
 
-use crate::desk::Desk;
 use crate::forms::{csrf, post};
-use crate::support::{Origin, RULES, Response, eventually};
+use crate::support::{AdminGate, Origin, RULES, Response, eventually};
 
 const BROWSER: &str = "Accept: text/html,application/xhtml+xml\r\n";
 
@@ -12,8 +11,8 @@ pub const FORM: &str = "Accept: text/html\r\nSec-Fetch-Site: same-origin\r\n\
 
 /// Returns a page, which must exist and be whole.
 #[track_caller]
-pub fn page(desk: &Desk, target: &str) -> String {
-    let answer = desk.ask("GET", target, BROWSER, "");
+pub fn page(gate: &AdminGate, target: &str) -> String {
+    let answer = gate.ask("GET", target, BROWSER, "");
     assert_eq!(answer.status, 200, "{target}: {}", answer.text());
     whole(&answer, target)
 }
@@ -64,26 +63,26 @@ fn every_page_is_whole_and_says_what_it_should() {
     let origin = Origin::with_rules(
         "User-agent: *\nDisallow: /private\nCrawl-delay: 2\nSitemap: https://a.example/map\n",
     );
-    let desk = Desk::open();
-    let id = desk.deny(&origin, "/private/diary");
-    desk.gate
+    let gate = AdminGate::open();
+    let id = gate.deny(&origin, "/private/diary");
+    gate.process
         .get(&origin.url("/open"))
         .is_origins(200, "page /open");
     let name = origin.url("");
     let name = name.trim_end_matches('/');
     let of = encoded(name);
     eventually("what was allowed to be kept", || {
-        page(&desk, "/denials?verdict=any")
+        page(&gate, "/denials?verdict=any")
             .contains("/open")
             .then_some(())
     });
-    let overview = page(&desk, "/");
+    let overview = page(&gate, "/");
     assert!(
         overview.contains("<span class=\"count\">2</span> <span class=\"name\">Requests"),
         "{overview}"
     );
     let sha256 = {
-        let told = page(&desk, &format!("/origin?of={of}"));
+        let told = page(&gate, &format!("/origin?of={of}"));
         let (_, rest) = told.split_once("href=\"/robots/").expect("a file");
         rest.split(['"', '?']).next().unwrap().to_owned()
     };
@@ -109,15 +108,15 @@ fn every_page_is_whole_and_says_what_it_should() {
         ("/overrides", &["robots.txt alone decides", "Add the override"]),
         ("/try", &["Judge it"]),
         ("/watch", &["/api/v1/decisions/live?", "Pause", "/private/diary"]),
-        ("/setup", &["Download the certificate", "curl", &desk.gate.address.to_string()]),
+        ("/setup", &["Download the certificate", "curl", &gate.process.address.to_string()]),
     ];
     for (target, needed) in pages {
-        let text = page(&desk, target);
+        let text = page(&gate, target);
         for needed in *needed {
             assert!(text.contains(needed), "{target}: no {needed}\n{text}");
         }
     }
-    let raw = desk.get(&format!("/robots/{sha256}?raw=true"));
+    let raw = gate.get(&format!("/robots/{sha256}?raw=true"));
     assert!(raw.text().starts_with("User-agent: *\n"));
     assert_eq!(
         raw.field("content-type").as_deref(),
@@ -127,8 +126,8 @@ fn every_page_is_whole_and_says_what_it_should() {
 
 #[test]
 fn a_loaded_file_is_cached_until_it_changes() {
-    let desk = Desk::open();
-    let overview = page(&desk, "/");
+    let gate = AdminGate::open();
+    let overview = page(&gate, "/");
     for (part, media_type) in [
         ("/assets/console.css?", "text/css; charset=utf-8"),
         ("/assets/console.js?", "text/javascript; charset=utf-8"),
@@ -136,20 +135,20 @@ fn a_loaded_file_is_cached_until_it_changes() {
     ] {
         let (_, rest) = overview.split_once(part).expect(part);
         let target = format!("{part}{}", rest.split('"').next().unwrap());
-        let answer = desk.get(&target);
+        let answer = gate.get(&target);
         assert_eq!(answer.status, 200, "{target}");
         assert_eq!(answer.field("content-type").as_deref(), Some(media_type));
         let tag = answer.field("etag").expect(part);
-        let again = desk.ask("GET", &target, &format!("If-None-Match: {tag}\r\n"), "");
+        let again = gate.ask("GET", &target, &format!("If-None-Match: {tag}\r\n"), "");
         assert_eq!((again.status, again.text().as_str()), (304, ""), "{target}");
-        let other = desk.ask("GET", &target, "If-None-Match: \"x\"\r\n", "");
+        let other = gate.ask("GET", &target, "If-None-Match: \"x\"\r\n", "");
         assert_eq!(other.status, 200, "{target}");
     }
 }
 
 #[test]
 fn a_failure_is_a_page_for_people_and_a_document_for_programs() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &str, u16, &str)] = &[
         ("nothing there", "/nowhere", 404, "there is nothing here"),
@@ -165,11 +164,11 @@ fn a_failure_is_a_page_for_people_and_a_document_for_programs() {
         ("an invalid method", "/overrides/remove", 405, "is not for this"),
     ];
     for (name, target, status, says) in cases {
-        let shown = desk.ask("GET", target, BROWSER, "");
+        let shown = gate.ask("GET", target, BROWSER, "");
         assert_eq!(shown.status, *status, "{name}: {}", shown.text());
         let text = whole(&shown, target);
         assert!(text.contains(says), "{name}: {text}");
-        let told = crate::desk::problem(&desk.get(target), *status);
+        let told = crate::support::admin_gate::problem(&gate.get(target), *status);
         assert!(told.contains(says), "{name}: {told}");
     }
 }
@@ -177,15 +176,15 @@ fn a_failure_is_a_page_for_people_and_a_document_for_programs() {
 #[test]
 fn all_results_of_a_filter_are_exported() {
     let origin = Origin::with_rules(RULES);
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let ids: Vec<String> = ["/private/1", "/private/2", "/private/=cmd"]
         .iter()
-        .map(|path| desk.deny(&origin, path))
+        .map(|path| gate.deny(&origin, path))
         .collect();
-    desk.gate
+    gate.process
         .get(&origin.url("/open"))
         .is_origins(200, "page /open");
-    let lines = desk.get("/denials/export?format=jsonl");
+    let lines = gate.get("/denials/export?format=jsonl");
     assert_eq!(lines.status, 200);
     let disposition = lines.field("content-disposition").unwrap();
     assert!(disposition.contains("decisions.jsonl"), "{disposition}");
@@ -198,14 +197,14 @@ fn all_results_of_a_filter_are_exported() {
         })
         .collect();
     assert_eq!(told, ids, "oldest first, denials only");
-    let cells = desk
+    let cells = gate
         .get("/denials/export?format=csv&path=/private/1")
         .text();
     assert_eq!(cells.lines().count(), 2, "{cells}");
     assert!(cells.starts_with("seq,time,id,"), "{cells}");
     assert!(cells.contains(&ids[0]), "{cells}");
     eventually("what was allowed to be kept, too", || {
-        let all = desk.get("/denials/export?format=jsonl&verdict=any").text();
+        let all = gate.get("/denials/export?format=jsonl&verdict=any").text();
         (all.lines().count() == 4).then_some(())
     });
 }
@@ -213,8 +212,8 @@ fn all_results_of_a_filter_are_exported() {
 #[test]
 fn a_url_is_tried_against_the_origin_or_a_text() {
     let origin = Origin::with_rules(RULES);
-    let desk = Desk::open();
-    let csrf = csrf(&page(&desk, "/try"));
+    let gate = AdminGate::open();
+    let csrf = csrf(&page(&gate, "/try"));
     let tried = |url: &str, agent: &str, robots: &str| {
         let fields = [
             ("csrf", &*csrf),
@@ -222,7 +221,7 @@ fn a_url_is_tried_against_the_origin_or_a_text() {
             ("agent", agent),
             ("robots", robots),
         ];
-        let answer = post(&desk, "/try", &fields);
+        let answer = post(&gate, "/try", &fields);
         assert_eq!(answer.status, 200, "{}", answer.text());
         whole(&answer, "/try")
     };
@@ -250,7 +249,7 @@ fn a_url_is_tried_against_the_origin_or_a_text() {
         "no page was fetched"
     );
     assert!(
-        page(&desk, "/denials?verdict=any").contains("No decision among"),
+        page(&gate, "/denials?verdict=any").contains("No decision among"),
         "nothing is recorded"
     );
 }
@@ -260,15 +259,15 @@ fn input_of_crawlers_and_sites_is_shown_as_text() {
     let robots =
         "User-agent: *\nDisallow: /<img src=x onerror=alert(1)>\nDisallow: /private\n# \u{202e}x\n";
     let origin = Origin::with_rules(robots);
-    let desk = Desk::open();
-    let id = desk.deny(&origin, "/private/%3Cscript%3E'&amp;");
+    let gate = AdminGate::open();
+    let id = gate.deny(&origin, "/private/%3Cscript%3E'&amp;");
     for target in ["/denials", "/watch", &format!("/decisions/{id}"), "/"] {
-        let text = page(&desk, target);
+        let text = page(&gate, target);
         for raw in ["<img", "<b>", "\u{202e}"] {
             assert!(!text.contains(raw), "{target}: {raw}\n{text}");
         }
     }
-    let text = page(&desk, &format!("/decisions/{id}"));
+    let text = page(&gate, &format!("/decisions/{id}"));
     assert!(text.contains("\\u{202e}x"), "{text}");
     assert!(
         text.contains("&#60;img src=x onerror=alert(1)&#62;"),
@@ -278,12 +277,12 @@ fn input_of_crawlers_and_sites_is_shown_as_text() {
 
 #[test]
 fn without_a_store_pages_say_what_to_do() {
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("store", "path", "\"\"");
     });
     for target in ["/", "/denials", "/origins", "/overrides"] {
-        let text = page(&desk, target);
+        let text = page(&gate, target);
         assert!(text.contains("[store] path"), "{target}: {text}");
     }
-    assert_eq!(desk.get("/denials/export?format=csv").status, 404);
+    assert_eq!(gate.get("/denials/export?format=csv").status, 404);
 }

@@ -2,15 +2,14 @@
 
 use std::fs;
 
-use crate::desk::Desk;
-use crate::support::Wire;
+use crate::support::{AdminGate, Wire};
 
 const HOST: &str = "self-test.crawlgate.invalid";
 
 #[test]
 fn a_client_that_uses_the_proxy_gets_an_answer_without_a_record() {
-    let desk = Desk::open();
-    let plain = desk.gate.get(&format!("http://{HOST}/whatever?x"));
+    let gate = AdminGate::open();
+    let plain = gate.process.get(&format!("http://{HOST}/whatever?x"));
     assert_eq!(plain.status, 200, "{}", plain.text());
     let text = plain.text();
     assert!(
@@ -19,13 +18,13 @@ fn a_client_that_uses_the_proxy_gets_an_answer_without_a_record() {
     );
     assert!(!text.contains("You trust"), "{text}");
 
-    let ca = desk.get("/ca.crt");
+    let ca = gate.get("/ca.crt");
     assert_eq!(ca.status, 200);
     let ca = ca.text();
     assert!(!ca.contains("PRIVATE"), "{ca}");
-    let file = fs::read_to_string(desk.gate.setup.dir().join("ca.crt")).unwrap();
+    let file = fs::read_to_string(gate.process.setup.dir().join("ca.crt")).unwrap();
     assert_eq!(ca, file);
-    let mut tunnel = Wire::connect(desk.gate.address);
+    let mut tunnel = Wire::connect(gate.process.address);
     assert_eq!(tunnel.tunnel(&format!("{HOST}:443")).status, 200);
     let inside = tunnel.tls(HOST, &ca).get_inside(HOST, "/");
     assert_eq!(inside.status, 200);
@@ -37,8 +36,8 @@ fn a_client_that_uses_the_proxy_gets_an_answer_without_a_record() {
 
     // The next request is recorded, so records of earlier ones would be there.
     let origin = crate::support::Origin::with_rules("User-agent: *\nDisallow: /\n");
-    desk.deny(&origin, "/x");
-    let records = fs::read_to_string(desk.gate.setup.dir().join("decisions.jsonl")).unwrap();
+    gate.deny(&origin, "/x");
+    let records = fs::read_to_string(gate.process.setup.dir().join("decisions.jsonl")).unwrap();
     assert!(!records.contains(HOST), "{records}");
     assert_eq!(records.lines().count(), 1, "{records}");
 }

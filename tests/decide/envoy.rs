@@ -1,12 +1,11 @@
 //! Envoy's `ext_authz` filter over HTTP, in the form of the requests that it sends: the method, path and Host of the
 //! request, the path behind `path_prefix`, Content-Length 0, and the fields that the filter's configuration adds.
 
-use crate::desk::Desk;
-use crate::support::{Origin, RULES};
+use crate::support::{AdminGate, Origin, RULES};
 
 #[test]
 fn the_request_is_judged_as_envoy_forwards_it() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origin = Origin::with_rules(RULES);
     let tls = Origin::https().robots(RULES);
     for (name, method, path, proto, site, status, reason) in [
@@ -102,20 +101,20 @@ fn the_request_is_judged_as_envoy_forwards_it() {
             "robots_disallow",
         ),
     ] {
-        let answer = desk.say(&format!(
+        let answer = gate.say(&format!(
             "{method} /ext-authz{path} HTTP/1.1\r\nHost: {}\r\nContent-Length: 0\r\nUser-Agent: TestBot/1.0\r\n\
              Origin: http://elsewhere.test\r\nX-Forwarded-Proto: {proto}\r\n\r\n",
             site.authority()
         ));
         assert_eq!(answer.status, status, "{name}: {answer:?}");
         let id = answer.field("x-crawlgate-decision").expect("a decision");
-        let record = desk.gate.record(name, |record| record["id"] == id);
+        let record = gate.process.record(name, |record| record["id"] == id);
         assert_eq!(record["reason"], reason, "{name}: {record}");
         assert_eq!(record["url"], site.url(path), "{name}");
         assert_eq!(record["method"], method, "{name}");
         assert_eq!(record["agent"]["chain"][0], "TestBot", "{name}");
         if method != "HEAD" {
-            desk.decided(&answer, status, reason);
+            gate.decided(&answer, status, reason);
         }
     }
     assert_eq!(origin.seen_but_robots(), [""; 0]);
@@ -124,7 +123,7 @@ fn the_request_is_judged_as_envoy_forwards_it() {
 
 #[test]
 fn a_request_with_missing_or_excess_information_is_refused() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origin = Origin::with_rules(RULES);
     let host = origin.authority();
     for (name, path, fields) in [
@@ -165,12 +164,12 @@ fn a_request_with_missing_or_excess_information_is_refused() {
             "Host: localhost\r\nX-Forwarded-Proto: http\r\n".to_owned(),
         ),
     ] {
-        let answer = desk.say(&format!(
+        let answer = gate.say(&format!(
             "GET {path} HTTP/1.1\r\n{fields}Content-Length: 0\r\n\r\n"
         ));
         assert!(answer.status >= 400, "{name}: {answer:?}");
         assert_eq!(answer.field("x-crawlgate-verdict"), None, "{name}");
     }
-    assert_eq!(desk.gate.records().len(), 0);
+    assert_eq!(gate.process.records().len(), 0);
     assert_eq!(origin.seen().len(), 0);
 }

@@ -4,8 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use crate::desk::Desk;
-use crate::support::{Latch, Origin, RULES, Reply, program};
+use crate::support::{AdminGate, Latch, Origin, RULES, Reply, program};
 
 struct Helper {
     child: Child,
@@ -14,8 +13,8 @@ struct Helper {
 }
 
 impl Helper {
-    fn start(desk: &Desk, words: &[&str]) -> Helper {
-        let url = format!("http://{}", desk.address);
+    fn start(gate: &AdminGate, words: &[&str]) -> Helper {
+        let url = format!("http://{}", gate.address);
         Helper::told(&[&["--url", &url], words].concat())
     }
 
@@ -65,10 +64,10 @@ impl Helper {
 
 #[test]
 fn each_line_gets_its_answer() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origin = Origin::with_rules(RULES);
     let bound = Origin::https().robots(RULES);
-    let mut helper = Helper::start(&desk, &[]);
+    let mut helper = Helper::start(&gate, &[]);
     for (name, line, answer) in [
         (
             "allowed",
@@ -111,7 +110,7 @@ fn each_line_gets_its_answer() {
         if heard.contains("tag=\"robots_disallow\"") {
             let (_, id) = heard.trim_end().rsplit_once("log=\"").unwrap();
             let id = id.trim_end_matches('"');
-            let record = desk.gate.record(name, |record| record["id"] == id);
+            let record = gate.process.record(name, |record| record["id"] == id);
             assert_eq!(record["via"], "decide");
         }
     }
@@ -123,14 +122,14 @@ fn each_line_gets_its_answer() {
 #[test]
 fn a_waiting_question_delays_no_other() {
     let latch = Latch::new();
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let rules = format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}",
         RULES.len()
     );
     let slow = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(rules)]);
     let fast = Origin::with_rules(RULES);
-    let mut helper = Helper::start(&desk, &["--concurrency", "3"]);
+    let mut helper = Helper::start(&gate, &["--concurrency", "3"]);
     helper.say(&format!("0 {} A -", slow.url("/open")));
     helper.say(&format!("1 {} A -", slow.url("/private")));
     latch.arrivals(1);
@@ -150,9 +149,9 @@ fn a_waiting_question_delays_no_other() {
 
 #[test]
 fn questions_before_the_end_of_input_are_answered() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origin = Origin::with_rules(RULES);
-    let mut helper = Helper::start(&desk, &["--concurrency", "0"]);
+    let mut helper = Helper::start(&gate, &["--concurrency", "0"]);
     for path in ["/open", "/private", "/private/open"] {
         helper.say(&format!("{} TestBot/1.0 -", origin.url(path)));
     }
@@ -170,13 +169,13 @@ fn questions_before_the_end_of_input_are_answered() {
 
 #[test]
 fn without_a_running_instance_nothing_is_allowed() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origin = Origin::with_rules(RULES);
     let line = format!("7 {} TestBot/1.0 -", origin.url("/open"));
-    let mut helper = Helper::start(&desk, &[]);
+    let mut helper = Helper::start(&gate, &[]);
     assert!(helper.ask(&line).starts_with("7 OK "));
-    let address = desk.address;
-    drop(desk);
+    let address = gate.address;
+    drop(gate);
     for _ in 0..3 {
         let heard = helper.ask(&line);
         assert!(
@@ -184,46 +183,46 @@ fn without_a_running_instance_nothing_is_allowed() {
             "{heard}"
         );
     }
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("admin", "address", &format!("\"{address}\""));
     });
     let heard = helper.ask(&line);
     assert!(heard.starts_with("7 OK "), "{heard}");
-    drop(desk);
+    drop(gate);
     assert_eq!(helper.end().0, Some(0));
 }
 
 #[test]
 fn the_helper_sends_the_token_and_the_instance_requires_it() {
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("admin", "token_file", "\"admin.token\"");
     });
     let origin = Origin::with_rules(RULES);
     let line = format!("0 {} TestBot/1.0 -", origin.url("/open"));
-    let heard = Helper::start(&desk, &[]).ask(&line);
+    let heard = Helper::start(&gate, &[]).ask(&line);
     assert!(
         heard.starts_with("0 BH ") && heard.contains("--token-file"),
         "{heard}"
     );
-    let token = desk.gate.setup.dir().join("admin.token");
+    let token = gate.process.setup.dir().join("admin.token");
     assert!(!fs::read_to_string(&token).unwrap().trim().is_empty());
-    let mut helper = Helper::start(&desk, &["--token-file", token.to_str().unwrap()]);
+    let mut helper = Helper::start(&gate, &["--token-file", token.to_str().unwrap()]);
     assert!(helper.ask(&line).starts_with("0 OK "));
     assert_eq!(helper.end().0, Some(0));
 }
 
 #[test]
 fn the_configuration_gives_the_address_and_token_of_the_instance() {
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("admin", "token_file", "\"admin.token\"");
     });
     let origin = Origin::with_rules(RULES);
     let line = format!("0 {} TestBot/1.0 -", origin.url("/open"));
-    let file = desk.gate.setup.dir().join("helper.toml");
+    let file = gate.process.setup.dir().join("helper.toml");
     for (listens, is_asked) in [("127.0.0.1", true), ("0.0.0.0", true), ("", false)] {
         let address = match listens {
             "" => String::new(),
-            ip => format!("{ip}:{}", desk.address.port()),
+            ip => format!("{ip}:{}", gate.address.port()),
         };
         let text = format!("[admin]\naddress = \"{address}\"\ntoken_file = \"admin.token\"\n");
         fs::write(&file, text).unwrap();
@@ -236,7 +235,7 @@ fn the_configuration_gives_the_address_and_token_of_the_instance() {
         assert_eq!(helper.end().0, Some(code), "{listens}");
     }
     // An argument takes precedence.
-    let mut helper = Helper::start(&desk, &["-c", file.to_str().unwrap()]);
+    let mut helper = Helper::start(&gate, &["-c", file.to_str().unwrap()]);
     assert!(helper.ask(&line).starts_with("0 OK "));
 }
 

@@ -16,7 +16,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod desk;
+mod asking;
 mod envoy;
 mod helper;
 mod nginx;

@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use crate::desk::Desk;
 use crate::peer::{Peer, program};
-use crate::support::{Latch, Origin, RULES, Reply, eventually};
+use crate::support::{AdminGate, Latch, Origin, RULES, Reply, eventually};
 
 /// The set-up of the documentation, with the settings that a test needs to run nginx anywhere.
-fn set_up(desk: &Desk, port: u16, dir: &Path) -> String {
-    let (asked, dir) = (desk.address, dir.display());
+fn set_up(gate: &AdminGate, port: u16, dir: &Path) -> String {
+    let (asked, dir) = (gate.address, dir.display());
     format!(
         r#"
 daemon off;
@@ -71,7 +70,7 @@ http {{
 #[test]
 fn auth_request_is_answered_200_or_403_and_nothing_else() {
     let latch = Latch::new();
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("robots", "hold", "\"50ms\"");
     });
     let origin = Origin::with_rules(RULES);
@@ -83,7 +82,7 @@ fn auth_request_is_answered_200_or_403_and_nothing_else() {
     };
     // The rules are cached before any request that may be late.
     eventually("the rules", || {
-        (desk.decide(&origin.url("/open"), "").status == 200).then_some(())
+        (gate.decide(&origin.url("/open"), "").status == 200).then_some(())
     });
     for (name, fields, status, reason) in [
         (
@@ -129,10 +128,10 @@ fn auth_request_is_answered_200_or_403_and_nothing_else() {
             "bad_request",
         ),
     ] {
-        let answer = desk.say(&format!(
+        let answer = gate.say(&format!(
             "GET /auth HTTP/1.1\r\nHost: localhost\r\n{fields}X-Original-Method: POST\r\nUser-Agent: TestBot/1.0\r\n\r\n"
         ));
-        let record = desk.decided(&answer, status, reason);
+        let record = gate.decided(&answer, status, reason);
         assert_eq!(record["method"], "POST", "{name}");
         assert_eq!(record["agent"]["chain"][0], "TestBot", "{name}");
         assert_eq!(
@@ -141,7 +140,7 @@ fn auth_request_is_answered_200_or_403_and_nothing_else() {
             "{name}"
         );
     }
-    let before = desk.gate.records().len();
+    let before = gate.process.records().len();
     for (name, fields) in [
         ("nothing", String::new()),
         (
@@ -174,14 +173,14 @@ fn auth_request_is_answered_200_or_403_and_nothing_else() {
         ),
         ("a path that does not begin", parts(&host, "private")),
     ] {
-        let answer = desk.say(&format!(
+        let answer = gate.say(&format!(
             "GET /auth HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"
         ));
         assert_eq!(answer.status, 403, "{name}: {answer:?}");
         assert_eq!(answer.field("x-crawlgate-verdict"), None, "{name}");
     }
     assert_eq!(
-        desk.gate.records().len(),
+        gate.process.records().len(),
         before,
         "an invalid question leaves no record"
     );
@@ -194,10 +193,10 @@ fn nginx_fetches_what_is_allowed_and_nothing_else() {
     let Some(nginx) = program("nginx") else {
         return;
     };
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origin = Origin::with_rules(RULES);
     let at = |path: &str| origin.url_as("127.0.0.1", path);
-    let peer = Peer::start(&nginx, &["-c"], |port, dir| set_up(&desk, port, dir));
+    let peer = Peer::start(&nginx, &["-c"], |port, dir| set_up(&gate, port, dir));
     peer.request("GET", &at("/open?a=%70"), "")
         .is_origins(200, "page /open?a=%70");
     for (name, method, path, reason, fields) in [
@@ -246,7 +245,7 @@ fn nginx_fetches_what_is_allowed_and_nothing_else() {
             "{name}"
         );
         let id = answer.field("x-crawlgate-decision").expect("a decision");
-        let record = desk.gate.record(name, |record| record["id"] == id);
+        let record = gate.process.record(name, |record| record["id"] == id);
         assert_eq!(
             (&record["url"], &record["method"], &record["via"]),
             (&url.into(), &method.into(), &"decide".into()),
@@ -255,7 +254,7 @@ fn nginx_fetches_what_is_allowed_and_nothing_else() {
     }
     assert_eq!(origin.seen_but_robots(), ["GET /open?a=%70"]);
     // Without the gate no request goes out.
-    drop(desk);
+    drop(gate);
     let answer = peer.request("GET", &at("/open"), "");
     assert_eq!(answer.status, 500, "{answer:?}");
     assert_eq!(origin.seen_but_robots(), ["GET /open?a=%70"]);

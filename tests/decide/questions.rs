@@ -2,13 +2,12 @@
 
 use std::fs;
 
-use crate::desk::Desk;
 use crate::service::AGENT;
-use crate::support::{Origin, RULES, Reply, Setup, Wire};
+use crate::support::{AdminGate, Origin, RULES, Reply, Setup, Wire};
 
 #[test]
 fn an_invalid_question_is_refused_without_a_record() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/open");
     for (name, query) in [
@@ -19,21 +18,21 @@ fn an_invalid_question_is_refused_without_a_record() {
         ("half an octet", format!("url={url}%2")),
     ] {
         let request = format!("GET /decide?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        let answer = desk.say(&request);
+        let answer = gate.say(&request);
         assert_eq!(answer.status, 400, "{name}: {answer:?}");
         assert_eq!(answer.field("x-crawlgate-verdict"), None, "{name}");
     }
-    let posted = desk.say(&format!(
+    let posted = gate.say(&format!(
         "POST /decide?url={url} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
     ));
     assert_eq!(posted.status, 405, "{posted:?}");
-    assert_eq!(desk.gate.records().len(), 0);
+    assert_eq!(gate.process.records().len(), 0);
     assert_eq!(origin.seen().len(), 0);
 }
 
 #[test]
 fn the_agent_selects_the_group() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origin = Origin::with_rules(
         "User-agent: *\nDisallow: /a\n\nUser-agent: news\nDisallow: /b\n\nUser-agent: news-image\nDisallow: /c\n",
     );
@@ -53,7 +52,7 @@ fn the_agent_selects_the_group() {
         ),
     ] {
         for path in ["/a", "/b", "/c"] {
-            let answer = desk.decide(&origin.url(path), agent);
+            let answer = gate.decide(&origin.url(path), agent);
             let expected = if path == denied { 403 } else { 200 };
             assert_eq!(answer.status, expected, "{name} {path}: {answer:?}");
         }
@@ -62,14 +61,14 @@ fn the_agent_selects_the_group() {
 
 #[test]
 fn no_agent_that_is_asked_about_changes_what_others_are_judged_by() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let long = |head: &crate::support::Head| head.text().len() > 8192;
     let refused = Reply::status(400, "too large");
     let origin = Origin::with_rules(RULES).on_if("/robots.txt", long, refused);
     let big = format!("&agent=BigBot/1.0+{}", "x".repeat(9_000));
     for agent in [&*big, AGENT, ""] {
-        let answer = desk.decide(&origin.url("/private"), agent);
-        desk.decided(&answer, 403, "robots_disallow");
+        let answer = gate.decide(&origin.url("/private"), agent);
+        gate.decided(&answer, 403, "robots_disallow");
     }
     assert_eq!(origin.robots_fetches(), 3);
     assert!(
@@ -87,24 +86,24 @@ fn a_client_is_judged_as_itself() {
     setup.set("admin", "address", "\"127.0.0.1:0\"");
     let mut text = fs::read_to_string(setup.write()).unwrap();
     text.push_str("\n[[client]]\nname = \"news\"\nnetworks = [\"192.0.2.0/24\"]\nproduct_tokens = [\"NewsBot\"]\n");
-    let desk = Desk::started(setup, &text);
+    let gate = AdminGate::started(setup, &text);
     let origin = Origin::with_rules("User-agent: newsbot\nDisallow: /news\n");
     let url = origin.url("/news");
-    desk.decided(&desk.decide(&url, AGENT), 200, "no_rules");
-    let record = desk.decided(
-        &desk.decide(&url, &format!("{AGENT}&client=news")),
+    gate.decided(&gate.decide(&url, AGENT), 200, "no_rules");
+    let record = gate.decided(
+        &gate.decide(&url, &format!("{AGENT}&client=news")),
         403,
         "robots_disallow",
     );
     assert_eq!(record["client"]["name"], "news");
     let asked = |path: &str| {
-        desk.say(&format!(
+        gate.say(&format!(
             "GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Original-URL: {url}\r\nUser-Agent: NewsBot/1\r\n\r\n"
         ))
     };
-    desk.decided(&asked("/auth?client=news"), 403, "robots_disallow");
+    gate.decided(&asked("/auth?client=news"), 403, "robots_disallow");
     for (name, answer, status) in [
-        ("a stranger", desk.decide(&url, "&client=sports"), 400),
+        ("a stranger", gate.decide(&url, "&client=sports"), 400),
         ("a stranger of nginx's", asked("/auth?client=sports"), 403),
         ("another word", asked("/auth?for=news"), 403),
     ] {
@@ -115,11 +114,11 @@ fn a_client_is_judged_as_itself() {
 
 #[test]
 fn head_is_answered_alike_without_a_body() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origin = Origin::with_rules(RULES);
     for (path, status, verdict) in [("/open", 200, "allow"), ("/private", 403, "deny")] {
         let url = origin.url(path);
-        let answer = desk.say(&format!(
+        let answer = gate.say(&format!(
             "HEAD /decide?url={url} HTTP/1.1\r\nHost: localhost\r\n\r\n"
         ));
         assert_eq!(
@@ -131,7 +130,7 @@ fn head_is_answered_alike_without_a_body() {
             answer.field("x-crawlgate-verdict").as_deref(),
             Some(verdict)
         );
-        let record = desk.gate.record_of(&url);
+        let record = gate.process.record_of(&url);
         assert_eq!(
             record["method"], "GET",
             "the method is the request's, not the question's"
@@ -145,36 +144,36 @@ fn head_is_answered_alike_without_a_body() {
 
 #[test]
 fn a_connect_is_judged_as_a_tunnel_for_any_client() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let bound = Origin::https().robots(RULES);
     let url = bound.url("/open");
-    desk.decided(&desk.decide(&url, "&method=CONNECT"), 403, "opaque_tunnel");
-    let asked = desk.say(&format!(
+    gate.decided(&gate.decide(&url, "&method=CONNECT"), 403, "opaque_tunnel");
+    let asked = gate.say(&format!(
         "GET /auth HTTP/1.1\r\nHost: localhost\r\nX-Original-URL: {url}\r\nX-Original-Method: CONNECT\r\n\r\n"
     ));
-    desk.decided(&asked, 403, "opaque_tunnel");
+    gate.decided(&asked, 403, "opaque_tunnel");
 }
 
 #[test]
 fn a_fragment_in_the_question_itself_is_refused() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origin = Origin::with_rules(RULES);
     let host = origin.authority();
     for target in [
         format!("/decide?url={}#x&agent=TestBot", origin.url("/open")),
         "/ext-authz/open#/../private".to_owned(),
     ] {
-        let answer = desk.say(&format!(
+        let answer = gate.say(&format!(
             "GET {target} HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-Proto: http\r\n\r\n"
         ));
         assert_eq!(answer.status, 400, "{target}: {answer:?}");
     }
-    assert_eq!(desk.gate.records().len(), 0);
+    assert_eq!(gate.process.records().len(), 0);
 }
 
 #[test]
 fn a_body_with_a_line_that_looks_like_a_fragment_is_accepted() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origin = Origin::with_rules(RULES);
     let host = origin.authority();
     let body = "a note # on HTTP/1.1\r\nGET /#x HTTP/1.1\r\n\r\n";
@@ -185,11 +184,11 @@ fn a_body_with_a_line_that_looks_like_a_fragment_is_accepted() {
             body.len()
         ),
     ] {
-        let mut wire = Wire::connect(desk.address);
+        let mut wire = Wire::connect(gate.address);
         let answer = wire.exchange(format!(
             "POST /ext-authz/open HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-Proto: http\r\nUser-Agent: TestBot/1.0\r\n{framing}"
         ));
-        desk.decided(&answer, 200, "robots_allow");
+        gate.decided(&answer, 200, "robots_allow");
         // A fragment in the target behind it is still refused, and nothing is decided.
         let answer = wire.exchange(format!(
             "GET /ext-authz/open#x HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-Proto: http\r\nUser-Agent: TestBot/1.0\r\n\r\n"
@@ -201,11 +200,11 @@ fn a_body_with_a_line_that_looks_like_a_fragment_is_accepted() {
 
 #[test]
 fn another_sites_page_cannot_ask_and_a_denial_is_no_page() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/private");
     let ask = |fields: &str| {
-        desk.say(&format!(
+        gate.say(&format!(
             "GET /decide?url={url}&pace=true HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n{fields}\r\n"
         ))
     };
@@ -213,11 +212,11 @@ fn another_sites_page_cannot_ask_and_a_denial_is_no_page() {
         ask("Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe\r\n");
     assert_eq!(led.status, 403, "{led:?}");
     assert_eq!(led.field("x-crawlgate-decision"), None, "{led:?}");
-    assert_eq!(desk.gate.records().len(), 0);
-    desk.decided(&ask(""), 403, "robots_disallow");
+    assert_eq!(gate.process.records().len(), 0);
+    gate.decided(&ask(""), 403, "robots_disallow");
     // The crawler's User-Agent says nothing about the requester.
-    let auth = desk.say(&format!(
+    let auth = gate.say(&format!(
         "GET /auth HTTP/1.1\r\nHost: localhost\r\nX-Original-URL: {url}\r\nSec-Fetch-Site: cross-site\r\n\r\n"
     ));
-    desk.decided(&auth, 403, "robots_disallow");
+    gate.decided(&auth, 403, "robots_disallow");
 }

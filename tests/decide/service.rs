@@ -6,14 +6,13 @@ use std::thread;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::desk::Desk;
-use crate::support::{Latch, Origin, RULES, Reply, Wire, eventually};
+use crate::support::{AdminGate, Latch, Origin, RULES, Reply, Wire, eventually};
 
 pub const AGENT: &str = "&agent=TestBot/1.0";
 
 #[test]
 fn each_verdict_is_answered_recorded_and_provable() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let site = Origin::with_rules(RULES);
     let tls = Origin::https().robots(RULES);
     let none = Origin::http().on("/robots.txt", [Reply::status(404, "")]);
@@ -96,8 +95,8 @@ fn each_verdict_is_answered_recorded_and_provable() {
             "bad_request",
         ),
     ] {
-        let answer = desk.decide(&url, AGENT);
-        let record = desk.decided(&answer, status, reason);
+        let answer = gate.decide(&url, AGENT);
+        let record = gate.decided(&answer, status, reason);
         assert_eq!(record["url"], json!(url), "{name}");
         assert_eq!(record["agent"]["chain"], json!(["TestBot"]), "{name}");
         if reason == "robots_disallow" {
@@ -116,14 +115,14 @@ fn each_verdict_is_answered_recorded_and_provable() {
         assert_eq!(origin.seen_but_robots(), [""; 0]);
         assert_eq!(origin.robots_fetches(), 1);
     }
-    let (code, said, errors) = desk.gate.beside("audit", &["verify", "--all"]);
+    let (code, said, errors) = gate.process.beside("audit", &["verify", "--all"]);
     assert_eq!(code, Some(0), "{said}{errors}");
 }
 
 #[test]
 fn concurrent_questions_wait_for_one_fetch() {
     let latch = Latch::new();
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let rules = format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}",
         RULES.len()
@@ -132,7 +131,7 @@ fn concurrent_questions_wait_for_one_fetch() {
     let url = origin.url("/private");
     let asked: Vec<_> = (0..8)
         .map(|_| {
-            let (address, url) = (desk.address, url.clone());
+            let (address, url) = (gate.address, url.clone());
             thread::spawn(move || {
                 let request = format!("GET /decide?url={url} HTTP/1.1\r\nHost: localhost\r\n\r\n");
                 Wire::connect(address).exchange(request).status
@@ -145,25 +144,25 @@ fn concurrent_questions_wait_for_one_fetch() {
         assert_eq!(answer.join().unwrap(), 403);
     }
     assert_eq!(origin.robots_fetches(), 1);
-    desk.gate.wait_records(8);
+    gate.process.wait_records(8);
 }
 
 #[test]
 fn a_robots_txt_that_does_not_come_in_time_defers() {
     let latch = Latch::new();
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("robots", "hold", "\"50ms\"");
     });
     let origin = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch)]);
-    let answer = desk.decide(&origin.url("/"), AGENT);
-    desk.decided(&answer, 503, "robots_pending");
+    let answer = gate.decide(&origin.url("/"), AGENT);
+    gate.decided(&answer, 503, "robots_pending");
     assert!(answer.field("retry-after").is_some(), "{answer:?}");
     latch.open();
 }
 
 #[test]
 fn a_turn_is_taken_only_on_request() {
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup
             .set("pace", "requests_per_second", "0.001")
             .set("pace", "max_hold", "\"0s\"");
@@ -171,25 +170,25 @@ fn a_turn_is_taken_only_on_request() {
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/open");
     for _ in 0..3 {
-        desk.decided(&desk.decide(&url, AGENT), 200, "robots_allow");
+        gate.decided(&gate.decide(&url, AGENT), 200, "robots_allow");
     }
     let mut refused = None;
     for _ in 0..3 {
-        let answer = desk.decide(&url, &format!("{AGENT}&pace=true"));
+        let answer = gate.decide(&url, &format!("{AGENT}&pace=true"));
         if answer.status != 200 {
             refused = Some(answer);
             break;
         }
     }
     let refused = refused.expect("turns without end");
-    desk.decided(&refused, 429, "paced");
+    gate.decided(&refused, 429, "paced");
     assert!(refused.field("retry-after").is_some(), "{refused:?}");
-    desk.decided(&desk.decide(&url, AGENT), 200, "robots_allow");
+    gate.decided(&gate.decide(&url, AGENT), 200, "robots_allow");
 }
 
 #[test]
 fn a_tunnel_is_advised_where_nothing_is_disallowed() {
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let free = Origin::https().robots("User-agent: *\nDisallow:\n");
     let bound = Origin::https().robots(RULES);
     for (name, url, status, reason) in [
@@ -204,8 +203,8 @@ fn a_tunnel_is_advised_where_nothing_is_disallowed() {
             "address_prohibited",
         ),
     ] {
-        let answer = desk.decide(&url, &format!("{AGENT}&tunnel=true&method=CONNECT"));
-        let record = desk.decided(&answer, status, reason);
+        let answer = gate.decide(&url, &format!("{AGENT}&tunnel=true&method=CONNECT"));
+        let record = gate.decided(&answer, status, reason);
         assert_eq!(
             record["opaque"],
             reason != "bad_request",
@@ -213,18 +212,18 @@ fn a_tunnel_is_advised_where_nothing_is_disallowed() {
         );
         assert_eq!(record["method"], "CONNECT");
     }
-    let (code, said, errors) = desk.gate.beside("audit", &["verify", "--all"]);
+    let (code, said, errors) = gate.process.beside("audit", &["verify", "--all"]);
     assert_eq!(code, Some(0), "{said}{errors}");
 }
 
 #[test]
 fn report_mode_allows_and_records_the_denial() {
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("policy", "mode", "\"report\"");
     });
     let origin = Origin::with_rules(RULES);
-    let answer = desk.decide(&origin.url("/private"), AGENT);
-    let record = desk.decided(&answer, 200, "robots_disallow");
+    let answer = gate.decide(&origin.url("/private"), AGENT);
+    let record = gate.decided(&answer, 200, "robots_disallow");
     assert_eq!(
         (&record["mode"], &record["verdict"]),
         (&json!("report"), &json!("deny"))
@@ -234,7 +233,7 @@ fn report_mode_allows_and_records_the_denial() {
 
 #[test]
 fn an_override_decides_but_lifts_no_prohibited_address() {
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         // A name with a prohibited address: without a fetch of robots.txt, the decision itself resolves it.
         setup.set("upstream.hosts", "\"bank.test\"", "\"169.254.169.254\"");
     });
@@ -247,7 +246,7 @@ fn an_override_decides_but_lifts_no_prohibited_address() {
         let words = [
             "add", &site, pattern, action, "--until", "1d", "--by", "Ada", "--reason", "a letter",
         ];
-        let (code, said, errors) = desk.gate.beside("override", &words);
+        let (code, said, errors) = gate.process.beside("override", &words);
         assert_eq!(code, Some(0), "{said}{errors}");
     }
     for (url, status, reason) in [
@@ -260,14 +259,14 @@ fn an_override_decides_but_lifts_no_prohibited_address() {
             "address_prohibited",
         ),
     ] {
-        desk.decided(&desk.decide(&url, AGENT), status, reason);
+        gate.decided(&gate.decide(&url, AGENT), status, reason);
     }
     assert_eq!(origin.seen().len(), 0);
 }
 
 #[test]
 fn a_decision_that_cannot_be_recorded_is_not_answered() {
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup
             .set("log", "file", "\"/dev/full\"")
             .set("log", "decisions", "\"denied\"")
@@ -276,7 +275,7 @@ fn a_decision_that_cannot_be_recorded_is_not_answered() {
     });
     let origin = Origin::with_rules(RULES);
     for path in ["/private", "/open"] {
-        let answer = desk.decide(&origin.url(path), AGENT);
+        let answer = gate.decide(&origin.url(path), AGENT);
         assert_eq!(answer.status, 503, "{path}: {answer:?}");
         assert_eq!(answer.problem()["reason"], "log_failed", "{answer:?}");
         assert_eq!(
@@ -288,7 +287,7 @@ fn a_decision_that_cannot_be_recorded_is_not_answered() {
 
 #[test]
 fn answers_during_the_shutdown_are_recorded() {
-    let mut desk = Desk::open();
+    let mut gate = AdminGate::open();
     let latch = Latch::new();
     let known = Origin::with_rules(RULES);
     let rules = format!(
@@ -296,16 +295,16 @@ fn answers_during_the_shutdown_are_recorded() {
         RULES.len()
     );
     let slow = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(rules)]);
-    let (address, url) = (desk.address, slow.url("/private"));
+    let (address, url) = (gate.address, slow.url("/private"));
     let waits = thread::spawn(move || {
         let request = format!("GET /decide?url={url} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         Wire::connect(address).exchange(request)
     });
     latch.arrivals(1);
     let mut told = Vec::new();
-    desk.gate.signal(Signal::TERM);
+    gate.process.signal(Signal::TERM);
     let refused = eventually("the gate to take no more questions", || {
-        let answer = desk.decide(&known.url("/private"), AGENT);
+        let answer = gate.decide(&known.url("/private"), AGENT);
         match answer.field("x-crawlgate-decision") {
             Some(id) => {
                 told.push(id);
@@ -315,18 +314,26 @@ fn answers_during_the_shutdown_are_recorded() {
         }
     });
     assert_eq!(refused.status, 503, "{refused:?}");
-    let forbidden = desk.say(&format!(
+    let forbidden = gate.say(&format!(
         "GET /auth HTTP/1.1\r\nHost: localhost\r\nX-Original-URL: {}\r\n\r\n",
         known.url("/open")
     ));
     assert_eq!(forbidden.status, 403, "{forbidden:?}");
-    assert!(desk.gate.is_running(), "it did not wait for the question");
+    assert!(
+        gate.process.is_running(),
+        "it did not wait for the question"
+    );
     latch.open();
     let answer = waits.join().unwrap();
     assert_eq!(answer.status, 403, "{answer:?}");
     told.push(answer.field("x-crawlgate-decision").unwrap());
-    assert_eq!(desk.gate.wait().code(), Some(0), "{}", desk.gate.said());
-    let records = desk.gate.records();
+    assert_eq!(
+        gate.process.wait().code(),
+        Some(0),
+        "{}",
+        gate.process.said()
+    );
+    let records = gate.process.records();
     for id in told {
         let is_it = |record: &serde_json::Value| record["id"] == id.as_str();
         assert!(records.iter().any(is_it), "{id} is told and not recorded");

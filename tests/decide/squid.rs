@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use crate::desk::Desk;
 use crate::peer::{Peer, program as found};
-use crate::support::{Origin, RULES, program};
+use crate::support::{AdminGate, Origin, RULES, program};
 
 /// The set-up of the documentation, with the settings that a test needs to run Squid anywhere.
-fn set_up(desk: &Desk, port: u16, dir: &Path) -> String {
-    let (asked, helper, dir) = (desk.address, program(), dir.display());
+fn set_up(gate: &AdminGate, port: u16, dir: &Path) -> String {
+    let (asked, helper, dir) = (gate.address, program(), dir.display());
     let helper = helper.display();
     format!(
         "http_port 127.0.0.1:{port}
@@ -33,14 +32,14 @@ http_access deny all
 #[test]
 fn squid_fetches_what_is_allowed_and_nothing_else() {
     let Some(squid) = found("squid") else { return };
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origin = Origin::with_rules(
         "User-agent: testbot\nDisallow: /private\nDisallow: /*?secret\nDisallow: /list[\n",
     );
     let free = Origin::https().robots("User-agent: *\nDisallow:\n");
     let bound = Origin::https().robots(RULES);
     let at = |path: &str| origin.url_as("127.0.0.1", path);
-    let peer = Peer::start(&squid, &["-N", "-f"], |port, dir| set_up(&desk, port, dir));
+    let peer = Peer::start(&squid, &["-N", "-f"], |port, dir| set_up(&gate, port, dir));
     let allowed = peer.request("GET", &at("/open?a=%70"), "");
     assert_eq!(
         (allowed.status, allowed.text().as_str()),
@@ -78,7 +77,7 @@ fn squid_fetches_what_is_allowed_and_nothing_else() {
         let url = at(path);
         let answer = peer.request(method, &url, "");
         assert_eq!(answer.status, 403, "{name}: {answer:?}");
-        let record = desk.gate.record_of(&url);
+        let record = gate.process.record_of(&url);
         assert_eq!(
             (&record["reason"], &record["via"]),
             (&reason.into(), &"decide".into()),
@@ -91,7 +90,7 @@ fn squid_fetches_what_is_allowed_and_nothing_else() {
     let authority = |origin: &Origin| format!("127.0.0.1:{}", origin.port());
     let (answer, _) = peer.tunnel(&authority(&bound));
     assert_eq!(answer.status, 403, "{answer:?}");
-    let record = desk.gate.record_of(&authority(&bound));
+    let record = gate.process.record_of(&authority(&bound));
     assert_eq!(
         (&record["reason"], &record["opaque"]),
         (&"opaque_tunnel".into(), &true.into()),
@@ -113,21 +112,21 @@ fn squid_fetches_what_is_allowed_and_nothing_else() {
 #[test]
 fn without_the_gate_squid_fetches_nothing_and_with_it_again() {
     let Some(squid) = found("squid") else { return };
-    let desk = Desk::open();
+    let gate = AdminGate::open();
     let origin = Origin::with_rules(RULES);
     let url = origin.url_as("127.0.0.1", "/open");
-    let peer = Peer::start(&squid, &["-N", "-f"], |port, dir| set_up(&desk, port, dir));
+    let peer = Peer::start(&squid, &["-N", "-f"], |port, dir| set_up(&gate, port, dir));
     assert_eq!(peer.request("GET", &url, "").status, 200);
-    let address = desk.address;
-    drop(desk);
+    let address = gate.address;
+    drop(gate);
     for _ in 0..3 {
         let answer = peer.request("GET", &url, "");
         assert_eq!(answer.status, 403, "{answer:?}\n{}", peer.said());
     }
     assert_eq!(origin.seen_but_robots(), ["GET /open"]);
-    let desk = Desk::with(|setup| {
+    let gate = AdminGate::with(|setup| {
         setup.set("admin", "address", &format!("\"{address}\""));
     });
     assert_eq!(peer.request("GET", &url, "").status, 200, "{}", peer.said());
-    drop(desk);
+    drop(gate);
 }

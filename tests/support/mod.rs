@@ -11,6 +11,7 @@
     reason = "every test crate compiles the whole harness and uses a part of it"
 )]
 
+pub(crate) mod admin_gate;
 mod gate;
 mod http;
 pub(crate) mod http2;
@@ -21,6 +22,7 @@ mod pki;
 mod reply;
 mod wire;
 
+pub(crate) use admin_gate::AdminGate;
 pub(crate) use gate::{Gate, Setup, program};
 pub(crate) use http::{Head, Response};
 pub(crate) use http2::Http2;

@@ -1,50 +1,16 @@
-//! A gate with its decision service.
-
-use std::net::SocketAddr;
+//! Questions to the decision service, and what every decision has in common.
 
 use serde_json::Value;
 
-use crate::support::{Gate, Response, Setup, Wire, eventually};
+use crate::support::{AdminGate, Gate, Response, Setup, Wire};
 
-/// The gate, and the address of its decision service.
-pub(crate) struct Desk {
-    pub(crate) gate: Gate,
-    pub(crate) address: SocketAddr,
-}
-
-impl Desk {
-    #[track_caller]
-    pub(crate) fn open() -> Desk {
-        Desk::with(|_| ())
-    }
-
-    #[track_caller]
-    pub(crate) fn with(configure: impl FnOnce(&mut Setup)) -> Desk {
-        let gate = Gate::with(|setup| {
-            setup.set("admin", "address", "\"127.0.0.1:0\"");
-            configure(setup);
-        });
-        Desk::of(gate)
-    }
-
+impl AdminGate {
     /// Starts a gate with a configuration of the test's own.
     #[track_caller]
-    pub(crate) fn started(setup: Setup, configuration: &str) -> Desk {
+    pub(crate) fn started(setup: Setup, configuration: &str) -> AdminGate {
         let command = setup.command("serve");
         std::fs::write(setup.dir().join("config.toml"), configuration).unwrap();
-        Desk::of(Gate::spawn(setup, command))
-    }
-
-    fn of(gate: Gate) -> Desk {
-        let address = eventually(
-            "the gate to print the address of its decision service",
-            || {
-                let said = gate.said();
-                let (_, rest) = said.split_once("console: http://")?;
-                rest.split_once('/')?.0.parse().ok()
-            },
-        );
-        Desk { gate, address }
+        AdminGate::of(Gate::spawn(setup, command))
     }
 
     /// Sends these octets on a connection of their own.
@@ -66,7 +32,7 @@ impl Desk {
     /// record; returns that record.
     #[track_caller]
     pub(crate) fn decided(&self, answer: &Response, status: u16, reason: &str) -> Value {
-        assert_eq!(answer.status, status, "{answer:?}\n{}", self.gate.said());
+        assert_eq!(answer.status, status, "{answer:?}\n{}", self.process.said());
         let document = answer.problem();
         let id = document["id"].as_str().expect("an id").to_owned();
         for (field, member) in [
@@ -78,7 +44,7 @@ impl Desk {
             assert_eq!(value.as_deref(), document[member].as_str(), "{answer:?}");
         }
         assert_eq!(document["reason"], reason, "{document}");
-        let record = self.gate.record(&id, |record| record["id"] == id);
+        let record = self.process.record(&id, |record| record["id"] == id);
         for member in ["verdict", "reason", "mode"] {
             assert_eq!(document[member], record[member], "{document} {record}");
         }
@@ -96,7 +62,7 @@ impl Desk {
             (&"decide".into(), &status.into(), &Value::Null),
             "{record}"
         );
-        let same = self.gate.records();
+        let same = self.process.records();
         let same = same.iter().filter(|record| record["id"] == id.as_str());
         assert_eq!(same.count(), 1, "recorded twice");
         record

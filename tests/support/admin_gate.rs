@@ -1,50 +1,53 @@
-//! A gate with its admin side open.
+//! The program with its admin side open.
 
 use std::net::SocketAddr;
 use std::ops::Deref;
 
 use serde_json::Value;
 
-use crate::support::{Gate, Origin, Response, Setup, Wire, eventually};
+use super::{Gate, Origin, Response, Setup, Wire, eventually};
 
-/// A gate with an admin listener, and that listener's address.
-pub(crate) struct Desk {
-    pub(crate) gate: Gate,
+/// A running program with an admin listener, and the address of that listener.
+pub(crate) struct AdminGate {
+    pub(crate) process: Gate,
     pub(crate) address: SocketAddr,
 }
 
-impl Deref for Desk {
+impl Deref for AdminGate {
     type Target = Gate;
 
     fn deref(&self) -> &Gate {
-        &self.gate
+        &self.process
     }
 }
 
-impl Desk {
+impl AdminGate {
     #[track_caller]
-    pub(crate) fn open() -> Desk {
-        Desk::with(|_| ())
+    pub(crate) fn open() -> AdminGate {
+        AdminGate::with(|_| ())
     }
 
     #[track_caller]
-    pub(crate) fn with(configure: impl FnOnce(&mut Setup)) -> Desk {
+    pub(crate) fn with(configure: impl FnOnce(&mut Setup)) -> AdminGate {
         let gate = Gate::with(|setup| {
             setup.set("admin", "address", "\"127.0.0.1:0\"");
             configure(setup);
         });
-        Desk::of(gate)
+        AdminGate::of(gate)
     }
 
-    /// Returns the desk of a gate that runs already.
+    /// Returns the admin side of a program that runs already.
     #[track_caller]
-    pub(crate) fn of(gate: Gate) -> Desk {
+    pub(crate) fn of(gate: Gate) -> AdminGate {
         let address = eventually("the gate to print the address of its console", || {
             let said = gate.said();
             let (_, rest) = said.split_once("console: http://")?;
             rest.split_once('/')?.0.parse().ok()
         });
-        Desk { gate, address }
+        AdminGate {
+            process: gate,
+            address,
+        }
     }
 
     /// Sends a request for this target with these field lines, each ended by CRLF, and this body.
@@ -88,8 +91,8 @@ impl Desk {
     /// Sends a request that the gate denies, and returns the id of the decision.
     #[track_caller]
     pub(crate) fn deny(&self, origin: &Origin, path: &str) -> String {
-        let answer = self.gate.get(&origin.url(path));
-        let record = self.gate.denied(&answer);
+        let answer = self.process.get(&origin.url(path));
+        let record = self.process.denied(&answer);
         record["id"].as_str().unwrap().to_owned()
     }
 }

@@ -21,8 +21,14 @@ use crate::store::DecisionQuery;
 /// Longest time that an override may last: a person should look at it once a year.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
+/// A text that cannot be read. The message gives the text and the valid forms.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ReadError(String);
+
 /// A parameter that makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} {said}")]
 pub struct Wrong {
     /// The parameter: `since`, `reason`, …
     pub name: String,
@@ -37,12 +43,6 @@ impl Wrong {
             name: name.to_owned(),
             said: said.to_string(),
         }
-    }
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.said)
     }
 }
 
@@ -147,13 +147,13 @@ pub fn one_of(name: &str, text: &Option<String>, words: &[&str]) -> Result<Optio
 ///
 /// # Errors
 /// When the text is no origin.
-pub fn origin(text: &str) -> Result<Origin, String> {
+pub fn origin(text: &str) -> Result<Origin, ReadError> {
     match Origin::parse(text) {
         Ok((origin, _)) => Ok(origin),
-        Err(error) if !text.contains("://") => Err(format!(
+        Err(error) if !text.contains("://") => Err(ReadError(format!(
             "{error}; an origin has a scheme: https://{text}, or http://{text}"
-        )),
-        Err(error) => Err(error.to_string()),
+        ))),
+        Err(error) => Err(ReadError(error.to_string())),
     }
 }
 
@@ -161,11 +161,11 @@ pub fn origin(text: &str) -> Result<Origin, String> {
 ///
 /// # Errors
 /// When the text is no identity.
-pub fn identity(text: &str) -> Result<Identity, String> {
+pub fn identity(text: &str) -> Result<Identity, ReadError> {
     Identity::parse(text).ok_or_else(|| {
-        format!(
+        ReadError(format!(
             "{text}: expected a product token (GoodBot), with a client's name (GoodBot@news), or *"
-        )
+        ))
     })
 }
 
@@ -212,32 +212,34 @@ impl Asserted<'_> {
 }
 
 /// Reads an origin that requests can be forwarded to, with nothing after it.
-fn forwarded(text: &str) -> Result<Origin, String> {
+fn forwarded(text: &str) -> Result<Origin, ReadError> {
+    let refused = |why: String| ReadError(format!("{text}: {why}"));
     let (origin, path) = Origin::parse(text)
-        .map_err(|error| format!("{text}: {error}; write an origin: https://site.example"))?;
+        .map_err(|error| refused(format!("{error}; write an origin: https://site.example")))?;
     if origin.scheme() == Scheme::Ftp {
-        return Err(format!("{text}: only http and https are forwarded"));
+        return Err(refused("only http and https are forwarded".to_owned()));
     }
     if path != "/" {
-        return Err(format!(
-            "{text}: this is more than an origin; write {origin} and {path} apart"
-        ));
+        return Err(refused(format!(
+            "this is more than an origin; write {origin} and {path} apart"
+        )));
     }
     Ok(origin)
 }
 
 /// Returns the end of an override.
-fn end(text: &str, now: Moment) -> Result<Moment, String> {
+fn end(text: &str, now: Moment) -> Result<Moment, ReadError> {
+    let refused = |why: &str| ReadError(format!("{text}: {why}"));
     let until = parse_duration(text).map(|span| now + span);
     let until = until.or_else(|| parse_moment(text)).ok_or_else(|| {
-        format!("{text}: write a day (2026-12-31), a time (2026-12-31T12:00:00Z) or a span (30d)")
+        refused("write a day (2026-12-31), a time (2026-12-31T12:00:00Z) or a span (30d)")
     })?;
     if until <= now {
-        return Err(format!("{text}: this has passed already"));
+        return Err(refused("this has passed already"));
     }
     if until.since(now) > LONGEST {
-        return Err(format!(
-            "{text}: this is more than a year ahead; say it again next year, or put it into the configuration as [[override]]"
+        return Err(refused(
+            "this is more than a year ahead; say it again next year, or put it into the configuration as [[override]]",
         ));
     }
     Ok(until)

@@ -275,7 +275,8 @@ impl Desk {
 }
 
 fn identity(named: Option<String>) -> Result<Option<Identity>, String> {
-    named.as_deref().map(query::identity).transpose()
+    let identity = named.as_deref().map(query::identity).transpose();
+    identity.map_err(|error| error.to_string())
 }
 
 fn origin(url: &str) -> Result<Origin, String> {

@@ -5,6 +5,7 @@ use std::str::FromStr as _;
 use jiff::civil;
 use jiff::tz::TimeZone;
 
+use super::ReadError;
 use crate::clock::Moment;
 use crate::config::parse_duration;
 
@@ -21,12 +22,12 @@ pub enum Edge {
 ///
 /// # Errors
 /// When the text is none of these; the message gives the text and the valid forms.
-pub fn moment(text: &str, edge: Edge, now: Moment) -> Result<Moment, String> {
+pub fn moment(text: &str, edge: Edge, now: Moment) -> Result<Moment, ReadError> {
     let wrong = || {
-        format!(
+        ReadError(format!(
             "{text}: not a time; write 2026-11-20, 2026-11-20T12:00 or 2026-11-20T12:00:00Z (UTC), or how \
              long ago: 2h, 7d"
-        )
+        ))
     };
     if text == "now" {
         return Ok(now);

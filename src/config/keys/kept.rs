@@ -96,13 +96,10 @@ fn admin_host(text: &str) -> Result<String, &'static str> {
 
 /// Checks a filter of messages. A word alone must be a level: `EnvFilter` would take any other for the name of a
 /// target, and a misspelt level would silence everything.
-fn level(filter: &str) -> Result<String, String> {
+fn level(filter: &str) -> Result<String, &'static str> {
+    const ALLOWED: &str = "expected \"error\", \"warn\", \"info\", \"debug\", \"trace\" or \"off\", and target=level after commas, as \
+         in \"info,crawlgate::proxy=debug\"";
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-    let allowed = || {
-        "expected \"error\", \"warn\", \"info\", \"debug\", \"trace\" or \"off\", and target=level after commas, as in \
-         \"info,crawlgate::proxy=debug\""
-            .to_owned()
-    };
     let plain = filter.split(',').all(|directive| {
         let directive = directive.trim();
         directive.contains('=')
@@ -111,10 +108,10 @@ fn level(filter: &str) -> Result<String, String> {
                 .any(|level| directive.eq_ignore_ascii_case(level))
     });
     if !plain {
-        return Err(allowed());
+        return Err(ALLOWED);
     }
     match EnvFilter::builder().parse(filter) {
         Ok(_) => Ok(filter.to_owned()),
-        Err(_) => Err(allowed()),
+        Err(_) => Err(ALLOWED),
     }
 }

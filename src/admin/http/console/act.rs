@@ -15,6 +15,7 @@ use super::words::encoded;
 use crate::admin::query::{self, Asserted};
 use crate::admin::{Answer, Request};
 use crate::policy::overrides::{Action, words};
+use crate::rep::Origin;
 use crate::store::Acknowledgement;
 
 /// A note on a decision.
@@ -129,12 +130,16 @@ pub(super) struct Of {
     of: String,
 }
 
+fn named(origin: &str) -> Result<Origin, Problem> {
+    query::origin(origin).map_err(|error| Problem::bad(error.to_string()))
+}
+
 /// `POST /origin/refresh`
 pub(super) async fn refresh(
     State(site): State<Site>,
     Posted(form): Posted<Of>,
 ) -> Result<Redirect, Problem> {
-    let origin = query::origin(&form.of).map_err(Problem::bad)?.to_string();
+    let origin = named(&form.of)?.to_string();
     let back = origin_link(&origin);
     let identity = None;
     let asked = Request::Refresh { origin, identity };
@@ -156,7 +161,7 @@ pub(super) async fn forget(
     State(site): State<Site>,
     Posted(form): Posted<Of>,
 ) -> Result<Redirect, Problem> {
-    let origin = query::origin(&form.of).map_err(Problem::bad)?.to_string();
+    let origin = named(&form.of)?.to_string();
     let name = encoded(&origin);
     let identity = None;
     let asked = Request::Forget { origin, identity };

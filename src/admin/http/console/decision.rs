@@ -12,6 +12,7 @@ use super::rows::origin_of;
 use super::shell::{Page, Place, Shell, Shown};
 use super::text::Text;
 use super::words::{When, encoded, line};
+use crate::audit::replay::evidence::Robots;
 use crate::audit::replay::{self, Evidence, Outcome};
 use crate::audit::verify::Fault;
 use crate::audit::verify::case::{Case, Held, Trusted};
@@ -203,36 +204,51 @@ impl DecisionPage {
         self.reason = line(&evidence.reason);
         self.is_report = evidence.mode == "report";
         self.url = line(&evidence.url);
-        let mut fact = |name, text: &str| {
-            self.facts.push(Fact {
-                name,
-                text: line(text),
-                when: None,
-            });
-        };
+        self.tell_request(evidence);
+        self.tell_ruling(evidence);
+        if let Some(robots) = &evidence.robots {
+            self.tell_robots(robots);
+        }
+        self.tell_times(evidence, now);
+        self.tell_origin(evidence);
+    }
+
+    fn fact(&mut self, name: &'static str, text: &str) {
+        self.facts.push(Fact {
+            name,
+            text: line(text),
+            when: None,
+        });
+    }
+
+    fn tell_request(&mut self, evidence: &Evidence<'_>) {
         let chain = match evidence.agent.chain.as_slice() {
             [] => "no product token: the rules for *".to_owned(),
             chain => chain.join(", "),
         };
-        fact("Request", &format!("{} {}", evidence.method, evidence.url));
-        fact("Came as", &evidence.via);
+        self.fact("Request", &format!("{} {}", evidence.method, evidence.url));
+        self.fact("Came as", &evidence.via);
         let name = evidence.client.name.as_deref();
         let name = name.map(|name| format!("{name}, ")).unwrap_or_default();
-        fact("Client", &format!("{name}{}", evidence.client.address));
-        fact("Judged as", &chain);
+        self.fact("Client", &format!("{name}{}", evidence.client.address));
+        self.fact("Judged as", &chain);
         if let Some(user_agent) = &evidence.user_agent {
-            fact("User-Agent", user_agent);
+            self.fact("User-Agent", user_agent);
         }
+    }
+
+    /// Tells of the rule or the override that decided, and of the answer.
+    fn tell_ruling(&mut self, evidence: &Evidence<'_>) {
         if let Some(rule) = &evidence.rule {
             let (text, line, group) = (&rule.text, rule.line, &rule.group);
-            fact(
+            self.fact(
                 "Rule",
                 &format!("{text}, line {line}, of the group {group}"),
             );
         }
         if let Some(one) = &evidence.overridden {
             let what = format!("{}: {} {}{}", one.id, one.action, one.origin, one.pattern);
-            fact(
+            self.fact(
                 "Override",
                 &format!("{what}, by {}: {}", one.by, one.reason),
             );
@@ -241,30 +257,34 @@ impl DecisionPage {
         let answer = [answer, evidence.error.clone()];
         let answer: Vec<String> = answer.into_iter().flatten().collect();
         if !answer.is_empty() {
-            fact("Answered", &answer.join(", "));
+            self.fact("Answered", &answer.join(", "));
         }
-        if let Some(robots) = &evidence.robots {
-            let status = robots.status.map(|status| format!(", {status}"));
-            let status = status.unwrap_or_default();
-            fact(
-                "robots.txt",
-                &format!("{}: {}{status}", robots.url, robots.state),
+    }
+
+    fn tell_robots(&mut self, robots: &Robots<'_>) {
+        let status = robots.status.map(|status| format!(", {status}"));
+        let status = status.unwrap_or_default();
+        self.fact(
+            "robots.txt",
+            &format!("{}: {}{status}", robots.url, robots.state),
+        );
+        if let Some(user_agent) = &robots.user_agent {
+            let identity = robots.identity.as_deref().unwrap_or("*");
+            self.fact(
+                "Fetched with",
+                &format!("{user_agent} (known as {identity})"),
             );
-            if let Some(user_agent) = &robots.user_agent {
-                let identity = robots.identity.as_deref().unwrap_or("*");
-                fact(
-                    "Fetched with",
-                    &format!("{user_agent} (known as {identity})"),
-                );
-            }
-            if let Some(url) = robots.final_url.as_ref().filter(|url| **url != robots.url) {
-                fact("Came from", url);
-            }
-            if let Some(outage) = &robots.unreachable {
-                let (cause, since) = (&outage.cause, &outage.since);
-                fact("Unreachable", &format!("since {since}: {cause}"));
-            }
         }
+        if let Some(url) = robots.final_url.as_ref().filter(|url| **url != robots.url) {
+            self.fact("Came from", url);
+        }
+        if let Some(outage) = &robots.unreachable {
+            let (cause, since) = (&outage.cause, &outage.since);
+            self.fact("Unreachable", &format!("since {since}: {cause}"));
+        }
+    }
+
+    fn tell_times(&mut self, evidence: &Evidence<'_>, now: Moment) {
         let fetched = evidence
             .robots
             .as_ref()
@@ -278,6 +298,9 @@ impl DecisionPage {
                 when: Some(when),
             }));
         }
+    }
+
+    fn tell_origin(&mut self, evidence: &Evidence<'_>) {
         let path = Origin::parse(&evidence.url)
             .map(|(_, path)| path)
             .unwrap_or_default();

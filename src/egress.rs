@@ -587,43 +587,18 @@ impl Service<Uri> for Dialled {
 }
 
 /// The reason that the egress could not be opened.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EgressError {
     /// The trusted roots cannot be read.
-    Trust(TrustError),
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// The credentials for an upstream proxy cannot be read.
+    #[error("[[upstream.proxy]] credentials_file = {path}: {why}")]
     Credentials {
         /// The file that should hold them.
         path: PathBuf,
         /// The fault in it.
         why: String,
     },
-}
-
-impl From<TrustError> for EgressError {
-    fn from(error: TrustError) -> EgressError {
-        EgressError::Trust(error)
-    }
-}
-
-impl fmt::Display for EgressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            EgressError::Trust(error) => error.fmt(f),
-            EgressError::Credentials { path, why } => {
-                let path = path.display();
-                write!(f, "[[upstream.proxy]] credentials_file = {path}: {why}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for EgressError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            EgressError::Trust(error) => Some(error),
-            EgressError::Credentials { .. } => None,
-        }
-    }
 }

@@ -86,7 +86,8 @@ impl From<Vec<IpAddr>> for Found {
 }
 
 /// A name did not resolve.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("name not resolved: {why}")]
 pub(super) struct DnsError {
     why: String,
     is_exhaustion: bool,
@@ -132,14 +133,6 @@ impl From<NetError> for DnsError {
         }
     }
 }
-
-impl fmt::Display for DnsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "name not resolved: {}", self.why)
-    }
-}
-
-impl std::error::Error for DnsError {}
 
 impl Names {
     /// Returns the system's resolver, after the names that the operator gives addresses.

@@ -242,34 +242,18 @@ impl fmt::Display for Place {
 }
 
 /// Reason that a listener cannot accept.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The socket cannot be watched.
-    Socket(io::Error),
+    #[error("listening failed: {0}")]
+    Socket(#[from] io::Error),
     /// The listener has no usable certificate.
+    #[error("[[listener]] {listener:?}, {error}")]
     Tls {
         /// The listener's name.
         listener: Arc<str>,
         /// The cause.
+        #[source]
         error: TlsError,
     },
-}
-
-impl fmt::Display for ListenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ListenError::Socket(error) => write!(f, "listening failed: {error}"),
-            ListenError::Tls { listener, error } => {
-                write!(f, "[[listener]] {listener:?}, {error}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ListenError {}
-
-impl From<io::Error> for ListenError {
-    fn from(error: io::Error) -> ListenError {
-        ListenError::Socket(error)
-    }
 }

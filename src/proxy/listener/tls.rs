@@ -1,7 +1,6 @@
 //! TLS between crawlers and a listener: the listener's certificate, and the client certificates that it wants.
 
 use std::error::Error;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::IpAddr;
@@ -234,9 +233,10 @@ fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
 }
 
 /// Reason that a listener has no TLS.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read, or is not what it should be.
+    #[error("{key} {path}: {why}")]
     File {
         /// The configuration key of the file.
         key: &'static str,
@@ -246,6 +246,7 @@ pub enum TlsError {
         why: String,
     },
     /// The key's file is open to other users.
+    #[error("key {path}: others may read it (mode {mode:04o}); run: chmod 600 {path}")]
     Exposed {
         /// The path of the file.
         path: PathBuf,
@@ -253,6 +254,7 @@ pub enum TlsError {
         mode: u32,
     },
     /// The certificate or the settings cannot be used.
+    #[error("{0}")]
     Refused(Box<dyn Error + Send + Sync>),
 }
 
@@ -261,24 +263,6 @@ impl TlsError {
         TlsError::Refused(error.into())
     }
 }
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TlsError::File { key, path, why } => write!(f, "{key} {}: {why}", path.display()),
-            TlsError::Exposed { path, mode } => {
-                let path = path.display();
-                write!(
-                    f,
-                    "key {path}: others may read it (mode {mode:04o}); run: chmod 600 {path}"
-                )
-            }
-            TlsError::Refused(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for TlsError {}
 
 #[cfg(test)]
 mod tests {

@@ -115,7 +115,7 @@ fn contains(whole: &[u8], part: &[u8]) -> bool {
 #[derive(Debug)]
 pub struct Agents {
     configured: Option<Chain>,
-    nobody: Arc<Agent>,
+    unnamed: Arc<Agent>,
     known: DashMap<Box<[u8]>, Arc<Agent>, ahash::RandomState>,
 }
 
@@ -124,7 +124,7 @@ impl Agents {
     pub fn new(configured: &[ProductToken]) -> Agents {
         Agents {
             configured: Chain::new(configured, Source::Config),
-            nobody: Arc::default(),
+            unnamed: Arc::default(),
             known: DashMap::default(),
         }
     }
@@ -137,7 +137,7 @@ impl Agents {
         }
         let mut values = headers.get_all(USER_AGENT).iter();
         let Some(first) = values.next() else {
-            return Arc::clone(&self.nobody);
+            return Arc::clone(&self.unnamed);
         };
         match values.next() {
             None => self.named(first.as_bytes()),
@@ -159,7 +159,7 @@ impl Agents {
         }
         let tokens = with_families(product_tokens(user_agent));
         if tokens.is_empty() {
-            return Arc::clone(&self.nobody);
+            return Arc::clone(&self.unnamed);
         }
         let agent = Arc::new(Agent {
             tokens,

@@ -173,7 +173,7 @@ mod tests {
             ..Client::default()
         };
         let key = |client: &Client, address: &str| client.key(address.parse().expect(address));
-        let nobody = Client::default();
+        let unnamed = Client::default();
         for (a, b, same) in [
             ("192.0.2.1", "192.0.2.1", true),
             ("192.0.2.1", "::ffff:192.0.2.1", true),
@@ -181,7 +181,7 @@ mod tests {
             ("2001:db8::1", "2001:db8::2", true),
             ("2001:db8::1", "2001:db8:0:1::1", false),
         ] {
-            assert_eq!(key(&nobody, a) == key(&nobody, b), same, "{a} and {b}");
+            assert_eq!(key(&unnamed, a) == key(&unnamed, b), same, "{a} and {b}");
             assert_eq!(key(&named, a), key(&named, b));
         }
     }

@@ -21,7 +21,7 @@ pub async fn ask(path: &Path, request: &Request, patience: Duration) -> Result<A
     };
     let asking = async {
         let mut stream = UnixStream::connect(path).await.map_err(|error| {
-            if nobody(&error) {
+            if is_unanswered(&error) {
                 AskError::Nobody(path.to_owned())
             } else {
                 failed(error)
@@ -38,7 +38,7 @@ pub async fn ask(path: &Path, request: &Request, patience: Duration) -> Result<A
 }
 
 /// Tells whether an error means that no process listens.
-fn nobody(error: &io::Error) -> bool {
+fn is_unanswered(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused

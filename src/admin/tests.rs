@@ -134,8 +134,8 @@ async fn a_crashed_process_is_replaced_and_a_second_one_is_refused() {
     // A closed listener leaves its file, as a killed process does.
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
-    let nobody = forget(&path, "x").await.unwrap_err();
-    assert!(matches!(nobody, AskError::Nobody(_)), "{nobody}");
+    let error = forget(&path, "x").await.unwrap_err();
+    assert!(matches!(error, AskError::Nobody(_)), "{error}");
     let _server = serving(&path).await;
     let taken = Socket::bind(&path).await.unwrap_err();
     assert!(matches!(taken, BindError::Taken(_)), "{taken}");

@@ -283,13 +283,13 @@ mod tests {
 
     #[test]
     fn an_identity_is_a_client_and_the_first_token_or_a_star() {
-        let nobody = Client::default();
+        let unnamed = Client::default();
         let (news, shop) = (client("news", None), client("shop", Some("Shop/1")));
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &Client, &[&str], &str)] = &[
-            ("no token, no client", &nobody, &[], "*"),
-            ("a token", &nobody, &["GoodBot"], "goodbot"),
-            ("a chain: its first", &nobody, &["GoodBot-Image", "GoodBot"], "goodbot-image"),
+            ("no token, no client", &unnamed, &[], "*"),
+            ("a token", &unnamed, &["GoodBot"], "goodbot"),
+            ("a chain: its first", &unnamed, &["GoodBot-Image", "GoodBot"], "goodbot-image"),
             ("a client", &news, &["GoodBot"], "goodbot@news"),
             ("a client, no token", &news, &[], "*"),
             ("a client with a User-Agent, no token", &shop, &[], "*@shop"),

@@ -17,7 +17,7 @@ fn config(directory: &Path) -> TlsConfig {
 }
 
 /// Files are dated by the real clock, so the manual one starts there.
-fn laboratory() -> (tempfile::TempDir, TlsConfig, Clock) {
+fn with_authority() -> (tempfile::TempDir, TlsConfig, Clock) {
     let directory = tempfile::tempdir().unwrap();
     let config = config(directory.path());
     let clock = Clock::manual(Clock::system().now());
@@ -43,7 +43,7 @@ fn fingerprints(authority: &Authority) -> Vec<String> {
 
 #[test]
 fn both_are_trusted_from_the_first_step_and_the_next_signs_from_the_second() {
-    let (directory, config, clock) = laboratory();
+    let (directory, config, clock) = with_authority();
     let first = Authority::load(&config, clock.clone()).unwrap();
     // So that the first authority expires first.
     clock.advance(365 * DAY);
@@ -109,7 +109,7 @@ fn a_step_out_of_turn_is_refused_and_says_the_way_out() {
         ("too early", &[begin], finish, &["wait until", "--force"]),
     ];
     for (name, before, step, words) in cases {
-        let (_directory, config, clock) = laboratory();
+        let (_directory, config, clock) = with_authority();
         for step in before {
             step(&config, clock.clone()).unwrap();
         }
@@ -125,7 +125,7 @@ fn a_step_out_of_turn_is_refused_and_says_the_way_out() {
 
 #[test]
 fn force_finishes_early_and_cancel_drops_the_next_one() {
-    let (directory, config, clock) = laboratory();
+    let (directory, config, clock) = with_authority();
     let first = Authority::begin_rotation(&config, clock.clone()).unwrap();
     Authority::cancel_rotation(&config).unwrap();
     assert_eq!(names(&directory), ["ca.crt", "ca.key"]);
@@ -163,7 +163,7 @@ fn whatever_a_power_cut_leaves_signs_and_can_be_completed() {
         ),
     ];
     for (name, cut, moved) in cases {
-        let (directory, config, clock) = laboratory();
+        let (directory, config, clock) = with_authority();
         let begun = Authority::begin_rotation(&config, clock.clone()).unwrap();
         let next = begun.next().unwrap().fingerprint_sha256();
         cut(directory.path());
@@ -206,7 +206,7 @@ fn whatever_a_power_cut_leaves_signs_and_can_be_completed() {
 
 #[test]
 fn a_new_authority_by_force_forgets_the_others() {
-    let (directory, config, clock) = laboratory();
+    let (directory, config, clock) = with_authority();
     Authority::begin_rotation(&config, clock.clone()).unwrap();
     Authority::finish_rotation(&config, clock.clone(), true).unwrap();
     Authority::begin_rotation(&config, clock.clone()).unwrap();
@@ -220,13 +220,13 @@ fn a_new_authority_by_force_forgets_the_others() {
 #[test]
 fn a_fault_beside_the_authority_is_named() {
     for (file, contents) in [("ca.next.crt", "hello"), ("ca.old.crt", "-----BEGIN")] {
-        let (directory, config, clock) = laboratory();
+        let (directory, config, clock) = with_authority();
         fs::write(directory.path().join(file), contents).unwrap();
         let error = Authority::load(&config, clock.clone()).unwrap_err();
         assert!(matches!(error, CaError::Beside { .. }), "{error:?}");
         assert!(error.to_string().contains(file), "{error}");
     }
-    let (directory, config, clock) = laboratory();
+    let (directory, config, clock) = with_authority();
     Authority::begin_rotation(&config, clock.clone()).unwrap();
     let other = directory.path().join("other");
     fs::create_dir(&other).unwrap();
@@ -239,7 +239,7 @@ fn a_fault_beside_the_authority_is_named() {
 
 #[test]
 fn the_next_one_is_called_for_in_the_last_thirty_days() {
-    let (_directory, config, clock) = laboratory();
+    let (_directory, config, clock) = with_authority();
     let authority = Authority::load(&config, clock.clone()).unwrap();
     clock.set(authority.not_after() - 31 * DAY);
     assert!(!authority.should_be_followed());

@@ -78,16 +78,7 @@ struct Now {
 
 impl Collector for Now {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let labels = [("version", env!("CARGO_PKG_VERSION"))];
-        encoder
-            .encode_descriptor(
-                "crawlgate_build_info",
-                "Which crawlgate this is",
-                None,
-                MetricType::Gauge,
-            )?
-            .encode_family(&labels)?
-            .encode_gauge(&1_u64)?;
+        show_build(&mut encoder)?;
         let Some(proxy) = self.proxy.upgrade() else {
             return Ok(());
         };
@@ -139,27 +130,45 @@ impl Collector for Now {
             Some(Unit::Seconds),
             proxy.authority().not_after().as_millis() / 1000,
         )?;
-        encoder
-            .encode_descriptor(
-                "crawlgate_downstream_connections_full",
-                "Connections of crawlers that came while there was no room: idle ones that were closed for them, \
-                 those that were told so, and those that were closed",
-                None,
-                MetricType::Counter,
-            )
-            .and_then(|mut encoder| {
-                let outcomes = [
-                    ("evicted", occupied.evicted),
-                    ("told", occupied.turned_away),
-                    ("closed", occupied.closed),
-                ];
-                outcomes.iter().try_for_each(|(outcome, count)| {
-                    encoder
-                        .encode_family(&[("outcome", *outcome)])?
-                        .encode_counter::<NoLabelSet, u64, u64>(count, None)
-                })
-            })
+        let outcomes = [
+            ("evicted", occupied.evicted),
+            ("told", occupied.turned_away),
+            ("closed", occupied.closed),
+        ];
+        show_evictions(&mut encoder, outcomes)
     }
+}
+
+fn show_build(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let labels = [("version", env!("CARGO_PKG_VERSION"))];
+    encoder
+        .encode_descriptor(
+            "crawlgate_build_info",
+            "Which crawlgate this is",
+            None,
+            MetricType::Gauge,
+        )?
+        .encode_family(&labels)?
+        .encode_gauge(&1_u64)
+}
+
+/// Shows the connections that came while there was no room.
+fn show_evictions(encoder: &mut DescriptorEncoder<'_>, outcomes: [(&str, u64); 3]) -> fmt::Result {
+    encoder
+        .encode_descriptor(
+            "crawlgate_downstream_connections_full",
+            "Connections of crawlers that came while there was no room: idle ones that were closed for them, \
+             those that were told so, and those that were closed",
+            None,
+            MetricType::Counter,
+        )
+        .and_then(|mut encoder| {
+            outcomes.iter().try_for_each(|(outcome, count)| {
+                encoder
+                    .encode_family(&[("outcome", *outcome)])?
+                    .encode_counter::<NoLabelSet, u64, u64>(count, None)
+            })
+        })
 }
 
 fn count(count: usize) -> u64 {

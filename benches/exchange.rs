@@ -2,7 +2,8 @@
 //!
 //! 64 crawlers ask an origin for 1 KB over and over, each on a connection that stays open: directly, through a bare
 //! hyper proxy that decides nothing, and through crawlgate, plain and intercepted, allowed and denied, once with every
-//! decision recorded instead of the denials. Origin and crawlers share all CPUs but one, the proxy has the last one to
+//! decision recorded instead of the denials. Over HTTP/2 they are 64 streams on 4 connections, to an origin that speaks
+//! HTTP/2 as well. Origin and crawlers share all CPUs but one, the proxy has the last one to
 //! itself. The measure is the proxy's CPU time per request, which depends less on the machine's other load than wall
 //! time. The arrangements take turns in rounds; ratios are taken within a round, and medians over the rounds are shown.
 //!
@@ -34,16 +35,29 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 
 use lab::Lab;
-use lab::crawler::{Crawlers, Way};
+use lab::crawler::{Crawlers, Way, ask_http2};
 use lab::origin::{ALLOWED, DISALLOWED};
 use lab::process::Process;
 
 const CONNECTIONS: usize = 64;
 
+/// Connections that carry as many streams of HTTP/2.
+const SHARED: usize = 4;
+
+/// The protocol between a crawler and the next hop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Http,
+    Https,
+    Http2,
+}
+
+use Protocol::{Http, Http2, Https};
+
 /// One line of the table.
 struct Arrangement {
     name: &'static str,
-    secure: bool,
+    protocol: Protocol,
     path: &'static str,
     /// The proxy's process, by its place among the proxies.
     proxy: Option<usize>,
@@ -52,14 +66,14 @@ struct Arrangement {
 
 const fn arrangement(
     name: &'static str,
-    secure: bool,
+    protocol: Protocol,
     path: &'static str,
     proxy: Option<usize>,
     expected: u16,
 ) -> Arrangement {
     Arrangement {
         name,
-        secure,
+        protocol,
         path,
         proxy,
         expected,
@@ -70,16 +84,25 @@ const BARE: usize = 0;
 const GATE: usize = 1;
 const RECORDER: usize = 2;
 
-const ARRANGEMENTS: [Arrangement; 7] = [
-    arrangement("direct, HTTP", false, ALLOWED, None, 200),
-    arrangement("bare hyper proxy", false, ALLOWED, Some(BARE), 200),
-    arrangement("crawlgate, allowed", false, ALLOWED, Some(GATE), 200),
-    arrangement("crawlgate, denied", false, DISALLOWED, Some(GATE), 403),
-    arrangement("direct, HTTPS", true, ALLOWED, None, 200),
-    arrangement("crawlgate, intercepted", true, ALLOWED, Some(GATE), 200),
+const ARRANGEMENTS: [Arrangement; 10] = [
+    arrangement("direct, HTTP", Http, ALLOWED, None, 200),
+    arrangement("bare hyper proxy", Http, ALLOWED, Some(BARE), 200),
+    arrangement("crawlgate, allowed", Http, ALLOWED, Some(GATE), 200),
+    arrangement("crawlgate, denied", Http, DISALLOWED, Some(GATE), 403),
+    arrangement("direct, HTTPS", Https, ALLOWED, None, 200),
+    arrangement("crawlgate, intercepted", Https, ALLOWED, Some(GATE), 200),
+    arrangement("direct, HTTP/2", Http2, ALLOWED, None, 200),
+    arrangement("crawlgate, HTTP/2", Http2, ALLOWED, Some(GATE), 200),
+    arrangement(
+        "crawlgate, HTTP/2, denied",
+        Http2,
+        DISALLOWED,
+        Some(GATE),
+        403,
+    ),
     arrangement(
         "crawlgate, allowed and recorded",
-        false,
+        Http,
         ALLOWED,
         Some(RECORDER),
         200,
@@ -126,15 +149,15 @@ fn measure() {
     for _ in 0..rounds {
         for (arrangement, results) in ARRANGEMENTS.iter().zip(&mut results) {
             let proxy = arrangement.proxy.map(|place| &proxies[place]);
-            let port = if arrangement.secure {
-                lab.ports.https
-            } else {
-                lab.ports.http
+            let (protocol, port) = match arrangement.protocol {
+                Http => ("http", lab.ports.http),
+                Https => ("https", lab.ports.https),
+                Http2 => ("http2", lab.ports.http2),
             };
             let words = [
                 "--role=load".to_owned(),
                 proxy.map_or(0, |(_, port)| *port).to_string(),
-                arrangement.secure.to_string(),
+                protocol.to_owned(),
                 port.to_string(),
                 arrangement.path.to_owned(),
                 arrangement.expected.to_string(),
@@ -179,7 +202,11 @@ fn report(results: &[Vec<Round>], pinned: bool) {
     );
     println!("|---|---:|---:|---:|---:|---:|---:|");
     for (arrangement, rounds) in ARRANGEMENTS.iter().zip(results) {
-        let direct = &results[if arrangement.secure { 4 } else { 0 }];
+        let direct = &results[match arrangement.protocol {
+            Http => 0,
+            Https => 4,
+            Http2 => 6,
+        }];
         let (own, ratio) = match arrangement.proxy {
             None => ("–".to_owned(), "–".to_owned()),
             Some(_) => (
@@ -246,7 +273,7 @@ fn load() {
         0 => Way::Direct,
         port => Way::Proxy(port),
     };
-    let secure: bool = word(3).parse().unwrap();
+    let protocol = word(3);
     let port: u16 = word(4).parse().unwrap();
     let path = word(5);
     let expected: u16 = word(6).parse().unwrap();
@@ -255,40 +282,85 @@ fn load() {
     let authorities = authorities.each_ref().map(Path::new);
     runtime().block_on(async {
         let crawlers = Crawlers::new(way, &authorities);
-        let request = crawlers.request(secure, "127.0.0.1", port, &path);
-        let mut open = Vec::new();
-        for _ in 0..CONNECTIONS {
-            let mut crawler = crawlers.connect(secure, "127.0.0.1", port).await.unwrap();
-            let answer = crawler.ask(&request).await.unwrap();
-            assert_eq!(answer.status, expected, "{path}");
-            open.push(crawler);
-        }
-        println!("ready");
-        std::io::stdout().flush().unwrap();
-        std::io::stdin().read_line(&mut String::new()).unwrap();
-        let start = Instant::now();
-        let mut tasks = tokio::task::JoinSet::new();
-        for mut crawler in open {
-            let request = request.clone();
-            tasks.spawn(async move {
-                let mut times = Vec::with_capacity(100_000);
-                let mut asked = Instant::now();
-                while start.elapsed() < time {
-                    let answer = crawler.ask(&request).await.unwrap();
-                    assert_eq!(answer.status, expected);
-                    let now = Instant::now();
-                    times.push((now - asked).as_nanos() as u64);
-                    asked = now;
+        let mut times = if protocol == "http2" {
+            let url = format!("https://127.0.0.1:{port}{path}");
+            let mut open = Vec::new();
+            for _ in 0..SHARED {
+                let mut streams = crawlers.connect_http2("127.0.0.1", port).await.unwrap();
+                assert_eq!(ask_http2(&mut streams, &url).await.unwrap(), expected);
+                open.push(streams);
+            }
+            let crawlers = (0..CONNECTIONS).map(|number| open[number % SHARED].clone());
+            let crawlers: Vec<_> = crawlers.collect();
+            run(time, crawlers, move |mut streams| {
+                let url = url.clone();
+                async move {
+                    assert_eq!(ask_http2(&mut streams, &url).await.unwrap(), expected);
+                    streams
                 }
-                times
-            });
-        }
-        let mut times: Vec<u64> = tasks.join_all().await.concat();
-        let seconds = start.elapsed().as_secs_f64();
+            })
+            .await
+        } else {
+            let secure = protocol == "https";
+            let request = crawlers.request(secure, "127.0.0.1", port, &path);
+            let mut open = Vec::new();
+            for _ in 0..CONNECTIONS {
+                let mut crawler = crawlers.connect(secure, "127.0.0.1", port).await.unwrap();
+                let answer = crawler.ask(&request).await.unwrap();
+                assert_eq!(answer.status, expected, "{path}");
+                open.push(crawler);
+            }
+            run(time, open, move |mut crawler| {
+                let request = request.clone();
+                async move {
+                    assert_eq!(crawler.ask(&request).await.unwrap().status, expected);
+                    crawler
+                }
+            })
+            .await
+        };
         times.sort_unstable();
         let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize] as f64 / 1e9;
-        println!("{} {seconds} {} {}", times.len(), at(0.5), at(0.99));
+        println!(
+            "{} {} {} {}",
+            times.len(),
+            time.as_secs_f64(),
+            at(0.5),
+            at(0.99)
+        );
     });
+}
+
+/// Has each crawler ask again and again from a line of input on, and returns the nanoseconds that each answer took.
+async fn run<C, F>(
+    time: Duration,
+    crawlers: Vec<C>,
+    ask: impl Fn(C) -> F + Clone + Send + 'static,
+) -> Vec<u64>
+where
+    C: Send + 'static,
+    F: Future<Output = C> + Send,
+{
+    println!("ready");
+    std::io::stdout().flush().unwrap();
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    let start = Instant::now();
+    let mut tasks = tokio::task::JoinSet::new();
+    for mut crawler in crawlers {
+        let ask = ask.clone();
+        tasks.spawn(async move {
+            let mut times = Vec::with_capacity(100_000);
+            let mut asked = Instant::now();
+            while start.elapsed() < time {
+                crawler = ask(crawler).await;
+                let now = Instant::now();
+                times.push((now - asked).as_nanos() as u64);
+                asked = now;
+            }
+            times
+        });
+    }
+    tasks.join_all().await.concat()
 }
 
 fn runtime() -> tokio::runtime::Runtime {

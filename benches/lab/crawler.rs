@@ -1,9 +1,12 @@
 //! A crawler: one connection, one request after the other, written and read by hand so that it costs little.
 
+use std::future::poll_fn;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use h2::client::SendRequest;
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -24,6 +27,7 @@ pub enum Way {
 pub struct Crawlers {
     way: Way,
     tls: TlsConnector,
+    http2: TlsConnector,
 }
 
 /// One connection.
@@ -40,7 +44,8 @@ pub struct Answer {
     pub by_proxy: bool,
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// Octets both ways.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 impl Crawlers {
@@ -58,14 +63,45 @@ impl Crawlers {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
+        let mut http2 = config.clone();
+        http2.alpn_protocols = vec![b"h2".to_vec()];
         Crawlers {
             way,
             tls: TlsConnector::from(Arc::new(config)),
+            http2: TlsConnector::from(Arc::new(http2)),
         }
     }
 
     /// Connects for requests to an origin; a plain connection to a proxy serves all plain origins.
     pub async fn connect(&self, secure: bool, host: &str, port: u16) -> io::Result<Crawler> {
+        let crawler = self.reach(secure, host, port).await?;
+        if !secure {
+            return Ok(crawler);
+        }
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let stream = self.tls.connect(name, crawler.stream).await?;
+        Ok(Crawler::new(stream))
+    }
+
+    /// Connects for frames of HTTP/2 to an origin.
+    pub async fn speak_http2(&self, host: &str, port: u16) -> io::Result<impl Stream + use<>> {
+        let stream = self.reach(true, host, port).await?.stream;
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        self.http2.connect(name, stream).await
+    }
+
+    /// Connects by HTTP/2. Clones of the result share the connection.
+    pub async fn connect_http2(&self, host: &str, port: u16) -> io::Result<SendRequest<Bytes>> {
+        let stream = self.speak_http2(host, port).await?;
+        let (streams, connection) = h2::client::handshake(stream)
+            .await
+            .map_err(io::Error::other)?;
+        tokio::spawn(connection);
+        Ok(streams)
+    }
+
+    /// Reaches an origin: directly, or through the proxy, in a tunnel if it is secure.
+    async fn reach(&self, secure: bool, host: &str, port: u16) -> io::Result<Crawler> {
         let to = match self.way {
             Way::Direct => port,
             Way::Proxy(proxy) => proxy,
@@ -73,10 +109,7 @@ impl Crawlers {
         let stream = TcpStream::connect(("127.0.0.1", to)).await?;
         stream.set_nodelay(true)?;
         let mut crawler = Crawler::new(stream);
-        if !secure {
-            return Ok(crawler);
-        }
-        if let Way::Proxy(_) = self.way {
+        if secure && let Way::Proxy(_) = self.way {
             let connect = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n");
             crawler.stream.write_all(connect.as_bytes()).await?;
             let (answer, _, _) = crawler.head().await?;
@@ -84,9 +117,7 @@ impl Crawlers {
                 return Err(io::Error::other(format!("CONNECT: {}", answer.status)));
             }
         }
-        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let stream = self.tls.connect(name, crawler.stream).await?;
-        Ok(Crawler::new(stream))
+        Ok(crawler)
     }
 
     /// Returns a request for a connection of [`connect`](Self::connect).
@@ -101,6 +132,24 @@ impl Crawlers {
         )
         .into_bytes()
     }
+}
+
+/// Sends a GET on a stream of its own, reads its answer to the end, and returns the status.
+pub async fn ask_http2(streams: &mut SendRequest<Bytes>, url: &str) -> Result<u16, h2::Error> {
+    let request = http::Request::get(url)
+        .header("user-agent", "BenchBot/1.0 (+http://bench.test/bot)")
+        .header("accept", "*/*")
+        .body(())
+        .unwrap();
+    poll_fn(|cx| streams.poll_ready(cx)).await?;
+    let (response, _) = streams.send_request(request, true)?;
+    let response = response.await?;
+    let status = response.status().as_u16();
+    let mut body = response.into_body();
+    while let Some(data) = body.data().await {
+        body.flow_control().release_capacity(data?.len())?;
+    }
+    Ok(status)
 }
 
 impl Crawler {

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -32,16 +32,21 @@ const PAGE: &[u8] = &[b'x'; 1024];
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
     pub http: u16,
+    /// HTTP/1.1 in TLS.
     pub https: u16,
+    /// HTTP/2 in TLS, and nothing else.
+    pub http2: u16,
 }
 
 impl Ports {
     /// Reads the line that [`serve`] prints.
     pub fn read(line: &str) -> Ports {
-        let (http, https) = line.trim().split_once(' ').unwrap();
+        let mut ports = line.split_whitespace().map(|port| port.parse().unwrap());
+        let mut next = || ports.next().unwrap();
         Ports {
-            http: http.parse().unwrap(),
-            https: https.parse().unwrap(),
+            http: next(),
+            https: next(),
+            http2: next(),
         }
     }
 }
@@ -88,7 +93,7 @@ fn robots_txt() -> Bytes {
     text.into()
 }
 
-/// Serves on two free ports, which it prints, until the parent ends.
+/// Serves on three free ports, which it prints, until the parent ends.
 pub fn serve(directory: &Path) {
     super::process::end_with_parent();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -100,27 +105,37 @@ pub fn serve(directory: &Path) {
         let robots = robots_txt();
         let plain = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let secure = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (http, https) = (plain.local_addr().unwrap(), secure.local_addr().unwrap());
-        println!("{} {}", http.port(), https.port());
+        let http2 = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let ports = [&plain, &secure, &http2].map(|listener| {
+            let address = listener.local_addr().unwrap();
+            address.port().to_string()
+        });
+        println!("{}", ports.join(" "));
         std::io::stdout().flush().unwrap();
-        let tls = acceptor(directory);
         tokio::join!(
             accept(plain, None, Arc::clone(&counts), robots.clone()),
-            accept(secure, Some(tls), counts, robots)
+            accept(
+                secure,
+                Some(acceptor(directory, b"http/1.1")),
+                Arc::clone(&counts),
+                robots.clone()
+            ),
+            accept(http2, Some(acceptor(directory, b"h2")), counts, robots)
         );
     });
 }
 
-fn acceptor(directory: &Path) -> TlsAcceptor {
+fn acceptor(directory: &Path, protocol: &[u8]) -> TlsAcceptor {
     let chain = vec![CertificateDer::from_pem_file(directory.join("origin.crt")).unwrap()];
     let key = PrivateKeyDer::from_pem_file(directory.join("origin.key")).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .unwrap();
+    config.alpn_protocols = vec![protocol.to_vec()];
     TlsAcceptor::from(Arc::new(config))
 }
 
@@ -144,7 +159,13 @@ async fn accept(
             match tls {
                 None => drop(server.serve_connection(TokioIo::new(stream), service).await),
                 Some(tls) => {
-                    if let Ok(stream) = tls.accept(stream).await {
+                    let Ok(stream) = tls.accept(stream).await else {
+                        return;
+                    };
+                    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+                        let server = http2::Builder::new(TokioExecutor::new());
+                        drop(server.serve_connection(TokioIo::new(stream), service).await);
+                    } else {
                         drop(server.serve_connection(TokioIo::new(stream), service).await);
                     }
                 }

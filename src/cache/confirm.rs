@@ -17,9 +17,10 @@ use super::settings::Settings;
 use crate::clock::Moment;
 use crate::config::RobotsConfig;
 use crate::rep::Origin;
-use crate::robots::access::{AccessResult, Cause, Freshness};
+use crate::robots::access::{Absence, AccessResult, Cause, Freshness};
 use crate::robots::identity::{Crawler, FetchedAs, Identity};
-use crate::robots::state::State;
+use crate::robots::snapshot::Snapshot;
+use crate::robots::state::{Fresh, State};
 use crate::store::{self, OtherAnswer};
 
 /// Greatest age of the state of `*` that may confirm a new answer to another identity.
@@ -143,72 +144,105 @@ impl FetchTask {
             None => (None, None, Some(Cause::Timeout)),
         };
         let now = self.shared.clock.now();
-        let user_agent = match fetched_as {
-            Some(fetched_as) => fetched_as.user_agent.to_string(),
-            None => own.to_owned(),
-        };
-        let ours = OtherAnswer {
-            user_agent: fetch.user_agent.clone(),
-            code: refusal.code(),
+        let compared = Compared {
+            now,
+            user_agent: match fetched_as {
+                Some(fetched_as) => fetched_as.user_agent.to_string(),
+                None => own.to_owned(),
+            },
+            refused: OtherAnswer {
+                user_agent: fetch.user_agent.clone(),
+                code: refusal.code(),
+            },
+            fetch,
         };
         match state.as_deref() {
             Some(State::Successful {
                 snapshot, fresh, ..
-            }) if now < fresh.until => {
-                let fetch = store::Fetch {
-                    time: now,
-                    duration: fetch.duration + now.since(fetch.time),
-                    user_agent,
-                    other: Some(ours),
-                    result: "successful".to_owned(),
-                    cause: None,
-                    status: Some(snapshot.status),
-                    hops: vec![snapshot.final_url.to_string()],
-                    sha256: Some(snapshot.sha256),
-                    fields: Vec::new(),
-                    identity: fetch.identity,
-                };
-                let result = AccessResult::Successful {
-                    snapshot: Arc::clone(snapshot),
-                    freshness: Freshness::MaxAge(fresh.until.since(now)),
-                };
-                (result, fetch)
-            }
+            }) if now < fresh.until => compared.successful(snapshot, fresh),
             Some(State::Unavailable { why, fresh, .. }) if now < fresh.until => {
-                let other = OtherAnswer {
-                    user_agent,
-                    code: why.code(),
-                };
-                let fetch = store::Fetch {
-                    other: Some(other),
-                    ..fetch
-                };
-                (result, fetch)
+                (result, compared.unavailable(*why))
             }
             other => {
                 let outage = || other.and_then(State::outage);
                 let cause = failure.or_else(|| Some(outage()?.cause));
-                let cause = cause.unwrap_or(Cause::Internal);
-                let result = AccessResult::Unreachable {
-                    cause,
-                    retry_after: None,
-                };
-                let fetch = store::Fetch {
-                    time: now,
-                    duration: fetch.duration + now.since(fetch.time),
-                    user_agent,
-                    other: Some(ours),
-                    result: result.name().to_owned(),
-                    cause: Some(cause.code()),
-                    status: match cause {
-                        Cause::Status(status) => Some(status),
-                        _ => None,
-                    },
-                    fields: Vec::new(),
-                    ..fetch
-                };
-                (result, fetch)
+                compared.unreachable(cause.unwrap_or(Cause::Internal))
             }
         }
+    }
+}
+
+/// A refusal to one identity beside the answer to `*`.
+struct Compared {
+    now: Moment,
+    /// The User-Agent of the answer to `*`.
+    user_agent: String,
+    /// The refusal.
+    refused: OtherAnswer,
+    /// The fetch that was refused.
+    fetch: store::Fetch,
+}
+
+impl Compared {
+    /// Returns the answer that counts where `*` is given a file.
+    fn successful(self, snapshot: &Arc<Snapshot>, fresh: &Fresh) -> (AccessResult, store::Fetch) {
+        let result = AccessResult::Successful {
+            snapshot: Arc::clone(snapshot),
+            freshness: Freshness::MaxAge(fresh.until.since(self.now)),
+        };
+        let fetch = store::Fetch {
+            time: self.now,
+            duration: self.duration(),
+            user_agent: self.user_agent,
+            other: Some(self.refused),
+            result: result.name().to_owned(),
+            cause: None,
+            status: Some(snapshot.status),
+            hops: vec![snapshot.final_url.to_string()],
+            sha256: Some(snapshot.sha256),
+            fields: Vec::new(),
+            identity: self.fetch.identity,
+        };
+        (result, fetch)
+    }
+
+    /// Returns the record of the refusal where `*` is refused, too.
+    fn unavailable(self, why: Absence) -> store::Fetch {
+        let other = OtherAnswer {
+            user_agent: self.user_agent,
+            code: why.code(),
+        };
+        store::Fetch {
+            other: Some(other),
+            ..self.fetch
+        }
+    }
+
+    /// Returns the answer that counts where that to `*` is unknown.
+    fn unreachable(self, cause: Cause) -> (AccessResult, store::Fetch) {
+        let result = AccessResult::Unreachable {
+            cause,
+            retry_after: None,
+        };
+        let fetch = store::Fetch {
+            time: self.now,
+            duration: self.duration(),
+            user_agent: self.user_agent,
+            other: Some(self.refused),
+            result: result.name().to_owned(),
+            cause: Some(cause.code()),
+            status: match cause {
+                Cause::Status(status) => Some(status),
+                _ => None,
+            },
+            fields: Vec::new(),
+            ..self.fetch
+        };
+        (result, fetch)
+    }
+
+    /// Returns the time that both fetches took.
+    fn duration(&self) -> Duration {
+        self.fetch.duration + self.now.since(self.fetch.time)
     }
 }

@@ -38,6 +38,7 @@ impl Problem {
     }
 }
 
+/// Returns the problem of a refusal.
 pub(super) fn tell(
     refusal: &Refusal,
     recorder: &ExchangeRecorder,
@@ -45,15 +46,6 @@ pub(super) fn tell(
     now: Moment,
 ) -> Problem {
     let origin = recorder.origin().map_or("the origin", Origin::as_str);
-    let bad_request = |detail: &str| Problem::of(Reason::BadRequest, detail.to_owned());
-    let bad_gateway = |error, title, detail| Problem {
-        status: StatusCode::BAD_GATEWAY,
-        error,
-        title,
-        detail,
-        retry_after: None,
-        close: false,
-    };
     match refusal {
         Refusal::Decided => decided(recorder.decision(), recorder.pace(), origin, traits, now),
         Refusal::Form(violation) => {
@@ -64,30 +56,7 @@ pub(super) fn tell(
                 ..bad_request(detail)
             }
         }
-        Refusal::Target(Unreadable::Misdirected { expected, found }) => Problem::of(
-            Reason::Misdirected,
-            format!(
-                "This connection is for {expected}, but {found} was named; open a connection for each origin."
-            ),
-        ),
-        Refusal::Target(unreadable) => {
-            let (status, detail) = match unreadable {
-                Unreadable::NotAbsolute => (
-                    StatusCode::BAD_REQUEST,
-                    "This is a proxy: send requests in absolute-form, as clients do once http_proxy and https_proxy name it.",
-                ),
-                Unreadable::Scheme => (
-                    StatusCode::NOT_IMPLEMENTED,
-                    "Only http and https URLs are forwarded.",
-                ),
-                _ => form(Violation::Target),
-            };
-            Problem {
-                status,
-                close: true,
-                ..bad_request(detail)
-            }
-        }
+        Refusal::Target(unreadable) => unreadable_target(unreadable),
         Refusal::Agents => bad_request(
             "Send one User-Agent field: the operator lets out only what names the product token that it is judged as.",
         ),
@@ -103,25 +72,73 @@ pub(super) fn tell(
             "The request came back to this proxy",
             format!("{origin} leads back to this proxy; check the URL and the proxies on the way."),
         ),
-        Refusal::Upstream(failure) => Problem {
-            status: match failure {
-                _ if failure.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
-                Failure::RequestStalled => StatusCode::REQUEST_TIMEOUT,
-                Failure::RequestBody => StatusCode::BAD_REQUEST,
-                _ => StatusCode::BAD_GATEWAY,
-            },
-            close: matches!(failure, Failure::RequestBody | Failure::RequestStalled),
-            ..bad_gateway(
-                failure.error_type(),
-                "The origin did not answer",
-                format!("No answer from {origin}: {}.", failure.sentence()),
-            )
-        },
+        Refusal::Upstream(failure) => unanswered(*failure, origin),
         Refusal::Upgrade => bad_gateway(
             "http_upgrade_failed",
             "The origin switched to a protocol that was not asked for",
             format!("{origin} answered 101 without need; ask without Upgrade."),
         ),
+    }
+}
+
+fn bad_request(detail: &str) -> Problem {
+    Problem::of(Reason::BadRequest, detail.to_owned())
+}
+
+fn bad_gateway(error: &'static str, title: &'static str, detail: String) -> Problem {
+    Problem {
+        status: StatusCode::BAD_GATEWAY,
+        error,
+        title,
+        detail,
+        retry_after: None,
+        close: false,
+    }
+}
+
+/// Returns the problem of a target that cannot be judged.
+fn unreadable_target(unreadable: &Unreadable) -> Problem {
+    let (status, detail) = match unreadable {
+        Unreadable::Misdirected { expected, found } => {
+            return Problem::of(
+                Reason::Misdirected,
+                format!(
+                    "This connection is for {expected}, but {found} was named; open a connection for each origin."
+                ),
+            );
+        }
+        Unreadable::NotAbsolute => (
+            StatusCode::BAD_REQUEST,
+            "This is a proxy: send requests in absolute-form, as clients do once http_proxy and https_proxy name it.",
+        ),
+        Unreadable::Scheme => (
+            StatusCode::NOT_IMPLEMENTED,
+            "Only http and https URLs are forwarded.",
+        ),
+        _ => form(Violation::Target),
+    };
+    Problem {
+        status,
+        close: true,
+        ..bad_request(detail)
+    }
+}
+
+/// Returns the problem of a request that was forwarded and got no answer.
+fn unanswered(failure: Failure, origin: &str) -> Problem {
+    Problem {
+        status: match failure {
+            _ if failure.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
+            Failure::RequestStalled => StatusCode::REQUEST_TIMEOUT,
+            Failure::RequestBody => StatusCode::BAD_REQUEST,
+            _ => StatusCode::BAD_GATEWAY,
+        },
+        close: matches!(failure, Failure::RequestBody | Failure::RequestStalled),
+        ..bad_gateway(
+            failure.error_type(),
+            "The origin did not answer",
+            format!("No answer from {origin}: {}.", failure.sentence()),
+        )
     }
 }
 

@@ -52,7 +52,7 @@ use self::fetch::Asked;
 use crate::clock::{Clock, Moment};
 use crate::config::{CacheConfig, Config, ProfileName};
 use crate::egress::Egress;
-use crate::pace::{Fetches, Pace};
+use crate::pace::{Fetches, Pace, SharedPace as _};
 use crate::policy::generation::Changes;
 use crate::policy::overrides::Overrides;
 use crate::rep::Origin;

@@ -23,11 +23,11 @@ use crate::agent::{Agent, Agents};
 use crate::audit::Log;
 use crate::cache::{PersistentStates, RobotsCache};
 use crate::client::account::ClientAccount;
-use crate::client::{Client, Clients};
+use crate::client::{Client, Clients, SharedUsage as _};
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::egress::Egress;
-use crate::pace::{self, Ask, EffectivePace, Pace};
+use crate::pace::{self, Ask, EffectivePace, Pace, SharedPace as _};
 use crate::policy::generation::{Changes, Generation};
 use crate::policy::overrides::Override;
 use crate::policy::{Decision, Reason, Ruling, Target, Verdict};
@@ -314,7 +314,7 @@ impl Gate {
             Ruling::Clear(permit, decision) if self.takes_turn(&decision) => (permit, decision),
             ruling => {
                 if let Some(turn) = turn.filter(|_| !is_used) {
-                    turn.give_back();
+                    self.pace.give_back(turn);
                 }
                 return Cleared::at_once(ruling, hold, charged);
             }

@@ -45,6 +45,7 @@ mod limiter;
 mod limiters;
 mod queue;
 mod settings;
+mod shared;
 mod turn;
 mod turns;
 mod wait;
@@ -56,13 +57,11 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
-use self::backoff::Outcome;
 pub use self::fetches::{FetchSlot, Fetches};
 use self::limiters::Limiters;
 use self::settings::PaceSettings;
+pub use self::shared::SharedPace;
 pub use self::turn::Turn;
-use self::wait::Late;
-use crate::client::ClientKey;
 use crate::clock::{Clock, Moment};
 use crate::config::{CrawlDelayMode, PaceConfig};
 use crate::rep::Origin;
@@ -188,139 +187,6 @@ impl Pace {
     /// Tells whether a turn needs the address of its origin, too.
     pub fn is_per_address(&self) -> bool {
         self.0.settings.load().is_per_address()
-    }
-
-    /// Takes a turn at `now`, just past, if one is free without waiting.
-    pub fn try_turn(&self, ask: Ask<'_>, now: Moment) -> Option<Turn> {
-        let settings = self.0.settings.load();
-        if settings.is_per_address() {
-            return None;
-        }
-        let limiter = self.0.origin(ask.origin);
-        let passed = match settings.is_quiet && ask.crawl_delay.is_none() {
-            true => limiter.pass(now),
-            false => None,
-        };
-        passed.or_else(|| {
-            limiter.take(
-                &self.0,
-                &settings,
-                ask.crawl_delay.map(|crawl_delay| &**crawl_delay),
-            )
-        })
-    }
-
-    /// Waits for the turn of a request of `client`. Dropping the future leaves the queue.
-    ///
-    /// # Errors
-    /// [`TooEarly`] when the turn comes after the longest hold. No turn is used up then.
-    pub async fn turn(
-        &self,
-        ask: Ask<'_>,
-        client: &ClientKey,
-        address: Option<IpAddr>,
-    ) -> Result<(Turn, Option<EffectivePace>), TooEarly> {
-        self.turn_telling(ask, client, address, &mut None).await
-    }
-
-    /// Like [`turn`](Pace::turn), but sets `waits_for` to the bound as soon as the request waits.
-    ///
-    /// # Errors
-    /// As for [`turn`](Pace::turn).
-    pub async fn turn_telling(
-        &self,
-        ask: Ask<'_>,
-        client: &ClientKey,
-        address: Option<IpAddr>,
-        waits_for: &mut Option<EffectivePace>,
-    ) -> Result<(Turn, Option<EffectivePace>), TooEarly> {
-        let turn = self.0.turn(ask, client, address, waits_for).await;
-        if turn.is_err() {
-            self.0.refused.fetch_add(1, Ordering::Relaxed);
-        }
-        turn
-    }
-
-    /// Waits for the turn of a robots.txt fetch, which goes before all held requests and waits at most the longest
-    /// hold; at `address`, the hold begins once the fetch is the first there.
-    pub async fn turn_for_robots(&self, origin: &Origin, address: Option<IpAddr>) -> Option<Turn> {
-        if self.is_unlimited() {
-            return None;
-        }
-        let limiter = self.0.origin(origin);
-        let at_address = address.map(|key| self.0.addresses.limiter(&self.0, &key));
-        self.0
-            .turn_ahead(&limiter, at_address.as_ref(), Late::Goes)
-            .await
-    }
-
-    /// Waits until a request with this turn may be sent again after its connection was lost. Returns false if the wait
-    /// would be longer than the longest hold.
-    pub async fn again(&self, turn: &Turn) -> bool {
-        if self.is_unlimited() {
-            return true;
-        }
-        let at_address = turn.at_address.as_ref().map(|turn| &turn.limiter);
-        let again = self.0.turn_ahead(&turn.limiter, at_address, Late::GivesUp);
-        // The request is already in flight: its second turn only counts.
-        again.await.is_some() || self.is_unlimited()
-    }
-
-    /// Counts a request for a robots.txt that waits for no turn, such as a redirect hop. However many there are, they
-    /// delay other requests by one interval at most.
-    pub fn count_robots(&self, origin: &Origin) {
-        let settings = self.0.settings.load();
-        if !settings.is_off {
-            self.0.origin(origin).count_robots(&self.0, &settings, None);
-        }
-    }
-
-    /// Counts the turn of a robots.txt fetch from now, when the fetch really starts.
-    pub fn restart(&self, turn: &Turn) {
-        let settings = self.0.settings.load();
-        for turn in [Some(turn), turn.at_address.as_deref()]
-            .into_iter()
-            .flatten()
-        {
-            let before = Some(turn.number);
-            turn.limiter.count_robots(&self.0, &settings, before);
-        }
-    }
-
-    /// Records that an origin has answered with this status and `Retry-After`. `is_telling` is true if the
-    /// answer's time depends on the origin alone: the request had no body.
-    pub fn answered(
-        &self,
-        turn: &Turn,
-        status: u16,
-        retry_after: impl FnOnce() -> Option<Duration>,
-        is_telling: bool,
-    ) {
-        let settings = self.0.settings.load();
-        if !settings.config.backoff {
-            return;
-        }
-        let now = self.0.clock.now();
-        let outcome = match status {
-            429 | 503 => Outcome::Refused {
-                retry_after: retry_after(),
-            },
-            _ => Outcome::Fine {
-                took: is_telling.then(|| now.since(turn.at)),
-            },
-        };
-        let most = settings.config.backoff_max;
-        turn.limiter.take_in(outcome, turn.at, now, most);
-    }
-
-    /// Records that an origin could not be reached, or did not answer in time.
-    pub fn failed(&self, turn: &Turn) {
-        let settings = self.0.settings.load();
-        if settings.config.backoff {
-            let now = self.0.clock.now();
-            let most = settings.config.backoff_max;
-            turn.limiter.take_in(Outcome::Failed, turn.at, now, most);
-        }
     }
 
     /// Returns the present bound on requests to an origin, apart from its robots.txt. `None` if nothing bounds them, or

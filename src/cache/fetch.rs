@@ -31,7 +31,7 @@ use self::trace::Trace;
 use crate::clock::Clock;
 use crate::config::RobotsConfig;
 use crate::egress::{Egress, Received, RequestBody, ResponseBody};
-use crate::pace::{FetchSlot, Pace};
+use crate::pace::{FetchSlot, Pace, SharedPace as _};
 use crate::rep::{ComparisonPath, Origin, ParseOptions, Robots};
 use crate::robots::access::{
     Absence, AccessResult, Cause, ERROR_PAGE, Freshness, Hop, Reading, Validity, phrases_in,

@@ -17,6 +17,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::Client;
+pub use super::shared::QuotaExceeded;
+use super::shared::{Reserved, SharedUsage};
 use crate::clock::{Moment, Uptime};
 use crate::config::{Quota, Rate};
 use crate::gcra::{self, Gcra};
@@ -45,10 +47,6 @@ struct Counters {
     bytes: u64,
 }
 
-/// The client has used up its bound; it may send again at this moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QuotaExceeded(pub Moment);
-
 /// One request's entry in the usage. Dropping it takes the entry back: the request was not sent.
 #[derive(Debug)]
 #[must_use = "dropping it takes the entry back"]
@@ -62,15 +60,12 @@ pub struct Reservation<'a> {
     has_gone: bool,
 }
 
-impl Reservation<'_> {
-    /// Returns the time to hold the request for.
-    #[must_use]
-    pub fn hold(&self) -> Duration {
+impl Reserved for Reservation<'_> {
+    fn hold(&self) -> Duration {
         self.hold
     }
 
-    /// Makes the entry final: the request is sent, or answered otherwise. Returns the time to hold it for.
-    pub fn commit(mut self) -> Duration {
+    fn commit(mut self) -> Duration {
         self.has_gone = true;
         self.hold
     }
@@ -84,13 +79,10 @@ impl Drop for Reservation<'_> {
     }
 }
 
-impl ClientAccount {
-    /// Enters a request that would go out `now`, by both clocks, and returns the time to hold it for. The second clock
-    /// is read only if there is a rate.
-    ///
-    /// # Errors
-    /// [`QuotaExceeded`] when the quota is used up, or the turn would come after `max_hold`. Nothing is entered then.
-    pub fn enter(
+impl SharedUsage for ClientAccount {
+    type Reservation<'a> = Reservation<'a>;
+
+    fn enter(
         &self,
         client: &Client,
         now: Moment,
@@ -119,20 +111,14 @@ impl ClientAccount {
         })
     }
 
-    /// Checks that the quota of `client` leaves room for a request that would go out `now`; enters nothing.
-    ///
-    /// # Errors
-    /// [`QuotaExceeded`] when it does not.
-    pub fn has_left(&self, client: &Client, now: Moment) -> Result<(), QuotaExceeded> {
+    fn has_left(&self, client: &Client, now: Moment) -> Result<(), QuotaExceeded> {
         match &client.quota {
             Some(quota) => self.0.lock().has_left(quota, now),
             None => Ok(()),
         }
     }
 
-    /// Adds the octets that a request took, once they are known. They count by the quota in force, not by the one at
-    /// the request's start.
-    pub fn add_bytes(&self, bytes: u64, now: Moment) {
+    fn add_bytes(&self, bytes: u64, now: Moment) {
         let mut had = self.0.lock();
         had.turn_page(now);
         had.bytes = had.bytes.saturating_add(bytes);
@@ -286,6 +272,39 @@ mod tests {
     fn enter(client: &Client, now: Moment, max_hold: Duration) -> Result<Duration, QuotaExceeded> {
         let entered = client.account.enter(client, now, uptime(now), max_hold);
         entered.map(Reservation::commit)
+    }
+
+    /// Asserts the promises of any implementation, with a burst of one and a quota of two.
+    fn keeps_its_promises<U: SharedUsage>(usage: &U) {
+        let second = Duration::from_secs(1);
+        let client = Client {
+            rate: with_rate(1.0, 1).rate,
+            ..with_quota(Some(2), Some(100))
+        };
+        let enter = |now| usage.enter(&client, now, uptime(now), second);
+        // An entry that is dropped was never made.
+        for _ in 0..3 {
+            let entered = enter(MIDNIGHT).expect("an entry");
+            assert_eq!(entered.hold(), Duration::ZERO);
+        }
+        let first = enter(MIDNIGHT).expect("an entry");
+        assert_eq!(first.commit(), Duration::ZERO);
+        let held = enter(MIDNIGHT).expect("an entry");
+        assert_eq!(held.commit(), second);
+        assert_eq!(
+            enter(MIDNIGHT).map(drop),
+            Err(QuotaExceeded(MIDNIGHT + DAY))
+        );
+        let tomorrow = MIDNIGHT + DAY;
+        assert_eq!(usage.has_left(&client, tomorrow), Ok(()));
+        usage.add_bytes(100, tomorrow);
+        let spent = Err(QuotaExceeded(tomorrow + DAY));
+        assert_eq!(usage.has_left(&client, tomorrow), spent);
+    }
+
+    #[test]
+    fn one_process_keeps_what_a_fleet_would_share() {
+        keeps_its_promises(&ClientAccount::default());
     }
 
     #[test]

@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use super::account::{QuotaExceeded, Reservation};
 use super::credentials::{self, Credentials, Given};
 use super::passwords::{Claim, Outcome, Passwords};
+use super::shared::SharedUsage as _;
 use super::{Client, Peer};
 use crate::clock::{Clock, Moment};
 use crate::config::{CertificateMatch, ClientConfig, Conditions, Config};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Cleared, Gate, HeldOutcome, Kind, Requester};
+use crate::client::Reserved as _;
 use crate::client::account::QuotaExceeded;
 use crate::clock::Moment;
-use crate::pace::{Ask, EffectivePace, TooEarly};
+use crate::pace::{Ask, EffectivePace, SharedPace as _, TooEarly};
 use crate::policy::{self, Decision, Permit, Reason, Ruling, Verdict};
 use crate::robots::crawl_delay::CrawlDelay;
 
@@ -75,11 +76,7 @@ impl Gate {
             crawl_delay: crawl_delay.as_ref(),
         };
         let client = requester.client.key(requester.address);
-        match self
-            .pace
-            .turn_telling(ask, &client, address, waits_for)
-            .await
-        {
+        match self.pace.turn(ask, &client, address, waits_for).await {
             Ok((turn, pace)) => {
                 let now = self.clock.now();
                 let paced = now.since(began);
@@ -129,7 +126,7 @@ impl Gate {
         let is_allowed = ruling.decision().verdict() == Verdict::Allow;
         let turn = match turn {
             Some(turn) if !is_allowed => {
-                turn.give_back();
+                self.pace.give_back(turn);
                 None
             }
             turn => turn,

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::*;
+use crate::client::ClientKey;
 use crate::rep::Field;
 
 const START: Moment = Moment::from_millis(1_790_000_000_000);
@@ -91,7 +92,54 @@ async fn turn(
     ask: Ask<'_>,
     of: &ClientKey,
 ) -> Result<Option<EffectivePace>, TooEarly> {
-    pace.turn(ask, of, None).await.map(|(_, pace)| pace)
+    take(pace, ask, of, None).await.map(|(_, pace)| pace)
+}
+
+/// Waits for a turn.
+async fn take(
+    pace: &Pace,
+    ask: Ask<'_>,
+    of: &ClientKey,
+    address: Option<IpAddr>,
+) -> Result<(Turn, Option<EffectivePace>), TooEarly> {
+    pace.turn(ask, of, address, &mut None).await
+}
+
+/// Asserts the promises of any implementation, at a second from one request to the next and no hold.
+async fn keeps_its_promises<P: SharedPace>(pace: &P, clock: &Clock) {
+    let (a, key) = (origin("shared"), client("a"));
+    let reserve = async || pace.turn(ask(&a), &key, None, &mut None).await;
+    let first = pace.try_turn(ask(&a), clock.now()).expect("the first turn");
+    assert!(pace.try_turn(ask(&a), clock.now()).is_none());
+    let early = reserve().await.map(drop).expect_err("it is too early");
+    assert_eq!(early.at, clock.now() + secs(1));
+    pace.give_back(first);
+    let (used, _) = reserve().await.expect("the first was given back");
+    drop(used);
+    assert!(reserve().await.is_err(), "a used turn counts");
+    clock.advance(secs(1));
+    let (probe, _) = reserve().await.expect("the next turn");
+    pace.answered(&probe, 429, || Some(secs(60)), true);
+    drop(probe);
+    clock.advance(secs(59));
+    assert!(reserve().await.is_err(), "the origin wants to rest");
+    clock.advance(secs(1));
+    let (fine, _) = reserve().await.expect("it has rested");
+    pace.failed(&fine);
+    drop(fine);
+    // A robots.txt counts, whether it waits for its turn or not.
+    let b = origin("robots");
+    drop(pace.turn_for_robots(&b, None).await.expect("a turn"));
+    assert!(pace.try_turn(ask(&b), clock.now()).is_none());
+    let c = origin("redirected");
+    pace.count_robots(&c);
+    assert!(pace.try_turn(ask(&c), clock.now()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_process_keeps_what_a_fleet_would_share() {
+    let (pace, clock) = impatient(rate(1.0, 1));
+    keeps_its_promises(&pace, &clock).await;
 }
 
 /// Returns the time from the start to the turn; `None` if the turn is now.

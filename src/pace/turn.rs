@@ -28,7 +28,7 @@ impl Turn {
     }
 
     /// Gives back an unused turn: the next request need not wait for it, unless another one has gone since.
-    pub fn give_back(mut self) {
+    pub(super) fn give_back(mut self) {
         self.limiter.undo(self.number);
         if let Some(turn) = self.at_address.take() {
             turn.give_back();

@@ -4,6 +4,7 @@ use http::header::PROXY_AUTHORIZATION;
 
 use super::*;
 use crate::client::PeerCertificate;
+use crate::client::Reserved;
 use crate::client::passwords::hash;
 use crate::config::{PasswordHash, Rate};
 

@@ -21,7 +21,7 @@ async fn origins_at_one_address_share_its_bounds_where_that_is_asked_for() {
             tokio::spawn(async move {
                 let (to, of) = (origin(name), client(name));
                 loop {
-                    let turn = pace.turn(ask(&to), &of, Some(address)).await;
+                    let turn = take(&pace, ask(&to), &of, Some(address)).await;
                     assert!(turn.is_ok());
                     seen.lock().push((clock.now(), name.to_owned()));
                 }
@@ -63,7 +63,7 @@ async fn a_request_held_for_an_address_goes_on_when_addresses_are_not_limited() 
         let clock = Clock::manual(START);
         let pace = Pace::new(&before, clock.clone());
         let (a, of) = (origin("a"), client("a"));
-        let turn = || pace.turn(ask(&a), &of, Some(address));
+        let turn = || take(&pace, ask(&a), &of, Some(address));
         drop(turn().await.expect("a turn"));
         let mut held = pin!(turn());
         assert!(once(&mut held).await.is_pending(), "{name}");
@@ -89,7 +89,7 @@ async fn fetches_of_robots_txt_keep_the_pace_of_their_address() {
         };
         let pace = Pace::new(&config, clock.clone());
         let (page, of) = (origin("page"), client("a"));
-        let page = pace.turn(ask(&page), &of, Some(address));
+        let page = take(&pace, ask(&page), &of, Some(address));
         // In flight all the time: a request that has a turn may be waiting for a robots.txt.
         let (_page, _) = page.await.expect("a turn");
         let seen = Seen::default();

@@ -107,13 +107,13 @@ async fn a_client_that_disconnects_frees_its_place_and_its_turn() {
 async fn a_turn_that_is_not_used_is_given_back_unless_others_came_after_it() {
     let (pace, _clock) = impatient(rate(1.0, 2));
     let a = origin("a");
-    let take = || pace.turn(ask(&a), &KEY, None);
+    let take = || take(&pace, ask(&a), &KEY, None);
     static KEY: ClientKey = ClientKey::At(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST));
     let (first, _) = take().await.expect("a turn");
     let (second, _) = take().await.expect("a turn");
-    first.give_back();
+    pace.give_back(first);
     assert!(take().await.is_err(), "the second has come after it");
-    second.give_back();
+    pace.give_back(second);
     assert!(take().await.is_ok());
 }
 
@@ -127,7 +127,7 @@ async fn requests_in_flight_stay_within_the_concurrency() {
     };
     let pace = Pace::new(&config, clock.clone());
     let (a, key) = (origin("a"), client("a"));
-    let (first, _) = pace.turn(ask(&a), &key, None).await.expect("a turn");
+    let (first, _) = take(&pace, ask(&a), &key, None).await.expect("a turn");
     let second = pace.try_turn(ask(&a), clock.now()).expect("a turn");
     assert!(pace.try_turn(ask(&a), clock.now()).is_none());
     let mut third = pin!(turn(&pace, ask(&a), &key));
@@ -175,7 +175,7 @@ async fn a_repeated_request_takes_another_turn_or_is_not_sent() {
             origin: &a,
             crawl_delay,
         };
-        let (turn, _) = pace.turn(asking, &key, None).await.expect("a turn");
+        let (turn, _) = take(&pace, asking, &key, None).await.expect("a turn");
         let mut again = pin!(pace.again(&turn));
         let Some(wait) = wait else {
             assert_eq!(once(&mut again).await, Poll::Ready(false), "{name}");

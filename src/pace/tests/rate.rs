@@ -270,13 +270,13 @@ proptest! {
         for (gap, which, event) in steps {
             clock.advance(ms(gap));
             let asking = Ask { origin: &a, crawl_delay: wishes[which].as_ref() };
-            let taken = runtime.block_on(pace.turn(asking, &client("a"), None));
+            let taken = runtime.block_on(take(&pace, asking, &client("a"), None));
             let Ok((turn, _)) = taken else { continue };
             let now = clock.now();
             prop_assert!(until.is_none_or(|until| now >= until), "before its Retry-After");
             match event {
                 // Unused: as if the turn had never been taken.
-                0 => { turn.give_back(); continue }
+                0 => { pace.give_back(turn); continue }
                 1 => {
                     pace.answered(&turn, 429, || Some(secs(3)), true);
                     until = Some(now + secs(3));

@@ -10,6 +10,7 @@ use crate::cache::fetch::retry_after;
 use crate::clock::Moment;
 use crate::egress::Failure;
 use crate::gate::{Cleared, Had, HeldOutcome, Requester};
+use crate::pace::SharedPace as _;
 use crate::policy::{Decision, Ruling};
 
 /// A request at the gate. A crawler that disconnects meanwhile leaves the record of a held request.

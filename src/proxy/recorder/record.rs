@@ -7,6 +7,7 @@ use http::HeaderValue;
 use super::ExchangeRecorder;
 use super::phase::Phase;
 use crate::audit::{self, Exceeds, Record};
+use crate::client::{Reserved as _, SharedUsage as _};
 use crate::policy::{Reason, Verdict};
 use crate::rep::Origin;
 use crate::robots::access::Cause;

@@ -47,10 +47,11 @@
 //! # Reading order
 //!
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
-//! [`clock`] · `gcra` · [`descriptors`] · [`metrics`] · [`rep`] · [`socket`] · [`text`] · [`agent`] · [`robots`] ·
-//! [`policy`] · [`config`] · [`ca`] · [`client`] · [`pace`] · [`store`] · [`trust`] · [`audit`] · [`egress`] · [`cache`] ·
-//! [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One arrow points back, on purpose: [`egress`]
-//! sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as only [`policy`] can make one for a page.
+//! [`clock`] · `gcra` · `connection_limit` · [`descriptors`] · [`metrics`] · [`rep`] · [`socket`] · [`text`] ·
+//! [`agent`] · [`robots`] · [`policy`] · [`config`] · [`ca`] · [`client`] · [`pace`] · [`store`] · [`trust`] ·
+//! [`audit`] · [`egress`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One
+//! arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as
+//! only [`policy`] can make one for a page.
 //!
 //! # Departures from a textbook
 //!
@@ -72,6 +73,7 @@ pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod config;
+mod connection_limit;
 pub mod descriptors;
 pub mod egress;
 pub mod explain;

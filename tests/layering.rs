@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 const ROOMS: &[&str] = &[
     "clock",
     "gcra",
+    "connection_limit",
     "descriptors",
     "metrics",
     "rep",

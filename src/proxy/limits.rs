@@ -1,60 +1,41 @@
 //! Limits on connections and requests under way, in all and for each client.
 //!
-//! Each counted thing is a value that is dropped when it ends: a connection has a [`ConnectionSlot`], a request a [`RequestSlot`]. So
-//! nothing is counted twice and nothing is forgotten, also where a task is cancelled.
+//! Each counted thing is a value that is dropped when it ends: a connection has a [`ConnectionSlot`], a request a
+//! [`RequestSlot`]. So nothing is counted twice and nothing is forgotten, also where a task is cancelled.
 //!
-//! An idle connection is the first to go: when all slots are taken, the connection that has been idle for longest makes
-//! room for a new one. Idle is everything that is not an exchange: silence between two requests, half a head, half a
-//! handshake. So thousands of connections that send nothing, or send slowly, take each other's slots and no exchange's.
+//! If all slots are taken, the connection that has been idle for longest makes room for a new one (`connection_limit`).
 //! Only if every slot has an exchange under way is a new connection turned away, with an answer; a limited number is
-//! answered at once, the others are closed. A silent tunnel or WebSocket is not idle: it goes after all idle
-//! connections, and when the request slot that it holds is needed.
+//! answered at once, the others are closed. A silent tunnel or WebSocket goes after all idle connections, and when the
+//! request slot that it holds is needed.
 //!
 //! A request costs a few additions and one uncontended lock; the shared map is asked once per connection.
 
-use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use dashmap::DashMap;
-use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
 
 use crate::client::{Client, ClientKey};
 use crate::clock::Moment;
 use crate::config::Limits;
+use crate::connection_limit::{Candidates, ConnectionLimit, Owner, Slot};
 use crate::policy::Reason;
 
 /// Connections that are answered at the same time that there is no room for them.
 const SPARE_SLOTS: usize = 128;
 
-/// Idle connections found in one search; the next newcomers evict the next of them.
-const FOUND_AT_ONCE: usize = 64;
-
 /// Milliseconds between two warnings that there is no room.
 const BETWEEN_WARNINGS: u64 = 60_000;
-
-/// Stands for the start of idleness of a connection that is not idle.
-const BUSY: u64 = 0;
-
-/// Flag on the start of idleness: the connection carries silent tunnels or WebSockets alone. It goes after all that
-/// carry nothing.
-const SILENT: u64 = 1 << 63;
-
-/// One silent exchange in [`Shared::exchanges`], beside the exchanges under way in its lower half.
-const ONE_SILENT: u64 = 1 << 32;
 
 /// Counts of everything under way.
 #[derive(Debug, Default)]
 pub struct Limiter {
-    slots: Mutex<ConnectionSlots>,
+    connections: Arc<ConnectionLimit<SlotOwner>>,
+    /// Connections that are only answered that there is no room.
+    spare: Arc<ConnectionLimit<SlotOwner>>,
     usages: DashMap<ClientKey, Arc<Counts>, ahash::RandomState>,
     requests: AtomicUsize,
-    /// Counts the ends of exchanges: a smaller number is a longer idleness, and costs no look at a clock.
-    ends: AtomicU64,
-    spare: AtomicUsize,
-    evicted: AtomicU64,
     turned_away: AtomicU64,
     closed: AtomicU64,
     /// Time of the last warning that there is no room, in milliseconds.
@@ -76,27 +57,6 @@ pub struct Occupied {
     pub closed: u64,
 }
 
-#[derive(Debug, Default)]
-struct ConnectionSlots {
-    next: u64,
-    taken: HashMap<u64, Arc<Shared>, ahash::RandomState>,
-    /// The connections that were idle for longest at the last search, each with the start of its idleness.
-    idle: VecDeque<(u64, u64)>,
-}
-
-/// State shared by a connection and the search for room.
-#[derive(Debug)]
-struct Shared {
-    /// Exchanges under way, and those of them that are silent, as multiples of [`ONE_SILENT`]. In one number, so that
-    /// they are read together.
-    exchanges: AtomicU64,
-    /// Number of the last end or silence of an exchange. Written before `exchanges`, so that it is never older.
-    last_end: AtomicU64,
-    /// Asks the connection to leave.
-    leave: CancellationToken,
-    owner: Mutex<SlotOwner>,
-}
-
 /// The owner of a connection, as far as it is known.
 #[derive(Debug, Default)]
 struct SlotOwner {
@@ -111,18 +71,10 @@ struct SlotOwner {
 #[derive(Debug)]
 pub struct ConnectionSlot {
     limiter: Arc<Limiter>,
-    shared: Arc<Shared>,
-    kind: Kind,
+    slot: Slot<SlotOwner>,
+    is_spare: bool,
     /// True if the connection ends with a reset.
     resets: AtomicBool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// A counted slot of this number.
-    Counted(u64),
-    /// A spare slot, for as long as it takes to answer that there is no room.
-    Spare,
 }
 
 /// The limit that leaves no slot for a request.
@@ -153,36 +105,13 @@ struct Counts {
     requests: AtomicUsize,
 }
 
-impl Shared {
-    /// Creates the state of a connection that has been idle since this end of an exchange.
-    fn idle(last_end: u64) -> Arc<Shared> {
-        Arc::new(Shared {
-            exchanges: AtomicU64::new(0),
-            last_end: AtomicU64::new(last_end),
-            leave: CancellationToken::new(),
-            owner: Mutex::default(),
-        })
-    }
-
-    /// Returns the number of the end since which the connection has been idle, or [`BUSY`].
-    fn idle_since(&self) -> u64 {
-        let exchanges = self.exchanges.load(Ordering::Acquire);
-        let (silent, under_way) = (exchanges / ONE_SILENT, exchanges % ONE_SILENT);
-        match self.last_end.load(Ordering::Relaxed) {
-            _ if under_way > silent => BUSY,
-            since if silent > 0 => since | SILENT,
-            since => since,
-        }
-    }
-}
-
 impl Limiter {
     /// Returns the connections and requests under way, and the counts of connections without room.
     pub fn occupied(&self) -> Occupied {
         Occupied {
-            connections: self.slots.lock().taken.len(),
+            connections: self.connections.taken(),
             requests: self.requests.load(Ordering::Relaxed),
-            evicted: self.evicted.load(Ordering::Relaxed),
+            evicted: self.connections.evicted(),
             turned_away: self.turned_away.load(Ordering::Relaxed),
             closed: self.closed.load(Ordering::Relaxed),
         }
@@ -190,47 +119,33 @@ impl Limiter {
 
     /// Takes a slot for a new connection; if there is none, evicts the connection that has been idle for longest.
     pub fn slot(self: &Arc<Self>, most: usize) -> Option<ConnectionSlot> {
-        let shared = Shared::idle(self.next_end());
-        let mut slots = self.slots.lock();
-        if slots.taken.len() >= most && !self.evict_longest_idle(&mut slots) {
-            return None;
-        }
-        let number = slots.next;
-        slots.next += 1;
-        slots.taken.insert(number, Arc::clone(&shared));
-        drop(slots);
+        let slot = self.connections.slot(most)?;
         Some(ConnectionSlot {
             limiter: Arc::clone(self),
-            shared,
-            kind: Kind::Counted(number),
+            slot,
+            is_spare: false,
             resets: AtomicBool::new(false),
         })
     }
 
     /// Takes a spare slot for a connection that is only answered that there is no room; `None` if too many are taken.
     pub fn spare_slot(self: &Arc<Self>) -> Option<ConnectionSlot> {
-        let taken = self
-            .spare
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-                (taken < SPARE_SLOTS).then_some(taken + 1)
-            });
-        if taken.is_err() {
+        let Some(slot) = self.spare.free_slot(SPARE_SLOTS) else {
             self.closed.fetch_add(1, Ordering::Relaxed);
             return None;
-        }
+        };
         self.turned_away.fetch_add(1, Ordering::Relaxed);
         Some(ConnectionSlot {
             limiter: Arc::clone(self),
-            // No search for room finds it.
-            shared: Shared::idle(BUSY),
-            kind: Kind::Spare,
+            slot,
+            is_spare: true,
             resets: AtomicBool::new(false),
         })
     }
 
     /// Closes the connection that has been idle for longest, and tells whether there was one.
     pub fn make_room(&self) -> bool {
-        self.evict_longest_idle(&mut self.slots.lock())
+        self.connections.make_room()
     }
 
     /// Tells whether to warn the operator that there is no room: not for each connection.
@@ -245,79 +160,17 @@ impl Limiter {
                 .is_ok()
     }
 
-    fn next_end(&self) -> u64 {
-        1 + self.ends.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn evict_longest_idle(&self, slots: &mut ConnectionSlots) -> bool {
-        // A silent connection goes only if a new search finds no idle one.
-        if self.evict_found(slots, |since| since & SILENT == 0) {
-            return true;
-        }
-        let mut idle: Vec<(u64, u64)> = slots
-            .taken
-            .iter()
-            .map(|(number, shared)| (shared.idle_since(), *number))
-            .filter(|(since, _)| *since != BUSY)
-            .collect();
-        if idle.len() > FOUND_AT_ONCE {
-            idle.select_nth_unstable(FOUND_AT_ONCE);
-            idle.truncate(FOUND_AT_ONCE);
-        }
-        idle.sort_unstable();
-        slots.idle = idle.into();
-        self.evict_found(slots, |_| true)
-    }
-
-    /// Evicts the first of those found that is still as idle as it was; stops at the first that may not go.
-    fn evict_found(&self, slots: &mut ConnectionSlots, may_go: impl Fn(u64) -> bool) -> bool {
-        while let Some(&(since, number)) = slots.idle.front() {
-            if !may_go(since) {
-                return false;
-            }
-            slots.idle.pop_front();
-            let is_same = |shared: &Arc<Shared>| shared.idle_since() == since;
-            if slots.taken.get(&number).is_some_and(is_same) {
-                self.evict(slots, number);
-                return true;
-            }
-        }
-        false
-    }
-
     /// Evicts this client's connection that has been idle for longest, and tells whether there was one.
     fn evict_of(&self, usage: &ClientUsage) -> bool {
-        self.evict_where(|since, shared| since != BUSY && shared.owner.lock().is_counted_by(usage))
+        let is_its = |owner: &SlotOwner| owner.is_counted_by(usage);
+        self.connections.evict(Candidates::Resting, is_its)
     }
 
     /// Evicts the tunnel or WebSocket, of this client or of all, that has been silent for longest: its request slot is
     /// needed. Tells whether there was one.
     fn evict_silent(&self, of: Option<&ClientUsage>) -> bool {
-        self.evict_where(|since, shared| {
-            since & SILENT != 0 && of.is_none_or(|usage| shared.owner.lock().is_counted_by(usage))
-        })
-    }
-
-    fn evict_where(&self, may_go: impl Fn(u64, &Shared) -> bool) -> bool {
-        let mut slots = self.slots.lock();
-        let candidates = slots
-            .taken
-            .iter()
-            .filter(|(_, shared)| may_go(shared.idle_since(), shared));
-        let longest = candidates
-            .min_by_key(|(_, shared)| shared.idle_since())
-            .map(|(number, _)| *number);
-        longest.is_some_and(|number| self.evict(&mut slots, number))
-    }
-
-    fn evict(&self, slots: &mut ConnectionSlots, number: u64) -> bool {
-        let Some(shared) = slots.taken.remove(&number) else {
-            return false;
-        };
-        shared.owner.lock().leave();
-        shared.leave.cancel();
-        self.evicted.fetch_add(1, Ordering::Relaxed);
-        true
+        let is_its = |owner: &SlotOwner| of.is_none_or(|usage| owner.is_counted_by(usage));
+        self.connections.evict(Candidates::Silent, is_its)
     }
 
     fn usage(self: &Arc<Self>, key: ClientKey) -> Arc<ClientUsage> {
@@ -384,7 +237,7 @@ impl ConnectionSlot {
         limits: &Limits,
     ) -> Result<Arc<ClientUsage>, Reason> {
         {
-            let mut owner = self.shared.owner.lock();
+            let mut owner = self.slot.owner();
             let is_same = |last: &Arc<Client>| Arc::ptr_eq(last, client);
             if owner.client.as_ref().is_some_and(is_same)
                 && let Some(usage) = &owner.usage
@@ -403,11 +256,11 @@ impl ConnectionSlot {
         let connections = usage.counts.as_ref().map(|counts| &counts.connections);
         let now = connections.map_or(0, |count| count.fetch_add(1, Ordering::Relaxed) + 1);
         let most = client.max_connections.or(limits.connections_per_client);
-        if exceeds(now, most) && self.kind != Kind::Spare && !self.limiter.evict_of(&usage) {
+        if exceeds(now, most) && !self.is_spare && !self.limiter.evict_of(&usage) {
             usage.connection_ended();
             return Err(Reason::ClientLimit);
         }
-        let mut owner = self.shared.owner.lock();
+        let mut owner = self.slot.owner();
         owner.leave();
         *owner = SlotOwner {
             client: Some(Arc::clone(client)),
@@ -419,44 +272,29 @@ impl ConnectionSlot {
 
     /// Counts an exchange that begins: the connection is busy.
     pub fn begin(&self) {
-        self.shared.exchanges.fetch_add(1, Ordering::Relaxed);
+        self.slot.begin();
     }
 
     /// Tells whether an exchange is under way.
     pub fn is_busy(&self) -> bool {
-        !self
-            .shared
-            .exchanges
-            .load(Ordering::Relaxed)
-            .is_multiple_of(ONE_SILENT)
+        self.slot.is_busy()
     }
 
     /// Counts an exchange that has ended, or waits for the crawler before it asks for anything. Called once after each
     /// [`begin`](ConnectionSlot::begin); without another exchange under way, the connection is idle.
     pub fn end(&self) {
-        self.note_end();
-        self.shared.exchanges.fetch_sub(1, Ordering::Release);
+        self.slot.end();
     }
 
     /// Counts an exchange under way as silent: nothing has passed for some time through its tunnel or WebSocket.
     pub fn fall_silent(&self) {
-        self.note_end();
-        self.shared
-            .exchanges
-            .fetch_add(ONE_SILENT, Ordering::Release);
+        self.slot.fall_silent();
     }
 
     /// Counts an exchange as silent no longer. Called once after each [`fall_silent`](ConnectionSlot::fall_silent), and
     /// before the exchange ends.
     pub fn break_silence(&self) {
-        self.shared
-            .exchanges
-            .fetch_sub(ONE_SILENT, Ordering::Relaxed);
-    }
-
-    fn note_end(&self) {
-        let end = self.limiter.next_end();
-        self.shared.last_end.store(end, Ordering::Relaxed);
+        self.slot.break_silence();
     }
 
     /// Has the connection end with a reset.
@@ -471,22 +309,7 @@ impl ConnectionSlot {
 
     /// Waits until the connection must make room. Its slot has been given away by then.
     pub async fn has_to_leave(&self) {
-        self.shared.leave.cancelled().await;
-    }
-}
-
-impl Drop for ConnectionSlot {
-    fn drop(&mut self) {
-        match self.kind {
-            Kind::Counted(number) => {
-                self.limiter.slots.lock().taken.remove(&number);
-            }
-            Kind::Spare => {
-                self.limiter.spare.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-        let mut owner = std::mem::take(&mut *self.shared.owner.lock());
-        owner.leave();
+        self.slot.has_to_leave().await;
     }
 }
 
@@ -495,8 +318,9 @@ impl SlotOwner {
         let is_same = |held: &Arc<ClientUsage>| held.key == usage.key;
         self.is_counted && self.usage.as_ref().is_some_and(is_same)
     }
+}
 
-    /// Stops counting the connection.
+impl Owner for SlotOwner {
     fn leave(&mut self) {
         if std::mem::take(&mut self.is_counted)
             && let Some(usage) = &self.usage

@@ -147,7 +147,7 @@ async fn attend(stream: TcpStream, peer: SocketAddr, seat: Seat, router: Router)
         .serve_connection(TokioIo::new(Framed::new(stream, HEAD)), service);
     let served = tokio::select! {
         served = served => served,
-        () = seat.asked_to_leave() => return,
+        () = seat.has_to_leave() => return,
     };
     if let Err(error) = served {
         debug!(%peer, %error, "a connection to the console ended early");

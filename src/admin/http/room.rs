@@ -1,8 +1,6 @@
 //! Limits of the admin side: its connections, and the decisions that may wait.
 //!
-//! If all slots are taken, the connection that has been idle for longest closes for a new one. A connection is idle if
-//! no request is in progress on it: silence between two requests, or half a head. So hundreds of silent or slow
-//! connections take each other's slots and no others.
+//! If all slots are taken, the connection that has been idle for longest closes for a new one (`connection_limit`).
 //!
 //! If every slot has a request in progress, a few spare slots remain for health checks: a probe that has to wait would
 //! make a busy process look dead. Other requests on a spare slot are told to try again.
@@ -10,7 +8,6 @@
 //! A decision may wait for a slow robots.txt, and for its turn. The number of waiting decisions stays below the number
 //! of slots: one slow origin must not keep people from seeing that it is slow.
 
-use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,11 +18,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use http_body::{Frame, SizeHint};
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use super::Site;
 use super::problem::Problem;
+use crate::connection_limit::{ConnectionLimit, Slot};
 
 /// Spare connections, for health checks only.
 const SPARE: usize = 16;
@@ -35,33 +31,12 @@ pub(super) fn decisions_of(connections: usize) -> usize {
     (connections - connections / 4).clamp(1, tokio::sync::Semaphore::MAX_PERMITS)
 }
 
-/// The connection slots. Cheap to clone.
-#[derive(Clone, Debug)]
-pub(super) struct Room {
-    seats: Arc<Mutex<Seats>>,
-    most: usize,
-}
-
-#[derive(Debug, Default)]
-struct Seats {
-    next: u64,
-    /// Counts finished requests: a smaller number means longer idle, without reading a clock.
-    ends: u64,
-    taken: HashMap<u64, Taken>,
-}
-
+/// The connection slots.
 #[derive(Debug)]
-struct Taken {
-    kind: Kind,
-    state: Activity,
-    leave: Arc<Notify>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Activity {
-    /// Idle since this count of finished requests.
-    Idle(u64),
-    Busy,
+pub(super) struct Room {
+    ordinary: Arc<ConnectionLimit<()>>,
+    spare: Arc<ConnectionLimit<()>>,
+    most: usize,
 }
 
 /// The use of a slot.
@@ -76,84 +51,40 @@ pub(super) enum Kind {
 /// A connection's slot, given back on drop.
 #[derive(Debug)]
 pub(super) struct Seat {
-    room: Room,
-    number: u64,
+    slot: Arc<Slot<()>>,
     kind: Kind,
-    leave: Arc<Notify>,
 }
 
 /// A request in progress on a connection, until its answer is sent or given up.
 #[derive(Debug)]
-pub(super) struct Question {
-    room: Room,
-    number: u64,
-}
+pub(super) struct Question(Arc<Slot<()>>);
 
 impl Room {
     /// Creates so many slots, at least one.
     pub(super) fn new(most: usize) -> Room {
         Room {
-            seats: Arc::default(),
+            ordinary: Arc::default(),
+            spare: Arc::default(),
             most: most.max(1),
         }
     }
 
     /// Returns a slot for a new connection; none if even the spare ones are busy.
     pub(super) fn seat(&self) -> Option<Seat> {
-        let mut seats = self.seats.lock();
-        let kinds = [(Kind::Ordinary, self.most), (Kind::Spare, SPARE)];
-        let (kind, _) = kinds
-            .into_iter()
-            .find(|(kind, most)| seats.count(*kind) < *most || seats.make_room(*kind))?;
-        let number = seats.next;
-        seats.next += 1;
-        let leave = Arc::<Notify>::default();
-        let taken = Taken {
-            kind,
-            state: seats.idle(),
-            leave: Arc::clone(&leave),
+        let ordinary = self.ordinary.slot(self.most);
+        let (slot, kind) = match ordinary {
+            Some(slot) => (slot, Kind::Ordinary),
+            None => (self.spare.slot(SPARE)?, Kind::Spare),
         };
-        seats.taken.insert(number, taken);
         Some(Seat {
-            room: self.clone(),
-            number,
+            slot: Arc::new(slot),
             kind,
-            leave,
         })
     }
 
     /// Asks the connection that has been idle for longest to leave, if one is idle.
     pub(super) fn make_room(&self) {
-        self.seats.lock().make_room(Kind::Ordinary);
-    }
-}
-
-impl Seats {
-    fn idle(&mut self) -> Activity {
-        self.ends += 1;
-        Activity::Idle(self.ends)
-    }
-
-    fn count(&self, kind: Kind) -> usize {
-        let taken = self.taken.values();
-        taken.filter(|taken| taken.kind == kind).count()
-    }
-
-    /// Frees a slot of this kind, if one is idle.
-    fn make_room(&mut self, kind: Kind) -> bool {
-        let idle = self.taken.iter().filter_map(|(number, taken)| {
-            let Activity::Idle(since) = taken.state else {
-                return None;
-            };
-            (taken.kind == kind).then_some((since, *number))
-        });
-        let longest = idle.min();
-        let Some(left) = longest.and_then(|(_, number)| self.taken.remove(&number)) else {
-            return false;
-        };
-        // The slot is free at once: no request is in progress on it.
-        left.leave.notify_one();
-        true
+        self.ordinary.make_room();
     }
 }
 
@@ -162,39 +93,19 @@ impl Seat {
         self.kind
     }
 
-    /// Resolves when another connection needs the slot.
-    pub(super) fn asked_to_leave(&self) -> impl Future<Output = ()> + use<> {
-        let leave = Arc::clone(&self.leave);
-        async move { leave.notified().await }
+    /// Waits until another connection needs the slot.
+    pub(super) async fn has_to_leave(&self) {
+        self.slot.has_to_leave().await;
     }
 
     /// Marks the beginning of a request.
     pub(super) fn question(&self) -> Question {
-        let question = Question {
-            room: self.room.clone(),
-            number: self.number,
-        };
-        question.set(|_| Activity::Busy);
-        question
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.room.seats.lock().taken.remove(&self.number);
+        self.slot.begin();
+        Question(Arc::clone(&self.slot))
     }
 }
 
 impl Question {
-    /// Sets the activity, unless the connection was asked to leave.
-    fn set(&self, state: impl FnOnce(&mut Seats) -> Activity) {
-        let mut seats = self.room.seats.lock();
-        let state = state(&mut seats);
-        if let Some(taken) = seats.taken.get_mut(&self.number) {
-            taken.state = state;
-        }
-    }
-
     /// Wraps the answer's body; the request ends with it.
     pub(super) fn ends_with(self, body: Body) -> Body {
         Body::new(Answer {
@@ -206,7 +117,7 @@ impl Question {
 
 impl Drop for Question {
     fn drop(&mut self) {
-        self.set(Seats::idle);
+        self.0.end();
     }
 }
 
@@ -272,7 +183,7 @@ mod tests {
 
     fn is_asked_to_leave(seat: &Seat) -> bool {
         let mut context = Context::from_waker(Waker::noop());
-        pin!(seat.asked_to_leave()).poll(&mut context).is_ready()
+        pin!(seat.has_to_leave()).poll(&mut context).is_ready()
     }
 
     #[test]
@@ -288,9 +199,9 @@ mod tests {
         // The second has left and takes no slot.
         drop(second.question());
         drop(second);
-        assert_eq!(room.seats.lock().taken.len(), 2);
+        assert_eq!(room.ordinary.taken(), 2);
         drop((first, third));
-        assert_eq!(room.seats.lock().taken.len(), 0);
+        assert_eq!(room.ordinary.taken(), 0);
     }
 
     #[test]

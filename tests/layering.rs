@@ -258,14 +258,7 @@ const LONG: usize = 400;
 const BECAUSE: &str = "Longer than 400 lines of code because ";
 
 /// Files that are still to be split. The list must not grow; an entry goes with its file's split.
-const STILL_LONG: &[&str] = &[
-    "src/egress.rs",
-    "src/proxy/checked_stream.rs",
-    "src/proxy/framing.rs",
-    "src/proxy/limits.rs",
-    "tests/support/gate.rs",
-    "tests/wire/http2.rs",
-];
+const STILL_LONG: &[&str] = &["src/egress.rs"];
 
 /// Counts the lines that are neither blank nor comments.
 fn lines_of_code(text: &str) -> usize {

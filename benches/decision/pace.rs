@@ -2,7 +2,7 @@
 
 use super::*;
 use crawlgate::config::{CrawlDelayMode, PaceConfig};
-use crawlgate::pace::{Ask, Pace};
+use crawlgate::pace::{Ask, Pace, SharedPace as _};
 use crawlgate::rep::Field;
 use crawlgate::robots::crawl_delay::CrawlDelay;
 

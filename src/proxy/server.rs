@@ -27,9 +27,9 @@ use super::body::Answer;
 use super::checked_stream::{CheckedStream, ConnectionTimeouts};
 use super::connection_state::ConnectionState;
 use super::crawler_body::CrawlerBody;
-use super::downstream::{Connection, Downstream};
+use super::downstream::{Connection, Downstream, FAREWELL, bounds};
 use super::exchange_state::ExchangeState;
-use super::framing::{Bounds, USUAL_FIELDS};
+use super::framing::USUAL_FIELDS;
 use super::http1_exchange::Http1Exchange;
 use super::limits::ConnectionSlot;
 use super::listener::{ActiveListener, Stream, announce, certificate};
@@ -47,9 +47,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Time between two warnings of a listener that no connection could be accepted.
 const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
-
-/// Time for a client that is turned away to send a request and be answered.
-pub const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Time for a handshake that has begun when the proxy stops.
 pub const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -364,15 +361,6 @@ where
             debug!(%client, %error, "a connection ended early");
         }
     })
-}
-
-/// Returns the bounds of a request's head.
-pub fn bounds(limits: &Limits) -> Bounds {
-    Bounds {
-        head: limits.header_bytes,
-        target: limits.uri_bytes,
-        fields: limits.header_fields,
-    }
 }
 
 /// Returns a TLS configuration that offers HTTP/2 only if that is switched on.

@@ -9,13 +9,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::{fs, thread};
 
-use http::Version;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::http2::Http2;
-use super::http2_frames::Frames;
-use super::{Response, Wire, client_config, eventually, origin_ca_pem};
+use super::{Response, Wire, eventually, origin_ca_pem};
 
 /// The names that a gate under test resolves, all of them to 127.0.0.1.
 const HOSTS: [&str; 8] = [
@@ -329,35 +326,6 @@ impl Gate {
         let answer = wire.tunnel(authority);
         assert_eq!(answer.status, 200, "CONNECT {authority}: {answer:?}");
         wire.tls(host, &self.ca_pem())
-    }
-
-    /// Opens a tunnel with CONNECT and speaks HTTP/2 in it as `host`, trusting the gate's CA.
-    #[track_caller]
-    pub(crate) fn intercept_http2(&self, authority: &str, host: &str) -> Http2 {
-        Http2::inside(self.address(), authority, host, &self.ca_pem())
-    }
-
-    /// Opens a tunnel in which a test writes its own HTTP/2 frames.
-    #[track_caller]
-    pub(crate) fn intercept_frames(&self, authority: &str, host: &str) -> Frames {
-        let mut wire = self.connect();
-        assert_eq!(wire.tunnel(authority).status, 200);
-        let mut config = Arc::unwrap_or_clone(client_config(&self.ca_pem()));
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        Frames::open(wire.handshake(host, Arc::new(config)).unwrap())
-    }
-
-    /// GETs an https URL by this version of HTTP, on a connection of its own.
-    #[track_caller]
-    pub(crate) fn get_by(&self, version: Version, url: &str) -> Response {
-        if version != Version::HTTP_2 {
-            return self.get(url);
-        }
-        let authority = url.split('/').nth(2).unwrap();
-        let host = authority
-            .rsplit_once(':')
-            .map_or(authority, |(host, _)| host);
-        self.intercept_http2(authority, host).get(url)
     }
 
     /// Returns the address of the proxy.

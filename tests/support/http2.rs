@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, SendStream};
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, Version};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -15,7 +15,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::{Head, PATIENCE, Response, pki};
+use super::http2_frames::Frames;
+use super::{Gate, Head, PATIENCE, Response, pki};
 
 /// One HTTP/2 connection.
 pub(crate) struct Http2 {
@@ -198,6 +199,37 @@ impl Http2 {
             .block_on(ended)
             .expect("an end in time")
             .unwrap()
+    }
+}
+
+impl Gate {
+    /// Opens a tunnel with CONNECT and speaks HTTP/2 in it as `host`, trusting the gate's CA.
+    #[track_caller]
+    pub(crate) fn intercept_http2(&self, authority: &str, host: &str) -> Http2 {
+        Http2::inside(self.address(), authority, host, &self.ca_pem())
+    }
+
+    /// Opens a tunnel in which a test writes its own HTTP/2 frames.
+    #[track_caller]
+    pub(crate) fn intercept_frames(&self, authority: &str, host: &str) -> Frames {
+        let mut wire = self.connect();
+        assert_eq!(wire.tunnel(authority).status, 200);
+        let mut config = Arc::unwrap_or_clone(pki::client_config(&self.ca_pem()));
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Frames::open(wire.handshake(host, Arc::new(config)).unwrap())
+    }
+
+    /// GETs an https URL by this version of HTTP, on a connection of its own.
+    #[track_caller]
+    pub(crate) fn get_by(&self, version: Version, url: &str) -> Response {
+        if version != Version::HTTP_2 {
+            return self.get(url);
+        }
+        let authority = url.split('/').nth(2).unwrap();
+        let host = authority
+            .rsplit_once(':')
+            .map_or(authority, |(host, _)| host);
+        self.intercept_http2(authority, host).get(url)
     }
 }
 

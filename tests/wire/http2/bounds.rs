@@ -1,0 +1,106 @@
+//! Bounds on what a crawler may have under way, reset, leave open or not take.
+
+use h2::Reason;
+
+use super::{inside, limited};
+use crate::support::http2::get;
+use crate::support::http2_frames::{End, block, kind};
+use crate::support::{Gate, Latch, Origin, Reply};
+
+#[test]
+fn a_slow_reader_holds_the_origin_back_and_is_cut() {
+    let gate = limited(&[("body_timeout", "\"1s\"")]);
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 67108864\r\n\r\n";
+    let origin = Origin::https().on("/big", [Reply::raw(head).repeat(vec![b'x'; 65_536], 1024)]);
+    let mut http2 = inside(&gate, &origin);
+    let pending = http2.begin(get(&origin.url("/big")), true).unwrap();
+    let (_, mut body) = http2.head(pending).unwrap().into_parts();
+    // The window is never enlarged.
+    let error = http2.run(async {
+        loop {
+            match body.data().await {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return error,
+                None => panic!("a whole body"),
+            }
+        }
+    });
+    assert_eq!(error.reason(), Some(Reason::CANCEL), "{error}");
+    drop(body);
+    let record = gate.record_of(&origin.url("/big"));
+    assert_eq!(record["error"], "client_stalled", "{record}");
+    assert!(origin.sent() < 32 << 20, "{}", origin.sent());
+    http2
+        .get(&origin.url("/page"))
+        .is_origins(200, "page /page");
+}
+
+#[test]
+fn streams_beyond_the_limit_are_refused() {
+    let (gate, latch) = (limited(&[("http2_streams", "2")]), Latch::new());
+    let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
+    let origin = Origin::https().on("/held", [held]);
+    let authority = origin.authority();
+    let mut frames = gate.intercept_frames(&authority, "site.test");
+    let fields = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", &*authority),
+        (":path", "/held"),
+    ];
+    frames.request(1, &fields).request(3, &fields);
+    latch.arrivals(2);
+    assert_eq!(
+        frames.request(5, &fields).end(5),
+        End::Reset(7),
+        "REFUSED_STREAM"
+    );
+    latch.open();
+    assert_eq!(frames.end(3), End::Answered);
+}
+
+#[test]
+fn resets_beyond_the_limit_end_the_connection() {
+    let (gate, latch) = (limited(&[("http2_resets", "10")]), Latch::new());
+    let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
+    let origin = Origin::https().on("/held", [held]);
+    let authority = origin.authority();
+    let mut frames = gate.intercept_frames(&authority, "site.test");
+    let fields = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", &*authority),
+        (":path", "/held"),
+    ];
+    for number in 0..60 {
+        let stream = 2 * number + 1;
+        frames
+            .request(stream, &fields)
+            .send(kind::RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+    }
+    let end = frames.end(10_001);
+    assert!(
+        matches!(end, End::GoAway(11) | End::Closed),
+        "ENHANCE_YOUR_CALM: {end:?}"
+    );
+    latch.open();
+    gate.get(&origin.url("/page")).is_origins(200, "page /page");
+}
+
+#[test]
+fn a_head_without_end_is_bounded() {
+    let (gate, origin) = (Gate::start(), Origin::https());
+    let authority = origin.authority();
+    let mut frames = gate.intercept_frames(&authority, "site.test");
+    let many: Vec<_> = (0..100)
+        .map(|_| ("x-filler", "0123456789abcdef0123456789abcdef"))
+        .collect();
+    let filler = block(&many);
+    frames.send(kind::HEADERS, 1, 1, &filler);
+    for _ in 0..400 {
+        frames.send(kind::CONTINUATION, 0, 1, &filler);
+    }
+    let end = frames.end(1);
+    assert!(matches!(end, End::GoAway(_) | End::Closed), "{end:?}");
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+}

@@ -1,0 +1,129 @@
+//! Connections: where HTTP/2 is spoken, and how a connection ends.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use http::Request;
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::{inside, limited};
+use crate::listeners::gate_with;
+use crate::support::http2::get;
+use crate::support::{Gate, Http2, Latch, Origin, RULES, Reply, Wire, client_config, eventually};
+
+#[test]
+fn a_silent_connection_ends_in_order() {
+    let gate = limited(&[("idle_timeout", "\"1s\"")]);
+    let origin = Origin::https();
+    let mut http2 = inside(&gate, &origin);
+    http2
+        .get(&origin.url("/page"))
+        .is_origins(200, "page /page");
+    http2.closed().unwrap();
+}
+
+#[test]
+fn a_stop_lets_streams_end() {
+    let (mut gate, latch) = (Gate::start(), Latch::new());
+    let held = Reply::silent()
+        .wait(&latch)
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let origin = Origin::https().on("/held", [held]);
+    let mut http2 = inside(&gate, &origin);
+    let pending = http2.begin(get(&origin.url("/held")), true).unwrap();
+    latch.arrivals(1);
+    gate.signal(Signal::TERM);
+    eventually("the listener to close", || {
+        TcpStream::connect(gate.address()).is_err().then_some(())
+    });
+    latch.open();
+    http2.answer(pending).unwrap().is_origins(200, "ok");
+    http2.closed().unwrap();
+    assert!(gate.wait().success());
+}
+
+#[test]
+fn a_listener_with_tls_is_a_proxy_on_http_2() {
+    let tables =
+        "[[listener]]\nname = 'tls'\naddress = '127.0.0.1:0'\ntls = true\nnames = ['127.0.0.1']\n";
+    let (gate, places) = gate_with(tables, 2);
+    let (plain, tls) = (Origin::http().robots(RULES), Origin::https().robots(RULES));
+    let place = places
+        .iter()
+        .find(|place| **place != gate.address().to_string())
+        .unwrap();
+    let mut http2 = Http2::to(place.parse().unwrap(), "127.0.0.1", &gate.ca_pem());
+    http2.get(&plain.url("/open")).is_origins(200, "page /open");
+    let record = gate.denied(&http2.get(&plain.url("/private")));
+    assert_eq!(
+        (&record["version"], &record["via"]),
+        (&json!("2"), &json!("plain"))
+    );
+    assert_eq!(plain.seen_but_robots(), ["GET /open"]);
+
+    let connect = Request::builder()
+        .method("CONNECT")
+        .uri(tls.authority())
+        .body(())
+        .unwrap();
+    let mut inner = http2.tunnel(connect, "site.test", &gate.ca_pem());
+    inner.get(&tls.url("/open")).is_origins(200, "page /open");
+    let record = gate.denied(&inner.get(&tls.url("/private")));
+    assert_eq!(
+        (&record["version"], &record["via"]),
+        (&json!("2"), &json!("intercepted"))
+    );
+    assert_eq!(tls.seen_but_robots(), ["GET /open"]);
+}
+
+#[test]
+fn http_2_can_be_switched_off() {
+    let mut gate = Gate::with(|setup| {
+        setup.set("listen", "http2", "false");
+    });
+    let origin = Origin::https().robots(RULES);
+    let offered = |gate: &Gate, offered: &[&str]| {
+        let mut config = Arc::unwrap_or_clone(client_config(&gate.ca_pem()));
+        config.alpn_protocols = offered
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect();
+        let mut wire = gate.connect();
+        assert_eq!(wire.tunnel(&origin.authority()).status, 200);
+        wire.handshake("site.test", Arc::new(config))
+    };
+    let answer = offered(&gate, &["h2", "http/1.1"])
+        .unwrap()
+        .get_inside(&origin.authority(), "/open");
+    answer.is_origins(200, "page /open");
+    assert!(offered(&gate, &["h2"]).is_err());
+    gate.wait_said("offers HTTP/2 only");
+    gate.reload(
+        |setup| {
+            setup.set("listen", "http2", "true");
+        },
+        "the configuration was read again",
+    );
+    inside(&gate, &origin)
+        .get(&origin.url("/open"))
+        .is_origins(200, "page /open");
+}
+
+#[test]
+fn http_2_without_tls_is_refused_by_its_name() {
+    let gate = Gate::start();
+    let mut wire: Wire = gate.connect();
+    wire.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    let answer = wire.response("PRI");
+    gate.refused(&answer, 505, "bad_request");
+    assert!(
+        answer.problem()["detail"]
+            .as_str()
+            .unwrap()
+            .contains("HTTP/2"),
+        "{answer:?}"
+    );
+    assert!(wire.is_closed());
+    gate.wait_said("HTTP/2 without TLS");
+}

@@ -1,0 +1,81 @@
+//! Each stream is judged as a request of HTTP/1.1 is.
+
+use serde_json::json;
+
+use super::inside;
+use crate::support::http2::get;
+use crate::support::{Gate, Latch, Origin, RULES, Reply};
+
+#[test]
+fn each_stream_of_a_connection_is_judged() {
+    let (gate, origin) = (Gate::start(), Origin::https().robots(RULES));
+    let mut http2 = inside(&gate, &origin);
+    http2
+        .get(&origin.url("/open"))
+        .is_origins(200, "page /open");
+    let record = gate.denied(&http2.get(&origin.url("/private")));
+    assert_eq!(
+        (&record["version"], &record["via"], &record["url"]),
+        (
+            &json!("2"),
+            &json!("intercepted"),
+            &json!(origin.url("/private"))
+        ),
+    );
+    http2
+        .get(&origin.url("/private/open"))
+        .is_origins(200, "page /private/open");
+    assert_eq!(gate.record_of(&origin.url("/open"))["version"], "2");
+    assert_eq!(origin.seen_but_robots(), ["GET /open", "GET /private/open"]);
+    let via = origin.last("/open").head.all("via").join(", ");
+    assert!(via.starts_with("2.0 crawlgate-"), "{via}");
+}
+
+#[test]
+fn streams_are_under_way_at_the_same_time() {
+    let (gate, latch) = (Gate::start(), Latch::new());
+    let origin = Origin::https().robots(RULES);
+    for number in 0..20 {
+        let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
+        origin.script(&format!("/{number}"), [held]);
+    }
+    let mut http2 = inside(&gate, &origin);
+    let pending: Vec<_> = (0..20)
+        .map(|number| {
+            http2
+                .begin(get(&origin.url(&format!("/{number}"))), true)
+                .unwrap()
+        })
+        .collect();
+    latch.arrivals(20);
+    gate.denied(&http2.get(&origin.url("/private")));
+    latch.open();
+    for pending in pending {
+        assert_eq!(http2.answer(pending).unwrap().status, 204);
+    }
+}
+
+#[test]
+fn a_stream_for_another_authority_is_misdirected() {
+    let (gate, origin) = (Gate::start(), Origin::https().robots(RULES));
+    let other = Origin::https().robots(RULES);
+    let mut http2 = inside(&gate, &origin);
+    let plain = origin.url("/open").replacen("https", "http", 1);
+    for url in [
+        origin.url_as("other.test", "/open"),
+        other.url("/open"),
+        plain,
+    ] {
+        let record = gate.refused(&http2.get(&url), 421, "misdirected");
+        assert_eq!(record["url"], url);
+    }
+    let mut host = get(&origin.url("/open"));
+    host.headers_mut()
+        .insert("host", "other.test".parse().unwrap());
+    gate.refused(&http2.exchange(host), 400, "bad_request");
+    http2
+        .get(&origin.url("/open"))
+        .is_origins(200, "page /open");
+    assert_eq!(origin.seen_but_robots(), ["GET /open"]);
+    assert_eq!(other.connections(), 0);
+}

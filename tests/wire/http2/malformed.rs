@@ -1,0 +1,180 @@
+//! Requests and frames that break the protocol reach no origin.
+
+use serde_json::json;
+
+use crate::support::http2_frames::{End, block, kind};
+use crate::support::{Gate, Origin, RULES};
+
+/// A name, the fields of a request, and the end of its stream.
+type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], End);
+
+#[test]
+fn a_malformed_request_ends_its_stream_and_no_other() {
+    let (gate, origin) = (Gate::start(), Origin::https().robots(RULES));
+    let authority = origin.authority();
+    let mut frames = gate.intercept_frames(&authority, "site.test");
+    let protocol_error = End::Reset(1);
+    let (method, scheme) = ((":method", "GET"), (":scheme", "https"));
+    let (at, path) = ((":authority", &*authority), (":path", "/open"));
+    let rows: &[Row<'_>] = &[
+        (
+            "a connection field",
+            &[method, scheme, at, path, ("connection", "close")],
+            protocol_error,
+        ),
+        (
+            "a transfer coding",
+            &[method, scheme, at, path, ("transfer-encoding", "chunked")],
+            protocol_error,
+        ),
+        (
+            "an upgrade",
+            &[method, scheme, at, path, ("upgrade", "websocket")],
+            protocol_error,
+        ),
+        (
+            "a keep-alive",
+            &[method, scheme, at, path, ("keep-alive", "1")],
+            protocol_error,
+        ),
+        (
+            "another te",
+            &[method, scheme, at, path, ("te", "gzip")],
+            protocol_error,
+        ),
+        ("no method", &[scheme, at, path], protocol_error),
+        ("no path", &[method, scheme, at], protocol_error),
+        (
+            "an empty path",
+            &[method, scheme, at, (":path", "")],
+            protocol_error,
+        ),
+        ("no scheme", &[method, at, path], protocol_error),
+        (
+            "two paths",
+            &[method, scheme, at, path, (":path", "/private")],
+            protocol_error,
+        ),
+        (
+            "a pseudo-field at the end",
+            &[method, scheme, at, ("x", "y"), path],
+            protocol_error,
+        ),
+        (
+            "a status",
+            &[method, scheme, at, path, (":status", "200")],
+            protocol_error,
+        ),
+        (
+            "a path with a space",
+            &[method, scheme, at, (":path", "/a b")],
+            protocol_error,
+        ),
+        ("no authority", &[method, scheme, path], End::Answered),
+        (
+            "an absolute path",
+            &[method, scheme, at, (":path", "https://site.test/open")],
+            End::Answered,
+        ),
+        (
+            "a path without a slash",
+            &[method, scheme, at, (":path", "open")],
+            End::Answered,
+        ),
+        (
+            "two hosts",
+            &[method, scheme, at, path, ("host", "a"), ("host", "b")],
+            End::Answered,
+        ),
+        (
+            "a tunnel in a tunnel",
+            &[(":method", "CONNECT"), at],
+            End::Answered,
+        ),
+        (
+            "two lengths",
+            &[
+                method,
+                scheme,
+                at,
+                path,
+                ("content-length", "0"),
+                ("content-length", "0"),
+            ],
+            End::Answered,
+        ),
+    ];
+    let mut stream = 1;
+    let mut answered = 0;
+    for (name, fields, expected) in rows {
+        let found = frames.request(stream, fields).end(stream);
+        // An own answer where one can be given; the frame layer's reset elsewhere.
+        assert!(
+            found == *expected || found == protocol_error,
+            "{name}: {found:?}"
+        );
+        answered += usize::from(found == End::Answered);
+        stream += 2;
+    }
+    assert!(answered >= 3, "{answered}");
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+    for record in gate.wait_records(answered) {
+        assert_eq!(
+            (&record["reason"], &record["status"]),
+            (&json!("bad_request"), &json!(400))
+        );
+    }
+    let fine = [method, scheme, at, path];
+    assert_eq!(frames.request(stream, &fine).end(stream), End::Answered);
+    assert_eq!(origin.seen_but_robots(), ["GET /open"]);
+}
+
+#[test]
+fn frames_that_break_the_protocol_end_the_connection() {
+    let (gate, origin) = (Gate::start(), Origin::https().robots(RULES));
+    let authority = origin.authority();
+    let head = block(&[
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", &authority),
+        (":path", "/open"),
+    ]);
+    let upper = block(&[("X-UPPER", "1")]);
+    let unknown = block(&[(":unknown", "1")]);
+    for (name, sends) in [
+        (
+            "DATA on an idle stream",
+            &[(kind::DATA, 0, 1, &b"x"[..])][..],
+        ),
+        ("an even stream", &[(kind::HEADERS, 5, 2, &head)]),
+        (
+            "an unknown pseudo-field",
+            &[(kind::HEADERS, 5, 1, &unknown)],
+        ),
+        ("an upper-case name", &[(kind::HEADERS, 5, 1, &upper)]),
+        (
+            "HPACK that cannot be read",
+            &[(kind::HEADERS, 5, 1, &[0xff; 16])],
+        ),
+        (
+            "a frame that is too long",
+            &[(kind::DATA, 0, 1, &[0; 20_000])],
+        ),
+        (
+            "a head that is interrupted",
+            &[(kind::HEADERS, 1, 1, &head), (kind::PING, 0, 0, &[0; 8])],
+        ),
+        ("a PING of seven octets", &[(kind::PING, 0, 0, &[0; 7])]),
+    ] {
+        let mut frames = gate.intercept_frames(&authority, "site.test");
+        for (kind, flags, stream, payload) in sends {
+            frames.send(*kind, *flags, *stream, payload);
+        }
+        let end = frames.end(1);
+        assert!(
+            matches!(end, End::GoAway(1..) | End::Reset(1) | End::Closed),
+            "{name}: {end:?}"
+        );
+    }
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+}

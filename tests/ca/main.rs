@@ -145,7 +145,7 @@ fn rustls_shakes_hands_and_resumes_in_either_version() {
                 let mut client = ClientConnection::new(Arc::clone(&client), name).unwrap();
                 shake(&mut client, &mut server);
                 assert_eq!(client.protocol_version(), Some(known), "{host}");
-                assert_eq!(client.alpn_protocol(), Some(&b"http/1.1"[..]), "{host}");
+                assert_eq!(client.alpn_protocol(), Some(&b"h2"[..]), "{host}");
                 let chain = client.peer_certificates().unwrap();
                 assert_eq!(chain.len(), 2, "{host}");
                 assert_eq!(chain[1], own, "{host}: the chain ends in the authority");

@@ -13,65 +13,55 @@
 //! robots.txt and for a name that resolves differently today.
 
 mod attempt;
+mod connect;
 mod counts;
 mod dial;
+mod error;
 mod failure;
 mod happy_eyeballs;
+mod http1;
 mod interim;
 mod pool;
+mod proof;
 mod request_body;
 mod resolve;
+mod response_body;
+mod sharing;
 mod upstream_proxy;
 
 use std::fmt;
-use std::future::{Ready, ready};
-use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::{Arc, Once};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::header::CONNECTION;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
-use hyper::body::Body as _;
-use hyper::client::conn::http1;
-use hyper_rustls::HttpsConnector;
-use hyper_util::rt::TokioIo;
+use http::{HeaderMap, Request, Response, StatusCode, Uri, Version};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tower_service::Service;
 
 use self::attempt::{Lost, answer, copy_if_safe};
+pub(crate) use self::connect::tls_config;
 use self::counts::Counts;
 pub use self::dial::faults;
 use self::dial::{Dialler, is_local};
+pub use self::error::EgressError;
 pub use self::failure::Failure;
-pub use self::pool::ResponseBody;
-use self::pool::{Connection, Key, Lease, Pool, UseCount};
+use self::pool::{Key, Pool, UseCount};
+use self::proof::SendPermit;
 pub use self::request_body::{BodyError, RequestBody};
+pub use self::response_body::ResponseBody;
+use self::sharing::{Sharing, say_close};
 use crate::cache::fetch::RobotsPermit;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
-use crate::descriptors::{Budget, are_exhausted};
+use crate::descriptors::Budget;
 use crate::metrics::Registry;
 pub use crate::policy::address_policy::Prohibited;
 use crate::policy::generation::Changes;
-use crate::policy::{Current, Permit, Target};
-use crate::rep::{Origin, Scheme};
-use crate::trust::{self, TrustError};
+use crate::policy::{Permit, Target};
+use crate::rep::Origin;
 
 /// After this idle time the origin may have closed the connection without our having noticed yet.
 const DOUBTFUL: Duration = Duration::from_millis(2);
-
-/// Fields of a response. Some origins send more than the hundred that are hyper's default.
-const RESPONSE_FIELDS: usize = 512;
-/// Time between two checks whether closed idle connections have given up their descriptors, and the number of checks.
-const CLOSING: Duration = Duration::from_millis(10);
-const CLOSING_CHECKS: usize = 50;
-
-/// Number of origins with resumable TLS sessions.
-const RESUMABLE: usize = 4096;
 
 /// The proxies that a request has passed, as `Via` names them. It is carried beside the request and sent to upstream
 /// proxies, so that requests that go in a circle are detected even if they carry no `Via`.
@@ -81,32 +71,6 @@ pub struct Way(Arc<str>);
 impl From<String> for Way {
     fn from(way: String) -> Way {
         Way(way.into())
-    }
-}
-
-/// The purpose of a request, with its permit.
-#[derive(Debug, Clone, Copy)]
-enum SendPermit<'a> {
-    /// A cleared page, for the client of this name: no other client's requests share its connections.
-    Page(&'a Permit, &'a Option<Arc<str>>),
-    /// A robots.txt, which needs no clearance.
-    Robots(&'a RobotsPermit),
-}
-
-/// The proof that one request may leave right now.
-#[derive(Debug, Clone, Copy)]
-enum Proof<'a> {
-    Page(#[allow(dead_code, reason = "held, not read")] Current<'a>),
-    Robots(#[allow(dead_code, reason = "held, not read")] &'a RobotsPermit),
-}
-
-impl<'a> SendPermit<'a> {
-    /// Returns the proof that the request may leave; `None` if a change has overtaken the permit.
-    fn proof(self, changes: &Changes) -> Option<Proof<'a>> {
-        match self {
-            SendPermit::Page(permit, _) => permit.current(changes).map(Proof::Page),
-            SendPermit::Robots(send_permit) => Some(Proof::Robots(send_permit)),
-        }
     }
 }
 
@@ -168,28 +132,6 @@ pub struct Received {
     pub response: Response<ResponseBody>,
     /// The address that was dialled.
     pub peer: SocketAddr,
-}
-
-/// The way a request shares its connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sharing {
-    /// Other requests use the connection before and after it.
-    Pooled,
-    /// No other request uses the connection: it sends `Connection: close`.
-    Alone,
-}
-
-impl Sharing {
-    /// A server that does not expect a body leaves it unread, and then reads it as the next request. That request was
-    /// not judged, and its answer goes to the next request on the connection. No method is safe from this: a handler of
-    /// POST may answer without reading, too. A robots.txt binds all crawlers, so its fetch trusts no connection that
-    /// carried a crawler's request.
-    fn of(send_permit: SendPermit<'_>, request: &Request<RequestBody>) -> Sharing {
-        match send_permit {
-            SendPermit::Page(..) if request.body().is_end_stream() => Sharing::Pooled,
-            SendPermit::Page(..) | SendPermit::Robots(_) => Sharing::Alone,
-        }
-    }
 }
 
 impl Egress {
@@ -465,140 +407,4 @@ enum Halt {
     Failed(Failure),
     Overtaken(Box<Request<RequestBody>>),
     Lost(Box<Request<RequestBody>>),
-}
-
-impl Shared {
-    /// Makes a connection; if no descriptor is left, it closes idle connections to free one.
-    async fn reach(&self, origin: &Origin, way: Option<&Way>) -> Result<TcpStream, Failure> {
-        match self.dialler.dial(origin, way).await {
-            Err(Failure::Exhausted) if self.pool.close_idle() > 0 => {
-                // Each closed connection ends in its own task.
-                for _ in 0..CLOSING_CHECKS {
-                    tokio::time::sleep(CLOSING).await;
-                    if !are_exhausted() {
-                        break;
-                    }
-                }
-                self.dialler.dial(origin, way).await
-            }
-            dialled => dialled,
-        }
-    }
-
-    /// Connects to the origin of `key` within a time that covers the look-up of its name, TCP and TLS.
-    async fn dial(
-        &self,
-        key: Key,
-        sharing: Sharing,
-        within: Duration,
-        way: Option<Way>,
-    ) -> Result<Lease, Failure> {
-        let origin = key.origin();
-        let uri = address(origin).ok_or(Failure::Unaddressable)?;
-        let connecting = async {
-            let stream = self.reach(origin, way.as_ref()).await?;
-            let peer = stream.peer_addr().map_err(|error| Failure::of(&error))?;
-            let mut tls = HttpsConnector::from((Dialled(Some(stream)), Arc::clone(&self.tls)));
-            let io = tls.call(uri).await.map_err(|error| Failure::of(&*error));
-            if origin.scheme() == Scheme::Https {
-                self.counts.shook(&io);
-            }
-            Ok((io?, peer))
-        };
-        let (io, peer) = timeout(within, connecting)
-            .await
-            .map_err(|_| Failure::ConnectTimeout)??;
-        let (sender, connection) = http1::Builder::new()
-            // Field names as the crawler writes them, and in the usual case if it sends none of its own.
-            .preserve_header_case(true)
-            .title_case_headers(true)
-            // A proxy mends these before it forwards (RFC 9112 5.1 and 5.2); hyper does.
-            .allow_spaces_after_header_name_in_responses(true)
-            .allow_obsolete_multiline_headers_in_responses(true)
-            // Clients accept such lines from origins, so crawlers would lose pages that they get without a proxy. A
-            // line that is no field is left out: a well-formed answer cannot hold it.
-            .ignore_invalid_headers_in_responses(true)
-            .max_headers(RESPONSE_FIELDS)
-            .handshake(io)
-            .await
-            .map_err(|error| Failure::of(&error))?;
-        // The exchange that the connection carries, or the pool, notices its end.
-        let open = self.counts.opened();
-        let task = tokio::spawn(async move {
-            drop(connection.with_upgrades().await);
-            drop(open);
-        });
-        self.sweeping.call_once(|| {
-            let every = (self.idle_timeout / 2).max(Duration::from_secs(1));
-            tokio::spawn(Pool::sweep(Arc::downgrade(&self.pool), every));
-        });
-        let connection = Connection::new(sender, peer, task.abort_handle());
-        Ok(self.pool.lease(key, connection, sharing))
-    }
-}
-
-/// Adds `close` to the options of the Connection field (RFC 9110 7.6.1). A request that was judged again has it
-/// already.
-fn say_close(headers: &mut HeaderMap) {
-    let mut options = headers.get_all(CONNECTION).iter();
-    if !options.any(|option| option.as_bytes() == b"close") {
-        headers.append(CONNECTION, HeaderValue::from_static("close"));
-    }
-}
-
-/// Returns the origin as the connector needs it: a URI.
-fn address(origin: &Origin) -> Option<Uri> {
-    match origin.scheme() {
-        Scheme::Http | Scheme::Https => Uri::try_from(format!("{origin}/")).ok(),
-        Scheme::Ftp => None,
-    }
-}
-
-/// Returns the TLS settings for connections to origins, which verify certificates by the system's roots and these.
-pub(crate) fn tls_config(extra_roots: &[PathBuf]) -> Result<rustls::ClientConfig, TrustError> {
-    let roots = trust::upstream_roots(extra_roots)?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(TrustError::from)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.resumption = rustls::client::Resumption::in_memory_sessions(RESUMABLE);
-    Ok(config)
-}
-
-/// An open connection, for the TLS connector.
-struct Dialled(Option<TcpStream>);
-
-impl Service<Uri> for Dialled {
-    type Response = TokioIo<TcpStream>;
-    type Error = io::Error;
-    type Future = Ready<io::Result<TokioIo<TcpStream>>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Uri) -> Self::Future {
-        // A second call finds the stream already taken.
-        let stream = self.0.take().map(TokioIo::new);
-        ready(stream.ok_or_else(|| io::ErrorKind::NotConnected.into()))
-    }
-}
-
-/// The reason that the egress could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EgressError {
-    /// The trusted roots cannot be read.
-    #[error(transparent)]
-    Trust(#[from] TrustError),
-    /// The credentials for an upstream proxy cannot be read.
-    #[error("[[upstream.proxy]] credentials_file = {path}: {why}")]
-    Credentials {
-        /// The file that should hold them.
-        path: PathBuf,
-        /// The fault in it.
-        why: String,
-    },
 }

@@ -10,7 +10,8 @@ use hyper::body::{Body as _, Incoming};
 use tokio::time::timeout;
 
 use super::pool::Lease;
-use super::{Failure, Proof, Received, RequestBody, ResponseBody};
+use super::proof::Proof;
+use super::{Failure, Received, RequestBody, ResponseBody};
 
 /// A request that got no answer.
 #[allow(

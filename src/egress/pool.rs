@@ -6,22 +6,14 @@
 //! was sent takes another one; a request that was sent on a used connection, and lost with it, is sent once more if
 //! that is safe (RFC 9110 9.2.2).
 
-use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
 use dashmap::DashMap;
-use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
-use hyper::client::conn::http1::SendRequest;
-use tokio::task::AbortHandle;
 
-use super::interim::InterimBound;
-use super::{RequestBody, Sharing};
+use super::http1::Connection;
+use super::sharing::Sharing;
 use crate::clock::{Clock, Moment};
 use crate::rep::Origin;
 
@@ -57,30 +49,6 @@ impl Key {
     /// Returns the origin of the connection.
     pub(super) fn origin(&self) -> &Origin {
         &self.origin
-    }
-}
-
-/// A connection to an origin.
-pub(super) struct Connection {
-    pub(super) sender: SendRequest<RequestBody>,
-    /// The address that was dialled.
-    pub(super) peer: SocketAddr,
-    /// The bound on interim responses of its present exchange.
-    pub(super) interim: Arc<InterimBound>,
-}
-
-impl Connection {
-    /// Returns a connection with the task that moves its octets.
-    pub(super) fn new(
-        sender: SendRequest<RequestBody>,
-        peer: SocketAddr,
-        task: AbortHandle,
-    ) -> Connection {
-        Connection {
-            sender,
-            peer,
-            interim: Arc::new(InterimBound::new(task)),
-        }
     }
 }
 
@@ -295,69 +263,6 @@ impl Lease {
         {
             pool.put(key, generation, self.connection, self.past.with_one_more());
         }
-    }
-}
-
-/// The body of an origin's response, holding the connection that it comes on.
-pub struct ResponseBody {
-    incoming: Incoming,
-    lease: Option<Lease>,
-}
-
-impl ResponseBody {
-    pub(super) fn new(incoming: Incoming, lease: Lease) -> ResponseBody {
-        let mut inbound = ResponseBody {
-            incoming,
-            lease: Some(lease),
-        };
-        inbound.finish();
-        inbound
-    }
-
-    fn finish(&mut self) {
-        if self.incoming.is_end_stream()
-            && let Some(lease) = self.lease.take()
-        {
-            lease.give_back();
-        }
-    }
-}
-
-impl Body for ResponseBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let this = self.get_mut();
-        let frame = ready!(Pin::new(&mut this.incoming).poll_frame(cx));
-        match &frame {
-            Some(Ok(frame)) if !frame.is_trailers() => this.finish(),
-            Some(Err(_)) => this.lease = None,
-            // Nothing follows a trailer section (RFC 9112 7.1.2), and nothing asks for more after it.
-            Some(Ok(_)) | None => {
-                if let Some(lease) = this.lease.take() {
-                    lease.give_back();
-                }
-            }
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
-    }
-}
-
-impl std::fmt::Debug for ResponseBody {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ResponseBody").finish_non_exhaustive()
     }
 }
 

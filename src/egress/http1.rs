@@ -1,0 +1,58 @@
+//! One HTTP/1.1 connection to an origin. It carries one exchange at a time.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hyper::client::conn::http1::{self, Builder, SendRequest};
+use hyper::rt::{Read, Write};
+use tokio::task::AbortHandle;
+
+use super::interim::InterimBound;
+use super::{Failure, RequestBody};
+
+/// Fields of a response. Some origins send more than the hundred that are hyper's default.
+const RESPONSE_FIELDS: usize = 512;
+
+/// A connection to an origin.
+pub(super) struct Connection {
+    pub(super) sender: SendRequest<RequestBody>,
+    /// The address that was dialled.
+    pub(super) peer: SocketAddr,
+    /// The bound on interim responses of its present exchange.
+    pub(super) interim: Arc<InterimBound>,
+}
+
+impl Connection {
+    /// Returns a connection with the task that moves its octets.
+    pub(super) fn new(
+        sender: SendRequest<RequestBody>,
+        peer: SocketAddr,
+        task: AbortHandle,
+    ) -> Connection {
+        Connection {
+            sender,
+            peer,
+            interim: Arc::new(InterimBound::new(task)),
+        }
+    }
+}
+
+/// Prepares a stream for requests. The second part of the result moves their octets.
+pub(super) async fn handshake<S: Read + Write + Unpin>(
+    io: S,
+) -> Result<(SendRequest<RequestBody>, http1::Connection<S, RequestBody>), Failure> {
+    Builder::new()
+        // Field names as the crawler writes them, and in the usual case if it sends none of its own.
+        .preserve_header_case(true)
+        .title_case_headers(true)
+        // A proxy mends these before it forwards (RFC 9112 5.1 and 5.2); hyper does.
+        .allow_spaces_after_header_name_in_responses(true)
+        .allow_obsolete_multiline_headers_in_responses(true)
+        // Clients accept such lines from origins, so crawlers would lose pages that they get without a proxy. A
+        // line that is no field is left out: a well-formed answer cannot hold it.
+        .ignore_invalid_headers_in_responses(true)
+        .max_headers(RESPONSE_FIELDS)
+        .handshake(io)
+        .await
+        .map_err(|error| Failure::of(&error))
+}

@@ -1,0 +1,33 @@
+//! The permit of a request, and the proof that it holds at the moment of sending.
+
+use std::sync::Arc;
+
+use super::RobotsPermit;
+use crate::policy::generation::Changes;
+use crate::policy::{Current, Permit};
+
+/// The purpose of a request, with its permit.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SendPermit<'a> {
+    /// A cleared page, for the client of this name: no other client's requests share its connections.
+    Page(&'a Permit, &'a Option<Arc<str>>),
+    /// A robots.txt, which needs no clearance.
+    Robots(&'a RobotsPermit),
+}
+
+/// The proof that one request may leave right now.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Proof<'a> {
+    Page(#[allow(dead_code, reason = "held, not read")] Current<'a>),
+    Robots(#[allow(dead_code, reason = "held, not read")] &'a RobotsPermit),
+}
+
+impl<'a> SendPermit<'a> {
+    /// Returns the proof that the request may leave; `None` if a change has overtaken the permit.
+    pub(super) fn proof(self, changes: &Changes) -> Option<Proof<'a>> {
+        match self {
+            SendPermit::Page(permit, _) => permit.current(changes).map(Proof::Page),
+            SendPermit::Robots(send_permit) => Some(Proof::Robots(send_permit)),
+        }
+    }
+}

@@ -94,6 +94,7 @@ fn record_for_ever(file: PathBuf) -> ! {
                 hold: Duration::ZERO,
                 pace: None,
                 upstream: None,
+                upstream_version: None,
                 status: Some(403),
                 bytes_in: 0,
                 bytes_out: 0,

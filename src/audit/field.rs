@@ -61,6 +61,7 @@ pub const PACE: &str = "pace";
 pub const INTERVAL_MS: &str = "interval_ms";
 pub const CLAMPED: &str = "clamped";
 pub const UPSTREAM: &str = "upstream";
+pub const UPSTREAM_VERSION: &str = "upstream_version";
 pub const BYTES_IN: &str = "bytes_in";
 pub const BYTES_OUT: &str = "bytes_out";
 pub const DURATION_MS: &str = "duration_ms";

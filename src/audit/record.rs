@@ -69,6 +69,8 @@ pub struct Record<'a> {
     pub pace: Option<PaceLine<'a>>,
     /// The address that received the request; `None` if none did.
     pub upstream: Option<SocketAddr>,
+    /// The version of HTTP that it answered in: `1.0`, `1.1` or `2`; `None` without an answer.
+    pub upstream_version: Option<&'a str>,
     /// The status code of the answer; `None` if the crawler hung up first.
     pub status: Option<u16>,
     /// Octets of the request's body.
@@ -304,6 +306,8 @@ impl Record<'_> {
             Some(address) => record.address(f::UPSTREAM, address),
             None => record.null(f::UPSTREAM),
         }
+        let version = self.upstream_version.map(str::as_bytes);
+        record.text_or_null(f::UPSTREAM_VERSION, version, most::TOKEN);
         record.number_or_null(f::STATUS, self.status.map(u64::from));
         record.number(f::BYTES_IN, self.bytes_in);
         record.number(f::BYTES_OUT, self.bytes_out);

@@ -12,8 +12,21 @@ use crate::config::Mode;
 use crate::metrics::{Counters, DurationHistogram, Gauge, GaugeGuard, Registry, Unit};
 use crate::policy::{Decision, Reason};
 
-/// The versions of HTTP that crawlers speak, as records name them.
+/// The versions of HTTP, as records name them.
 const VERSIONS: [&str; 3] = ["1.0", "1.1", "2"];
+
+fn place_of(version: Version) -> usize {
+    match version {
+        Version::HTTP_10 => 0,
+        Version::HTTP_2 => 2,
+        _ => 1,
+    }
+}
+
+/// Returns a version as records name it.
+pub fn version_name(version: Version) -> &'static str {
+    VERSIONS.get(place_of(version)).copied().unwrap_or_default()
+}
 
 /// Result of a TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,13 +128,8 @@ impl Counts {
 
     /// Counts a request that came by this version of HTTP, and returns the version's name.
     pub fn came_by(&self, version: Version) -> &'static str {
-        let place = match version {
-            Version::HTTP_10 => 0,
-            Version::HTTP_2 => 2,
-            _ => 1,
-        };
-        self.versions.add(place, 1);
-        VERSIONS.get(place).copied().unwrap_or_default()
+        self.versions.add(place_of(version), 1);
+        version_name(version)
     }
 
     /// Counts an open tunnel or WebSocket until the guard is dropped.

@@ -159,6 +159,7 @@ impl Connection {
             Err(Unanswered::Denied) => return Err(Refusal::Decided),
         };
         recorder.set_upstream(Some(peer));
+        recorder.set_upstream_version(response.version());
         if silence < timeouts.origin {
             timer.restart(silence);
         }

@@ -25,6 +25,7 @@ pub use self::held::Held;
 use self::phase::Phase;
 use self::url::Url;
 use super::Proxy;
+use super::counts::version_name;
 use super::exchange_state::ExchangeState;
 use super::limits::RequestSlot;
 use super::target::Scope;
@@ -87,6 +88,8 @@ pub struct ExchangeRecorder {
     waited: Duration,
     /// Address that the request was sent to.
     upstream: Option<SocketAddr>,
+    /// Version of HTTP that its answer came by.
+    upstream_version: Option<&'static str>,
     /// Status of the answer to the crawler.
     status: Option<u16>,
     /// Octets of the request's body so far; `None` if it has no body.
@@ -163,6 +166,7 @@ impl ExchangeRecorder {
             pace: None,
             waited: Duration::ZERO,
             upstream: None,
+            upstream_version: None,
             status: None,
             bytes_in: None,
             bytes_out: 0,
@@ -322,6 +326,11 @@ impl ExchangeRecorder {
     /// Enters the address that the request was sent to.
     pub fn set_upstream(&mut self, upstream: Option<SocketAddr>) {
         self.upstream = upstream;
+    }
+
+    /// Enters the version of HTTP that the origin's answer came by.
+    pub fn set_upstream_version(&mut self, version: Version) {
+        self.upstream_version = Some(version_name(version));
     }
 
     /// Returns the counter of octets that the crawler sends.

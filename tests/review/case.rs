@@ -171,6 +171,7 @@ impl Case {
             hold: Duration::ZERO,
             pace: None,
             upstream: None,
+            upstream_version: None,
             status: Some(403),
             bytes_in: 0,
             bytes_out: 512,

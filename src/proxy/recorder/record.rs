@@ -161,6 +161,7 @@ impl ExchangeRecorder {
                 clamped: pace.clamped,
             }),
             upstream: self.upstream,
+            upstream_version: self.upstream_version,
             status: self.status,
             bytes_in: self.bytes_in(),
             bytes_out: self.bytes_out,

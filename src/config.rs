@@ -354,6 +354,14 @@ pub struct UpstreamConfig {
     pub idle_timeout: Duration,
     /// Unused connections kept per origin.
     pub idle_per_host: usize,
+    /// True to offer HTTP/2 to `https` origins.
+    pub http2: bool,
+    /// Most requests at once on one HTTP/2 connection.
+    pub http2_streams: u32,
+    /// Most HTTP/2 connections to one origin, for one client.
+    pub http2_connections: usize,
+    /// Octets of a response by HTTP/2 that the origin may send before the crawler takes any.
+    pub http2_window: u32,
     /// True to name crawlgate in `Via`, both ways.
     pub via: bool,
     /// `[upstream.hosts]`: addresses for names, used instead of a lookup, like `/etc/hosts`. Names are canonical.

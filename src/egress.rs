@@ -20,7 +20,11 @@ mod error;
 mod failure;
 mod happy_eyeballs;
 mod http1;
+mod http2;
+mod idle;
 mod interim;
+mod key;
+mod multiplexer;
 mod pool;
 mod proof;
 mod request_body;
@@ -31,25 +35,30 @@ mod upstream_proxy;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use http::{HeaderMap, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use self::attempt::{Lost, answer, copy_if_safe};
+use self::attempt::{Lease, Lost, Rejection, answer, copy_if_safe};
+use self::connect::Tls;
 pub(crate) use self::connect::tls_config;
 use self::counts::Counts;
 pub use self::dial::faults;
 use self::dial::{Dialler, is_local};
 pub use self::error::EgressError;
 pub use self::failure::Failure;
-use self::pool::{Key, Pool, UseCount};
+use self::idle::{IdleBudget, UseCount};
+use self::key::Key;
+use self::multiplexer::{Bounds, Multiplexer, Protocol};
+use self::pool::Pool;
 use self::proof::SendPermit;
 pub use self::request_body::{BodyError, RequestBody};
-pub use self::response_body::ResponseBody;
-use self::sharing::{Sharing, say_close};
+pub use self::response_body::{ResponseBody, ResponseError};
+use self::sharing::{Protocols, Sharing};
 use crate::cache::fetch::RobotsPermit;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
@@ -79,7 +88,8 @@ impl From<String> for Way {
 pub enum Reuse {
     /// Any connection.
     Allowed,
-    /// A new one only: a used connection was lost with the request before.
+    /// No used HTTP/1.1 connection: one was lost with the request before. A shared connection that was lost takes no
+    /// request anyway.
     Forbidden,
 }
 
@@ -91,7 +101,8 @@ pub enum Unsent {
     /// Nothing was sent, because a change has overtaken the permit. The request is to be judged again, then sent.
     Overtaken(Box<Again>),
     /// Its connection had been used before and was lost with the request, which is safe to be sent twice (RFC 9110
-    /// 9.2.2). The request is to be judged again, then sent on a new connection.
+    /// 9.2.2); or the origin says that it did not process the request (RFC 9113 8.7). The request is to be judged again,
+    /// then sent once more.
     Lost(Box<Again>),
 }
 
@@ -116,8 +127,12 @@ pub struct Egress(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     dialler: Dialler,
-    tls: Arc<rustls::ClientConfig>,
+    tls: Tls,
     pool: Arc<Pool>,
+    multiplexer: Arc<Multiplexer>,
+    idle: Arc<IdleBudget>,
+    /// Bounds of HTTP/2 connections.
+    bounds: http2::Bounds,
     connect_timeout: Duration,
     idle_timeout: Duration,
     sweeping: Once,
@@ -141,15 +156,31 @@ impl Egress {
     /// When the trusted roots or the credentials for an upstream proxy cannot be read.
     pub fn new(config: &Config, clock: Clock) -> Result<Egress, EgressError> {
         let upstream = &config.upstream;
+        let most = Budget::now(config.limits.connections).idle;
+        let idle = Arc::new(IdleBudget::new(most));
+        let tls = tls_config(&config.tls.extra_roots)?;
         Ok(Egress(Arc::new(Shared {
             dialler: Dialler::new(config)?,
-            tls: Arc::new(tls_config(&config.tls.extra_roots)?),
+            tls: Tls::new(tls, upstream.http2),
             pool: Pool::new(
                 upstream.idle_per_host,
-                Budget::now(config.limits.connections).idle,
+                Arc::clone(&idle),
                 upstream.idle_timeout,
-                clock,
+                clock.clone(),
             ),
+            multiplexer: Arc::new(Multiplexer::new(Bounds {
+                connections: upstream.http2_connections,
+                streams: upstream.http2_streams as usize,
+                timeout: upstream.idle_timeout,
+                idle: Arc::clone(&idle),
+                clock,
+                generation: AtomicU64::new(0),
+            })),
+            idle,
+            bounds: http2::Bounds {
+                streams: upstream.http2_streams,
+                window: upstream.http2_window,
+            },
             connect_timeout: upstream.connect_timeout,
             idle_timeout: upstream.idle_timeout,
             sweeping: Once::new(),
@@ -158,24 +189,26 @@ impl Egress {
         })))
     }
 
-    /// Puts the address policy of `config` in force. Connections made before are not used again, and names are looked
+    /// Puts the address policy of `config` in force, and its choice of protocols. Connections made before are not used again, and names are looked
     /// up anew.
     pub fn reconfigure(&self, config: &Config) {
         self.0.dialler.reconfigure(config);
         let most = Budget::now(config.limits.connections).idle;
-        self.0.pool.keep_at_most(most);
+        self.0.idle.keep_at_most(most);
+        self.0.tls.offer(config.upstream.http2);
         self.0.pool.empty();
+        self.0.multiplexer.empty();
     }
 
     /// Closes connections that wait for their next request, to free descriptors when there are none left. Tells whether
     /// there were any.
     pub fn close_idle(&self) -> bool {
-        self.0.pool.close_idle() > 0
+        self.0.close_idle() > 0
     }
 
     /// Registers the connection metrics.
     pub fn register(&self, registry: &mut Registry) {
-        self.0.counts.register(registry, Arc::clone(&self.0.pool));
+        self.0.counts.register(registry, Arc::clone(&self.0.idle));
     }
 
     /// Sets the addresses that this proxy listens on, which are never dialled.
@@ -297,13 +330,17 @@ impl Egress {
         now: Moment,
     ) -> Result<Received, Failure> {
         let send_permit = SendPermit::Robots(&send_permit);
-        let sent = self
-            .try_send(send_permit, request, |_, _| {}, Some(now), Reuse::Forbidden)
-            .await;
-        sent.map_err(|halt| match halt {
-            Halt::Failed(failure) => failure,
-            Halt::Lost(_) | Halt::Overtaken(_) => Failure::Terminated,
-        })
+        let mut request = request;
+        let mut now = Some(now);
+        for reuse in [Reuse::Allowed, Reuse::Forbidden] {
+            let sent = self.try_send(send_permit, request, |_, _| {}, now.take(), reuse);
+            match sent.await {
+                Ok(received) => return Ok(received),
+                Err(Halt::Failed(failure)) => return Err(failure),
+                Err(Halt::Lost(again) | Halt::Overtaken(again)) => request = *again,
+            }
+        }
+        Err(Failure::Terminated)
     }
 
     async fn try_send(
@@ -328,15 +365,27 @@ impl Egress {
             }
         };
         *request.uri_mut() = Uri::from(path.clone());
-        *request.version_mut() = Version::HTTP_11;
-        match sharing {
-            Sharing::Pooled => {}
-            Sharing::Alone => say_close(request.headers_mut()),
-        }
-        while reuse == Reuse::Allowed
-            && let Some(lease) = self.0.pool.take_for(sharing, &key, now.take())
-        {
-            let is_doubtful = lease.idle_for >= DOUBTFUL || lease.past == UseCount::Once;
+        let protocols = match self.0.tls.offers_http2() {
+            true => Protocols::of(send_permit, key.origin().scheme(), &request),
+            false => Protocols::Http1,
+        };
+        loop {
+            let found = self.0.take(&key, (sharing, protocols), reuse, now.take());
+            let (lease, is_new) = match found {
+                Some(lease) => (lease, false),
+                None => {
+                    // Boxed: state of a rare connect should not burden every request's future.
+                    let way = request.extensions().get::<Way>().cloned();
+                    let connecting =
+                        self.0
+                            .connect(key.clone(), (sharing, protocols), to_connect, way);
+                    let lease = Box::pin(connecting).await.map_err(Halt::Failed)?;
+                    let is_new = lease.past().0 == UseCount::Fresh;
+                    (lease, is_new)
+                }
+            };
+            let (past, idle_for) = lease.past();
+            let is_doubtful = !is_new && (idle_for >= DOUBTFUL || past == UseCount::Once);
             let spare = is_doubtful.then(|| copy_if_safe(&request)).flatten();
             let Some(proof) = send_permit.proof(&self.0.changes) else {
                 lease.give_back();
@@ -345,30 +394,29 @@ impl Egress {
             let attempt = answer(proof, lease, request, interim.clone(), to_answer);
             match (attempt.await, spare) {
                 (Ok(received), _) => return Ok(received),
+                (Err(Lost::Unsent(_)), _) if is_new => {
+                    return Err(Halt::Failed(Failure::Terminated));
+                }
                 (Err(Lost::Unsent(unsent)), _) => request = unsent,
+                (Err(Lost::Unprocessed(unprocessed, rejection)), _) => {
+                    if rejection == Rejection::WantsHttp1 {
+                        let origin = key.origin();
+                        self.0.multiplexer.remember(origin, Protocol::Http1Only);
+                    }
+                    return Err(match reuse {
+                        Reuse::Allowed => Halt::Lost(unprocessed),
+                        // Once is enough.
+                        Reuse::Forbidden => Halt::Failed(Failure::Terminated),
+                    });
+                }
                 // The origin may have closed the connection while the request was on its way: try once more, on a new
                 // connection.
-                (Err(Lost::Sent(Failure::Terminated)), Some(spare)) => {
+                (Err(Lost::Sent(Failure::Terminated)), Some(spare)) if reuse == Reuse::Allowed => {
                     return Err(Halt::Lost(Box::new(spare)));
                 }
                 (Err(Lost::Sent(failure)), _) => return Err(Halt::Failed(failure)),
             }
         }
-        // Boxed: state of a rare connect should not burden every request's future.
-        let way = request.extensions().get::<Way>().cloned();
-        let lease = Box::pin(self.0.dial(key, sharing, to_connect, way))
-            .await
-            .map_err(Halt::Failed)?;
-        let Some(proof) = send_permit.proof(&self.0.changes) else {
-            lease.give_back();
-            return Err(Halt::Overtaken(Box::new(request)));
-        };
-        answer(proof, lease, request, interim, to_answer)
-            .await
-            .map_err(|lost| match lost {
-                Lost::Sent(failure) => Halt::Failed(failure),
-                Lost::Unsent(_) => Halt::Failed(Failure::Terminated),
-            })
     }
 
     /// Connects to the origin of a cleared tunnel, without TLS of our own. Octets may follow while the permit is
@@ -407,4 +455,31 @@ enum Halt {
     Failed(Failure),
     Overtaken(Box<Request<RequestBody>>),
     Lost(Box<Request<RequestBody>>),
+}
+
+impl Shared {
+    /// Takes an open connection, or a free place on a shared one. `now` saves a reading of the clock.
+    fn take(
+        &self,
+        key: &Key,
+        (sharing, protocols): (Sharing, Protocols),
+        reuse: Reuse,
+        now: Option<Moment>,
+    ) -> Option<Lease> {
+        let idle = match reuse {
+            Reuse::Allowed => self.pool.take_for(sharing, key, now),
+            Reuse::Forbidden => None,
+        };
+        match protocols {
+            Protocols::Shared => idle
+                .map(Lease::Http1)
+                .or_else(|| self.multiplexer.take(key).map(Lease::Http2)),
+            Protocols::Http1 | Protocols::New => idle.map(Lease::Http1),
+        }
+    }
+
+    /// Closes connections that wait for their next request, and returns their number.
+    fn close_idle(&self) -> usize {
+        self.pool.close_idle() + self.multiplexer.close_idle()
+    }
 }

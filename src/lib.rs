@@ -57,8 +57,9 @@
 //!
 //! - hyper parses requests, but leniently where RFC 9112 lets a recipient be; `proxy::framing` reads each head first,
 //!   strictly. A request that it refuses is answered in its turn through the same exit (see `proxy::checked_stream`).
-//! - The pool of upstream connections is ours (`egress::pool`): hyper-util's takes a microsecond more for each request
-//!   and cannot tell whether a lost request may be sent again.
+//! - The pools of upstream connections are ours (`egress::pool`, `egress::multiplexer`): hyper-util's takes a microsecond
+//!   more for each request and cannot tell whether a lost request may be sent again. HTTP/2 to origins is the `h2` crate,
+//!   without hyper's client (`egress::http2` has the reasons).
 //! - The store is asked for an origin once, at its first request, and is written by one thread behind a queue: no
 //!   request to a known origin waits for a disk, unless `[audit] durability` is `strict`.
 //! - [`rep::Origin`] leaves hosts of unusual spelling to the `url` crate; the rest of [`rep`] uses only the standard

@@ -56,6 +56,7 @@ impl Config {
             egress: new.egress,
             upstream: UpstreamConfig {
                 body_timeout: new.upstream.body_timeout,
+                http2: new.upstream.http2,
                 ..old.upstream
             },
             log: LogConfig {

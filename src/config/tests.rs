@@ -117,6 +117,10 @@ response_timeout = "2s"
 body_timeout = "4s"
 idle_timeout = "3s"
 idle_per_host = 0
+http2 = false
+http2_streams = 7
+http2_connections = 3
+http2_window = "1MiB"
 via = false
 hosts = { "Site.example" = "192.0.2.1", "other.example." = "2001:db8::1" }
 [[upstream.proxy]]

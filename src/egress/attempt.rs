@@ -5,13 +5,43 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use tokio::time::timeout;
 
-use super::pool::Lease;
+use super::http2::{self, Rejected};
+use super::idle::UseCount;
+use super::multiplexer::Place;
+use super::pool;
 use super::proof::Proof;
+use super::sharing::say_close;
 use super::{Failure, Received, RequestBody, ResponseBody};
+
+/// A connection, or a place on one, on loan to one exchange.
+pub(super) enum Lease {
+    /// An HTTP/1.1 connection: the exchange has it to itself.
+    Http1(pool::Lease),
+    /// A stream of an HTTP/2 connection, which other exchanges use at the same time.
+    Http2(Place),
+}
+
+impl Lease {
+    /// Returns the history of the connection, and the time for which it was idle.
+    pub(super) fn past(&self) -> (UseCount, Duration) {
+        match self {
+            Lease::Http1(lease) => (lease.past, lease.idle_for),
+            Lease::Http2(place) => (place.past, place.idle_for),
+        }
+    }
+
+    /// Gives an unused connection back.
+    pub(super) fn give_back(self) {
+        match self {
+            Lease::Http1(lease) => lease.give_back(),
+            Lease::Http2(place) => drop(place),
+        }
+    }
+}
 
 /// A request that got no answer.
 #[allow(
@@ -21,8 +51,19 @@ use super::{Failure, Received, RequestBody, ResponseBody};
 pub(super) enum Lost {
     /// Nothing of it was sent.
     Unsent(Request<RequestBody>),
-    /// It may have been sent.
+    /// It was sent, and the origin says that it did nothing with it.
+    Unprocessed(Box<Request<RequestBody>>, Rejection),
+    /// It may have been processed.
     Sent(Failure),
+}
+
+/// The origin's reason to reject a request unprocessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rejection {
+    /// The connection, or this stream of it, is not available (RFC 9113 8.7).
+    Unavailable,
+    /// It wants the request by HTTP/1.1.
+    WantsHttp1,
 }
 
 /// Makes an attempt with the time-out `patience` for its response head; without one, it waits any time.
@@ -44,11 +85,28 @@ pub(super) async fn answer(
 
 /// Sends the request: the only function that does. It cannot be called without a proof that nothing has changed.
 async fn attempt(
+    proof: Proof<'_>,
+    lease: Lease,
+    request: Request<RequestBody>,
+    interim: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static,
+) -> Result<Received, Lost> {
+    match lease {
+        Lease::Http1(lease) => by_http1(proof, lease, request, interim).await,
+        // Boxed: it is larger, and should not burden the requests by HTTP/1.1.
+        Lease::Http2(place) => Box::pin(by_http2(proof, place, request, interim)).await,
+    }
+}
+
+async fn by_http1(
     _: Proof<'_>,
-    mut lease: Lease,
+    mut lease: pool::Lease,
     mut request: Request<RequestBody>,
     interim: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static,
 ) -> Result<Received, Lost> {
+    *request.version_mut() = Version::HTTP_11;
+    if lease.is_alone() {
+        say_close(request.headers_mut());
+    }
     let taken = request.body().taken();
     let bound = lease.connection.interim.clone();
     bound.begin();
@@ -69,12 +127,38 @@ async fn attempt(
                 // The origin answered before the request was over: it may read the rest of the body as another request.
                 lease.is_the_last();
             }
-            let response = response.map(|incoming: Incoming| ResponseBody::new(incoming, lease));
+            let response = response.map(|incoming: Incoming| ResponseBody::http1(incoming, lease));
             Ok(Received { response, peer })
         }
         Err(mut error) => Err(match error.take_message() {
             Some(request) => Lost::Unsent(request),
             None => Lost::Sent(Failure::of(error.error())),
+        }),
+    }
+}
+
+async fn by_http2(
+    proof: Proof<'_>,
+    place: Place,
+    request: Request<RequestBody>,
+    interim: impl Fn(StatusCode, &HeaderMap),
+) -> Result<Received, Lost> {
+    let method = request.method().clone();
+    match http2::open(proof, &place.connection, request, interim).await {
+        Ok(opened) => {
+            let peer = place.connection.peer;
+            let response = http2::Body::of(&method, opened, place).map(ResponseBody::http2);
+            Ok(Received { response, peer })
+        }
+        Err(rejected) => Err(match rejected {
+            Rejected::Unsent(request) => Lost::Unsent(request),
+            Rejected::Unprocessed(request) => {
+                Lost::Unprocessed(Box::new(request), Rejection::Unavailable)
+            }
+            Rejected::WantsHttp1(request) => {
+                Lost::Unprocessed(Box::new(request), Rejection::WantsHttp1)
+            }
+            Rejected::Failed(failure) => Lost::Sent(failure),
         }),
     }
 }

@@ -4,19 +4,26 @@ use std::future::{Ready, ready};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Uri;
-use hyper_rustls::HttpsConnector;
+use http::uri::Authority;
+use http::{Uri, Version};
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 
+use super::attempt::Lease;
 use super::http1::{self, Connection};
-use super::pool::{Key, Lease, Pool};
-use super::sharing::Sharing;
+use super::http2;
+use super::key::Key;
+use super::multiplexer::{Protocol, Turn};
+use super::sharing::{Protocols, Sharing};
 use super::{Failure, Shared, Way};
 use crate::descriptors::are_exhausted;
 use crate::rep::{Origin, Scheme};
@@ -37,7 +44,7 @@ impl Shared {
         way: Option<&Way>,
     ) -> Result<TcpStream, Failure> {
         match self.dialler.dial(origin, way).await {
-            Err(Failure::Exhausted) if self.pool.close_idle() > 0 => {
+            Err(Failure::Exhausted) if self.close_idle() > 0 => {
                 // Each closed connection ends in its own task.
                 for _ in 0..CLOSING_CHECKS {
                     tokio::time::sleep(CLOSING).await;
@@ -51,43 +58,170 @@ impl Shared {
         }
     }
 
-    /// Connects to the origin of `key` within a time that covers the look-up of its name, TCP and TLS.
-    pub(super) async fn dial(
+    /// Connects to the origin of `key` within a time that covers the look-up of its name, TCP and TLS. With a shared
+    /// connection it also covers the wait for a free place on it, or for the connection that another request makes.
+    pub(super) async fn connect(
+        &self,
+        key: Key,
+        (sharing, protocols): (Sharing, Protocols),
+        within: Duration,
+        way: Option<Way>,
+    ) -> Result<Lease, Failure> {
+        let connecting = async {
+            let dial = match protocols {
+                Protocols::Shared => match self.multiplexer.turn(&key).await? {
+                    Turn::Place(place) => return Ok(Lease::Http2(place)),
+                    Turn::Dial(dial) => Some(dial),
+                    Turn::Alone => None,
+                },
+                Protocols::Http1 | Protocols::New => None,
+            };
+            let dialled = self.dial(key, sharing, protocols, way).await;
+            if let (Some(dial), Err(failure)) = (dial, &dialled) {
+                dial.fail(*failure);
+            }
+            dialled
+        };
+        timeout(within, connecting)
+            .await
+            .map_err(|_| Failure::ConnectTimeout)?
+    }
+
+    async fn dial(
         &self,
         key: Key,
         sharing: Sharing,
-        within: Duration,
+        protocols: Protocols,
         way: Option<Way>,
     ) -> Result<Lease, Failure> {
         let origin = key.origin();
         let uri = address(origin).ok_or(Failure::Unaddressable)?;
-        let connecting = async {
-            let stream = self.reach(origin, way.as_ref()).await?;
-            let peer = stream.peer_addr().map_err(|error| Failure::of(&error))?;
-            let mut tls = HttpsConnector::from((Dialled(Some(stream)), Arc::clone(&self.tls)));
-            let io = tls.call(uri).await.map_err(|error| Failure::of(&*error));
-            if origin.scheme() == Scheme::Https {
-                self.counts.shook(&io);
-            }
-            Ok((io?, peer))
+        let is_https = origin.scheme() == Scheme::Https;
+        let offers = match self.multiplexer.protocol(origin) {
+            Some(Protocol::Http1Only) => Protocols::Http1,
+            _ => protocols,
         };
-        let (io, peer) = timeout(within, connecting)
-            .await
-            .map_err(|_| Failure::ConnectTimeout)??;
-        let (sender, connection) = http1::handshake(io).await?;
-        // The exchange that the connection carries, or the pool, notices its end.
-        let open = self.counts.opened();
-        let task = tokio::spawn(async move {
-            drop(connection.with_upgrades().await);
-            drop(open);
-        });
+        let generation = self.multiplexer.generation();
+        let stream = self.reach(origin, way.as_ref()).await?;
+        let peer = stream.peer_addr().map_err(|error| Failure::of(&error))?;
+        let mut tls = HttpsConnector::from((Dialled(Some(stream)), self.tls.offering(offers)));
+        let io = tls.call(uri).await.map_err(|error| Failure::of(&*error));
+        if is_https {
+            self.counts.shook(&io);
+        }
+        let bounds = self.bounds;
+        match io? {
+            MaybeHttpsStream::Https(tls) if has_chosen_http2(&tls) => {
+                self.multiplexer.remember(origin, Protocol::Http2);
+                let authority =
+                    Authority::try_from(origin.authority()).map_err(|_| Failure::Unaddressable)?;
+                let group = self.multiplexer.group(&key);
+                let held = self.counts.opened(Version::HTTP_2);
+                let connection = http2::Connection::handshake(
+                    tls.into_inner(),
+                    (peer, authority),
+                    bounds,
+                    group.changed(),
+                    held,
+                )
+                .await?;
+                self.sweep();
+                let joins = protocols == Protocols::Shared;
+                Ok(Lease::Http2(group.adopt(connection, generation, joins)))
+            }
+            io => {
+                if offers != Protocols::Http1 {
+                    self.multiplexer.remember(origin, Protocol::Http1);
+                }
+                let (sender, connection) = http1::handshake(io).await?;
+                // The exchange that the connection carries, or the pool, notices its end.
+                let open = self.counts.opened(Version::HTTP_11);
+                let task = tokio::spawn(async move {
+                    drop(connection.with_upgrades().await);
+                    drop(open);
+                });
+                self.sweep();
+                let connection = Connection::new(sender, peer, task.abort_handle());
+                Ok(Lease::Http1(self.pool.lease(key, connection, sharing)))
+            }
+        }
+    }
+
+    /// Closes connections that have been idle for too long, again and again, from the first call on.
+    fn sweep(&self) {
         self.sweeping.call_once(|| {
             let every = (self.idle_timeout / 2).max(Duration::from_secs(1));
-            tokio::spawn(Pool::sweep(Arc::downgrade(&self.pool), every));
+            let (pool, multiplexer) = (
+                Arc::downgrade(&self.pool),
+                Arc::downgrade(&self.multiplexer),
+            );
+            tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(every).await;
+                    let (Some(pool), Some(multiplexer)) = (pool.upgrade(), multiplexer.upgrade())
+                    else {
+                        return;
+                    };
+                    pool.sweep();
+                    multiplexer.sweep();
+                }
+            });
         });
-        let connection = Connection::new(sender, peer, task.abort_handle());
-        Ok(self.pool.lease(key, connection, sharing))
     }
+}
+
+/// TLS settings by the protocols that they offer.
+#[derive(Debug)]
+pub(super) struct Tls {
+    /// None at all, which means HTTP/1.1.
+    silent: Arc<ClientConfig>,
+    http1: Arc<ClientConfig>,
+    both: Arc<ClientConfig>,
+    /// `[upstream] http2`
+    offers: AtomicBool,
+}
+
+impl Tls {
+    pub(super) fn new(silent: ClientConfig, offers: bool) -> Tls {
+        let offering = |protocols: &[&[u8]]| {
+            let mut config = silent.clone();
+            config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+            Arc::new(config)
+        };
+        Tls {
+            http1: offering(&[HTTP_11]),
+            both: offering(&[HTTP_2, HTTP_11]),
+            silent: Arc::new(silent),
+            offers: AtomicBool::new(offers),
+        }
+    }
+
+    /// Offers HTTP/2 from now on, or does not.
+    pub(super) fn offer(&self, http2: bool) {
+        self.offers.store(http2, Ordering::Relaxed);
+    }
+
+    /// Tells whether HTTP/2 is offered.
+    pub(super) fn offers_http2(&self) -> bool {
+        self.offers.load(Ordering::Relaxed)
+    }
+
+    fn offering(&self, protocols: Protocols) -> Arc<ClientConfig> {
+        Arc::clone(match protocols {
+            _ if !self.offers_http2() => &self.silent,
+            Protocols::Http1 => &self.http1,
+            Protocols::Shared | Protocols::New => &self.both,
+        })
+    }
+}
+
+/// Names of protocols in TLS (RFC 7301).
+const HTTP_11: &[u8] = b"http/1.1";
+const HTTP_2: &[u8] = b"h2";
+
+fn has_chosen_http2<S>(stream: &TokioIo<TlsStream<S>>) -> bool {
+    let (_, session) = stream.inner().get_ref();
+    session.alpn_protocol() == Some(HTTP_2)
 }
 
 /// Returns the origin as the connector needs it: a URI.

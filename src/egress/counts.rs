@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use http::Version;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 
 use super::Failure;
-use super::pool::Pool;
+use super::idle::IdleBudget;
 use crate::metrics::{Counters, Gauge, GaugeGuard, Registry};
 
 /// The counters of connections to origins.
@@ -22,7 +23,7 @@ impl Default for Counts {
     fn default() -> Counts {
         Counts {
             open: Gauge::default(),
-            opened: Counters::one(),
+            opened: Counters::by("version", &["1.1", "2"]),
             handshakes: Counters::by("result", &["done", "distrusted", "failed"]),
         }
     }
@@ -30,8 +31,8 @@ impl Default for Counts {
 
 impl Counts {
     /// Counts a connection for requests as open while the result is held.
-    pub(super) fn opened(&self) -> GaugeGuard {
-        self.opened.add(0, 1);
+    pub(super) fn opened(&self, version: Version) -> GaugeGuard {
+        self.opened.add(usize::from(version == Version::HTTP_2), 1);
         self.open.raise()
     }
 
@@ -46,7 +47,7 @@ impl Counts {
     }
 
     /// Registers these metrics.
-    pub(super) fn register(&self, registry: &mut Registry, pool: Arc<Pool>) {
+    pub(super) fn register(&self, registry: &mut Registry, idle: Arc<IdleBudget>) {
         let Counts {
             open,
             opened,
@@ -54,13 +55,13 @@ impl Counts {
         } = self.clone();
         registry.register(
             "crawlgate_upstream_connections_opened",
-            "Connections to origins that were opened for requests",
+            "Connections to origins that were opened for requests, by version of HTTP",
             opened,
         );
         registry.register(
             "crawlgate_upstream_connections",
             "Open connections to origins, with a request or waiting for their next one",
-            Connections { open, pool },
+            Connections { open, idle },
         );
         registry.register(
             "crawlgate_upstream_handshakes",
@@ -74,12 +75,12 @@ impl Counts {
 #[derive(Debug)]
 struct Connections {
     open: Gauge,
-    pool: Arc<Pool>,
+    idle: Arc<IdleBudget>,
 }
 
 impl EncodeMetric for Connections {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        let idle = i64::try_from(self.pool.idle()).unwrap_or(i64::MAX);
+        let idle = i64::try_from(self.idle.count()).unwrap_or(i64::MAX);
         // The two numbers are not read at the same moment.
         let busy = (self.open.now() - idle).max(0);
         for (state, count) in [("busy", busy), ("idle", idle)] {

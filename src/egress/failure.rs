@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 
+use super::ResponseError;
 use crate::descriptors::is_exhaustion;
 use crate::policy::address_policy::Prohibited;
 use crate::robots::access::Cause;
@@ -93,6 +94,13 @@ impl Failure {
                 None
             };
         }
+        if let Some(http) = error.downcast_ref::<h2::Error>() {
+            return match http.get_io() {
+                Some(io) => Failure::at(io).or(Some(Failure::Terminated)),
+                None if http.is_remote() => Some(Failure::Terminated),
+                None => Some(Failure::Protocol),
+            };
+        }
         let error = error.downcast_ref::<io::Error>()?;
         Some(match error.kind() {
             _ if is_exhaustion(error) => Failure::Exhausted,
@@ -132,10 +140,12 @@ impl Failure {
     }
 
     /// Returns the error type for a response with a body that broke off with this error.
-    pub fn of_body(error: &hyper::Error) -> &'static str {
-        match Failure::of(error) {
-            Failure::Protocol => "http_response_transfer_coding",
-            _ => "http_response_incomplete",
+    pub fn of_body(error: &ResponseError) -> &'static str {
+        match error {
+            ResponseError::Http1(error) if Failure::of(error) == Failure::Protocol => {
+                "http_response_transfer_coding"
+            }
+            ResponseError::Http1(_) | ResponseError::Http2(_) => "http_response_incomplete",
         }
     }
 

@@ -11,7 +11,7 @@ const MOST_INTERIM: usize = 64;
 /// Most octets of them.
 const MOST_INTERIM_OCTETS: usize = 65_536;
 
-/// The bound on the interim responses of one connection's exchange.
+/// The bound on the interim responses of one connection's exchange. hyper reports them from the connection's task.
 #[derive(Debug)]
 pub(super) struct InterimBound {
     count: AtomicUsize,
@@ -37,12 +37,8 @@ impl InterimBound {
 
     /// Counts an interim response with these fields; one above the bound ends the connection.
     pub(super) fn holds(&self, fields: &HeaderMap) -> bool {
-        let octets = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
-            name.as_str().len() + value.len() + ": \r\n".len()
-        };
-        let octets: usize = fields.iter().map(octets).sum();
         self.count.fetch_add(1, Ordering::Relaxed);
-        self.octets.fetch_add(octets, Ordering::Relaxed);
+        self.octets.fetch_add(octets(fields), Ordering::Relaxed);
         let is_exceeded = self.is_exceeded();
         if is_exceeded {
             self.connection.abort();
@@ -55,4 +51,27 @@ impl InterimBound {
         self.count.load(Ordering::Relaxed) > MOST_INTERIM
             || self.octets.load(Ordering::Relaxed) > MOST_INTERIM_OCTETS
     }
+}
+
+/// The interim responses of one stream.
+#[derive(Debug, Default)]
+pub(super) struct InterimCount {
+    count: usize,
+    octets: usize,
+}
+
+impl InterimCount {
+    /// Counts an interim response with these fields, and tells whether it is within the bound.
+    pub(super) fn holds(&mut self, fields: &HeaderMap) -> bool {
+        self.count += 1;
+        self.octets += octets(fields);
+        self.count <= MOST_INTERIM && self.octets <= MOST_INTERIM_OCTETS
+    }
+}
+
+fn octets(fields: &HeaderMap) -> usize {
+    let octets = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        name.as_str().len() + value.len() + ": \r\n".len()
+    };
+    fields.iter().map(octets).sum()
 }

@@ -1,5 +1,6 @@
 //! The body of an origin's response.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -7,24 +8,41 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
+use super::http2;
+use super::multiplexer::Place;
 use super::pool::Lease;
 
-/// The body of an origin's response, holding the connection that it comes on.
-pub struct ResponseBody {
+/// The body of an origin's response, holding the connection, or the place on one, that it comes by.
+pub struct ResponseBody(Octets);
+
+enum Octets {
+    Http1(Exclusive),
+    /// Boxed: it is larger, and should not burden the answers by HTTP/1.1.
+    Http2(Box<http2::Body<Place>>),
+}
+
+/// A body that has its connection to itself.
+struct Exclusive {
     incoming: Incoming,
     lease: Option<Lease>,
 }
 
 impl ResponseBody {
-    pub(super) fn new(incoming: Incoming, lease: Lease) -> ResponseBody {
-        let mut inbound = ResponseBody {
+    pub(super) fn http1(incoming: Incoming, lease: Lease) -> ResponseBody {
+        let mut body = Exclusive {
             incoming,
             lease: Some(lease),
         };
-        inbound.finish();
-        inbound
+        body.finish();
+        ResponseBody(Octets::Http1(body))
     }
 
+    pub(super) fn http2(body: http2::Body<Place>) -> ResponseBody {
+        ResponseBody(Octets::Http2(Box::new(body)))
+    }
+}
+
+impl Exclusive {
     fn finish(&mut self) {
         if self.incoming.is_end_stream()
             && let Some(lease) = self.lease.take()
@@ -32,42 +50,85 @@ impl ResponseBody {
             lease.give_back();
         }
     }
-}
-
-impl Body for ResponseBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
 
     fn poll_frame(
-        self: Pin<&mut Self>,
+        &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let this = self.get_mut();
-        let frame = ready!(Pin::new(&mut this.incoming).poll_frame(cx));
+        let frame = ready!(Pin::new(&mut self.incoming).poll_frame(cx));
         match &frame {
-            Some(Ok(frame)) if !frame.is_trailers() => this.finish(),
-            Some(Err(_)) => this.lease = None,
+            Some(Ok(frame)) if !frame.is_trailers() => self.finish(),
+            Some(Err(_)) => self.lease = None,
             // Nothing follows a trailer section (RFC 9112 7.1.2), and nothing asks for more after it.
             Some(Ok(_)) | None => {
-                if let Some(lease) = this.lease.take() {
+                if let Some(lease) = self.lease.take() {
                     lease.give_back();
                 }
             }
         }
         Poll::Ready(frame)
     }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = ResponseError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ResponseError>>> {
+        match &mut self.get_mut().0 {
+            Octets::Http1(body) => body
+                .poll_frame(cx)
+                .map(|frame| frame.map(|frame| frame.map_err(ResponseError::Http1))),
+            Octets::Http2(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map(|frame| frame.map(|frame| frame.map_err(ResponseError::Http2))),
+        }
+    }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        match &self.0 {
+            Octets::Http1(body) => body.incoming.is_end_stream(),
+            Octets::Http2(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
+        match &self.0 {
+            Octets::Http1(body) => body.incoming.size_hint(),
+            Octets::Http2(body) => body.size_hint(),
+        }
     }
 }
 
-impl std::fmt::Debug for ResponseBody {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for ResponseBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseBody").finish_non_exhaustive()
+    }
+}
+
+/// The error that a response's body ended with.
+#[derive(Debug)]
+pub enum ResponseError {
+    /// Of an HTTP/1.1 connection.
+    Http1(hyper::Error),
+    /// Of an HTTP/2 stream.
+    Http2(h2::Error),
+}
+
+impl fmt::Display for ResponseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the response broke off")
+    }
+}
+
+impl std::error::Error for ResponseError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ResponseError::Http1(error) => Some(error),
+            ResponseError::Http2(error) => Some(error),
+        }
     }
 }

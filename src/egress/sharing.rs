@@ -1,13 +1,15 @@
 //! The way a request shares its connection with other requests.
 
-use http::header::CONNECTION;
+use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request};
 use hyper::body::Body as _;
 
 use super::RequestBody;
 use super::proof::SendPermit;
+use crate::rep::Scheme;
 
-/// The way a request shares its connection.
+/// The way a request shares an HTTP/1.1 connection. With HTTP/2 a request is a stream, and its body cannot be read as
+/// another request: all pages share. A robots.txt gets a new connection there, too, and is the first request on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sharing {
     /// Other requests use the connection before and after it.
@@ -35,5 +37,32 @@ pub(super) fn say_close(headers: &mut HeaderMap) {
     let mut options = headers.get_all(CONNECTION).iter();
     if !options.any(|option| option.as_bytes() == b"close") {
         headers.append(CONNECTION, HeaderValue::from_static("close"));
+    }
+}
+
+/// The protocols that a request may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocols {
+    /// HTTP/1.1 alone: it is not encrypted, or asks to switch protocols, which HTTP/2 does otherwise (RFC 8441).
+    Http1,
+    /// Also a stream of a shared HTTP/2 connection.
+    Shared,
+    /// Also HTTP/2, on a new connection. Others may use that afterwards.
+    New,
+}
+
+impl Protocols {
+    /// Returns the protocols for a request to an origin of this scheme.
+    pub(super) fn of(
+        send_permit: SendPermit<'_>,
+        scheme: Scheme,
+        request: &Request<RequestBody>,
+    ) -> Protocols {
+        match send_permit {
+            _ if scheme != Scheme::Https => Protocols::Http1,
+            SendPermit::Robots(_) => Protocols::New,
+            SendPermit::Page(..) if request.headers().contains_key(UPGRADE) => Protocols::Http1,
+            SendPermit::Page(..) => Protocols::Shared,
+        }
     }
 }

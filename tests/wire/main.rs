@@ -69,5 +69,7 @@ mod telemetry;
 mod time_limits;
 mod tunnels;
 mod uploads;
+mod upstream_http2;
+mod upstream_http2_messages;
 mod upstream_proxies;
 mod verdicts;

@@ -123,7 +123,10 @@ fn the_counts_match_the_traffic() {
         ("crawlgate_upstream_handshakes_total{result=\"done\"}".to_owned(), 2.0),
         ("crawlgate_upstream_handshakes_total{result=\"distrusted\"}".to_owned(), 0.0),
         ("crawlgate_leaves_minted_total".to_owned(), 1.0),
-        ("crawlgate_upstream_connections_opened_total".to_owned(), 4.0),
+        (
+            "crawlgate_upstream_connections_opened_total{version=\"1.1\"}".to_owned(),
+            4.0,
+        ),
         ("crawlgate_store_failing".to_owned(), 0.0),
         ("crawlgate_records_lost_total".to_owned(), 0.0),
         ("crawlgate_ready".to_owned(), 1.0),

@@ -17,7 +17,7 @@ use http_body::Body as _;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncReadExt, BufReader};
 use tokio_util::io::StreamReader;
 
-use crate::egress::ResponseBody;
+use crate::egress::{ResponseBody, ResponseError};
 use crate::robots::access::Cause;
 
 /// The codings in our requests. [`codings`] understands these, and their older names.
@@ -49,9 +49,13 @@ pub(super) async fn read(response: Response<ResponseBody>, limit: usize) -> Resu
 fn cause(error: &io::Error) -> Cause {
     let transport = error
         .get_ref()
-        .and_then(|inner| inner.downcast_ref::<hyper::Error>());
-    let Some(transport) = transport else {
-        return Cause::Encoding;
+        .and_then(|inner| inner.downcast_ref::<ResponseError>());
+    let transport = match transport {
+        None => return Cause::Encoding,
+        // A stream that breaks the protocol is reset by us.
+        Some(ResponseError::Http2(error)) if error.is_library() => return Cause::Protocol,
+        Some(ResponseError::Http2(_)) => return Cause::Incomplete,
+        Some(ResponseError::Http1(transport)) => transport,
     };
     let below = std::error::Error::source(transport);
     let below = below.and_then(|below| below.downcast_ref::<io::Error>());

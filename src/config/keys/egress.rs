@@ -8,10 +8,13 @@ use super::super::{
     Credentials, Destination, EgressConfig, HostPattern, PortRange, Route, UpstreamConfig,
     UpstreamProxy, Via,
     read::{Entry, Read, Refusal, Section, Value},
-    values::{boolean, duration, integer, list, one_or_list, path, text},
+    values::{boolean, bytes, duration, integer, list, one_or_list, path, text},
 };
 use super::TIMEOUT;
 use crate::policy::host::canonical_host;
+
+/// Windows of HTTP/2 streams: from the one that every stream begins with (RFC 9113 6.9.2).
+const HTTP2_WINDOW: std::ops::RangeInclusive<u64> = 64 * 1024..=64 * 1024 * 1024;
 
 pub(super) fn egress(mut section: Section<'_, '_>, to: &mut EgressConfig) {
     section.set("allow", &mut to.allow, one_or_list(text(Destination::new)));
@@ -95,6 +98,14 @@ pub(super) fn upstream<'t>(
     section.set("body_timeout", &mut to.body_timeout, duration(TIMEOUT));
     section.set("idle_timeout", &mut to.idle_timeout, duration(TIMEOUT));
     section.set("idle_per_host", &mut to.idle_per_host, integer(0..=65_536));
+    section.set("http2", &mut to.http2, boolean);
+    section.set("http2_streams", &mut to.http2_streams, integer(1..=65_536));
+    section.set(
+        "http2_connections",
+        &mut to.http2_connections,
+        integer(1..=65_536),
+    );
+    section.set("http2_window", &mut to.http2_window, bytes(HTTP2_WINDOW));
     section.set("via", &mut to.via, boolean);
     let hosts = section.subsection("hosts");
     let proxies = section.subsections("proxy");

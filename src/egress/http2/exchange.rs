@@ -1,0 +1,142 @@
+//! One exchange on a stream of its own, up to the head of the response.
+
+use std::future::{Future as _, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+
+use h2::{Reason, RecvStream};
+use http::{HeaderMap, Request, Response, StatusCode};
+use hyper::body::Body as _;
+
+use super::super::interim::InterimCount;
+use super::super::proof::Proof;
+use super::super::{Failure, RequestBody};
+use super::upload::{End, Upload};
+use super::{Connection, fields};
+
+/// Fields of a response, as in HTTP/1.1.
+const RESPONSE_FIELDS: usize = 512;
+
+/// The last stream identifier after which a connection takes no more streams; about a billion requests.
+const LAST_STREAM: u32 = 1 << 30;
+
+/// A request that got no response.
+pub(in super::super) enum Rejected {
+    /// Nothing of it was sent: the connection takes no more streams.
+    Unsent(Request<RequestBody>),
+    /// The origin did nothing with it, and says so (RFC 9113 8.7).
+    Unprocessed(Request<RequestBody>),
+    /// The origin did nothing with it and wants it by HTTP/1.1.
+    WantsHttp1(Request<RequestBody>),
+    /// It may have been processed.
+    Failed(Failure),
+}
+
+/// A response head, and the upload if that goes on.
+pub(in super::super) struct Opened {
+    pub(super) response: Response<RecvStream>,
+    pub(super) upload: Option<Upload>,
+}
+
+/// Opens a stream for a request, and waits for the head of its response. The stream is opened before the first wait,
+/// and so while the proof holds.
+pub(in super::super) async fn open(
+    _: Proof<'_>,
+    connection: &Connection,
+    mut request: Request<RequestBody>,
+    interim: impl Fn(StatusCode, &HeaderMap),
+) -> Result<Opened, Rejected> {
+    let Some(head) = fields::head(&request, &connection.authority) else {
+        return Err(Rejected::Failed(Failure::Unaddressable));
+    };
+    let is_whole = request.body().is_end_stream();
+    let sent = connection.sender.clone().send_request(head, is_whole);
+    let (mut response, stream) = match sent {
+        Ok(sent) => sent,
+        Err(error) => {
+            connection.retire();
+            return Err(match error.is_io() || error.is_go_away() {
+                true => Rejected::Unsent(request),
+                false => Rejected::Failed(Failure::Protocol),
+            });
+        }
+    };
+    if response.stream_id().as_u32() >= LAST_STREAM {
+        connection.retire();
+    }
+    let mut upload = match is_whole {
+        true => None,
+        false => Some(Upload::new(stream, std::mem::take(request.body_mut()))),
+    };
+    let mut count = InterimCount::default();
+    let answered = poll_fn(|cx| {
+        while let Poll::Ready(Some(Ok(one))) = response.poll_informational(cx) {
+            if !count.holds(one.headers()) {
+                return Poll::Ready(Err(Halt::Failed(Failure::Interim)));
+            }
+            interim(one.status(), one.headers());
+        }
+        if let Some(body) = &mut upload
+            && let Poll::Ready(end) = Pin::new(body).poll(cx)
+        {
+            if end == End::Broken {
+                return Poll::Ready(Err(Halt::Failed(Failure::RequestBody)));
+            }
+            upload = None;
+        }
+        Pin::new(&mut response).poll(cx).map_err(Halt::Origin)
+    });
+    match answered.await {
+        Ok(response) if response.headers().len() > RESPONSE_FIELDS => {
+            Err(Rejected::Failed(Failure::Protocol))
+        }
+        Ok(response) => Ok(Opened { response, upload }),
+        Err(Halt::Failed(failure)) => Err(Rejected::Failed(failure)),
+        Err(Halt::Origin(error)) => {
+            let rejection = Rejection::of(&error);
+            if error.is_go_away() || rejection == Some(Rejection::WantsHttp1) {
+                connection.retire();
+            }
+            let request = match upload.map(Upload::untouched) {
+                None if is_whole => Some(request),
+                Some(Some(body)) => {
+                    *request.body_mut() = body;
+                    Some(request)
+                }
+                None | Some(None) => None,
+            };
+            Err(match (rejection, request) {
+                (Some(Rejection::Unprocessed), Some(request)) => Rejected::Unprocessed(request),
+                (Some(Rejection::WantsHttp1), Some(request)) => Rejected::WantsHttp1(request),
+                _ => Rejected::Failed(Failure::of(&error)),
+            })
+        }
+    }
+}
+
+/// The reason that a stream had no response.
+enum Halt {
+    Failed(Failure),
+    Origin(h2::Error),
+}
+
+/// The origin's word that it has not processed a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rejection {
+    Unprocessed,
+    WantsHttp1,
+}
+
+impl Rejection {
+    /// Reads an error. Of all streams of a connection that goes away, only those above the last one that the origin has
+    /// processed get its GOAWAY as their error.
+    fn of(error: &h2::Error) -> Option<Rejection> {
+        match error.reason() {
+            _ if !error.is_remote() => None,
+            _ if error.is_go_away() => Some(Rejection::Unprocessed),
+            Some(Reason::REFUSED_STREAM) => Some(Rejection::Unprocessed),
+            Some(Reason::HTTP_1_1_REQUIRED) => Some(Rejection::WantsHttp1),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! An HTTP/2 origin that answers each request with exactly the frames of a test (RFC 9113 4).
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rustls::{ServerConnection, StreamOwned};
+
+use super::{Certificate, eventually, pki};
+
+/// Frame types (RFC 9113 6).
+pub(crate) mod kind {
+    pub(crate) const DATA: u8 = 0;
+    pub(crate) const HEADERS: u8 = 1;
+    pub(crate) const RST_STREAM: u8 = 3;
+    pub(crate) const SETTINGS: u8 = 4;
+    pub(crate) const PING: u8 = 6;
+    pub(crate) const GOAWAY: u8 = 7;
+}
+
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const ACK: u8 = 1;
+
+/// A frame that arrived, except SETTINGS and PING.
+#[derive(Clone, Debug)]
+pub(crate) struct SeenFrame {
+    /// The number of the connection, counted from 1.
+    pub(crate) connection: usize,
+    pub(crate) kind: u8,
+    pub(crate) stream: u32,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// The running server. It lives as long as the test process.
+#[derive(Clone)]
+pub(crate) struct FrameOrigin {
+    port: u16,
+    seen: Arc<Mutex<Vec<SeenFrame>>>,
+}
+
+impl FrameOrigin {
+    /// Starts an origin with a script: the frames that answer the head of a request, by the numbers of its connection
+    /// and its stream. The first stream of the first connection asks for the robots.txt.
+    pub(crate) fn start(
+        script: impl Fn(usize, u32) -> Vec<Vec<u8>> + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let seen: Arc<Mutex<Vec<SeenFrame>>> = Arc::default();
+        let mut config = Arc::unwrap_or_clone(pki::origin_config(Certificate::Trusted));
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let (script, config) = (Arc::new(script), Arc::new(config));
+        let log = Arc::clone(&seen);
+        thread::spawn(move || {
+            for (number, stream) in listener.incoming().flatten().enumerate() {
+                let tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+                stream.set_nodelay(true).unwrap();
+                let tls = StreamOwned::new(tls, stream);
+                let (script, log) = (Arc::clone(&script), Arc::clone(&log));
+                // A peer that closes its connection does not fail the test.
+                thread::spawn(move || serve(tls, number + 1, &*script, &log));
+            }
+        });
+        Self { port, seen }
+    }
+
+    /// Returns `site.test:PORT`.
+    pub(crate) fn authority(&self) -> String {
+        format!("site.test:{}", self.port)
+    }
+
+    /// Returns the URL of `path` on the host `site.test`.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("https://{}{path}", self.authority())
+    }
+
+    /// Returns the connection and stream of each request so far but for the first, the robots.txt.
+    pub(crate) fn pages(&self) -> Vec<(usize, u32)> {
+        let seen = self.seen.lock().unwrap();
+        let heads = seen.iter().filter(|frame| frame.kind == kind::HEADERS);
+        let heads = heads.map(|frame| (frame.connection, frame.stream));
+        heads.skip(1).collect()
+    }
+
+    /// Waits for a frame.
+    #[track_caller]
+    pub(crate) fn frame(&self, what: &str, is_it: impl Fn(&SeenFrame) -> bool) -> SeenFrame {
+        eventually(what, || {
+            let seen = self.seen.lock().unwrap();
+            seen.iter().find(|frame| is_it(frame)).cloned()
+        })
+    }
+}
+
+fn serve(
+    mut tls: StreamOwned<ServerConnection, TcpStream>,
+    connection: usize,
+    script: &dyn Fn(usize, u32) -> Vec<Vec<u8>>,
+    log: &Mutex<Vec<SeenFrame>>,
+) -> io::Result<()> {
+    let mut preface = [0; 24];
+    tls.read_exact(&mut preface)?;
+    assert_eq!(&preface, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    tls.write_all(&frame(kind::SETTINGS, 0, 0, &[]))?;
+    loop {
+        let mut head = [0; 9];
+        tls.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let (kind, flags) = (head[3], head[4]);
+        let stream = u32::from_be_bytes(head[5..9].try_into().unwrap()) & 0x7fff_ffff;
+        let mut payload = vec![0; length as usize];
+        tls.read_exact(&mut payload)?;
+        match kind {
+            kind::SETTINGS | kind::PING if flags & ACK != 0 => {}
+            kind::SETTINGS => tls.write_all(&frame(kind::SETTINGS, ACK, 0, &[]))?,
+            kind::PING => tls.write_all(&frame(kind::PING, ACK, 0, &payload))?,
+            _ => log.lock().unwrap().push(SeenFrame {
+                connection,
+                kind,
+                stream,
+                payload,
+            }),
+        }
+        if kind == kind::HEADERS {
+            for frame in script(connection, stream) {
+                tls.write_all(&frame)?;
+            }
+            tls.flush()?;
+        }
+    }
+}
+
+/// Builds a frame.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// Builds the head of a response, the first of its fields its status; `ends` the stream, too.
+pub(crate) fn head(stream: u32, fields: &[(&str, &str)], ends: bool) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        // Without indexing and without Huffman codes (RFC 7541 6.2.2).
+        block.push(0);
+        for text in [name, value] {
+            assert!(
+                text.len() < 127,
+                "a longer text needs more octets for its length"
+            );
+            block.push(u8::try_from(text.len()).unwrap());
+            block.extend(text.as_bytes());
+        }
+    }
+    let flags = END_HEADERS | if ends { END_STREAM } else { 0 };
+    frame(kind::HEADERS, flags, stream, &block)
+}
+
+/// Builds a part of a body; `ends` the stream, too.
+pub(crate) fn data(stream: u32, octets: &str, ends: bool) -> Vec<u8> {
+    let flags = if ends { END_STREAM } else { 0 };
+    frame(kind::DATA, flags, stream, octets.as_bytes())
+}
+
+/// Builds the reset of a stream.
+pub(crate) fn reset(stream: u32, code: u32) -> Vec<u8> {
+    frame(kind::RST_STREAM, 0, stream, &code.to_be_bytes())
+}
+
+/// Builds the end of a connection: no stream above `last` was processed.
+pub(crate) fn go_away(last: u32, code: u32) -> Vec<u8> {
+    let payload = [last.to_be_bytes(), code.to_be_bytes()].concat();
+    frame(kind::GOAWAY, 0, 0, &payload)
+}
+
+/// Builds a whole response.
+pub(crate) fn page(stream: u32, body: &str) -> Vec<Vec<u8>> {
+    vec![
+        head(stream, &[(":status", "200")], false),
+        data(stream, body, true),
+    ]
+}
+
+/// Builds the answer to a request for a robots.txt that is not there.
+pub(crate) fn no_robots(stream: u32) -> Vec<Vec<u8>> {
+    vec![head(stream, &[(":status", "404")], true)]
+}

@@ -1,0 +1,440 @@
+//! HTTP/2 to origins: which requests share a connection, and what becomes of those that it does not carry to an end.
+
+use std::thread;
+
+use crate::clients::entry;
+use crate::support::frame_origin::{self, FrameOrigin};
+use crate::support::http2_origin::{Holds, Http2Origin};
+use crate::support::{Gate, Origin, RULES, Reply, Response};
+
+const RELOADED: &str = "the configuration was read again";
+
+/// HTTP/2 error codes (RFC 9113 7).
+const NO_ERROR: u32 = 0;
+const REFUSED_STREAM: u32 = 7;
+const HTTP_1_1_REQUIRED: u32 = 13;
+
+/// Asks for these URLs at once, each on a connection of its own, and calls `meanwhile`; returns the answers in order.
+fn at_once(gate: &Gate, urls: &[String], meanwhile: impl FnOnce()) -> Vec<Response> {
+    thread::scope(|scope| {
+        let asking: Vec<_> = urls
+            .iter()
+            .map(|url| scope.spawn(|| gate.get(url)))
+            .collect();
+        meanwhile();
+        asking
+            .into_iter()
+            .map(|asking| asking.join().unwrap())
+            .collect()
+    })
+}
+
+/// An origin whose paths `/held…` wait for leave to answer.
+fn holding(origin: Http2Origin, holds: &Holds, count: usize) -> (Http2Origin, Vec<String>) {
+    let paths = (0..count).map(|number| format!("/held{number}"));
+    let paths: Vec<String> = paths.collect();
+    let mut origin = origin;
+    for path in &paths {
+        let (holds, text) = (holds.clone(), format!("page {path}"));
+        origin = origin.on(path, move |stream| {
+            let (holds, text) = (holds.clone(), text.clone());
+            async move {
+                holds.pass().await;
+                stream.reply(200, text).await;
+            }
+        });
+    }
+    let urls = paths.iter().map(|path| origin.url(path)).collect();
+    (origin, urls)
+}
+
+#[track_caller]
+fn are_pages(answers: &[Response]) {
+    for (number, answer) in answers.iter().enumerate() {
+        answer.is_origins(200, &format!("page /held{number}"));
+    }
+}
+
+#[test]
+fn requests_at_once_share_one_connection() {
+    let gate = Gate::start();
+    let holds = Holds::new();
+    let (origin, urls) = holding(Http2Origin::start(), &holds, 20);
+    let answers = at_once(&gate, &urls, || {
+        origin.wait_pages(20);
+        holds.let_pass(20);
+    });
+    are_pages(&answers);
+    // The robots.txt was the first request on it.
+    assert_eq!(origin.connections(), 1);
+    assert_eq!(origin.seen().len(), 21);
+    for url in &urls {
+        let record = gate.record_of(url);
+        assert_eq!(record["upstream_version"], "2", "{record}");
+        assert_eq!(record["status"], 200, "{record}");
+    }
+}
+
+#[test]
+fn requests_above_the_origins_limit_get_a_second_connection() {
+    let gate = Gate::start();
+    let holds = Holds::new();
+    let origin = Http2Origin::with(&["h2"], |server| {
+        server.max_concurrent_streams(4);
+    });
+    let (origin, urls) = holding(origin, &holds, 7);
+    let answers = at_once(&gate, &urls, || {
+        origin.wait_pages(7);
+        holds.let_pass(7);
+    });
+    are_pages(&answers);
+    let on = |number| {
+        let pages = origin.pages();
+        pages
+            .iter()
+            .filter(|page| page.connection == number)
+            .count()
+    };
+    assert_eq!((on(1), on(2), origin.connections()), (4, 3, 2));
+}
+
+#[test]
+fn requests_above_all_limits_wait_for_one_that_ends() {
+    for (most, streams) in [("http2_connections", 2), ("http2_streams", 1000)] {
+        let gate = Gate::with(|setup| {
+            setup.set("upstream", "http2_connections", "1");
+            if most == "http2_streams" {
+                setup.set("upstream", most, "2");
+            }
+        });
+        let holds = Holds::new();
+        let origin = Http2Origin::with(&["h2"], |server| {
+            server.max_concurrent_streams(streams);
+        });
+        let (origin, urls) = holding(origin, &holds, 5);
+        let answers = at_once(&gate, &urls, || {
+            for arrived in [2, 3, 4, 5, 5] {
+                origin.wait_pages(arrived);
+                assert_eq!(origin.pages().len(), arrived, "{most}");
+                holds.let_pass(1);
+            }
+        });
+        are_pages(&answers);
+        assert_eq!(origin.connections(), 1, "{most}");
+    }
+}
+
+#[test]
+fn a_request_that_finds_no_place_in_time_fails() {
+    let gate = Gate::with(|setup| {
+        setup.set("upstream", "http2_connections", "1");
+        setup.set("upstream", "http2_streams", "1");
+        setup.set("upstream", "connect_timeout", "\"1s\"");
+    });
+    let holds = Holds::new();
+    let (origin, urls) = holding(Http2Origin::start(), &holds, 1);
+    let late = origin.url("/late");
+    thread::scope(|scope| {
+        let first = scope.spawn(|| gate.get(&urls[0]));
+        origin.wait_pages(1);
+        let answer = gate.get(&late);
+        assert_eq!(answer.status, 504, "{answer:?}");
+        holds.let_pass(1);
+        are_pages(&[first.join().unwrap()]);
+    });
+    let record = gate.record_of(&late);
+    assert_eq!(record["error"], "connection_timeout", "{record}");
+    assert!(origin.seen_of("/late").is_empty());
+}
+
+#[test]
+fn an_origin_without_http2_is_asked_as_ever() {
+    let gate = Gate::start();
+    let origin = Origin::https();
+    for path in ["/one", "/two"] {
+        let answer = gate.get(&origin.url(path));
+        answer.is_origins(200, &format!("page {path}"));
+        let record = gate.record_of(&origin.url(path));
+        assert_eq!(record["upstream_version"], "1.1", "{record}");
+    }
+    assert_eq!(
+        origin.last("/one").connection,
+        origin.last("/two").connection
+    );
+    assert_ne!(
+        origin.last("/robots.txt").connection,
+        origin.last("/one").connection
+    );
+    // At once, each has a connection.
+    let latch = crate::support::Latch::new();
+    let wait = Reply::silent().wait(&latch);
+    let urls: Vec<_> = (0..6)
+        .map(|number| origin.url(&format!("/{number}")))
+        .collect();
+    for number in 0..6 {
+        let reply = wait
+            .clone()
+            .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+        origin.script(&format!("/{number}"), [reply]);
+    }
+    let answers = at_once(&gate, &urls, || {
+        latch.arrivals(6);
+        latch.open();
+    });
+    assert!(answers.iter().all(|answer| answer.text() == "hi"));
+}
+
+#[test]
+fn an_origin_with_http2_alone_is_asked_by_it() {
+    let gate = Gate::start();
+    let origin = Http2Origin::with(&["h2"], |_| ());
+    gate.get(&origin.url("/page")).is_origins(200, "page /page");
+    assert_eq!(origin.last("/page").version, "2");
+    assert_eq!(
+        gate.record_of(&origin.url("/page"))["upstream_version"],
+        "2"
+    );
+}
+
+#[test]
+fn a_denial_by_a_robots_txt_that_came_by_http2_reaches_no_origin() {
+    let gate = Gate::start();
+    let origin = Http2Origin::start().robots(RULES);
+    let record = gate.denied(&gate.get(&origin.url("/private/page")));
+    assert!(record["upstream_version"].is_null(), "{record}");
+    gate.get(&origin.url("/private/open"))
+        .is_origins(200, "page /private/open");
+    let paths: Vec<_> = origin
+        .seen()
+        .into_iter()
+        .map(|seen| (seen.version, seen.path))
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            ("2", "/robots.txt".to_owned()),
+            ("2", "/private/open".to_owned())
+        ]
+    );
+}
+
+#[test]
+fn http2_can_be_switched_off_and_on() {
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst";
+    let origin = Http2Origin::start().http1(answer);
+    let mut gate = Gate::with(|setup| {
+        setup.set("upstream", "http2", "false");
+    });
+    gate.get(&origin.url("/off")).is_origins(200, "first");
+    assert_eq!(origin.last("/off").version, "1.1");
+    assert_eq!(
+        gate.record_of(&origin.url("/off"))["upstream_version"],
+        "1.1"
+    );
+    gate.reload(
+        |setup| {
+            setup.set("upstream", "http2", "true");
+        },
+        RELOADED,
+    );
+    gate.get(&origin.url("/on")).is_origins(200, "page /on");
+    gate.reload(
+        |setup| {
+            setup.set("upstream", "http2", "false");
+        },
+        RELOADED,
+    );
+    gate.get(&origin.url("/off-again")).is_origins(200, "first");
+    assert_eq!(origin.last("/off-again").version, "1.1");
+}
+
+#[test]
+fn a_websocket_gets_a_connection_by_http1() {
+    let gate = Gate::start();
+    let switched =
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let origin = Http2Origin::start().http1(switched);
+    gate.get(&origin.url("/page")).is_origins(200, "page /page");
+    let mut wire = gate.intercept(&origin.authority(), "site.test");
+    let answer = wire.exchange(format!(
+        "GET /socket HTTP/1.1\r\nHost: {}\r\nUser-Agent: TestBot/1.0\r\nConnection: upgrade\r\n\
+         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+        origin.authority()
+    ));
+    assert_eq!(answer.status, 101, "{answer:?}");
+    wire.send("hello");
+    assert_eq!(wire.read(5), b"hello");
+    drop(wire);
+    assert_eq!(origin.last("/socket").version, "1.1");
+    let record = gate.record_of(&origin.url("/socket"));
+    assert_eq!(
+        (&record["status"], &record["upstream_version"]),
+        (&101.into(), &"1.1".into())
+    );
+    gate.get(&origin.url("/after"))
+        .is_origins(200, "page /after");
+    assert_eq!(origin.last("/after").version, "2");
+}
+
+#[test]
+fn clients_share_no_http2_connection() {
+    use base64::Engine as _;
+    let gate = Gate::with(|setup| {
+        setup.tables(&(entry("a", "") + &entry("b", "")));
+    });
+    let origin = Http2Origin::start();
+    let ask = |name: &str, path: &str| {
+        let pair = format!("{name}:{}", crate::clients::PASSWORD);
+        let pair = base64::engine::general_purpose::STANDARD.encode(pair);
+        let login = format!("Proxy-Authorization: Basic {pair}\r\n");
+        let authority = origin.authority();
+        let mut wire = gate.connect();
+        let tunnel = wire.exchange(format!(
+            "CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n{login}\r\n"
+        ));
+        assert_eq!(tunnel.status, 200, "{tunnel:?}");
+        let mut wire = wire.tls("site.test", &gate.ca_pem());
+        wire.get_inside(&authority, path)
+            .is_origins(200, &format!("page {path}"));
+        origin.last(path).connection
+    };
+    let (a, b) = (ask("a", "/a"), ask("b", "/b"));
+    assert_ne!(a, b);
+    assert_eq!((ask("a", "/a2"), ask("b", "/b2")), (a, b));
+}
+
+#[test]
+fn a_request_that_a_closing_connection_did_not_process_is_sent_again() {
+    let gate = Gate::start();
+    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
+        (1, 1) => frame_origin::no_robots(stream),
+        // Stream 3 is not processed.
+        (1, 3) => vec![frame_origin::go_away(1, NO_ERROR)],
+        _ => frame_origin::page(stream, "page"),
+    });
+    gate.get(&origin.url("/page")).is_origins(200, "page");
+    assert_eq!(origin.pages(), [(1, 3), (2, 1)]);
+    gate.get(&origin.url("/next")).is_origins(200, "page");
+    assert_eq!(origin.pages().last(), Some(&(2, 3)));
+    let records = gate.wait_records(2);
+    assert!(
+        records.iter().all(|record| record["status"] == 200),
+        "{records:?}"
+    );
+}
+
+#[test]
+fn a_request_that_a_closing_connection_processes_is_not_sent_again() {
+    let gate = Gate::start();
+    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
+        (1, 1) => frame_origin::no_robots(stream),
+        (1, 3) => {
+            let mut frames = vec![frame_origin::go_away(3, NO_ERROR)];
+            frames.extend(frame_origin::page(stream, "last page"));
+            frames
+        }
+        _ => frame_origin::page(stream, "page"),
+    });
+    gate.get(&origin.url("/page")).is_origins(200, "last page");
+    gate.get(&origin.url("/next")).is_origins(200, "page");
+    assert_eq!(origin.pages(), [(1, 3), (2, 1)]);
+}
+
+#[test]
+fn a_refused_request_is_sent_once_more() {
+    let gate = Gate::start();
+    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
+        (1, 1) => frame_origin::no_robots(stream),
+        (1, 3) => vec![frame_origin::reset(stream, REFUSED_STREAM)],
+        _ => frame_origin::page(stream, "page"),
+    });
+    // A refusal says that nothing was done: any method may be sent again (RFC 9113 8.7).
+    gate.request("DELETE", &origin.url("/page"), "")
+        .is_origins(200, "page");
+    assert_eq!(origin.pages(), [(1, 3), (1, 5)]);
+    assert_eq!(gate.record_of(&origin.url("/page"))["status"], 200);
+}
+
+#[test]
+fn a_request_that_is_refused_again_fails() {
+    let gate = Gate::start();
+    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
+        (1, 1) => frame_origin::no_robots(stream),
+        _ => vec![frame_origin::reset(stream, REFUSED_STREAM)],
+    });
+    let answer = gate.get(&origin.url("/page"));
+    assert_eq!(answer.status, 502, "{answer:?}");
+    assert_eq!(origin.pages(), [(1, 3), (1, 5)]);
+    let record = gate.record_of(&origin.url("/page"));
+    assert_eq!(record["error"], "connection_terminated", "{record}");
+}
+
+#[test]
+fn a_request_that_was_refused_is_judged_again() {
+    let mut gate = Gate::start();
+    let holds = Holds::new();
+    let handler = holds.clone();
+    let origin = Http2Origin::start().on("/page", move |mut stream| {
+        let holds = handler.clone();
+        async move {
+            holds.pass().await;
+            stream.respond.send_reset(REFUSED_STREAM.into());
+        }
+    });
+    let mut wire = gate.intercept(&origin.authority(), "site.test");
+    wire.send(format!(
+        "GET /page HTTP/1.1\r\nHost: {}\r\nUser-Agent: TestBot/1.0\r\n\r\n",
+        origin.authority()
+    ));
+    origin.wait_pages(1);
+    let url = format!("{:?}", origin.url(""));
+    gate.reload(
+        |setup| {
+            setup
+                .set("[override]", "origin", &url)
+                .set("[override]", "action", "\"deny\"")
+                .set("[override]", "by", "\"Ada Example\"")
+                .set("[override]", "reason", "\"a letter\"");
+        },
+        RELOADED,
+    );
+    holds.let_pass(10);
+    gate.refused(&wire.response("GET"), 403, "operator_deny");
+    assert_eq!(origin.pages().len(), 1, "it was not sent again");
+}
+
+#[test]
+fn a_request_with_a_body_that_was_begun_is_not_sent_again() {
+    let gate = Gate::start();
+    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
+        (1, 1) => frame_origin::no_robots(stream),
+        _ => vec![frame_origin::reset(stream, REFUSED_STREAM)],
+    });
+    let mut wire = gate.intercept(&origin.authority(), "site.test");
+    let answer = wire.exchange(format!(
+        "POST /form HTTP/1.1\r\nHost: {}\r\nContent-Length: 4\r\n\r\nbody",
+        origin.authority()
+    ));
+    assert_eq!(answer.status, 502, "{answer:?}");
+    assert_eq!(origin.pages(), [(1, 3)]);
+}
+
+#[test]
+fn an_origin_that_wants_http1_for_a_request_gets_it() {
+    let gate = Gate::start();
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none";
+    let origin = Http2Origin::start()
+        .http1(answer)
+        .on("/page", |mut stream| async move {
+            stream.respond.send_reset(HTTP_1_1_REQUIRED.into());
+        });
+    gate.get(&origin.url("/page")).is_origins(200, "one");
+    let versions: Vec<_> = origin
+        .seen_of("/page")
+        .iter()
+        .map(|seen| seen.version)
+        .collect();
+    assert_eq!(versions, ["2", "1.1"]);
+    gate.get(&origin.url("/next")).is_origins(200, "one");
+    assert_eq!(origin.last("/next").version, "1.1");
+}

@@ -1,0 +1,559 @@
+//! Messages to and from origins by HTTP/2: fields, bodies, trailers, interim responses, and bodies that break off.
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use crate::support::frame_origin::{self, FrameOrigin, data, head};
+use crate::support::http2_origin::Http2Origin;
+use crate::support::{Gate, Latch, Response, Wire, eventually};
+
+const NO_ERROR: u32 = 0;
+const INTERNAL_ERROR: u32 = 2;
+const CANCEL: u32 = 8;
+
+const CHUNK: usize = 64 * 1024;
+
+/// Opens a tunnel to an origin.
+fn tunnel(gate: &Gate, authority: &str) -> Wire {
+    gate.intercept(authority, "site.test")
+}
+
+/// Sends a request in a tunnel; `rest` begins with its fields.
+fn ask(gate: &Gate, authority: &str, line: &str, rest: &str) -> Wire {
+    let mut wire = tunnel(gate, authority);
+    wire.send(format!(
+        "{line} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n{rest}"
+    ));
+    wire
+}
+
+fn text(fields: &HeaderMap, name: &str) -> Vec<String> {
+    let values = fields.get_all(name).iter();
+    values
+        .map(|value| value.to_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_request_by_http2_has_the_fields_of_its_version() {
+    let gate = Gate::start();
+    let origin = Http2Origin::start();
+    let fields = "Connection: te, x-hop\r\nTE: trailers\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nProxy-Connection: close\r\n\
+        Cookie: a=1; b=2\r\nPriority: u=1\r\nX-Two: 1\r\nX-Two: 2\r\nAccept-Encoding: gzip\r\n\r\n";
+    ask(&gate, &origin.authority(), "GET /page?q=1", fields)
+        .response("GET")
+        .is_origins(200, "page /page");
+    let seen = origin.last("/page");
+    assert_eq!(
+        (&*seen.authority, &*seen.method),
+        (&*origin.authority(), "GET")
+    );
+    for gone in [
+        "host",
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "transfer-encoding",
+    ] {
+        assert!(!seen.fields.contains_key(gone), "{gone}: {:?}", seen.fields);
+    }
+    for (name, values) in [
+        ("te", vec!["trailers"]),
+        ("cookie", vec!["a=1; b=2"]),
+        ("priority", vec!["u=1"]),
+        ("x-two", vec!["1", "2"]),
+        ("accept-encoding", vec!["gzip"]),
+        ("user-agent", vec!["TestBot/1.0"]),
+    ] {
+        assert_eq!(text(&seen.fields, name), values, "{name}");
+    }
+    let via = text(&seen.fields, "via").join("");
+    assert!(via.starts_with("1.1 crawlgate-"), "{via}");
+}
+
+#[test]
+fn a_response_by_http2_is_signed_with_its_version() {
+    let gate = Gate::start();
+    let origin = Http2Origin::start().on("/page", |mut stream| async move {
+        let fields = [("x-one", "1"), ("set-cookie", "a"), ("set-cookie", "b")];
+        stream
+            .send(203, &fields)
+            .send_all(Bytes::from("body"))
+            .await;
+    });
+    let answer = gate.get(&origin.url("/page"));
+    answer.is_origins(203, "body");
+    assert_eq!(answer.head.all("set-cookie"), ["a", "b"]);
+    assert_eq!(answer.field("x-one").as_deref(), Some("1"));
+    let via = answer.field("via").unwrap();
+    assert!(via.starts_with("2.0 crawlgate-"), "{via}");
+    let record = gate.record_of(&origin.url("/page"));
+    assert_eq!(
+        (&record["status"], &record["bytes_out"]),
+        (&203.into(), &4.into()),
+        "{record}"
+    );
+}
+
+#[test]
+fn bodies_and_trailers_pass_both_ways() {
+    let gate = Gate::start();
+    let origin = Http2Origin::start().on("/form", |mut stream| async move {
+        stream.read().await;
+        let mut sending = stream.send(200, &[("trailer", "x-end")]);
+        sending.send(Bytes::from("answer")).await;
+        let mut trailers = HeaderMap::new();
+        trailers.insert("x-end", "1".parse().unwrap());
+        trailers.insert("content-length", "6".parse().unwrap());
+        sending.0.send_trailers(trailers).unwrap();
+    });
+    let cases = [
+        (
+            "a known length",
+            "Content-Length: 4\r\n\r\nbody",
+            "body",
+            false,
+        ),
+        (
+            "chunks",
+            "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n2\r\nab\r\n0\r\n\r\n",
+            "bodyab",
+            false,
+        ),
+        (
+            "chunks and trailers",
+            "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 7\r\n\r\n",
+            "body",
+            true,
+        ),
+        ("an empty body", "Content-Length: 0\r\n\r\n", "", false),
+    ];
+    for (case, body, arrives, has_trailers) in cases {
+        let fields = format!("Connection: te\r\nTE: trailers\r\n{body}");
+        let answer = ask(&gate, &origin.authority(), "POST /form", &fields).response("POST");
+        answer.is_origins(200, "answer");
+        assert_eq!(
+            answer.trailers.field("x-end").as_deref(),
+            Some("1"),
+            "{case}"
+        );
+        assert_eq!(answer.trailers.field("content-length"), None, "{case}");
+        let seen = origin.last("/form");
+        assert_eq!(String::from_utf8_lossy(&seen.body), arrives, "{case}");
+        let trailers = seen.trailers.map(|trailers| text(&trailers, "x-sum"));
+        assert_eq!(
+            trailers,
+            has_trailers.then(|| vec!["7".to_owned()]),
+            "{case}"
+        );
+        let is_known = body.starts_with("Content-Length");
+        assert_eq!(
+            seen.fields.contains_key("content-length"),
+            is_known,
+            "{case}"
+        );
+        let records = gate.record(case, |record| record["bytes_in"] == arrives.len());
+        assert_eq!(records["upstream_version"], "2");
+    }
+    // Bodies are streams of the same connection: none can be read as another request.
+    let connections: Vec<_> = origin.seen().iter().map(|seen| seen.connection).collect();
+    assert_eq!(connections, [1; 5]);
+}
+
+#[test]
+fn responses_without_a_body_have_none() {
+    let gate = Gate::start();
+    let origin = Http2Origin::start()
+        .on("/head", |mut stream| async move {
+            stream.send_empty(200, &[("content-length", "1234")]);
+        })
+        .on("/late-head", |mut stream| async move {
+            // The end comes in a frame of its own.
+            stream
+                .send(200, &[("content-length", "1234")])
+                .send_all(Bytes::new())
+                .await;
+        })
+        .on(
+            "/204",
+            |mut stream| async move { stream.send_empty(204, &[]) },
+        )
+        .on("/304", |mut stream| async move {
+            stream.send_empty(304, &[("content-length", "1234"), ("etag", "\"a\"")]);
+        })
+        .on(
+            "/empty",
+            |mut stream| async move { stream.send_empty(200, &[]) },
+        );
+    for (method, path, status, length) in [
+        ("HEAD", "/head", 200, Some("1234")),
+        ("HEAD", "/late-head", 200, Some("1234")),
+        ("GET", "/204", 204, None),
+        // hyper leaves out a length that no body has, unless the request is a HEAD.
+        ("GET", "/304", 304, None),
+        ("GET", "/empty", 200, Some("0")),
+    ] {
+        let answer = gate.request(method, &origin.url(path), "");
+        answer.is_origins(status, "");
+        assert_eq!(answer.field("content-length").as_deref(), length, "{path}");
+        let record = gate.record_of(&origin.url(path));
+        assert!(record["error"].is_null(), "{path}: {record}");
+        assert_eq!(record["bytes_out"], 0, "{path}");
+    }
+    assert_eq!(origin.connections(), 1);
+}
+
+#[test]
+fn a_big_body_passes_whole() {
+    const SIZE: usize = 10 << 20;
+    let gate = Gate::start();
+    let origin = Http2Origin::start().on("/big", |mut stream| async move {
+        stream.read().await;
+        let length = SIZE.to_string();
+        let sending = stream.send(200, &[("content-length", &length)]);
+        sending.send_all(Bytes::from(vec![b'x'; SIZE])).await;
+    });
+    let answer = gate.get(&origin.url("/big"));
+    assert_eq!(
+        (answer.status, answer.body.len(), answer.whole),
+        (200, SIZE, true)
+    );
+    let mut wire = ask(
+        &gate,
+        &origin.authority(),
+        "POST /big",
+        &format!("Content-Length: {SIZE}\r\n\r\n"),
+    );
+    for _ in 0..SIZE / CHUNK {
+        wire.send([b'y'; CHUNK]);
+    }
+    assert_eq!(wire.response("POST").body.len(), SIZE);
+    let seen = origin.last("/big");
+    assert!(seen.body.len() == SIZE && seen.body.iter().all(|octet| *octet == b'y'));
+    assert_eq!(origin.connections(), 1);
+}
+
+#[test]
+fn a_crawler_that_does_not_read_holds_back_its_stream_alone() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let gate = Gate::start();
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&sent);
+    let origin = Http2Origin::start().on("/endless", move |mut stream| {
+        let sent = Arc::clone(&counter);
+        async move {
+            let mut sending = stream.send(200, &[]);
+            loop {
+                let part = sending.send(Bytes::from_static(&[b'x'; 1024])).await;
+                if part < 1024 {
+                    return;
+                }
+                sent.fetch_add(part, Ordering::SeqCst);
+            }
+        }
+    });
+    let mut slow: Vec<Wire> = Vec::new();
+    for _ in 0..3 {
+        let mut wire = ask(&gate, &origin.authority(), "GET /endless", "\r\n");
+        assert_eq!(wire.response_head().status, 200);
+        slow.push(wire);
+    }
+    let (mut last, mut still) = (0, 0);
+    eventually("the origin to come to rest", || {
+        let sent = sent.load(Ordering::SeqCst);
+        still = if sent == last { still + 1 } else { 0 };
+        last = sent;
+        (still == 40).then_some(())
+    });
+    assert!(
+        last < 48 << 20,
+        "{last} octets were taken for crawlers that read none"
+    );
+    gate.get(&origin.url("/page")).is_origins(200, "page /page");
+    assert_eq!(origin.connections(), 1);
+    drop(slow);
+    gate.record_of(&origin.url("/endless"));
+}
+
+#[test]
+fn a_body_that_the_origin_resets_is_never_whole() {
+    for code in [NO_ERROR, INTERNAL_ERROR, CANCEL] {
+        for length in [None, Some("9")] {
+            let case = format!("{code}, {length:?}");
+            let gate = Gate::start();
+            let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
+                (1, 1) => frame_origin::no_robots(stream),
+                (1, 3) => {
+                    let mut fields = vec![(":status", "200")];
+                    fields.extend(length.map(|length| ("content-length", length)));
+                    vec![
+                        head(stream, &fields, false),
+                        data(stream, "half", false),
+                        frame_origin::reset(stream, code),
+                    ]
+                }
+                _ => frame_origin::page(stream, "page"),
+            });
+            let answer = gate.get(&origin.url("/half"));
+            assert_eq!(answer.status, 200, "{case}: {answer:?}");
+            assert!(!answer.whole, "{case}: {answer:?}");
+            let record = gate.record_of(&origin.url("/half"));
+            assert_eq!(
+                record["error"], "http_response_incomplete",
+                "{case}: {record}"
+            );
+            // The connection serves others.
+            gate.get(&origin.url("/next")).is_origins(200, "page");
+            assert_eq!(origin.pages(), [(1, 3), (1, 5)], "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_response_that_breaks_the_protocol_is_none() {
+    type Frames = fn(u32) -> Vec<Vec<u8>>;
+    const OK: (&str, &str) = (":status", "200");
+    let cases: [(&str, Frames); 7] = [
+        ("a connection field", |id| {
+            vec![head(id, &[OK, ("connection", "close")], true)]
+        }),
+        ("a transfer coding", |id| {
+            vec![head(id, &[OK, ("transfer-encoding", "chunked")], true)]
+        }),
+        ("a keep-alive", |id| {
+            vec![head(id, &[OK, ("keep-alive", "timeout=5")], true)]
+        }),
+        ("an upgrade", |id| {
+            vec![head(id, &[OK, ("upgrade", "h2c")], true)]
+        }),
+        ("an upper-case name", |id| {
+            vec![head(id, &[OK, ("X-Upper", "1")], true)]
+        }),
+        ("no status", |id| vec![head(id, &[("x-one", "1")], true)]),
+        ("a length without a body", |id| {
+            vec![head(id, &[OK, ("content-length", "4")], true)]
+        }),
+    ];
+    for (case, frames) in cases {
+        let gate = Gate::start();
+        let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
+            (1, 1) => frame_origin::no_robots(stream),
+            _ => frames(stream),
+        });
+        let answer = gate.get(&origin.url("/page"));
+        assert_eq!(answer.status, 502, "{case}: {answer:?}");
+        let record = gate.record_of(&origin.url("/page"));
+        assert_eq!(record["error"], "http_protocol_error", "{case}: {record}");
+        assert_eq!(origin.pages().len(), 1, "{case}: it is not sent again");
+    }
+}
+
+#[test]
+fn a_length_that_is_not_that_of_the_body_breaks_the_answer_off() {
+    for (case, length, parts) in [
+        ("too short", "9", &["half"][..]),
+        ("too long", "4", &["half", "other half"][..]),
+    ] {
+        let gate = Gate::start();
+        let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
+            (1, 1) => frame_origin::no_robots(stream),
+            _ => {
+                let fields = [(":status", "200"), ("content-length", length)];
+                let mut frames = vec![head(stream, &fields, false)];
+                for (at, part) in parts.iter().enumerate() {
+                    frames.push(data(stream, part, at + 1 == parts.len()));
+                }
+                frames
+            }
+        });
+        let answer = gate.get(&origin.url("/page"));
+        let is_broken = answer.status == 502 || !answer.whole;
+        // What is too long may follow a whole answer.
+        assert!(
+            is_broken || (case == "too long" && answer.text() == "half"),
+            "{case}: {answer:?}"
+        );
+        let record = gate.record_of(&origin.url("/page"));
+        if is_broken {
+            assert!(record["error"].is_string(), "{case}: {record}");
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_is_lost_breaks_its_answers_off() {
+    let gate = Gate::start();
+    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
+        (1, 1) => frame_origin::no_robots(stream),
+        (1, _) => vec![
+            head(stream, &[(":status", "200")], false),
+            data(stream, "half", false),
+            // Not the preface's continuation: a frame of a reserved stream that ends the connection.
+            frame_origin::go_away(0, INTERNAL_ERROR),
+            data(0, "nonsense", false),
+        ],
+        _ => frame_origin::page(stream, "page"),
+    });
+    let answer = gate.get(&origin.url("/half"));
+    assert!(answer.status == 502 || !answer.whole, "{answer:?}");
+    assert!(gate.record_of(&origin.url("/half"))["error"].is_string());
+    gate.get(&origin.url("/next")).is_origins(200, "page");
+}
+
+#[test]
+fn interim_responses_pass() {
+    let gate = Gate::start();
+    let origin = Http2Origin::start().on("/page", |mut stream| async move {
+        let hints = crate::support::http2_origin::head(103, &[("link", "</style.css>")]);
+        stream.respond.send_informational(hints).unwrap();
+        stream.reply(200, "page").await;
+    });
+    let answer = gate.get(&origin.url("/page"));
+    answer.is_origins(200, "page");
+    let links: Vec<_> = answer
+        .interim
+        .iter()
+        .map(|head| (head.word(1), head.field("link")))
+        .collect();
+    assert_eq!(links, [("103".to_owned(), Some("</style.css>".to_owned()))]);
+}
+
+#[test]
+fn interim_responses_without_end_are_no_answer() {
+    let gate = Gate::start();
+    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
+        (1, 1) => frame_origin::no_robots(stream),
+        _ => {
+            let mut frames = vec![head(stream, &[(":status", "103")], false); 65];
+            frames.extend(frame_origin::page(stream, "page"));
+            frames
+        }
+    });
+    let answer = gate.get(&origin.url("/page"));
+    assert_eq!(answer.status, 502, "{answer:?}");
+    let record = gate.record_of(&origin.url("/page"));
+    assert_eq!(record["error"], "http_protocol_error", "{record}");
+}
+
+#[test]
+fn a_body_waits_for_the_origins_continue() {
+    let gate = Gate::start();
+    let origin = Http2Origin::start().on("/form", |mut stream| async move {
+        stream
+            .respond
+            .send_informational(crate::support::http2_origin::head(100, &[]))
+            .unwrap();
+        stream.reply(200, "taken").await;
+    });
+    let expects = "Expect: 100-continue\r\nContent-Length: 4\r\n\r\n";
+    let mut wire = ask(&gate, &origin.authority(), "POST /form", expects);
+    assert_eq!(wire.interim().word(1), "100");
+    wire.send("body");
+    wire.response("POST").is_origins(200, "taken");
+    let seen = origin.last("/form");
+    assert_eq!(
+        (&*seen.body, text(&seen.fields, "expect").len()),
+        (&b"body"[..], 1)
+    );
+}
+
+#[test]
+fn an_early_answer_ends_the_upload() {
+    let gate = Gate::start();
+    let origin = Http2Origin::start().on("/form", |mut stream| async move {
+        // Dropped with a part of the body unread, the stream is reset with NO_ERROR.
+        drop(
+            stream
+                .send(413, &[])
+                .send_all(Bytes::from("too much"))
+                .await,
+        );
+    });
+    let mut wire = ask(
+        &gate,
+        &origin.authority(),
+        "POST /form",
+        "Content-Length: 1000000\r\n\r\nbegin",
+    );
+    let answer = wire.response("POST");
+    answer.is_origins(413, "too much");
+    let record = gate.record_of(&origin.url("/form"));
+    assert_eq!(record["status"], 413, "{record}");
+    gate.get(&origin.url("/next")).is_origins(200, "page /next");
+    assert_eq!(origin.connections(), 1, "the connection serves others");
+}
+
+#[test]
+fn a_crawler_that_leaves_resets_its_stream() {
+    let gate = Gate::start();
+    let latch = Latch::new();
+    let passed = latch.clone();
+    let origin = Http2Origin::start()
+        .on("/silent", |mut stream| async move {
+            let reset = std::future::poll_fn(|cx| stream.respond.poll_reset(cx)).await;
+            stream.enter(|seen| seen.reset = reset.ok().map(u32::from));
+        })
+        .on("/half", move |mut stream| {
+            let passed = passed.clone();
+            async move {
+                let mut sending = stream.send(200, &[]);
+                sending.send(Bytes::from("half")).await;
+                passed.open();
+                stream.wait_reset(&mut sending).await;
+            }
+        });
+    let wire = ask(&gate, &origin.authority(), "GET /silent", "\r\n");
+    origin.wait_pages(1);
+    drop(wire);
+    let mut wire = ask(&gate, &origin.authority(), "GET /half", "\r\n");
+    assert_eq!(wire.response_head().status, 200);
+    latch.pass();
+    drop(wire);
+    for path in ["/silent", "/half"] {
+        let code = eventually("the reset", || origin.last(path).reset);
+        assert_eq!(code, CANCEL, "{path}");
+        let record = gate.record_of(&origin.url(path));
+        assert_eq!(record["error"], "client_closed", "{path}: {record}");
+    }
+    gate.get(&origin.url("/page")).is_origins(200, "page /page");
+    assert_eq!(origin.connections(), 1);
+}
+
+#[test]
+fn octets_flow_both_ways_at_once() {
+    let gate = Gate::start();
+    let origin = Http2Origin::start().on("/echo", |mut stream| async move {
+        let mut sending = stream.send(200, &[]);
+        while let Some(Ok(octets)) = stream.body.data().await {
+            stream
+                .body
+                .flow_control()
+                .release_capacity(octets.len())
+                .unwrap();
+            sending.send(octets).await;
+        }
+        sending.send_all(Bytes::new()).await;
+    });
+    let mut wire = ask(
+        &gate,
+        &origin.authority(),
+        "POST /echo",
+        "Transfer-Encoding: chunked\r\n\r\n",
+    );
+    let answer: Response = wire.response_head();
+    assert_eq!(answer.status, 200);
+    for word in ["first", "other"] {
+        wire.send(format!("5\r\n{word}\r\n"));
+        assert_eq!(wire.read(10), format!("5\r\n{word}\r\n").as_bytes());
+    }
+    wire.send("0\r\n\r\n");
+    assert_eq!(wire.read(5), b"0\r\n\r\n");
+    let record = gate.record_of(&origin.url("/echo"));
+    assert_eq!(
+        (&record["bytes_in"], &record["bytes_out"]),
+        (&10.into(), &10.into()),
+        "{record}"
+    );
+    assert!(record["error"].is_null(), "{record}");
+}

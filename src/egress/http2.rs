@@ -15,7 +15,7 @@ mod upload;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,7 +42,7 @@ const FIELDS: u32 = 256 * 1024;
 /// Streams that were reset here and that late frames of the origin may still name.
 const RESET_STREAMS: usize = 256;
 
-/// Time between two PINGs on a connection with open streams.
+/// Time between two PINGs on a connection with exchanges. An idle one is not kept alive.
 const PING_EVERY: Duration = Duration::from_secs(15);
 
 /// Time that an origin has to answer a PING before its connection counts as lost.
@@ -80,6 +80,8 @@ struct Status {
     is_settled: AtomicBool,
     /// It takes no further stream.
     is_over: AtomicBool,
+    /// Exchanges on it.
+    exchanges: AtomicUsize,
     /// Asks for a PING at once.
     doubt: Notify,
 }
@@ -149,13 +151,23 @@ impl Connection {
         self.status.is_over.store(true, Ordering::Release);
     }
 
+    /// Counts an exchange that begins.
+    pub(super) fn begin(&self) {
+        self.status.exchanges.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an exchange that has ended.
+    pub(super) fn end(&self) {
+        self.status.exchanges.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// Asks the origin for a sign of life: the connection was silent, and may have been lost.
     pub(super) fn doubt(&self) {
         self.status.doubt.notify_one();
     }
 }
 
-/// Sends PINGs and returns when one gets no answer. The first one tells that the origin's SETTINGS have arrived: they
+/// Sends PINGs while there are exchanges, and returns when one gets no answer. The first one tells that the origin's SETTINGS have arrived: they
 /// are its first frame (RFC 9113 3.4).
 async fn keep_alive(pings: Option<PingPong>, status: &Status, changed: &Notify) {
     let Some(mut pings) = pings else {
@@ -171,9 +183,14 @@ async fn keep_alive(pings: Option<PingPong>, status: &Status, changed: &Notify) 
         if !status.is_settled.swap(true, Ordering::AcqRel) {
             changed.notify_waiters();
         }
-        tokio::select! {
-            () = sleep(PING_EVERY) => {}
-            () = status.doubt.notified() => {}
+        loop {
+            tokio::select! {
+                () = sleep(PING_EVERY) => {}
+                () = status.doubt.notified() => break,
+            }
+            if status.exchanges.load(Ordering::Relaxed) > 0 {
+                break;
+            }
         }
     }
 }

@@ -271,6 +271,7 @@ impl Group {
         joins: bool,
     ) -> Place {
         let connection = Arc::new(connection);
+        connection.begin();
         let mut state = self.state.lock();
         if joins && self.bounds.generation.load(Ordering::Acquire) == generation {
             state.open.push(Member {
@@ -306,6 +307,7 @@ impl Group {
             }
         }
         member.streams += 1;
+        member.connection.begin();
         let past = member.past;
         member.past = past.with_one_more();
         Some(Place {
@@ -333,6 +335,7 @@ impl Group {
 
     /// Takes the place of an exchange back.
     fn release(&self, place: &Place) {
+        place.connection.end();
         let mut state = self.state.lock();
         let state = &mut *state;
         let is_this = |member: &Member| Arc::ptr_eq(&member.connection, &place.connection);

@@ -70,6 +70,8 @@ mod time_limits;
 mod tunnels;
 mod uploads;
 mod upstream_http2;
+mod upstream_http2_breaks;
 mod upstream_http2_messages;
+mod upstream_http2_retries;
 mod upstream_proxies;
 mod verdicts;

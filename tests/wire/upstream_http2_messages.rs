@@ -1,26 +1,16 @@
-//! Messages to and from origins by HTTP/2: fields, bodies, trailers, interim responses, and bodies that break off.
+//! Messages to and from origins by HTTP/2: fields, bodies, trailers and interim responses.
 
 use bytes::Bytes;
 use http::HeaderMap;
 
-use crate::support::frame_origin::{self, FrameOrigin, data, head};
 use crate::support::http2_origin::Http2Origin;
-use crate::support::{Gate, Latch, Response, Wire, eventually};
-
-const NO_ERROR: u32 = 0;
-const INTERNAL_ERROR: u32 = 2;
-const CANCEL: u32 = 8;
+use crate::support::{Gate, Response, Wire, eventually};
 
 const CHUNK: usize = 64 * 1024;
 
-/// Opens a tunnel to an origin.
-fn tunnel(gate: &Gate, authority: &str) -> Wire {
-    gate.intercept(authority, "site.test")
-}
-
 /// Sends a request in a tunnel; `rest` begins with its fields.
-fn ask(gate: &Gate, authority: &str, line: &str, rest: &str) -> Wire {
-    let mut wire = tunnel(gate, authority);
+pub(crate) fn ask(gate: &Gate, authority: &str, line: &str, rest: &str) -> Wire {
+    let mut wire = gate.intercept(authority, "site.test");
     wire.send(format!(
         "{line} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n{rest}"
     ));
@@ -277,131 +267,6 @@ fn a_crawler_that_does_not_read_holds_back_its_stream_alone() {
 }
 
 #[test]
-fn a_body_that_the_origin_resets_is_never_whole() {
-    for code in [NO_ERROR, INTERNAL_ERROR, CANCEL] {
-        for length in [None, Some("9")] {
-            let case = format!("{code}, {length:?}");
-            let gate = Gate::start();
-            let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
-                (1, 1) => frame_origin::no_robots(stream),
-                (1, 3) => {
-                    let mut fields = vec![(":status", "200")];
-                    fields.extend(length.map(|length| ("content-length", length)));
-                    vec![
-                        head(stream, &fields, false),
-                        data(stream, "half", false),
-                        frame_origin::reset(stream, code),
-                    ]
-                }
-                _ => frame_origin::page(stream, "page"),
-            });
-            let answer = gate.get(&origin.url("/half"));
-            assert_eq!(answer.status, 200, "{case}: {answer:?}");
-            assert!(!answer.whole, "{case}: {answer:?}");
-            let record = gate.record_of(&origin.url("/half"));
-            assert_eq!(
-                record["error"], "http_response_incomplete",
-                "{case}: {record}"
-            );
-            // The connection serves others.
-            gate.get(&origin.url("/next")).is_origins(200, "page");
-            assert_eq!(origin.pages(), [(1, 3), (1, 5)], "{case}");
-        }
-    }
-}
-
-#[test]
-fn a_response_that_breaks_the_protocol_is_none() {
-    type Frames = fn(u32) -> Vec<Vec<u8>>;
-    const OK: (&str, &str) = (":status", "200");
-    let cases: [(&str, Frames); 7] = [
-        ("a connection field", |id| {
-            vec![head(id, &[OK, ("connection", "close")], true)]
-        }),
-        ("a transfer coding", |id| {
-            vec![head(id, &[OK, ("transfer-encoding", "chunked")], true)]
-        }),
-        ("a keep-alive", |id| {
-            vec![head(id, &[OK, ("keep-alive", "timeout=5")], true)]
-        }),
-        ("an upgrade", |id| {
-            vec![head(id, &[OK, ("upgrade", "h2c")], true)]
-        }),
-        ("an upper-case name", |id| {
-            vec![head(id, &[OK, ("X-Upper", "1")], true)]
-        }),
-        ("no status", |id| vec![head(id, &[("x-one", "1")], true)]),
-        ("a length without a body", |id| {
-            vec![head(id, &[OK, ("content-length", "4")], true)]
-        }),
-    ];
-    for (case, frames) in cases {
-        let gate = Gate::start();
-        let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
-            (1, 1) => frame_origin::no_robots(stream),
-            _ => frames(stream),
-        });
-        let answer = gate.get(&origin.url("/page"));
-        assert_eq!(answer.status, 502, "{case}: {answer:?}");
-        let record = gate.record_of(&origin.url("/page"));
-        assert_eq!(record["error"], "http_protocol_error", "{case}: {record}");
-        assert_eq!(origin.pages().len(), 1, "{case}: it is not sent again");
-    }
-}
-
-#[test]
-fn a_length_that_is_not_that_of_the_body_breaks_the_answer_off() {
-    for (case, length, parts) in [
-        ("too short", "9", &["half"][..]),
-        ("too long", "4", &["half", "other half"][..]),
-    ] {
-        let gate = Gate::start();
-        let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
-            (1, 1) => frame_origin::no_robots(stream),
-            _ => {
-                let fields = [(":status", "200"), ("content-length", length)];
-                let mut frames = vec![head(stream, &fields, false)];
-                for (at, part) in parts.iter().enumerate() {
-                    frames.push(data(stream, part, at + 1 == parts.len()));
-                }
-                frames
-            }
-        });
-        let answer = gate.get(&origin.url("/page"));
-        let is_broken = answer.status == 502 || !answer.whole;
-        // What is too long may follow a whole answer.
-        assert!(
-            is_broken || (case == "too long" && answer.text() == "half"),
-            "{case}: {answer:?}"
-        );
-        let record = gate.record_of(&origin.url("/page"));
-        if is_broken {
-            assert!(record["error"].is_string(), "{case}: {record}");
-        }
-    }
-}
-
-#[test]
-fn a_connection_that_is_lost_breaks_its_answers_off() {
-    let gate = Gate::start();
-    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
-        (1, _) => vec![
-            head(stream, &[(":status", "200")], false),
-            data(stream, "half", false),
-            // Not the preface's continuation: a frame of a reserved stream that ends the connection.
-            frame_origin::go_away(0, INTERNAL_ERROR),
-            data(0, "nonsense", false),
-        ],
-        _ => frame_origin::page(stream, "page"),
-    });
-    let answer = gate.get(&origin.url("/half"));
-    assert!(answer.status == 502 || !answer.whole, "{answer:?}");
-    assert!(gate.record_of(&origin.url("/half"))["error"].is_string());
-    gate.get(&origin.url("/next")).is_origins(200, "page");
-}
-
-#[test]
 fn interim_responses_pass() {
     let gate = Gate::start();
     let origin = Http2Origin::start().on("/page", |mut stream| async move {
@@ -417,23 +282,6 @@ fn interim_responses_pass() {
         .map(|head| (head.word(1), head.field("link")))
         .collect();
     assert_eq!(links, [("103".to_owned(), Some("</style.css>".to_owned()))]);
-}
-
-#[test]
-fn interim_responses_without_end_are_no_answer() {
-    let gate = Gate::start();
-    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
-        _ => {
-            let mut frames = vec![head(stream, &[(":status", "103")], false); 65];
-            frames.extend(frame_origin::page(stream, "page"));
-            frames
-        }
-    });
-    let answer = gate.get(&origin.url("/page"));
-    assert_eq!(answer.status, 502, "{answer:?}");
-    let record = gate.record_of(&origin.url("/page"));
-    assert_eq!(record["error"], "http_protocol_error", "{record}");
 }
 
 #[test]
@@ -456,68 +304,6 @@ fn a_body_waits_for_the_origins_continue() {
         (&*seen.body, text(&seen.fields, "expect").len()),
         (&b"body"[..], 1)
     );
-}
-
-#[test]
-fn an_early_answer_ends_the_upload() {
-    let gate = Gate::start();
-    let origin = Http2Origin::start().on("/form", |mut stream| async move {
-        // Dropped with a part of the body unread, the stream is reset with NO_ERROR.
-        drop(
-            stream
-                .send(413, &[])
-                .send_all(Bytes::from("too much"))
-                .await,
-        );
-    });
-    let mut wire = ask(
-        &gate,
-        &origin.authority(),
-        "POST /form",
-        "Content-Length: 1000000\r\n\r\nbegin",
-    );
-    let answer = wire.response("POST");
-    answer.is_origins(413, "too much");
-    let record = gate.record_of(&origin.url("/form"));
-    assert_eq!(record["status"], 413, "{record}");
-    gate.get(&origin.url("/next")).is_origins(200, "page /next");
-    assert_eq!(origin.connections(), 1, "the connection serves others");
-}
-
-#[test]
-fn a_crawler_that_leaves_resets_its_stream() {
-    let gate = Gate::start();
-    let latch = Latch::new();
-    let passed = latch.clone();
-    let origin = Http2Origin::start()
-        .on("/silent", |mut stream| async move {
-            let reset = std::future::poll_fn(|cx| stream.respond.poll_reset(cx)).await;
-            stream.enter(|seen| seen.reset = reset.ok().map(u32::from));
-        })
-        .on("/half", move |mut stream| {
-            let passed = passed.clone();
-            async move {
-                let mut sending = stream.send(200, &[]);
-                sending.send(Bytes::from("half")).await;
-                passed.open();
-                stream.wait_reset(&mut sending).await;
-            }
-        });
-    let wire = ask(&gate, &origin.authority(), "GET /silent", "\r\n");
-    origin.wait_pages(1);
-    drop(wire);
-    let mut wire = ask(&gate, &origin.authority(), "GET /half", "\r\n");
-    assert_eq!(wire.response_head().status, 200);
-    latch.pass();
-    drop(wire);
-    for path in ["/silent", "/half"] {
-        let code = eventually("the reset", || origin.last(path).reset);
-        assert_eq!(code, CANCEL, "{path}");
-        let record = gate.record_of(&origin.url(path));
-        assert_eq!(record["error"], "client_closed", "{path}: {record}");
-    }
-    gate.get(&origin.url("/page")).is_origins(200, "page /page");
-    assert_eq!(origin.connections(), 1);
 }
 
 #[test]

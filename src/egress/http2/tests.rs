@@ -93,6 +93,32 @@ async fn a_silent_connection_is_asked_for_a_sign_of_life() {
     assert_eq!(began.elapsed(), PONG_WITHIN);
 }
 
+#[tokio::test(start_paused = true)]
+async fn only_a_connection_with_exchanges_is_asked_again_and_again() {
+    for (is_busy, lasts) in [(true, PING_EVERY + PONG_WITHIN), (false, PING_EVERY * 100)] {
+        let changed = Arc::default();
+        let (ours, theirs) = duplex(64 * 1024);
+        let connection = connect(ours, &changed).await;
+        let mut server = h2::server::handshake(theirs).await.expect("a preface");
+        {
+            let mut serving = std::pin::pin!(server.accept());
+            let settled = until(&changed, || connection.is_settled());
+            tokio::select! {
+                _ = &mut serving => panic!("no request comes"),
+                () = settled => {}
+            }
+        }
+        // From here on, the origin says nothing.
+        if is_busy {
+            connection.begin();
+        }
+        let began = Instant::now();
+        let over = until(&changed, || connection.is_over());
+        assert_eq!(timeout(PING_EVERY * 100, over).await.is_ok(), is_busy);
+        assert_eq!(began.elapsed(), lasts);
+    }
+}
+
 #[tokio::test]
 async fn a_connection_that_no_request_can_use_ends() {
     let changed = Arc::default();

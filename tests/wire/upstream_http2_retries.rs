@@ -1,0 +1,148 @@
+//! HTTP/2 to origins: requests that the origin did not process, and which of them are sent once more (RFC 9113 8.7).
+
+use crate::support::Gate;
+use crate::support::frame_origin::{self, FrameOrigin};
+use crate::support::http2_origin::{Holds, Http2Origin};
+
+const RELOADED: &str = "the configuration was read again";
+
+/// HTTP/2 error codes (RFC 9113 7).
+const NO_ERROR: u32 = 0;
+const REFUSED_STREAM: u32 = 7;
+const HTTP_1_1_REQUIRED: u32 = 13;
+
+#[test]
+fn a_request_that_a_closing_connection_did_not_process_is_sent_again() {
+    let gate = Gate::start();
+    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
+        (1, 1) => frame_origin::no_robots(stream),
+        // Stream 3 is not processed.
+        (1, 3) => vec![frame_origin::go_away(1, NO_ERROR)],
+        _ => frame_origin::page(stream, "page"),
+    });
+    gate.get(&origin.url("/page")).is_origins(200, "page");
+    assert_eq!(origin.pages(), [(1, 3), (2, 1)]);
+    gate.get(&origin.url("/next")).is_origins(200, "page");
+    assert_eq!(origin.pages().last(), Some(&(2, 3)));
+    let records = gate.wait_records(2);
+    assert!(
+        records.iter().all(|record| record["status"] == 200),
+        "{records:?}"
+    );
+}
+
+#[test]
+fn a_request_that_a_closing_connection_processes_is_not_sent_again() {
+    let gate = Gate::start();
+    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
+        (1, 1) => frame_origin::no_robots(stream),
+        (1, 3) => {
+            let mut frames = vec![frame_origin::go_away(3, NO_ERROR)];
+            frames.extend(frame_origin::page(stream, "last page"));
+            frames
+        }
+        _ => frame_origin::page(stream, "page"),
+    });
+    gate.get(&origin.url("/page")).is_origins(200, "last page");
+    gate.get(&origin.url("/next")).is_origins(200, "page");
+    assert_eq!(origin.pages(), [(1, 3), (2, 1)]);
+}
+
+#[test]
+fn a_refused_request_is_sent_once_more() {
+    let gate = Gate::start();
+    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
+        (1, 1) => frame_origin::no_robots(stream),
+        (1, 3) => vec![frame_origin::reset(stream, REFUSED_STREAM)],
+        _ => frame_origin::page(stream, "page"),
+    });
+    // A refusal says that nothing was done: any method may be sent again (RFC 9113 8.7).
+    gate.request("DELETE", &origin.url("/page"), "")
+        .is_origins(200, "page");
+    assert_eq!(origin.pages(), [(1, 3), (1, 5)]);
+    assert_eq!(gate.record_of(&origin.url("/page"))["status"], 200);
+}
+
+#[test]
+fn a_request_that_is_refused_again_fails() {
+    let gate = Gate::start();
+    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
+        (1, 1) => frame_origin::no_robots(stream),
+        _ => vec![frame_origin::reset(stream, REFUSED_STREAM)],
+    });
+    let answer = gate.get(&origin.url("/page"));
+    assert_eq!(answer.status, 502, "{answer:?}");
+    assert_eq!(origin.pages(), [(1, 3), (1, 5)]);
+    let record = gate.record_of(&origin.url("/page"));
+    assert_eq!(record["error"], "connection_terminated", "{record}");
+}
+
+#[test]
+fn a_request_that_was_refused_is_judged_again() {
+    let mut gate = Gate::start();
+    let holds = Holds::new();
+    let handler = holds.clone();
+    let origin = Http2Origin::start().on("/page", move |mut stream| {
+        let holds = handler.clone();
+        async move {
+            holds.pass().await;
+            stream.respond.send_reset(REFUSED_STREAM.into());
+        }
+    });
+    let mut wire = gate.intercept(&origin.authority(), "site.test");
+    wire.send(format!(
+        "GET /page HTTP/1.1\r\nHost: {}\r\nUser-Agent: TestBot/1.0\r\n\r\n",
+        origin.authority()
+    ));
+    origin.wait_pages(1);
+    let url = format!("{:?}", origin.url(""));
+    gate.reload(
+        |setup| {
+            setup
+                .set("[override]", "origin", &url)
+                .set("[override]", "action", "\"deny\"")
+                .set("[override]", "by", "\"Ada Example\"")
+                .set("[override]", "reason", "\"a letter\"");
+        },
+        RELOADED,
+    );
+    holds.let_pass(10);
+    gate.refused(&wire.response("GET"), 403, "operator_deny");
+    assert_eq!(origin.pages().len(), 1, "it was not sent again");
+}
+
+#[test]
+fn a_request_with_a_body_that_was_begun_is_not_sent_again() {
+    let gate = Gate::start();
+    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
+        (1, 1) => frame_origin::no_robots(stream),
+        _ => vec![frame_origin::reset(stream, REFUSED_STREAM)],
+    });
+    let mut wire = gate.intercept(&origin.authority(), "site.test");
+    let answer = wire.exchange(format!(
+        "POST /form HTTP/1.1\r\nHost: {}\r\nContent-Length: 4\r\n\r\nbody",
+        origin.authority()
+    ));
+    assert_eq!(answer.status, 502, "{answer:?}");
+    assert_eq!(origin.pages(), [(1, 3)]);
+}
+
+#[test]
+fn an_origin_that_wants_http1_for_a_request_gets_it() {
+    let gate = Gate::start();
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none";
+    let origin = Http2Origin::start()
+        .http1(answer)
+        .on("/page", |mut stream| async move {
+            stream.respond.send_reset(HTTP_1_1_REQUIRED.into());
+        });
+    gate.get(&origin.url("/page")).is_origins(200, "one");
+    let versions: Vec<_> = origin
+        .seen_of("/page")
+        .iter()
+        .map(|seen| seen.version)
+        .collect();
+    assert_eq!(versions, ["2", "1.1"]);
+    gate.get(&origin.url("/next")).is_origins(200, "one");
+    assert_eq!(origin.last("/next").version, "1.1");
+}

@@ -128,7 +128,9 @@ impl std::error::Error for ResponseError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             ResponseError::Http1(error) => Some(error),
-            ResponseError::Http2(error) => Some(error),
+            // Hidden from hyper, which would pass the origin's code on to a crawler: by NO_ERROR or CANCEL, half a page
+            // could pass for a whole one.
+            ResponseError::Http2(_) => None,
         }
     }
 }

@@ -14,10 +14,10 @@
 pub(crate) mod admin_gate;
 pub(crate) mod frame_origin;
 mod gate;
+mod http;
 pub(crate) mod http2;
 pub(crate) mod http2_frames;
 pub(crate) mod http2_origin;
-mod http;
 mod latch;
 mod origin;
 mod pki;

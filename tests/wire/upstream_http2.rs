@@ -191,6 +191,26 @@ fn an_origin_with_http2_alone_is_asked_by_it() {
 }
 
 #[test]
+fn a_page_passes_by_http2_on_both_sides() {
+    let gate = Gate::start();
+    let origin = Http2Origin::start();
+    let mut crawler = gate.intercept_http2(&origin.authority(), "site.test");
+    for path in ["/one", "/two"] {
+        let answer = crawler.get(&origin.url(path));
+        answer.is_origins(200, &format!("page {path}"));
+        let record = gate.record_of(&origin.url(path));
+        assert_eq!(
+            (&record["version"], &record["upstream_version"]),
+            (&"2".into(), &"2".into()),
+            "{record}"
+        );
+        let via = origin.last(path).fields["via"].to_str().unwrap().to_owned();
+        assert!(via.starts_with("2.0 crawlgate-"), "{via}");
+    }
+    assert_eq!((origin.connections(), origin.seen().len()), (1, 3));
+}
+
+#[test]
 fn a_denial_by_a_robots_txt_that_came_by_http2_reaches_no_origin() {
     let gate = Gate::start();
     let origin = Http2Origin::start().robots(RULES);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::support::frame_origin::{self, FrameOrigin, data, head};
 use crate::support::http2_origin::Http2Origin;
-use crate::support::{Gate, Latch, eventually};
+use crate::support::{Gate, Latch, eventually, http2};
 use crate::upstream_http2_messages::ask;
 
 /// HTTP/2 error codes (RFC 9113 7).
@@ -20,7 +20,7 @@ fn a_body_that_the_origin_resets_is_never_whole() {
             let gate = Gate::start();
             let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
                 (1, 1) => frame_origin::no_robots(stream),
-                (1, 3) => {
+                (1, 3 | 5) => {
                     let mut fields = vec![(":status", "200")];
                     fields.extend(length.map(|length| ("content-length", length)));
                     vec![
@@ -39,9 +39,25 @@ fn a_body_that_the_origin_resets_is_never_whole() {
                 record["error"], "http_response_incomplete",
                 "{case}: {record}"
             );
+            // To a crawler that speaks HTTP/2, too, the reset says that something is missing.
+            let mut crawler = gate.intercept_http2(&origin.authority(), "site.test");
+            let pending = crawler
+                .begin(http2::get(&origin.url("/half")), true)
+                .unwrap();
+            let mut body = crawler.head(pending).unwrap().into_body();
+            let error = crawler.run(async {
+                loop {
+                    match body.data().await {
+                        Some(Ok(_)) => {}
+                        Some(Err(error)) => return error,
+                        None => panic!("{case}: it is whole"),
+                    }
+                }
+            });
+            assert_eq!(error.reason(), Some(h2::Reason::INTERNAL_ERROR), "{case}");
             // The connection serves others.
             gate.get(&origin.url("/next")).is_origins(200, "page");
-            assert_eq!(origin.pages(), [(1, 3), (1, 5)], "{case}");
+            assert_eq!(origin.pages(), [(1, 3), (1, 5), (1, 7)], "{case}");
         }
     }
 }

@@ -17,10 +17,11 @@ pub(crate) mod kind {
     pub(crate) const SETTINGS: u8 = 4;
     pub(crate) const PING: u8 = 6;
     pub(crate) const GOAWAY: u8 = 7;
+    pub(crate) const CONTINUATION: u8 = 9;
 }
 
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(crate) const END_STREAM: u8 = 1;
+pub(crate) const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 
 /// A frame that arrived, except SETTINGS and PING.
@@ -124,16 +125,15 @@ fn serve(
             }),
         }
         if kind == kind::HEADERS {
-            for frame in script(connection, stream) {
-                tls.write_all(&frame)?;
-            }
+            // At once: a peer that ends the connection half-way still gets what explains it.
+            tls.write_all(&script(connection, stream).concat())?;
             tls.flush()?;
         }
     }
 }
 
 /// Builds a frame.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut frame = length[1..].to_vec();
     frame.extend([kind, flags]);

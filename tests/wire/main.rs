@@ -71,6 +71,7 @@ mod tunnels;
 mod uploads;
 mod upstream_http2;
 mod upstream_http2_breaks;
+mod upstream_http2_hostile;
 mod upstream_http2_messages;
 mod upstream_http2_retries;
 mod upstream_proxies;

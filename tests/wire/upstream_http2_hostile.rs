@@ -113,7 +113,7 @@ fn an_origin_that_takes_no_octet_of_an_upload_is_given_up() {
     });
     let origin = origin.on("/form", |stream| async move {
         let _held = stream;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     });
     let body = "Content-Length: 4\r\n\r\nbody";
     let answer = ask(&gate, &origin.authority(), "POST /form", body).response("POST");

@@ -104,15 +104,12 @@ impl Gate {
             path_guard: by.config.path_guard,
             terms: by.terms,
         };
-        if let (Stance::Unknown, true) = (&stance, is_exhausted) {
-            return Ruling::Refuse(Decision {
-                retry_at: Some(now + SHORTLY),
-                ..Decision::bare(Reason::Overloaded, now)
-            });
-        }
         if let Stance::Unknown = stance {
             let retry_at = now + by.config.timing.retry_min;
-            return policy::await_robots(target, state, retry_at, settings, now);
+            return match is_exhausted {
+                true => Ruling::Refuse(overloaded(now)),
+                false => policy::await_robots(target, state, retry_at, settings, now),
+            };
         }
         let ruling = match kind {
             Kind::Tunnel => {
@@ -169,5 +166,13 @@ impl Gate {
                 .or_else(|target| policy::decide_by_override(target, overrides, under, now)),
         };
         decided.map_err(|target| (target, mode))
+    }
+}
+
+/// Returns the decision on a request whose robots.txt cannot be fetched for lack of room here.
+fn overloaded(now: Moment) -> Decision {
+    Decision {
+        retry_at: Some(now + SHORTLY),
+        ..Decision::bare(Reason::Overloaded, now)
     }
 }

@@ -146,6 +146,13 @@ impl ExchangeState {
         }
     }
 
+    /// Tells the crawler to send its body (RFC 9110 15.2.1). On HTTP/1.1 hyper does when the body is read.
+    pub fn push_continue(&self) {
+        if let Carrier::Http2(_) = &self.carrier {
+            self.push_interim(StatusCode::CONTINUE, &HeaderMap::new());
+        }
+    }
+
     /// Sets the answer to a request to switch protocols.
     pub fn decide(&self, switch: Switch) {
         if let Some(http1) = self.http1() {

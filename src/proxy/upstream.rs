@@ -89,42 +89,24 @@ pub async fn send(
     UpstreamTimeouts { origin, crawler }: UpstreamTimeouts,
 ) -> Result<Received, Unanswered> {
     let is_http_10 = request.version() == Version::HTTP_10;
-    let (parts, incoming) = request.into_parts();
-    let has_body = !incoming.is_end_stream();
-    let expects = has_body
-        && parts
-            .headers
-            .get(EXPECT)
-            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
-    let mut continue_signal = None;
-    let mut upload = None;
-    let body = if has_body {
-        let invited = expects.then(|| {
-            let (invite, invited) = oneshot::channel();
-            continue_signal = Some(ContinueSignal::new(invite));
-            invited
-        });
-        let octets = recorder.octets_in();
-        let told = upload.insert(Arc::new(UploadProgress::new(octets)));
-        let upload = Upload::new(incoming, Arc::clone(told), crawler, invited);
-        RequestBody::stream(upload)
-    } else {
-        RequestBody::Empty
-    };
-    let request = Request::from_parts(parts, body);
-    let continue_signal = continue_signal.map(Arc::new);
+    let (request, upload, continue_signal) = with_upload(request, recorder, crawler);
     let interim = {
         let state = (!is_http_10).then(|| Arc::clone(recorder.state()));
         let continue_signal = continue_signal.clone();
         move |status: StatusCode, fields: &HeaderMap| match (&state, status, &continue_signal) {
             // HTTP/1.0 has no interim responses (RFC 9110 15.2).
             (None, ..) => {}
-            (Some(_), StatusCode::CONTINUE, Some(continue_signal)) => drop(continue_signal.send()),
+            (Some(state), StatusCode::CONTINUE, Some(continue_signal)) => {
+                if continue_signal.send() {
+                    state.push_continue();
+                }
+            }
             // The crawler did not ask for it.
             (Some(_), StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
             (Some(state), status, _) => state.push_interim(status, fields),
         }
     };
+    let state = Arc::clone(recorder.state());
     let now = recorder.request_sent();
     let attempt = AtomicU8::new(Attempt::First as u8);
     let sent = deliver(
@@ -158,6 +140,7 @@ pub async fn send(
         if let Some(continue_signal) = &continue_signal
             && continue_signal.send()
         {
+            state.push_continue();
             timer.restart(origin);
             continue;
         }
@@ -177,6 +160,38 @@ pub async fn send(
         continue_signal,
         timer,
     })
+}
+
+/// Puts the body of a crawler's request under watch. Returns the request, the progress of its body if it has one, and
+/// the signal that lets the body go if the crawler waits for one (RFC 9110 10.1.1).
+fn with_upload(
+    request: Request<CrawlerBody>,
+    recorder: &mut ExchangeRecorder,
+    crawler: StallLimit,
+) -> (
+    Request<RequestBody>,
+    Option<Arc<UploadProgress>>,
+    Option<Arc<ContinueSignal>>,
+) {
+    let (parts, incoming) = request.into_parts();
+    if incoming.is_end_stream() {
+        return (Request::from_parts(parts, RequestBody::Empty), None, None);
+    }
+    let expects = parts
+        .headers
+        .get(EXPECT)
+        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    let (continue_signal, invited) = match expects {
+        true => {
+            let (invite, invited) = oneshot::channel();
+            (Some(Arc::new(ContinueSignal::new(invite))), Some(invited))
+        }
+        false => (None, None),
+    };
+    let progress = Arc::new(UploadProgress::new(recorder.octets_in()));
+    let upload = Upload::new(incoming, Arc::clone(&progress), crawler, invited);
+    let request = Request::from_parts(parts, RequestBody::stream(upload));
+    (request, Some(progress), continue_signal)
 }
 
 /// Sends a request until it is answered, denied or lost for good. `stage` shows whether it waits meanwhile.

@@ -122,6 +122,41 @@ fn wgetrc(mut users: Vec<u8>, bundle: &Path) -> Vec<u8> {
     users
 }
 
+/// The variables that name a proxy. Lower case too: curl reads `http_proxy` in no other spelling.
+const PROXY: &[&str] = &[
+    "http_proxy",
+    "HTTP_PROXY",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "ftp_proxy",
+    "FTP_PROXY",
+    // WebSockets of aiohttp, which looks for the variable of each scheme.
+    "ws_proxy",
+    "WS_PROXY",
+    "wss_proxy",
+    "WSS_PROXY",
+    "all_proxy",
+    "ALL_PROXY",
+];
+
+/// The variables that replace the trusted roots.
+const ROOTS: &[&str] = &[
+    "SSL_CERT_FILE", // OpenSSL, and so Python's ssl, httpx, aiohttp, Ruby; Go, .NET, rustls
+    "REQUESTS_CA_BUNDLE", // Python requests
+    "CURL_CA_BUNDLE", // curl, Python requests
+    "DENO_CERT",
+    "CARGO_HTTP_CAINFO",
+    "GIT_SSL_CAINFO",
+    "AWS_CA_BUNDLE",
+    "PIP_CERT",
+    "npm_config_cafile",
+    "PERL_LWP_SSL_CA_FILE",
+    "HEX_CACERTS_PATH",
+    "HTTPLIB2_CA_CERTS",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "NIX_SSL_CERT_FILE", // OpenSSL and others as Nix patches them, before SSL_CERT_FILE
+];
+
 /// Returns the variables that make a command use `proxy` (`http://host:port`) and trust `files`.
 ///
 /// `inherited` looks a variable up in the environment that the command would get otherwise; existing options are kept.
@@ -141,51 +176,14 @@ pub fn child_environment(
         );
     };
 
-    // The proxy's URL. Lower case too: curl reads `http_proxy` in no other spelling.
-    set(
-        &[
-            "http_proxy",
-            "HTTP_PROXY",
-            "https_proxy",
-            "HTTPS_PROXY",
-            "ftp_proxy",
-            "FTP_PROXY",
-            // WebSockets of aiohttp, which looks for the variable of each scheme.
-            "ws_proxy",
-            "WS_PROXY",
-            "wss_proxy",
-            "WSS_PROXY",
-            "all_proxy",
-            "ALL_PROXY",
-        ],
-        proxy,
-    );
+    set(PROXY, proxy);
     // An excepted host would not be held to its robots.txt.
     set(&["no_proxy", "NO_PROXY"], "");
     // `node.cjs` sends all of Node's connections through the proxy. Node's own support, enabled by 1, covers less, and
     // breaks clients with proxy support of their own (axios and Crawlee on Node 24).
     set(&["NODE_USE_ENV_PROXY"], "0");
 
-    // Replaces the trusted roots.
-    set(
-        &[
-            "SSL_CERT_FILE", // OpenSSL, and so Python's ssl, httpx, aiohttp, Ruby; Go, .NET, rustls
-            "REQUESTS_CA_BUNDLE", // Python requests
-            "CURL_CA_BUNDLE", // curl, Python requests
-            "DENO_CERT",
-            "CARGO_HTTP_CAINFO",
-            "GIT_SSL_CAINFO",
-            "AWS_CA_BUNDLE",
-            "PIP_CERT",
-            "npm_config_cafile",
-            "PERL_LWP_SSL_CA_FILE",
-            "HEX_CACERTS_PATH",
-            "HTTPLIB2_CA_CERTS",
-            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
-            "NIX_SSL_CERT_FILE", // OpenSSL and others as Nix patches them, before SSL_CERT_FILE
-        ],
-        &path(&files.bundle),
-    );
+    set(ROOTS, &path(&files.bundle));
     set(&["WGETRC"], &path(&files.wgetrc));
     // Adds to the trusted roots.
     set(&["NODE_EXTRA_CA_CERTS"], &path(&files.ca));

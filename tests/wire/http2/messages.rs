@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::inside;
 use crate::support::http2::{get, request};
-use crate::support::http2_frames::End;
+use crate::support::http2_frames::{End, block, kind};
 use crate::support::{Gate, Latch, Origin, Reply, eventually};
 
 #[test]
@@ -161,4 +161,30 @@ fn a_reset_by_the_crawler_ends_the_request_to_the_origin() {
     http2
         .get(&origin.url("/page"))
         .is_origins(200, "page /page");
+}
+
+#[test]
+fn a_crawler_that_waits_is_told_to_send_its_body() {
+    let gate = Gate::start();
+    let asks = Reply::raw("HTTP/1.1 100 Continue\r\n\r\n").read_body();
+    let origin = Origin::https().on(
+        "/up",
+        [asks.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")],
+    );
+    let authority = origin.authority();
+    let mut frames = gate.intercept_frames(&authority, "site.test");
+    let head = block(&[
+        (":method", "POST"),
+        (":scheme", "https"),
+        (":authority", &authority),
+        (":path", "/up"),
+        ("expect", "100-continue"),
+        ("content-length", "4"),
+    ]);
+    frames.send(kind::HEADERS, 4, 1, &head);
+    // The final answer waits for the body, so this head is the interim one.
+    assert_eq!(frames.end(1), End::Answered);
+    frames.send(kind::DATA, 1, 1, b"body");
+    assert_eq!(frames.end(1), End::Answered);
+    assert_eq!(origin.last("/up").body, b"body");
 }

@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::http::{Body, Head};
@@ -346,6 +349,7 @@ impl Shared {
                         (place.body, place.trailers, place.whole) =
                             (body.bytes, body.trailers, body.whole);
                     }
+                    Step::WebSocket => self.send(&mut peer, switch(&head).as_bytes())?,
                     Step::Echo => echo(&mut peer)?,
                     Step::Reset => {
                         tokio::net::TcpSocket::from_std_stream(socket).set_zero_linger()?;
@@ -397,6 +401,17 @@ impl Shared {
             None => Reply::ok(format!("page {target}")),
         }
     }
+}
+
+/// Returns the answer to a WebSocket's handshake.
+fn switch(head: &Head) -> String {
+    let key = head.field("sec-websocket-key").unwrap_or_default();
+    let keyed = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    let accept = STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, keyed.as_bytes()));
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Accept: {accept}\r\n\r\n"
+    )
 }
 
 fn echo(peer: &mut BufReader<Box<dyn Stream>>) -> io::Result<()> {

@@ -13,6 +13,8 @@ pub(crate) enum Step {
     Wait(Latch),
     /// Reads the request's body now. A reply without this step reads it first.
     ReadBody,
+    /// Answers a WebSocket's handshake (RFC 6455 4.2.2).
+    WebSocket,
     /// Echoes everything, until the peer closes.
     Echo,
     /// Ends the connection with a TCP reset.
@@ -34,6 +36,11 @@ impl Reply {
     /// Returns a reply of these octets and nothing else.
     pub(crate) fn raw(bytes: impl AsRef<[u8]>) -> Self {
         Self::default().send(bytes)
+    }
+
+    /// Returns the answer that completes a WebSocket's handshake.
+    pub(crate) fn websocket() -> Self {
+        Self::default().step(Step::WebSocket)
     }
 
     /// Returns a reply without steps.

@@ -1,12 +1,5 @@
 //! WebSockets on a stream (RFC 8441).
 
-use std::io::{self, BufReader, Write as _};
-use std::net::TcpListener;
-use std::thread;
-
-use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use h2::ext::Protocol;
 use http::Request;
@@ -15,36 +8,7 @@ use serde_json::json;
 use crate::listeners::gate_with;
 use crate::opaque::SWITCH;
 use crate::support::http2::request;
-use crate::support::{Head, Http2, Origin, RULES, Reply};
-
-/// Starts a plain origin without a robots.txt that answers a WebSocket's handshake as RFC 6455 asks for, and echoes.
-fn websocket_origin() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            thread::spawn(move || -> io::Result<()> {
-                let mut reader = BufReader::new(stream.try_clone()?);
-                let Some(head) = Head::read(&mut reader)? else {
-                    return Ok(());
-                };
-                let Some(key) = head.field("sec-websocket-key") else {
-                    return stream.write_all(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n");
-                };
-                let guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-                let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{guid}").as_bytes());
-                let accept = STANDARD.encode(hash);
-                write!(
-                    stream,
-                    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                     Sec-WebSocket-Accept: {accept}\r\n\r\n"
-                )?;
-                io::copy(&mut reader, &mut stream).map(drop)
-            });
-        }
-    });
-    port
-}
+use crate::support::{Http2, Origin, RULES, Reply};
 
 fn websocket(url: &str, protocol: &'static str) -> Request<()> {
     let mut connect = request("CONNECT", url);
@@ -67,7 +31,8 @@ fn a_websocket_on_a_stream_is_judged_and_relayed() {
     // The first answer comes with the settings that allow an extended CONNECT.
     gate.denied(&http2.get(&strict.url("/private")));
 
-    let url = format!("http://site.test:{}/socket", websocket_origin());
+    let echoing = Origin::http().on("/socket", [Reply::websocket().echo()]);
+    let url = echoing.url("/socket");
     let mut pending = http2.begin(websocket(&url, "websocket"), false).unwrap();
     pending
         .body

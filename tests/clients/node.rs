@@ -27,8 +27,8 @@ const CLIENTS: [(&str, Option<&str>); 20] = [
     ("imported-by-name", None),
     ("crawlee", None),
     ("crawlee-proxy", None),
-    // The proxy speaks HTTP/1.1: a client that insists on HTTP/2 gets nothing.
-    ("http2", Some("error error error error")),
+    // Without TLS the proxy speaks HTTP/1.1: a client that insists on HTTP/2 gets nothing there.
+    ("http2", Some("error error 200 403")),
 ];
 
 fn installed() -> Option<(Vec<String>, PathBuf)> {

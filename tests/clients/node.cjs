@@ -114,7 +114,11 @@ const clients = {
   crawlee: (url) => crawl(url, {}),
   'crawlee-proxy': (url) => {
     const { ProxyConfiguration } = required('@crawlee/http');
-    return crawl(url, { proxyConfiguration: new ProxyConfiguration({ proxyUrls: [proxy] }) });
+    return crawl(url, {
+      proxyConfiguration: new ProxyConfiguration({ proxyUrls: [proxy] }),
+      // Its HTTP/2 in a tunnel of its own takes the origin from a TLS name and port 443, whatever the URL says.
+      preNavigationHooks: [(_, options) => void (options.http2 = false)],
+    });
   },
   http2: (url) =>
     new Promise((done, failed) => {

@@ -164,6 +164,16 @@ tls.connect = function (...args) {
   authorityOf(options); // throws before anything is made
   const socket = new net.Socket({ signal: options.signal });
   const session = secure.call(this, { ...options, socket }, connected ?? undefined);
+  // The far end is the server, as HTTP/2 takes it for the origin of the session; the tunnel has no address of its own.
+  const address = net.isIP(options.host ?? '') ? options.host : undefined;
+  const far = {
+    remoteAddress: address,
+    remoteFamily: address && `IPv${net.isIP(address)}`,
+    remotePort: Number(options.port),
+  };
+  for (const [name, value] of Object.entries(far)) {
+    Object.defineProperty(session, name, { value, configurable: true });
+  }
   if (options.timeout) session.setTimeout(options.timeout);
   socket.connect({ host: options.host, port: options.port });
   socket.setNoDelay(true);

@@ -14,7 +14,7 @@ const IMAGES: usize = 6;
 
 /// Returns the only record of a URL, and asserts that the request came by HTTP/2 inside a tunnel.
 #[track_caller]
-fn record<'a>(outcome: &'a Outcome, url: &str) -> &'a Value {
+pub(crate) fn record<'a>(outcome: &'a Outcome, url: &str) -> &'a Value {
     let of_url = |record: &&Value| record["url"] == url;
     let found: Vec<_> = outcome.records.iter().filter(of_url).collect();
     let [record] = found[..] else {
@@ -63,7 +63,7 @@ fn came_by_http_2(origin: &Origin, target: &str) {
 
 /// Returns the lines of standard output, each of which is JSON.
 #[track_caller]
-fn told(outcome: &Outcome) -> Vec<Value> {
+pub(crate) fn told(outcome: &Outcome) -> Vec<Value> {
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let lines = outcome.stdout.lines();
     lines
@@ -247,7 +247,7 @@ fn document(kind: &str, body: &str) -> Reply {
     ))
 }
 
-fn script(name: &str) -> String {
+pub(crate) fn script(name: &str) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/clients")
         .join(name);

@@ -18,6 +18,7 @@
 mod support;
 
 mod browser;
+mod grpc;
 mod http2;
 mod node;
 mod recipes;

@@ -30,7 +30,7 @@ pub(crate) use http::{Head, Response};
 pub(crate) use http2::Http2;
 pub(crate) use latch::Latch;
 pub(crate) use origin::{FullQueue, Origin, Seen};
-pub(crate) use pki::{Certificate, client_config, origin_ca_pem};
+pub(crate) use pki::{Certificate, client_config, origin_ca_pem, origin_pem};
 pub(crate) use reply::Reply;
 pub(crate) use wire::Wire;
 

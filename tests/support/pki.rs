@@ -58,6 +58,12 @@ struct AnyName(Certificate);
 
 impl AnyName {
     fn mint(&self, name: Option<&str>) -> CertifiedKey {
+        let (leaf, key) = self.issue(name);
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        CertifiedKey::from_der(vec![leaf.der().clone()], key, &provider()).unwrap()
+    }
+
+    fn issue(&self, name: Option<&str>) -> (rcgen::Certificate, KeyPair) {
         let name = if self.0 == Certificate::OtherName {
             "elsewhere.test"
         } else {
@@ -75,9 +81,7 @@ impl AnyName {
         } else {
             &TRUSTED.1
         };
-        let leaf = params.signed_by(&key, issuer).unwrap();
-        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        CertifiedKey::from_der(vec![leaf.der().clone()], key, &provider()).unwrap()
+        (params.signed_by(&key, issuer).unwrap(), key)
     }
 }
 
@@ -97,6 +101,12 @@ pub(crate) fn origin_config(certificate: Certificate) -> Arc<ServerConfig> {
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(AnyName(certificate))),
     )
+}
+
+/// Returns a certificate of the test CA for this name and its key, as a server that is no part of a test reads them.
+pub(crate) fn origin_pem(name: &str) -> (String, String) {
+    let (leaf, key) = AnyName(Certificate::Trusted).issue(Some(name));
+    (leaf.pem(), key.serialize_pem())
 }
 
 /// Returns a client configuration that trusts this CA and nothing else.

@@ -10,6 +10,7 @@ pub mod form;
 mod resets;
 mod stream;
 mod tunnel;
+mod upload;
 mod websocket;
 
 use std::future::{Future, pending};
@@ -28,6 +29,7 @@ use self::resets::Resets;
 pub use self::stream::Http2Exchange;
 use self::stream::Stream;
 pub use self::tunnel::Tunnel;
+pub use self::upload::Upload;
 use super::checked_stream::CHANCE;
 use super::connection_state::ConnectionState;
 use super::counts::Http2End;

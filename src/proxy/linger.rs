@@ -23,7 +23,7 @@ pub const SILENCE: Duration = Duration::from_secs(5);
 pub const LAST_SILENCE: Duration = Duration::from_secs(1);
 
 /// The most octets that are dropped.
-const MOST_OCTETS: u64 = 256 << 20;
+pub const MOST_OCTETS: u64 = 256 << 20;
 
 /// Reading and dropping under way.
 #[derive(Debug)]

@@ -26,6 +26,7 @@ use super::super::stall::{StallLimit, StallTimer};
 use super::form;
 use super::resets::Resets;
 use super::tunnel::Tunnel;
+use super::upload::Upload;
 use super::websocket;
 
 /// Interim responses that wait for the stream's task; an origin that sends more loses the rest.
@@ -117,12 +118,15 @@ impl Stream {
             }
             None => None,
         };
-        let (body, tunnel) = match is_tunnel {
+        let (body, tunnel, rest) = match is_tunnel {
             true => {
                 let (opened, opening) = oneshot::channel();
-                (CrawlerBody::Tunnel(opening), Some((opened, received)))
+                (CrawlerBody::Tunnel(opening), Some((opened, received)), None)
             }
-            false => (CrawlerBody::Http2(received), None),
+            false => {
+                let (upload, rest) = Upload::new(received);
+                (CrawlerBody::Http2(upload), None, Some(rest))
+            }
         };
         let http2 = Arc::new(Http2Exchange {
             violation,
@@ -150,10 +154,16 @@ impl Stream {
             return;
         }
         let is_whole = body.is_end_stream();
-        if let Ok(sending) = respond.send_response(head, is_whole)
-            && !is_whole
-        {
+        let Ok(sending) = respond.send_response(head, is_whole) else {
+            return;
+        };
+        if !is_whole {
             send(body, sending, &http2, self.taking).await;
+        }
+        // The exchange is over.
+        drop((state, http2));
+        if let Some(rest) = rest {
+            rest.discard(&self.state).await;
         }
     }
 }

@@ -1,0 +1,117 @@
+//! The body of a request on a stream, and its rest after the answer.
+//!
+//! RFC 9113 8.1 lets a server reset a stream whose answer is complete. Some clients then wait forever for room to send
+//! the rest of their body, and never read the answer. So the rest is read and dropped, within the limits of the
+//! lingering close of HTTP/1.1.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use http_body::{Body, Frame, SizeHint};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::super::connection_state::ConnectionState;
+use super::super::linger;
+use crate::egress::BodyError;
+
+/// The body of a request. What was read makes room for more. Dropped before its end, it leaves the rest to the stream.
+#[derive(Debug)]
+pub struct Upload {
+    receiving: Option<RecvStream>,
+    rest: Option<oneshot::Sender<RecvStream>>,
+}
+
+/// The rest of a body that was dropped before its end.
+pub(super) struct Rest(oneshot::Receiver<RecvStream>);
+
+impl Upload {
+    pub(super) fn new(receiving: RecvStream) -> (Upload, Rest) {
+        let (rest, left) = oneshot::channel();
+        let upload = Upload {
+            receiving: Some(receiving),
+            rest: Some(rest),
+        };
+        (upload, Rest(left))
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if let (Some(receiving), Some(rest)) = (self.receiving.take(), self.rest.take())
+            && !receiving.is_end_stream()
+        {
+            // A stream that has ended wants no rest.
+            drop(rest.send(receiving));
+        }
+    }
+}
+
+impl Rest {
+    /// Reads and drops the rest, until it ends or a limit is reached.
+    pub(super) async fn discard(self, connection: &ConnectionState) {
+        let discarding = async {
+            let Ok(mut receiving) = self.0.await else {
+                return;
+            };
+            let mut octets_left = linger::MOST_OCTETS;
+            loop {
+                let silence = match connection.is_draining() {
+                    true => linger::LAST_SILENCE,
+                    false => linger::SILENCE,
+                };
+                let Ok(Some(Ok(data))) = timeout(silence, receiving.data()).await else {
+                    return;
+                };
+                octets_left = octets_left.saturating_sub(data.len() as u64);
+                let released = receiving.flow_control().release_capacity(data.len());
+                if octets_left == 0 || released.is_err() {
+                    return;
+                }
+            }
+        };
+        drop(timeout(linger::TOTAL, discarding).await);
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Some(stream) = self.get_mut().receiving.as_mut() else {
+            return Poll::Ready(None);
+        };
+        match ready!(stream.poll_data(cx)) {
+            Some(Ok(data)) => {
+                let released = stream.flow_control().release_capacity(data.len());
+                let frame = released.map(|()| Frame::data(data));
+                return Poll::Ready(Some(frame.map_err(Into::into)));
+            }
+            // A reset of any kind: the request is not whole.
+            Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
+            None => {}
+        }
+        let trailers = ready!(stream.poll_trailers(cx));
+        Poll::Ready(match trailers {
+            Ok(trailers) => trailers.map(|trailers| Ok(Frame::trailers(trailers))),
+            Err(error) => Some(Err(error.into())),
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.receiving
+            .as_ref()
+            .is_none_or(RecvStream::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        // A declared length is in the fields; the origin is sent it, and `h2` holds DATA against it.
+        SizeHint::default()
+    }
+}

@@ -1,10 +1,11 @@
-//! The form of an HTTP/2 request, where hyper leaves it open (RFC 9113 8.2, 8.3).
+//! The form of an HTTP/2 request, where `h2` leaves it open (RFC 9113 8.2, 8.3).
 //!
-//! hyper resets a stream with an upper-case name, a connection-specific field, a `te` other than `trailers`, a missing,
-//! repeated or misplaced pseudo-field, or DATA that disagrees with `content-length`. Two readings of the authority or
+//! `h2` resets a stream with a connection-specific field, a `te` other than `trailers`, a missing, repeated or misplaced
+//! pseudo-field, or DATA that disagrees with `content-length`; a name or value with an octet that no field has ends the
+//! connection. Two readings of the authority or
 //! of the length are left, and they matter: the next hop may speak HTTP/1.1. Pure.
 
-use http::header::{CONTENT_LENGTH, COOKIE, HOST};
+use http::header::{CONTENT_LENGTH, COOKIE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request};
 
 use super::super::framing::{Bounds, Violation};
@@ -71,6 +72,14 @@ pub fn join_cookies(headers: &mut HeaderMap) {
     // Parts that are values stay one when they are joined.
     if let Ok(joined) = HeaderValue::from_bytes(&joined) {
         headers.insert(COOKIE, joined);
+    }
+}
+
+/// Names the framing of a body of unknown length as HTTP/1.1 does: a body without either field is none there, whatever
+/// the method (RFC 9112 6.3), and the origin would be sent the request without it.
+pub fn frame(headers: &mut HeaderMap, has_ended: bool) {
+    if !has_ended && !headers.contains_key(CONTENT_LENGTH) {
+        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
 }
 
@@ -170,6 +179,24 @@ mod tests {
         ] {
             let found = check(&request(method, uri, fields), BOUNDS);
             assert_eq!(found.err(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_body_of_unknown_length_names_its_framing() {
+        for (lines, has_ended, expected) in [
+            (&[][..], true, None),
+            (&[], false, Some("chunked")),
+            (&[("content-length", "5")], false, None),
+            (&[("content-length", "0")], true, None),
+        ] {
+            let mut headers = request("GET", "/", lines).headers().clone();
+            frame(&mut headers, has_ended);
+            let found = headers.get(TRANSFER_ENCODING);
+            assert_eq!(
+                found.map(HeaderValue::as_bytes),
+                expected.map(str::as_bytes)
+            );
         }
     }
 

@@ -124,6 +124,7 @@ impl Stream {
                 (CrawlerBody::Tunnel(opening), Some((opened, received)), None)
             }
             false => {
+                form::frame(&mut parts.headers, received.is_end_stream());
                 let (upload, rest) = Upload::new(received);
                 (CrawlerBody::Http2(upload), None, Some(rest))
             }

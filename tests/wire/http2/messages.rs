@@ -67,6 +67,32 @@ fn bodies_trailers_and_cookies_arrive_whole() {
 }
 
 #[test]
+fn a_body_arrives_whatever_the_method() {
+    let gate = Gate::start();
+    let origin = Origin::https().on("/up", [Reply::ok("up").read_body()]);
+    let mut http2 = inside(&gate, &origin);
+    for (method, length) in [("GET", None), ("GET", Some("5")), ("DELETE", None)] {
+        let mut up = request(method, &origin.url("/up"));
+        if let Some(length) = length {
+            up.headers_mut()
+                .insert("content-length", length.parse().unwrap());
+        }
+        let mut pending = http2.begin(up, false).unwrap();
+        pending
+            .body
+            .send_data(Bytes::from_static(b"hello"), true)
+            .unwrap();
+        http2.answer(pending).unwrap().is_origins(200, "up");
+        let seen = origin.last("/up");
+        assert_eq!(
+            (seen.body.as_slice(), seen.whole),
+            (&b"hello"[..], true),
+            "{method} {length:?}"
+        );
+    }
+}
+
+#[test]
 fn interim_responses_are_passed_on() {
     let latch = Latch::new();
     let early = Reply::raw("HTTP/1.1 103 Early Hints\r\nLink: </s.css>\r\n\r\n");

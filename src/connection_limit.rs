@@ -227,6 +227,11 @@ impl<O: Owner> Slot<O> {
         !exchanges.is_multiple_of(ONE_SILENT)
     }
 
+    /// Returns the number of the last end or silence of an exchange: another number tells of another one.
+    pub(crate) fn last_end(&self) -> u64 {
+        self.shared.last_end.load(Ordering::Relaxed)
+    }
+
     /// Counts an exchange that has ended, or waits for its client before it asks for anything. Called once after each
     /// [`begin`](Slot::begin); without another exchange under way, the connection is idle.
     pub(crate) fn end(&self) {

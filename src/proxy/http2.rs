@@ -13,7 +13,7 @@ mod tunnel;
 mod upload;
 mod websocket;
 
-use std::future::{Future, pending};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use bytes::Bytes;
 use h2::Reason;
 use h2::server::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, interval_at, sleep, timeout};
+use tokio::time::{Instant, interval_at, timeout};
 use tracing::debug;
 
 use self::resets::Resets;
@@ -54,6 +54,9 @@ const LOCAL_RESETS: usize = 256;
 /// Periods of silence that make a connection idle.
 const QUIET_PERIODS: u32 = 4;
 
+/// Time for new streams when the proxy stops: a tunnel that was opened just now may be in its handshake.
+const DRAINING: Duration = Duration::from_secs(5);
+
 /// Serves HTTP/2 on `io` until either side closes it. Boxed: a tunnel is served inside this same function.
 pub fn serve<S>(
     io: S,
@@ -77,8 +80,10 @@ enum Phase {
     Open,
     /// The proxy stops: streams that have begun are served to their end.
     Draining,
-    /// The connection is idle or makes room: it ends soon.
+    /// The connection is idle or makes room: streams that are on their way are served to their end.
     Leaving,
+    /// New streams are refused. The crawler may not have confirmed the end: it cannot put it off.
+    Ending,
 }
 
 async fn run<S>(io: S, downstream: Downstream, scope: Scope) -> Http2End
@@ -88,6 +93,7 @@ where
     let proxy = Arc::clone(&downstream.proxy);
     let (stop, slot) = (proxy.stop.clone(), Arc::clone(&downstream.slot));
     let client = downstream.peer.address;
+    let is_turned_away = downstream.turned_away.is_some();
     let (builder, bounds, taking, header, idle, resets) = {
         let settings = proxy.settings.load();
         let limits = &settings.limits;
@@ -131,20 +137,37 @@ where
         auth_cache: AuthCache::default(),
     });
     let resets = Arc::new(resets);
+    // A stream's task has begun no exchange when it is accepted, and may send the rest of an answer after it.
+    let carries = || Arc::strong_count(&shared) > 1 || slot.is_busy();
     let mut phase = Phase::Open;
-    let mut quiet = 0;
+    let (mut quiet, mut seen) = (0, slot.last_end());
     let mut ticks = interval_at(Instant::now() + idle, idle);
     loop {
-        // A connection that has nothing more to carry gets a moment to end in order.
-        let farewell = async {
-            match phase {
-                Phase::Leaving => sleep(CHANCE).await,
-                Phase::Open | Phase::Draining => pending().await,
-            }
-        };
         tokio::select! {
             biased;
+            // First: no flood of streams puts the end off.
+            _ = ticks.tick() => match phase {
+                Phase::Open => {
+                    let last = std::mem::replace(&mut seen, slot.last_end());
+                    let is_active = carries() || last != seen;
+                    quiet = if is_active && !is_turned_away { 0 } else { quiet + 1 };
+                    if quiet >= QUIET_PERIODS {
+                        phase = Phase::Leaving;
+                        ticks = interval_at(Instant::now() + CHANCE, CHANCE);
+                        connection.graceful_shutdown();
+                    }
+                }
+                Phase::Draining | Phase::Leaving | Phase::Ending => {
+                    if !carries() {
+                        return Http2End::Closed;
+                    }
+                    phase = Phase::Ending;
+                }
+            },
             accepted = connection.accept() => match accepted {
+                Some(Ok((_, mut respond))) if phase == Phase::Ending => {
+                    respond.send_reset(Reason::REFUSED_STREAM);
+                }
                 Some(Ok((request, respond))) => {
                     let stream = Stream {
                         connection: Arc::clone(&shared),
@@ -171,21 +194,15 @@ where
             }
             () = stop.cancelled(), if phase == Phase::Open => {
                 phase = Phase::Draining;
+                ticks = interval_at(Instant::now() + DRAINING, CHANCE);
                 state.drain();
                 connection.graceful_shutdown();
             }
-            () = slot.has_to_leave(), if phase != Phase::Leaving => {
+            () = slot.has_to_leave(), if matches!(phase, Phase::Open | Phase::Draining) => {
                 phase = Phase::Leaving;
+                ticks = interval_at(Instant::now() + CHANCE, CHANCE);
                 connection.graceful_shutdown();
             }
-            _ = ticks.tick(), if phase == Phase::Open => {
-                quiet = if slot.is_busy() { 0 } else { quiet + 1 };
-                if quiet >= QUIET_PERIODS {
-                    phase = Phase::Leaving;
-                    connection.graceful_shutdown();
-                }
-            }
-            () = farewell, if !slot.is_busy() => return Http2End::Closed,
         }
     }
 }

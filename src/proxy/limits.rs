@@ -280,6 +280,11 @@ impl ConnectionSlot {
         self.slot.is_busy()
     }
 
+    /// Returns the number of the last end or silence of an exchange: another number tells of another one.
+    pub fn last_end(&self) -> u64 {
+        self.slot.last_end()
+    }
+
     /// Counts an exchange that has ended, or waits for the crawler before it asks for anything. Called once after each
     /// [`begin`](ConnectionSlot::begin); without another exchange under way, the connection is idle.
     pub fn end(&self) {

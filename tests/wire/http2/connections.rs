@@ -2,6 +2,8 @@
 
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use http::Request;
 use rustix::process::Signal;
@@ -10,6 +12,7 @@ use serde_json::json;
 use super::{inside, limited};
 use crate::listeners::gate_with;
 use crate::support::http2::get;
+use crate::support::http2_frames::{End, Frames, kind};
 use crate::support::{Gate, Http2, Latch, Origin, RULES, Reply, Wire, client_config, eventually};
 
 #[test]
@@ -21,6 +24,83 @@ fn a_silent_connection_ends_in_order() {
         .get(&origin.url("/page"))
         .is_origins(200, "page /page");
     http2.closed().unwrap();
+}
+
+/// Returns the fields of a GET of `path` there.
+fn asks<'a>(authority: &'a str, path: &'a str) -> [(&'static str, &'a str); 4] {
+    [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", authority),
+        (":path", path),
+    ]
+}
+
+#[test]
+fn a_connection_that_leaves_ends_with_its_last_stream_and_no_sooner() {
+    let (gate, latch) = (limited(&[("idle_timeout", "\"1s\"")]), Latch::new());
+    let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
+    let origin = Origin::https().robots(RULES).on("/held", [held]);
+    let authority = origin.authority();
+    let mut frames = gate.intercept_frames(&authority, "site.test");
+    let page = |frames: &mut Frames, stream| {
+        let fields = asks(&authority, "/page");
+        frames.request(stream, &fields).end(stream)
+    };
+    assert_eq!(page(&mut frames, 1), End::Answered);
+    let goaway = loop {
+        let (kind, _, payload) = frames.frame().expect("a GOAWAY first");
+        if kind == kind::GOAWAY {
+            break payload;
+        }
+    };
+    assert_eq!(goaway[..4], 0x7fff_ffff_u32.to_be_bytes(), "a first notice");
+    // Streams that the crawler sent before it read the GOAWAY; the ping that asks for its end is never answered.
+    frames.request(3, &asks(&authority, "/held"));
+    frames.request(5, &asks(&authority, "/held"));
+    latch.arrivals(2);
+    let mut stream = 7;
+    let refused = loop {
+        assert!(stream < 200, "the connection never refuses a stream");
+        match page(&mut frames, stream) {
+            End::Answered => {}
+            end => break end,
+        }
+        stream += 2;
+        sleep(Duration::from_millis(50));
+    };
+    assert_eq!(refused, End::Reset(7), "REFUSED_STREAM");
+    latch.open();
+    let mut answered = Vec::new();
+    while let Some((kind, stream, _)) = frames.frame() {
+        if kind == kind::HEADERS {
+            answered.push(stream);
+        }
+    }
+    answered.sort_unstable();
+    assert_eq!(
+        answered,
+        [3, 5],
+        "each is answered before the connection ends"
+    );
+}
+
+#[test]
+fn a_connection_in_use_is_not_idle() {
+    let gate = limited(&[("idle_timeout", "\"2s\"")]);
+    let origin = Origin::https();
+    let authority = origin.authority();
+    let mut frames = gate.intercept_frames(&authority, "site.test");
+    let begun = Instant::now();
+    let mut stream = 1;
+    while begun.elapsed() < Duration::from_secs(5) {
+        let end = frames
+            .request(stream, &asks(&authority, "/page"))
+            .end(stream);
+        assert_eq!(end, End::Answered, "after {:?}", begun.elapsed());
+        stream += 2;
+        sleep(Duration::from_millis(150));
+    }
 }
 
 #[test]

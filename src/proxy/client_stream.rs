@@ -2,14 +2,13 @@
 
 use std::{io, mem};
 
-use http::Request;
+use http::header::SEC_WEBSOCKET_ACCEPT;
+use http::{Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::oneshot;
 
-use super::crawler_body::CrawlerBody;
-use super::http2::Tunnel;
+use super::crawler_body::{CrawlerBody, OnTunnel};
 
 /// Octets to and from the crawler.
 pub trait Octets: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -25,7 +24,7 @@ pub enum OnClientStream {
     /// Of a connection that spoke HTTP/1.1.
     Http1(OnUpgrade),
     /// Of an HTTP/2 stream.
-    Http2(oneshot::Receiver<Tunnel>),
+    Http2(OnTunnel),
 }
 
 impl OnClientStream {
@@ -44,6 +43,25 @@ impl OnClientStream {
         }
     }
 
+    /// Tells whether the origin's answer to a WebSocket handshake can be passed on. On HTTP/2 the crawler sees no
+    /// `Sec-WebSocket-Accept`, and any 2xx would tell it that the WebSocket begins (RFC 8441 5).
+    pub fn fits<B>(&self, response: &Response<B>) -> bool {
+        let OnClientStream::Http2(OnTunnel {
+            accept: Some(accept),
+            ..
+        }) = self
+        else {
+            return true;
+        };
+        match response.status() {
+            StatusCode::SWITCHING_PROTOCOLS => response
+                .headers()
+                .get(SEC_WEBSOCKET_ACCEPT)
+                .is_some_and(|found| found.as_bytes() == accept.as_bytes()),
+            status => !status.is_success(),
+        }
+    }
+
     /// Waits until the answer has gone.
     ///
     /// # Errors
@@ -55,7 +73,7 @@ impl OnClientStream {
                 Ok(Box::new(TokioIo::new(upgraded)))
             }
             OnClientStream::Http2(tunnel) => {
-                let tunnel = tunnel.await.map_err(io::Error::other)?;
+                let tunnel = tunnel.opening.await.map_err(io::Error::other)?;
                 Ok(Box::new(tunnel))
             }
         }

@@ -11,13 +11,22 @@ use tokio::sync::oneshot;
 use super::http2::{Tunnel, Upload};
 use crate::egress::BodyError;
 
+/// The octets after the answer to a CONNECT on HTTP/2.
+#[derive(Debug)]
+pub struct OnTunnel {
+    /// Resolves when the answer has gone.
+    pub opening: oneshot::Receiver<Tunnel>,
+    /// The `Sec-WebSocket-Accept` without which no WebSocket begins; `None` for an ordinary CONNECT.
+    pub accept: Option<Box<str>>,
+}
+
 /// The body of a crawler's request.
 #[derive(Debug)]
 pub enum CrawlerBody {
     /// None.
     Empty,
     /// None: the octets after the answer to a CONNECT on HTTP/2.
-    Tunnel(oneshot::Receiver<Tunnel>),
+    Tunnel(OnTunnel),
     /// On HTTP/1.1.
     Http1(Incoming),
     /// On a stream of HTTP/2.

@@ -56,6 +56,11 @@ impl Connection {
             Ok(received) => received,
             Err(refusal) => return Err((refusal, recorder)),
         };
+        if let Some(client_stream) = &client_stream
+            && !client_stream.fits(&response)
+        {
+            return Err((Refusal::Handshake, recorder));
+        }
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return match (client_stream, switching) {
                 (Some(client_stream), Some(switching))

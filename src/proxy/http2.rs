@@ -13,7 +13,8 @@ mod tunnel;
 mod upload;
 mod websocket;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,7 @@ use super::checked_stream::CHANCE;
 use super::connection_state::ConnectionState;
 use super::counts::Http2End;
 use super::downstream::{Connection, Downstream, FAREWELL, bounds};
+use super::framing::Bounds;
 use super::stall::StallLimit;
 use super::target::Scope;
 use crate::client::AuthCache;
@@ -73,6 +75,9 @@ where
     })
 }
 
+/// A connection that has exchanged its prefaces.
+type Http2<S> = h2::server::Connection<S, Bytes>;
+
 /// Progress of a connection towards its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -86,49 +91,80 @@ enum Phase {
     Ending,
 }
 
+/// Limits of a connection.
+struct Terms {
+    builder: Builder,
+    bounds: Bounds,
+    taking: StallLimit,
+    /// Time for the handshake.
+    header: Duration,
+    /// A period of silence; [`QUIET_PERIODS`] of them make the connection idle.
+    quiet: Duration,
+    resets: Arc<Resets>,
+}
+
+impl Terms {
+    /// Returns the limits in force. A connection that is turned away has less time.
+    fn of(limits: &Limits, is_turned_away: bool) -> Terms {
+        let most = match is_turned_away {
+            true => FAREWELL,
+            false => Duration::MAX,
+        };
+        Terms {
+            builder: builder(limits),
+            bounds: bounds(limits),
+            taking: StallLimit {
+                span: limits.body_timeout.min(most),
+                ..StallLimit::of(limits)
+            },
+            header: limits.header_timeout.min(most),
+            quiet: limits.idle_timeout.min(most) / QUIET_PERIODS,
+            resets: Arc::new(Resets::new(limits.http2_resets)),
+        }
+    }
+}
+
+/// Exchanges the prefaces.
+async fn shake<S>(io: S, terms: &Terms, downstream: &Downstream) -> Result<Http2<S>, Http2End>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let handshake = timeout(terms.header, terms.builder.handshake(io));
+    tokio::select! {
+        shaken = handshake => match shaken {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) => Err(broken(downstream.peer.address, &error)),
+            Err(_) => Err(Http2End::Closed),
+        },
+        () = downstream.proxy.stop.cancelled() => Err(Http2End::Closed),
+        () = downstream.slot.has_to_leave() => Err(Http2End::Closed),
+    }
+}
+
+fn broken(client: SocketAddr, error: &h2::Error) -> Http2End {
+    debug!(%client, %error, "an HTTP/2 connection ended early");
+    Http2End::of(error)
+}
+
+/// Ends a connection whose crawler resets too many streams. The crawler may not read any more.
+async fn expel<S: AsyncRead + AsyncWrite + Unpin>(mut connection: Http2<S>) -> Http2End {
+    connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+    let closed = poll_fn(|cx| connection.poll_closed(cx));
+    drop(timeout(CHANCE, closed).await);
+    Http2End::Resets
+}
+
 async fn run<S>(io: S, downstream: Downstream, scope: Scope) -> Http2End
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let proxy = Arc::clone(&downstream.proxy);
-    let (stop, slot) = (proxy.stop.clone(), Arc::clone(&downstream.slot));
+    let (proxy, slot) = (Arc::clone(&downstream.proxy), Arc::clone(&downstream.slot));
     let client = downstream.peer.address;
     let is_turned_away = downstream.turned_away.is_some();
-    let (builder, bounds, taking, header, idle, resets) = {
-        let settings = proxy.settings.load();
-        let limits = &settings.limits;
-        let most = match downstream.turned_away {
-            Some(_) => FAREWELL,
-            None => Duration::MAX,
-        };
-        let taking = StallLimit {
-            span: limits.body_timeout.min(most),
-            ..StallLimit::of(limits)
-        };
-        let idle = limits.idle_timeout.min(most) / QUIET_PERIODS;
-        let header = limits.header_timeout.min(most);
-        let resets = Resets::new(limits.http2_resets);
-        (
-            builder(limits),
-            bounds(limits),
-            taking,
-            header,
-            idle,
-            resets,
-        )
-    };
-    let handshake = timeout(header, builder.handshake::<_, Bytes>(io));
-    let mut connection = tokio::select! {
-        shaken = handshake => match shaken {
-            Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => {
-                debug!(%client, %error, "an HTTP/2 connection did not begin");
-                return Http2End::of(&error);
-            }
-            Err(_) => return Http2End::Closed,
-        },
-        () = stop.cancelled() => return Http2End::Closed,
-        () = slot.has_to_leave() => return Http2End::Closed,
+    let terms = Terms::of(&proxy.settings.load().limits, is_turned_away);
+    let mut connection = match shake(io, &terms, &downstream).await {
+        Ok(connection) => connection,
+        Err(end) => return end,
     };
     let state = Arc::new(ConnectionState::of(&slot));
     let shared = Arc::new(Connection {
@@ -136,12 +172,11 @@ where
         scope,
         auth_cache: AuthCache::default(),
     });
-    let resets = Arc::new(resets);
     // A stream's task has begun no exchange when it is accepted, and may send the rest of an answer after it.
     let carries = || Arc::strong_count(&shared) > 1 || slot.is_busy();
     let mut phase = Phase::Open;
     let (mut quiet, mut seen) = (0, slot.last_end());
-    let mut ticks = interval_at(Instant::now() + idle, idle);
+    let mut ticks = interval_at(Instant::now() + terms.quiet, terms.quiet);
     loop {
         tokio::select! {
             biased;
@@ -172,27 +207,20 @@ where
                     let stream = Stream {
                         connection: Arc::clone(&shared),
                         state: Arc::clone(&state),
-                        resets: Arc::clone(&resets),
-                        bounds,
-                        taking,
+                        resets: Arc::clone(&terms.resets),
+                        bounds: terms.bounds,
+                        taking: terms.taking,
                     };
                     proxy.spawn(stream.run(request, respond));
                 }
-                Some(Err(error)) => {
-                    debug!(%client, %error, "an HTTP/2 connection ended early");
-                    return Http2End::of(&error);
-                }
+                Some(Err(error)) => return broken(client, &error),
                 None => return Http2End::Closed,
             },
-            () = resets.exceeded() => {
+            () = terms.resets.exceeded() => {
                 debug!(%client, "an HTTP/2 connection reset too many streams");
-                connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-                // The crawler may not read any more.
-                let closed = std::future::poll_fn(|cx| connection.poll_closed(cx));
-                drop(timeout(CHANCE, closed).await);
-                return Http2End::Resets;
+                return expel(connection).await;
             }
-            () = stop.cancelled(), if phase == Phase::Open => {
+            () = proxy.stop.cancelled(), if phase == Phase::Open => {
                 phase = Phase::Draining;
                 ticks = interval_at(Instant::now() + DRAINING, CHANCE);
                 state.drain();

@@ -49,6 +49,8 @@ pub enum Refusal {
     Loop,
     /// The request was forwarded and no answer came.
     Upstream(Failure),
+    /// The origin did not understand the handshake of a WebSocket.
+    Handshake,
     /// The origin switched protocols otherwise than we had traits.
     Upgrade,
 }

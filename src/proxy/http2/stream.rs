@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use super::super::body::Answer;
 use super::super::connection_state::ConnectionState;
-use super::super::crawler_body::CrawlerBody;
+use super::super::crawler_body::{CrawlerBody, OnTunnel};
 use super::super::downstream::Connection;
 use super::super::exchange_state::ExchangeState;
 use super::super::fields;
@@ -110,18 +110,23 @@ impl Stream {
         let (mut parts, received) = request.into_parts();
         form::join_cookies(&mut parts.headers);
         let is_tunnel = parts.method == Method::CONNECT;
-        let websocket = match websocket::translate(&mut parts) {
-            Some(Ok(handshake)) => Some(handshake),
+        let accept = match websocket::translate(&mut parts) {
+            Some(Ok(accept)) => Some(accept),
             Some(Err(_)) => {
                 violation.get_or_insert(Violation::Protocol);
                 None
             }
             None => None,
         };
+        let is_websocket = accept.is_some();
         let (body, tunnel, rest) = match is_tunnel {
             true => {
                 let (opened, opening) = oneshot::channel();
-                (CrawlerBody::Tunnel(opening), Some((opened, received)), None)
+                (
+                    CrawlerBody::Tunnel(OnTunnel { opening, accept }),
+                    Some((opened, received)),
+                    None,
+                )
             }
             false => {
                 form::frame(&mut parts.headers, received.is_end_stream());
@@ -142,9 +147,9 @@ impl Stream {
         };
         let (mut head, body) = response.into_parts();
         strip(&mut head.headers);
-        let opens = match &websocket {
-            Some(handshake) => handshake.complete(&mut head.status, &mut head.headers),
-            None => head.status.is_success(),
+        let opens = match is_websocket {
+            true => websocket::complete(&mut head.status, &mut head.headers),
+            false => head.status.is_success(),
         };
         let head = Response::from_parts(head, ());
         if let Some((opened, received)) = tunnel.filter(|_| opens) {

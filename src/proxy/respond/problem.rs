@@ -73,6 +73,13 @@ pub(super) fn tell(
             format!("{origin} leads back to this proxy; check the URL and the proxies on the way."),
         ),
         Refusal::Upstream(failure) => unanswered(*failure, origin),
+        Refusal::Handshake => bad_gateway(
+            "http_upgrade_failed",
+            "The origin did not answer the handshake of the WebSocket",
+            format!(
+                "{origin} answered otherwise than RFC 6455 asks for; it may serve no WebSocket there."
+            ),
+        ),
         Refusal::Upgrade => bad_gateway(
             "http_upgrade_failed",
             "The origin switched to a protocol that was not asked for",

@@ -60,8 +60,21 @@ fn a_websocket_on_a_stream_is_judged_and_relayed() {
     assert_eq!(gate.denied(&denied)["method"], "GET");
     // An origin that does not know the key has not read the handshake.
     let confused = http2.exchange(websocket(&strict.url("/open"), "websocket"));
-    assert_eq!((confused.status, confused.body.len()), (502, 0));
+    assert_eq!((confused.status, confused.is_ours()), (502, true));
+    let plain = http2.exchange(websocket(&strict.url("/page"), "websocket"));
+    assert_eq!(
+        (plain.status, plain.is_ours()),
+        (502, true),
+        "answered as a GET"
+    );
+    for url in [strict.url("/open"), strict.url("/page")] {
+        let record = gate.record_of(&url);
+        assert_eq!(
+            (&record["status"], &record["error"]),
+            (&json!(502), &json!("http_upgrade_failed"))
+        );
+    }
     let other = http2.exchange(websocket(&strict.url("/other"), "connect-udp"));
     gate.refused(&other, 501, "bad_request");
-    assert_eq!(strict.seen_but_robots(), ["GET /open"]);
+    assert_eq!(strict.seen_but_robots(), ["GET /open", "GET /page"]);
 }

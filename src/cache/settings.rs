@@ -6,7 +6,7 @@ use crate::config::{ProfileName, RobotsConfig};
 use crate::policy::terms::PolicyDigest;
 use crate::robots::identity::UserAgents;
 
-/// Settings with the digest that records name. A decision from a [`View`] uses the view's settings, even if the
+/// Settings with the digest that records name. A decision from a `View` uses the view's settings, even if the
 /// configuration changes meanwhile.
 #[derive(Debug)]
 pub struct EffectiveSettings {

@@ -28,7 +28,7 @@ use tracing::debug;
 
 use self::resets::Resets;
 pub use self::stream::Http2Exchange;
-use self::stream::Stream;
+use self::stream::{Flush, Stream};
 pub use self::tunnel::Tunnel;
 pub use self::upload::Upload;
 use super::checked_stream::CHANCE;
@@ -36,6 +36,7 @@ use super::connection_state::ConnectionState;
 use super::counts::Http2End;
 use super::downstream::{Connection, Downstream, FAREWELL, bounds};
 use super::framing::Bounds;
+use super::limits::ConnectionSlot;
 use super::stall::StallLimit;
 use super::target::Scope;
 use crate::client::AuthCache;
@@ -154,6 +155,27 @@ async fn expel<S: AsyncRead + AsyncWrite + Unpin>(mut connection: Http2<S>) -> H
     Http2End::Resets
 }
 
+/// Periods in which a connection has carried nothing.
+#[derive(Default)]
+struct Idleness {
+    periods: u32,
+    last_end: u64,
+}
+
+impl Idleness {
+    /// Tells whether an exchange has ended since the last call.
+    fn has_ended(&mut self, slot: &ConnectionSlot) -> bool {
+        let last_end = slot.last_end();
+        std::mem::replace(&mut self.last_end, last_end) != last_end
+    }
+
+    /// Counts a period, and tells whether the connection is idle.
+    fn is_reached(&mut self, is_active: bool) -> bool {
+        self.periods = if is_active { 0 } else { self.periods + 1 };
+        self.periods >= QUIET_PERIODS
+    }
+}
+
 async fn run<S>(io: S, downstream: Downstream, scope: Scope) -> Http2End
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -172,10 +194,11 @@ where
         scope,
         auth_cache: AuthCache::default(),
     });
+    let flush = Arc::<Flush>::default();
     // A stream's task has begun no exchange when it is accepted, and may send the rest of an answer after it.
     let carries = || Arc::strong_count(&shared) > 1 || slot.is_busy();
     let mut phase = Phase::Open;
-    let (mut quiet, mut seen) = (0, slot.last_end());
+    let mut idleness = Idleness::default();
     let mut ticks = interval_at(Instant::now() + terms.quiet, terms.quiet);
     loop {
         tokio::select! {
@@ -183,10 +206,8 @@ where
             // First: no flood of streams puts the end off.
             _ = ticks.tick() => match phase {
                 Phase::Open => {
-                    let last = std::mem::replace(&mut seen, slot.last_end());
-                    let is_active = carries() || last != seen;
-                    quiet = if is_active && !is_turned_away { 0 } else { quiet + 1 };
-                    if quiet >= QUIET_PERIODS {
+                    let is_active = !is_turned_away && (carries() || idleness.has_ended(&slot));
+                    if idleness.is_reached(is_active) {
                         phase = Phase::Leaving;
                         ticks = interval_at(Instant::now() + CHANCE, CHANCE);
                         connection.graceful_shutdown();
@@ -208,6 +229,7 @@ where
                         connection: Arc::clone(&shared),
                         state: Arc::clone(&state),
                         resets: Arc::clone(&terms.resets),
+                        flush: Arc::clone(&flush),
                         bounds: terms.bounds,
                         taking: terms.taking,
                     };
@@ -216,6 +238,8 @@ where
                 Some(Err(error)) => return broken(client, &error),
                 None => return Http2End::Closed,
             },
+            // Behind `accept`, which has written all frames by then.
+            () = flush.asked() => flush.done(),
             () = terms.resets.exceeded() => {
                 debug!(%client, "an HTTP/2 connection reset too many streams");
                 return expel(connection).await;

@@ -13,9 +13,11 @@ use http::header::{CONNECTION, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
 
 use super::super::body::Answer;
+use super::super::checked_stream::CHANCE;
 use super::super::connection_state::ConnectionState;
 use super::super::crawler_body::{CrawlerBody, OnTunnel};
 use super::super::downstream::Connection;
@@ -90,11 +92,41 @@ impl Http2Exchange {
     }
 }
 
+/// Has the connection's task write all frames that are queued. A reset drops those of its stream.
+#[derive(Default)]
+pub(super) struct Flush {
+    asked: Notify,
+    done: Notify,
+}
+
+impl Flush {
+    /// Waits until the connection's task has written what it could.
+    async fn flush(&self) {
+        let mut done = pin!(self.done.notified());
+        done.as_mut().enable();
+        self.asked.notify_one();
+        // The connection may have ended.
+        drop(timeout(CHANCE, done).await);
+    }
+
+    /// Waits until a stream asks.
+    pub(super) async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
+    /// Tells the streams that their frames are written. Called when the connection was polled after
+    /// [`asked`](Flush::asked).
+    pub(super) fn done(&self) {
+        self.done.notify_waiters();
+    }
+}
+
 /// The surroundings of a stream.
 pub(super) struct Stream {
     pub(super) connection: Arc<Connection>,
     pub(super) state: Arc<ConnectionState>,
     pub(super) resets: Arc<Resets>,
+    pub(super) flush: Arc<Flush>,
     pub(super) bounds: Bounds,
     pub(super) taking: StallLimit,
 }
@@ -164,7 +196,7 @@ impl Stream {
             return;
         };
         if !is_whole {
-            send(body, sending, &http2, self.taking).await;
+            send(body, sending, &http2, self.taking, &self.flush).await;
         }
         // The exchange is over.
         drop((state, http2));
@@ -211,6 +243,7 @@ async fn send(
     mut sending: SendStream<Bytes>,
     http2: &Http2Exchange,
     taking: StallLimit,
+    flush: &Flush,
 ) {
     let mut stall: Option<StallTimer> = None;
     loop {
@@ -221,7 +254,10 @@ async fn send(
         let frame = match next.await {
             Ok(Some(Ok(frame))) => frame,
             // The crawler must not take a part for the whole.
-            Ok(Some(Err(_))) => return sending.send_reset(Reason::INTERNAL_ERROR),
+            Ok(Some(Err(_))) => {
+                flush.flush().await;
+                return sending.send_reset(Reason::INTERNAL_ERROR);
+            }
             Ok(None) => {
                 drop(sending.send_data(Bytes::new(), true));
                 return;
@@ -245,7 +281,8 @@ async fn send(
             Err(Blocked::Gone) => return,
             Err(Blocked::Stalled) => {
                 http2.is_stalled.store(true, Ordering::Relaxed);
-                return sending.send_reset(Reason::CANCEL);
+                // Not CANCEL: hyper's client takes what came before that for the whole.
+                return sending.send_reset(Reason::ENHANCE_YOUR_CALM);
             }
         }
     }

@@ -25,7 +25,7 @@ fn a_slow_reader_holds_the_origin_back_and_is_cut() {
             }
         }
     });
-    assert_eq!(error.reason(), Some(Reason::CANCEL), "{error}");
+    assert_eq!(error.reason(), Some(Reason::ENHANCE_YOUR_CALM), "{error}");
     drop(body);
     let record = gate.record_of(&origin.url("/big"));
     assert_eq!(record["error"], "client_stalled", "{record}");

@@ -97,6 +97,7 @@ impl Lab {
         let mut config = format!(
             r#"
             listen.address = "127.0.0.1:0"
+            admin.address = ""
             log = {{ decisions = {decisions:?}, file = {log:?}, rotate_bytes = "16GiB", level = "warn" }}
             store.path = {store:?}
             tls = {{ ca_cert = {certificate:?}, ca_key = {key:?}, extra_roots = [{origins:?}] }}

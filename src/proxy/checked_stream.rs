@@ -24,8 +24,9 @@ use self::silence::TimerKind;
 use super::exchange_state::ExchangeState;
 use super::framing::{Bounds, Framer, Scan, Violation};
 use super::http1_exchange::{Http1Exchange, Refused};
-use super::linger::Linger;
+use super::linger::{self, Linger};
 use super::stall::{StallLimit, StallTimer};
+use crate::config::Limits;
 
 /// Octets kept while the answer to a request to switch protocols is awaited.
 const MAX_EARLY: usize = 65_536;
@@ -33,7 +34,10 @@ const MAX_EARLY: usize = 65_536;
 /// Octets of a refused request that are kept for its record.
 const EXCERPT: usize = 512;
 
-/// Limits of a connection.
+/// Time for a client that is turned away to send a request and be answered.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Limits of a connection, whatever version of HTTP it carries.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionTimeouts {
     /// Size limits of a head.
@@ -46,6 +50,30 @@ pub struct ConnectionTimeouts {
     pub taking: StallLimit,
     /// Time for the rest of a request that already has its answer.
     pub linger: Duration,
+}
+
+impl ConnectionTimeouts {
+    /// Returns the limits in force. A connection that is turned away has less time.
+    pub fn of(limits: &Limits, is_turned_away: bool) -> ConnectionTimeouts {
+        let most = match is_turned_away {
+            true => FAREWELL,
+            false => Duration::MAX,
+        };
+        ConnectionTimeouts {
+            bounds: Bounds {
+                head: limits.header_bytes,
+                target: limits.uri_bytes,
+                fields: limits.header_fields,
+            },
+            header: limits.header_timeout.min(most),
+            idle: limits.idle_timeout.min(most),
+            taking: StallLimit {
+                span: limits.body_timeout.min(most),
+                ..StallLimit::of(limits)
+            },
+            linger: linger::TOTAL.min(most),
+        }
+    }
 }
 
 /// A checked downstream connection.

@@ -1,19 +1,13 @@
 //! The side of the client: a connection, and the context of its exchanges.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Proxy;
-use super::framing::Bounds;
 use super::limits::ConnectionSlot;
 use super::target::Scope;
 use crate::client::{AuthCache, Client, Peer};
-use crate::config::Limits;
 use crate::egress::Way;
 use crate::policy::Reason;
-
-/// Time for a client that is turned away to send a request and be answered.
-pub const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A downstream connection. Clones go along with anything that the connection becomes.
 #[derive(Debug, Clone)]
@@ -42,13 +36,4 @@ pub struct Connection {
     pub scope: Scope,
     /// Authentication cache of the connection.
     pub auth_cache: AuthCache,
-}
-
-/// Returns the bounds of a request's head.
-pub fn bounds(limits: &Limits) -> Bounds {
-    Bounds {
-        head: limits.header_bytes,
-        target: limits.uri_bytes,
-        fields: limits.header_fields,
-    }
 }

@@ -3,7 +3,7 @@
 //! Each stream is an exchange like any other; [`stream`] runs one. This module accepts the streams of a connection and
 //! ends it: when it is idle, when it has to make room, when the proxy stops, and when the crawler resets streams too
 //! often. It stands on the `h2` crate and not on hyper's server, which sends no interim responses and ends the body of a
-//! request that the crawler resets as if it were whole: an origin would be sent half of an upload as the whole of it.
+//! request that the crawler resets with NO_ERROR as if it were whole: an origin would be sent half of an upload.
 //! The rules on a request's form that `h2` leaves open are in [`form`].
 
 pub mod form;
@@ -31,13 +31,11 @@ pub use self::stream::Http2Exchange;
 use self::stream::{Flush, Stream};
 pub use self::tunnel::Tunnel;
 pub use self::upload::Upload;
-use super::checked_stream::CHANCE;
+use super::checked_stream::{CHANCE, ConnectionTimeouts};
 use super::connection_state::ConnectionState;
 use super::counts::Http2End;
-use super::downstream::{Connection, Downstream, FAREWELL, bounds};
-use super::framing::Bounds;
+use super::downstream::{Connection, Downstream};
 use super::limits::ConnectionSlot;
-use super::stall::StallLimit;
 use super::target::Scope;
 use crate::client::AuthCache;
 use crate::config::Limits;
@@ -92,45 +90,17 @@ enum Phase {
     Ending,
 }
 
-/// Limits of a connection.
-struct Terms {
-    builder: Builder,
-    bounds: Bounds,
-    taking: StallLimit,
-    /// Time for the handshake.
-    header: Duration,
-    /// A period of silence; [`QUIET_PERIODS`] of them make the connection idle.
-    quiet: Duration,
-    resets: Arc<Resets>,
-}
-
-impl Terms {
-    /// Returns the limits in force. A connection that is turned away has less time.
-    fn of(limits: &Limits, is_turned_away: bool) -> Terms {
-        let most = match is_turned_away {
-            true => FAREWELL,
-            false => Duration::MAX,
-        };
-        Terms {
-            builder: builder(limits),
-            bounds: bounds(limits),
-            taking: StallLimit {
-                span: limits.body_timeout.min(most),
-                ..StallLimit::of(limits)
-            },
-            header: limits.header_timeout.min(most),
-            quiet: limits.idle_timeout.min(most) / QUIET_PERIODS,
-            resets: Arc::new(Resets::new(limits.http2_resets)),
-        }
-    }
-}
-
 /// Exchanges the prefaces.
-async fn shake<S>(io: S, terms: &Terms, downstream: &Downstream) -> Result<Http2<S>, Http2End>
+async fn shake<S>(
+    io: S,
+    builder: Builder,
+    patience: Duration,
+    downstream: &Downstream,
+) -> Result<Http2<S>, Http2End>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let handshake = timeout(terms.header, terms.builder.handshake(io));
+    let handshake = timeout(patience, builder.handshake(io));
     tokio::select! {
         shaken = handshake => match shaken {
             Ok(Ok(connection)) => Ok(connection),
@@ -147,7 +117,7 @@ fn broken(client: SocketAddr, error: &h2::Error) -> Http2End {
     Http2End::of(error)
 }
 
-/// Ends a connection whose crawler resets too many streams. The crawler may not read any more.
+/// Ends the connection of a crawler that resets too many streams, whether it reads on or not.
 async fn expel<S: AsyncRead + AsyncWrite + Unpin>(mut connection: Http2<S>) -> Http2End {
     connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
     let closed = poll_fn(|cx| connection.poll_closed(cx));
@@ -183,8 +153,14 @@ where
     let (proxy, slot) = (Arc::clone(&downstream.proxy), Arc::clone(&downstream.slot));
     let client = downstream.peer.address;
     let is_turned_away = downstream.turned_away.is_some();
-    let terms = Terms::of(&proxy.settings.load().limits, is_turned_away);
-    let mut connection = match shake(io, &terms, &downstream).await {
+    let (builder, timeouts, resets) = {
+        let settings = proxy.settings.load();
+        let limits = &settings.limits;
+        let timeouts = ConnectionTimeouts::of(limits, is_turned_away);
+        let resets = Arc::new(Resets::new(limits.http2_resets));
+        (builder(limits), timeouts, resets)
+    };
+    let mut connection = match shake(io, builder, timeouts.header, &downstream).await {
         Ok(connection) => connection,
         Err(end) => return end,
     };
@@ -199,7 +175,8 @@ where
     let carries = || Arc::strong_count(&shared) > 1 || slot.is_busy();
     let mut phase = Phase::Open;
     let mut idleness = Idleness::default();
-    let mut ticks = interval_at(Instant::now() + terms.quiet, terms.quiet);
+    let quiet = timeouts.idle / QUIET_PERIODS;
+    let mut ticks = interval_at(Instant::now() + quiet, quiet);
     loop {
         tokio::select! {
             biased;
@@ -228,10 +205,10 @@ where
                     let stream = Stream {
                         connection: Arc::clone(&shared),
                         state: Arc::clone(&state),
-                        resets: Arc::clone(&terms.resets),
+                        resets: Arc::clone(&resets),
                         flush: Arc::clone(&flush),
-                        bounds: terms.bounds,
-                        taking: terms.taking,
+                        bounds: timeouts.bounds,
+                        taking: timeouts.taking,
                     };
                     proxy.spawn(stream.run(request, respond));
                 }
@@ -240,7 +217,7 @@ where
             },
             // Behind `accept`, which has written all frames by then.
             () = flush.asked() => flush.done(),
-            () = terms.resets.exceeded() => {
+            () = resets.exceeded() => {
                 debug!(%client, "an HTTP/2 connection reset too many streams");
                 return expel(connection).await;
             }

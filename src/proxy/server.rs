@@ -27,19 +27,17 @@ use super::body::Answer;
 use super::checked_stream::{CheckedStream, ConnectionTimeouts};
 use super::connection_state::ConnectionState;
 use super::crawler_body::CrawlerBody;
-use super::downstream::{Connection, Downstream, FAREWELL, bounds};
+use super::downstream::{Connection, Downstream};
 use super::exchange_state::ExchangeState;
 use super::framing::USUAL_FIELDS;
 use super::http1_exchange::Http1Exchange;
+use super::http2;
 use super::limits::ConnectionSlot;
 use super::listener::{ActiveListener, Stream, announce, certificate};
 use super::refused::last;
-use super::stall::StallLimit;
 use super::target::Scope;
-use super::{http2, linger};
 use crate::client::{AuthCache, Peer};
 use crate::clock::Moment;
-use crate::config::Limits;
 use crate::policy::Reason;
 
 /// Pause after the system refused to hand out a connection, for example for lack of descriptors.
@@ -313,7 +311,7 @@ where
         let state = Arc::new(ConnectionState::of(&slot));
         let http1 = Arc::<Http1Exchange>::default();
         let exchange = Arc::new(ExchangeState::of_http1(&state, &http1));
-        let patience = patience(limits, downstream.turned_away);
+        let patience = ConnectionTimeouts::of(limits, downstream.turned_away.is_some());
         let bounds = patience.bounds;
         let wire = CheckedStream::new(
             io,
@@ -378,24 +376,6 @@ pub fn offering(config: Arc<ServerConfig>, http2: bool) -> Arc<ServerConfig> {
 /// Tells whether both sides of a TLS session have agreed on HTTP/2.
 pub fn has_chosen_http2<S>(tls: &TlsStream<S>) -> bool {
     tls.get_ref().1.alpn_protocol() == Some(http2::ALPN)
-}
-
-/// Returns the limits of a connection; one that is turned away has less time.
-fn patience(limits: &Limits, turned_away: Option<Reason>) -> ConnectionTimeouts {
-    let most = match turned_away {
-        Some(_) => FAREWELL,
-        None => Duration::MAX,
-    };
-    ConnectionTimeouts {
-        bounds: bounds(limits),
-        header: limits.header_timeout.min(most),
-        idle: limits.idle_timeout.min(most),
-        taking: StallLimit {
-            span: limits.body_timeout.min(most),
-            ..StallLimit::of(limits)
-        },
-        linger: linger::TOTAL.min(most),
-    }
 }
 
 /// hyper's view of a connection's exchanges.

@@ -37,7 +37,6 @@ const MAX_INTERIM: usize = 64;
 /// State that an exchange shares with its stream.
 #[derive(Debug, Default)]
 pub struct Http2Exchange {
-    has_interim: AtomicBool,
     /// True if the crawler took its answer too slowly.
     is_stalled: AtomicBool,
     /// The fault of the request's form, if any.
@@ -61,7 +60,6 @@ impl Http2Exchange {
         let mut interim = self.interim.lock();
         if interim.responses.len() < MAX_INTERIM {
             interim.responses.push(response);
-            self.has_interim.store(true, Ordering::Release);
         }
         if let Some(waker) = interim.waker.take() {
             waker.wake();
@@ -75,10 +73,7 @@ impl Http2Exchange {
             Some(waker) => waker.clone_from(cx.waker()),
             None => interim.waker = Some(cx.waker().clone()),
         }
-        match self.has_interim.swap(false, Ordering::AcqRel) {
-            true => std::mem::take(&mut interim.responses),
-            false => Vec::new(),
-        }
+        std::mem::take(&mut interim.responses)
     }
 
     /// Returns the fault of the request's form, if any.
@@ -281,7 +276,7 @@ async fn send(
             Err(Blocked::Gone) => return,
             Err(Blocked::Stalled) => {
                 http2.is_stalled.store(true, Ordering::Relaxed);
-                // Not CANCEL: hyper's client takes what came before that for the whole.
+                // The crawler holds back what it has asked for.
                 return sending.send_reset(Reason::ENHANCE_YOUR_CALM);
             }
         }

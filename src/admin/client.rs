@@ -22,7 +22,7 @@ pub async fn ask(path: &Path, request: &Request, patience: Duration) -> Result<A
     let asking = async {
         let mut stream = UnixStream::connect(path).await.map_err(|error| {
             if is_unanswered(&error) {
-                AskError::Nobody(path.to_owned())
+                AskError::NotRunning(path.to_owned())
             } else {
                 failed(error)
             }
@@ -74,7 +74,7 @@ fn may_answer(stream: &UnixStream) -> io::Result<bool> {
 pub enum AskError {
     /// No process listens there.
     #[error("no crawlgate listens at {}", .0.display())]
-    Nobody(PathBuf),
+    NotRunning(PathBuf),
     /// A process of another user listens there.
     #[error("{}: this belongs to another user; run the command as that user", .0.display())]
     Stranger(PathBuf),

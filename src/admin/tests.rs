@@ -135,7 +135,7 @@ async fn a_crashed_process_is_replaced_and_a_second_one_is_refused() {
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let error = forget(&path, "x").await.unwrap_err();
-    assert!(matches!(error, AskError::Nobody(_)), "{error}");
+    assert!(matches!(error, AskError::NotRunning(_)), "{error}");
     let _server = serving(&path).await;
     let taken = Socket::bind(&path).await.unwrap_err();
     assert!(matches!(taken, BindError::Taken(_)), "{taken}");
@@ -167,5 +167,5 @@ async fn a_path_that_is_too_long_is_an_error() {
 async fn a_missing_process_is_an_error_of_its_own() {
     let (_folder, path) = place();
     let error = forget(&path, "x").await.unwrap_err();
-    assert!(matches!(error, AskError::Nobody(_)), "{error}");
+    assert!(matches!(error, AskError::NotRunning(_)), "{error}");
 }

@@ -250,7 +250,7 @@ async fn tell(config: &Config) -> Result<(), String> {
     };
     let said = match answer {
         Some(Ok(_)) => "the running process takes it over now\n",
-        None | Some(Err(AskError::Nobody(_))) => {
+        None | Some(Err(AskError::NotRunning(_))) => {
             "a process that uses this store takes it over within a second\n"
         }
         Some(Err(error)) => {

@@ -1,7 +1,7 @@
 //! One HTTP/2 connection to an origin, which carries several exchanges at once (RFC 9113).
 //!
 //! The `h2` crate is used directly. hyper's client would pass a request on through a queue after its permit was
-//! checked; it drops interim responses, ends a body that the origin resets with `CANCEL` as if it were whole, and does
+//! checked; it drops interim responses, ends a body that the origin resets with `NO_ERROR` as if it were whole, and does
 //! not give back a request that the origin has refused.
 //!
 //! Windows bound the memory of a stream: an origin sends no more than a window before the crawler has taken it. The

@@ -26,7 +26,7 @@ use super::key::Key;
 use crate::clock::{Clock, Moment};
 use crate::rep::Origin;
 
-/// Origins whose protocol is remembered.
+/// Number of origins with a remembered protocol.
 const REMEMBERED: usize = 8192;
 
 /// Idle time after which a connection may have been lost without a sign.

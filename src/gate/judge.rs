@@ -169,7 +169,7 @@ impl Gate {
     }
 }
 
-/// Returns the decision on a request whose robots.txt cannot be fetched for lack of room here.
+/// Returns the decision on a request while this machine has no room to fetch a robots.txt.
 fn overloaded(now: Moment) -> Decision {
     Decision {
         retry_at: Some(now + SHORTLY),

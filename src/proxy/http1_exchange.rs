@@ -44,7 +44,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Refuses a request whose target can be read.
+    /// Refuses a request with a readable target.
     pub fn of(violation: Violation) -> Refused {
         Refused {
             violation,

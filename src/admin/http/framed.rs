@@ -1,7 +1,7 @@
-//! A connection whose octets hyper reads only once their framing has been checked.
+//! The framing check in front of hyper on a connection to the admin side.
 //!
-//! A decision about a target with a fragment, or about a request whose end two readers find at two places, would be a
-//! decision about another URL than the one that is fetched. So [`Framer`] reads each head first. In the place of a head
+//! Two readers can read a target with a fragment, or the end of a request, in two ways. A decision must not be about
+//! another URL than the one that is fetched, so [`Framer`] reads each head first. In the place of a head
 //! that it refuses, and in its turn, hyper reads one that hyper refuses, too: hyper answers and closes.
 
 use std::io::{self, IoSlice};

@@ -111,7 +111,7 @@ async fn ask(
     match admin::ask(socket, request, patience).await {
         Ok(Answer::Failed { error }) => Err(error),
         Ok(answer) => Ok(Some(answer)),
-        Err(AskError::Nobody(_)) => Ok(None),
+        Err(AskError::NotRunning(_)) => Ok(None),
         Err(error) => Err(error.to_string()),
     }
 }

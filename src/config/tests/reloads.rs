@@ -17,7 +17,7 @@ fn the_table_of_keys_has_each_key_that_the_reader_knows_and_no_other() {
         section => format!("{section}.{key}"),
     });
     let known: BTreeSet<String> = known.collect();
-    // A section whose keys have rows has none itself.
+    // The table has a row for a section only if it has none for the keys in it.
     let is_section = |name: &String| {
         let below = format!("{name}.");
         known.iter().any(|key| key.starts_with(&below))

@@ -2,8 +2,7 @@
 //!
 //! `h2` resets a stream with a connection-specific field, a `te` other than `trailers`, a missing, repeated or misplaced
 //! pseudo-field, or DATA that disagrees with `content-length`; a name or value with an octet that no field has ends the
-//! connection. Two readings of the authority or
-//! of the length are left, and they matter: the next hop may speak HTTP/1.1. Pure.
+//! connection. `h2` leaves two readings of the authority and of the length, and the next hop may speak HTTP/1.1. Pure.
 
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request};

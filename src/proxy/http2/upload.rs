@@ -1,8 +1,8 @@
 //! The body of a request on a stream, and its rest after the answer.
 //!
-//! RFC 9113 8.1 lets a server reset a stream whose answer is complete. Some clients then wait forever for room to send
-//! the rest of their body, and never read the answer. So the rest is read and dropped, within the limits of the
-//! lingering close of HTTP/1.1.
+//! RFC 9113 8.1 lets a server reset a stream after a complete answer. Some clients then wait forever for room to send
+//! the rest of their body, and never read the answer. So crawlgate reads the rest and drops it, within the
+//! limits of HTTP/1.1's lingering close.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

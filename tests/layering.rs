@@ -20,7 +20,6 @@ const ROOMS: &[&str] = &[
     "clock",
     "gcra",
     "connection_limit",
-    "http2_body",
     "descriptors",
     "metrics",
     "rep",

@@ -11,6 +11,7 @@
 mod body;
 mod exchange;
 mod fields;
+mod upload;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

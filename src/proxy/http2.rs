@@ -237,12 +237,14 @@ where
 }
 
 fn builder(limits: &Limits) -> Builder {
+    // Beyond this size `h2` answers on its own, without a record: a head between the two is refused like any other.
+    let head = limits.header_bytes.saturating_mul(2);
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(limits.http2_streams)
         .initial_window_size(limits.http2_window)
         .initial_connection_window_size(limits.http2_window.saturating_mul(4))
-        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(head).unwrap_or(u32::MAX))
         .max_send_buffer_size(SEND_BUFFER)
         .max_pending_accept_reset_streams(PENDING_RESETS)
         .max_local_error_reset_streams(Some(LOCAL_RESETS))

@@ -20,6 +20,7 @@ mod asking;
 mod envoy;
 mod helper;
 mod nginx;
+mod peer;
 mod questions;
 mod service;
 mod squid;

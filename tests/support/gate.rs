@@ -389,7 +389,12 @@ impl Gate {
             answer.field("content-type").as_deref(),
             Some("application/problem+json")
         );
-        let problem = answer.problem();
+        self.refusal(&answer.problem(), status, reason)
+    }
+
+    /// Returns the record of a refusal with this problem document: checks that they agree, and that there is exactly one.
+    #[track_caller]
+    pub(crate) fn refusal(&self, problem: &Value, status: u16, reason: &str) -> Value {
         assert_eq!(
             (&problem["status"], &problem["reason"]),
             (&status.into(), &reason.into()),

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::http2_frames::Frames;
-use super::{Gate, Head, PATIENCE, Response, pki};
+use super::{Gate, Head, PATIENCE, Response, Wire, pki};
 
 /// One HTTP/2 connection.
 pub(crate) struct Http2 {
@@ -214,6 +214,17 @@ impl Gate {
     pub(crate) fn intercept_frames(&self, authority: &str, host: &str) -> Frames {
         let mut wire = self.connect();
         assert_eq!(wire.tunnel(authority).status, 200);
+        self.frames(wire, host)
+    }
+
+    /// Opens a connection to a listener with TLS, in which a test writes its own HTTP/2 frames.
+    #[track_caller]
+    pub(crate) fn frames_to(&self, place: SocketAddr, host: &str) -> Frames {
+        self.frames(Wire::connect(place), host)
+    }
+
+    #[track_caller]
+    fn frames(&self, wire: Wire, host: &str) -> Frames {
         let mut config = Arc::unwrap_or_clone(pki::client_config(&self.ca_pem()));
         config.alpn_protocols = vec![b"h2".to_vec()];
         Frames::open(wire.handshake(host, Arc::new(config)).unwrap())

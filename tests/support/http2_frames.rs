@@ -2,6 +2,9 @@
 
 use super::Wire;
 
+/// Octets that a frame may have (RFC 9113 6.5.2).
+const MOST_OCTETS: usize = 16_384;
+
 /// Frame types (RFC 9113 6).
 pub(crate) mod kind {
     pub(crate) const DATA: u8 = 0;
@@ -61,21 +64,50 @@ impl Frames {
         self.send(kind::HEADERS, flags, stream, &block(fields))
     }
 
+    /// Sends a field section, in as many frames as it needs.
+    pub(crate) fn head(&mut self, stream: u32, flags: u8, block: &[u8]) -> &mut Self {
+        let mut parts = block.chunks(MOST_OCTETS).peekable();
+        let mut kind = kind::HEADERS;
+        let mut flags = flags & !flag::END_HEADERS;
+        while let Some(part) = parts.next() {
+            if parts.peek().is_none() {
+                flags |= flag::END_HEADERS;
+            }
+            self.send(kind, flags, stream, part);
+            (kind, flags) = (kind::CONTINUATION, 0);
+        }
+        self
+    }
+
+    /// Reads the answer on a stream: its status, and the octets of its body. An error if it ends otherwise.
+    pub(crate) fn answer(&mut self, stream: u32) -> Result<(u16, Vec<u8>), End> {
+        let mut status = None;
+        let mut body = Vec::new();
+        loop {
+            let (kind, flags, of, payload) = self.whole_frame().ok_or(End::Closed)?;
+            match kind {
+                kind::HEADERS if of == stream => status = status.or(Some(status_of(&payload))),
+                kind::DATA if of == stream => body.extend(payload),
+                kind::RST_STREAM if of == stream => return Err(End::Reset(number(&payload, 0))),
+                kind::GOAWAY => return Err(End::GoAway(number(&payload, 4))),
+                _ => continue,
+            }
+            if flags & flag::END_STREAM != 0 {
+                return Ok((status.expect("a head"), body));
+            }
+        }
+    }
+
     /// Reads frames until this stream or the connection ends, or a head comes on the stream.
     pub(crate) fn end(&mut self, stream: u32) -> End {
         loop {
             let Some((kind, of, payload)) = self.frame() else {
                 return End::Closed;
             };
-            let code = |at: usize| {
-                payload
-                    .get(at..at + 4)
-                    .map_or(0, |code| u32::from_be_bytes(code.try_into().unwrap()))
-            };
             match kind {
                 kind::HEADERS if of == stream => return End::Answered,
-                kind::RST_STREAM if of == stream => return End::Reset(code(0)),
-                kind::GOAWAY => return End::GoAway(code(4)),
+                kind::RST_STREAM if of == stream => return End::Reset(number(&payload, 0)),
+                kind::GOAWAY => return End::GoAway(number(&payload, 4)),
                 _ => {}
             }
         }
@@ -83,11 +115,52 @@ impl Frames {
 
     /// Reads one frame: its type, its stream, its payload. `None` if the connection has ended.
     pub(crate) fn frame(&mut self) -> Option<(u8, u32, Vec<u8>)> {
+        let (kind, _, stream, payload) = self.whole_frame()?;
+        Some((kind, stream, payload))
+    }
+
+    /// Does the same, with its flags behind its type.
+    fn whole_frame(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
         let head = self.0.try_read(9)?;
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
         let stream = u32::from_be_bytes(head[5..9].try_into().unwrap()) & 0x7fff_ffff;
         let payload = self.0.try_read(length as usize)?;
-        Some((head[3], stream, payload))
+        Some((head[3], head[4], stream, payload))
+    }
+}
+
+fn number(payload: &[u8], at: usize) -> u32 {
+    payload
+        .get(at..at + 4)
+        .map_or(0, |code| u32::from_be_bytes(code.try_into().unwrap()))
+}
+
+/// Reads the status at the beginning of an answer's field section, as the first of its number on its connection
+/// (RFC 7541, appendices A and B).
+fn status_of(block: &[u8]) -> u16 {
+    match block {
+        [indexed @ 0x88..=0x8e, ..] => {
+            [200, 204, 206, 304, 400, 404, 500][usize::from(indexed - 0x88)]
+        }
+        [0x48, 0x82 | 0x83, octets @ ..] => {
+            let mut bits = octets
+                .iter()
+                .take(3)
+                .fold(0_u32, |bits, octet| bits << 8 | u32::from(*octet));
+            let mut status = 0;
+            bits <<= 8;
+            for _ in 0..3 {
+                // The codes of 0, 1 and 2 have five bits, the others six.
+                let (digit, length) = match bits >> 27 {
+                    digit @ 0..=2 => (digit, 5),
+                    _ => ((bits >> 26) - 0x19 + 3, 6),
+                };
+                bits <<= length;
+                status = status * 10 + digit as u16;
+            }
+            status
+        }
+        other => panic!("no status: {other:?}"),
     }
 }
 

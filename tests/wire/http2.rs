@@ -2,12 +2,29 @@
 
 mod bounds;
 mod connections;
+mod credentials;
 mod judged;
 mod malformed;
 mod messages;
 mod websocket;
 
-use crate::support::{Gate, Http2, Origin};
+use std::net::SocketAddr;
+
+use crate::listeners::gate_in;
+use crate::support::{Gate, Http2, Origin, Setup};
+
+/// A listener with TLS.
+pub const TLS: &str =
+    "[[listener]]\nname = 'tls'\naddress = '127.0.0.1:0'\ntls = true\nnames = ['127.0.0.1']\n";
+
+/// Starts a gate with these tables, and returns the address of its listener with TLS.
+pub fn listening(tables: &str, configure: impl FnOnce(&mut Setup)) -> (Gate, SocketAddr) {
+    let (gate, places) = gate_in(tables, 2, configure);
+    let ours = gate.address().to_string();
+    let place = places.iter().find(|place| **place != ours);
+    let place = place.and_then(|place| place.parse().ok());
+    (gate, place.expect("a listener with TLS"))
+}
 
 fn limited(keys: &[(&str, &str)]) -> Gate {
     Gate::with(|setup| {

@@ -2,13 +2,17 @@
 //!
 //! `h2` resets a stream with a connection-specific field, a `te` other than `trailers`, a missing, repeated or misplaced
 //! pseudo-field, or DATA that disagrees with `content-length`; a name or value with an octet that no field has ends the
-//! connection. `h2` leaves two readings of the authority and of the length, and the next hop may speak HTTP/1.1. Pure.
+//! connection. `h2` leaves two readings of the authority and of the length, and white space around values; and the next
+//! hop may speak HTTP/1.1. Pure.
 
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request};
 
 use super::super::framing::{Bounds, Violation};
 use super::super::target;
+
+/// Octets of a field line beside its name and value.
+const LINE: usize = ": \r\n".len();
 
 /// Checks the form of a request that came on HTTP/2.
 ///
@@ -22,23 +26,24 @@ pub fn check<B>(request: &Request<B>, bounds: Bounds) -> Result<(), Violation> {
     }
     let path = uri.path_and_query().map_or("", |path| path.as_str());
     let authority = uri.authority().map_or("", |authority| authority.as_str());
-    if path.len() + authority.len() > bounds.target {
+    let target = path.len() + authority.len();
+    if target > bounds.target {
         return Err(Violation::TargetTooLong);
     }
+    check_values(headers, request.method().as_str().len() + target, bounds)?;
     // RFC 9113 8.3.1: no userinfo.
     if authority.contains('@') {
         return Err(Violation::Target);
     }
+    // `h2` drops the scheme of a request without an authority, so nothing could hold it against the connection's.
+    if authority.is_empty() {
+        return Err(Violation::Host);
+    }
     let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
-        (None, _) if authority.is_empty() => return Err(Violation::Host),
         (None, _) => {}
-        (Some(host), None) => {
-            if !authority.is_empty() && !target::is_same_authority(uri, host.as_bytes()) {
-                return Err(Violation::Host);
-            }
-        }
-        (Some(_), Some(_)) => return Err(Violation::Host),
+        (Some(host), None) if target::is_same_authority(uri, host.as_bytes()) => {}
+        (Some(_), _) => return Err(Violation::Host),
     }
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     match (lengths.next(), lengths.next()) {
@@ -50,6 +55,32 @@ pub fn check<B>(request: &Request<B>, bounds: Bounds) -> Result<(), Violation> {
         (Some(_), _) => return Err(Violation::ContentLength),
     }
     Ok(())
+}
+
+/// Checks the form of a trailer section.
+///
+/// # Errors
+/// The fault of its form.
+pub fn check_trailers(trailers: &HeaderMap, bounds: Bounds) -> Result<(), Violation> {
+    check_values(trailers, 0, bounds)
+}
+
+/// Checks the size of a section with these fields beside so many octets, counted as HTTP/1.1 writes them, and the
+/// white space around their values (RFC 9113 8.2.1): the next hop may keep it or drop it.
+fn check_values(fields: &HeaderMap, beside: usize, bounds: Bounds) -> Result<(), Violation> {
+    let mut size = beside;
+    for (name, value) in fields {
+        size += name.as_str().len() + value.len() + LINE;
+        if let (Some(first), Some(last)) = (value.as_bytes().first(), value.as_bytes().last())
+            && (matches!(first, b' ' | b'\t') || matches!(last, b' ' | b'\t'))
+        {
+            return Err(Violation::Syntax);
+        }
+    }
+    match size > bounds.head {
+        true => Err(Violation::HeadTooLarge),
+        false => Ok(()),
+    }
 }
 
 fn is_number(value: &HeaderValue) -> bool {
@@ -87,7 +118,7 @@ mod tests {
     use super::*;
 
     const BOUNDS: Bounds = Bounds {
-        head: 1 << 16,
+        head: 256,
         target: 64,
         fields: 8,
     };
@@ -103,6 +134,7 @@ mod tests {
     #[test]
     fn a_request_with_two_readings_is_refused() {
         let long = format!("https://a.test/{}", "x".repeat(64));
+        let large = "y".repeat(256);
         let many = [("x", "y"); 9];
         let url = "https://a.test/x";
         for (name, method, uri, fields, expected) in [
@@ -130,7 +162,36 @@ mod tests {
                 Some(Violation::Host),
             ),
             ("no authority", "GET", "/x", &[], Some(Violation::Host)),
-            ("a host alone", "GET", "/x", &[("host", "a.test")], None),
+            (
+                "a host alone",
+                "GET",
+                "/x",
+                &[("host", "a.test")],
+                Some(Violation::Host),
+            ),
+            (
+                "a space before a value",
+                "GET",
+                url,
+                &[("x", " y")],
+                Some(Violation::Syntax),
+            ),
+            (
+                "a tab after a value",
+                "GET",
+                url,
+                &[("x", "y\t")],
+                Some(Violation::Syntax),
+            ),
+            ("a space in a value", "GET", url, &[("x", "y z")], None),
+            ("an empty value", "GET", url, &[("x", "")], None),
+            (
+                "a large field",
+                "GET",
+                url,
+                &[("x", &large)],
+                Some(Violation::HeadTooLarge),
+            ),
             (
                 "userinfo",
                 "GET",
@@ -178,6 +239,18 @@ mod tests {
         ] {
             let found = check(&request(method, uri, fields), BOUNDS);
             assert_eq!(found.err(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn trailers_have_the_form_of_fields() {
+        for (value, expected) in [
+            ("1", None),
+            ("1 ", Some(Violation::Syntax)),
+            (&*"1".repeat(256), Some(Violation::HeadTooLarge)),
+        ] {
+            let trailers = request("GET", "/", &[("x", value)]).headers().clone();
+            assert_eq!(check_trailers(&trailers, BOUNDS).err(), expected);
         }
     }
 

@@ -4,7 +4,7 @@
 //! the rest of their body, and never read the answer. So crawlgate reads the rest and drops it, within the
 //! limits of HTTP/1.1's lingering close.
 
-use std::future::poll_fn;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -15,26 +15,30 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::super::connection_state::ConnectionState;
+use super::super::framing::Bounds;
 use super::super::linger;
+use super::form;
 use crate::egress::BodyError;
-use crate::http2_body;
 
 /// The body of a request. What was read makes room for more. Dropped before its end, it leaves the rest to the stream.
 #[derive(Debug)]
 pub struct Upload {
     receiving: Option<RecvStream>,
     rest: Option<oneshot::Sender<RecvStream>>,
+    bounds: Bounds,
 }
 
 /// The rest of a body that was dropped before its end.
 pub(super) struct Rest(oneshot::Receiver<RecvStream>);
 
 impl Upload {
-    pub(super) fn new(receiving: RecvStream) -> (Upload, Rest) {
+    /// Takes the body that follows a head. `bounds` are those of its trailers.
+    pub(super) fn new(receiving: RecvStream, bounds: Bounds) -> (Upload, Rest) {
         let (rest, left) = oneshot::channel();
         let upload = Upload {
             receiving: Some(receiving),
             rest: Some(rest),
+            bounds,
         };
         (upload, Rest(left))
     }
@@ -64,15 +68,12 @@ impl Rest {
                     true => linger::LAST_SILENCE,
                     false => linger::SILENCE,
                 };
-                let next = poll_fn(|cx| http2_body::poll_frame(&mut receiving, cx));
-                let Ok(Some(Ok(frame))) = timeout(silence, next).await else {
+                let Ok(Some(Ok(data))) = timeout(silence, receiving.data()).await else {
                     return;
                 };
-                let Some(octets) = frame.data_ref() else {
-                    return;
-                };
-                octets_left = octets_left.saturating_sub(octets.len() as u64);
-                if octets_left == 0 {
+                octets_left = octets_left.saturating_sub(data.len() as u64);
+                let released = receiving.flow_control().release_capacity(data.len());
+                if octets_left == 0 || released.is_err() {
                     return;
                 }
             }
@@ -89,12 +90,29 @@ impl Body for Upload {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let bounds = self.bounds;
         let Some(stream) = self.get_mut().receiving.as_mut() else {
             return Poll::Ready(None);
         };
-        // A reset of any kind is an error: the request is not whole.
-        let frame = ready!(http2_body::poll_frame(stream, cx));
-        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+        match ready!(stream.poll_data(cx)) {
+            Some(Ok(data)) => {
+                let released = stream.flow_control().release_capacity(data.len());
+                let frame = released.map(|()| Frame::data(data));
+                return Poll::Ready(Some(frame.map_err(Into::into)));
+            }
+            // A reset of any kind: the request is not whole.
+            Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
+            None => {}
+        }
+        let trailers = ready!(stream.poll_trailers(cx));
+        Poll::Ready(match trailers {
+            Ok(trailers) => trailers.map(|trailers| {
+                form::check_trailers(&trailers, bounds)
+                    .map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+                Ok(Frame::trailers(trailers))
+            }),
+            Err(error) => Some(Err(error.into())),
+        })
     }
 
     fn is_end_stream(&self) -> bool {

@@ -245,7 +245,9 @@ fn form(violation: Violation) -> (StatusCode, &'static str) {
             "Content-Length must be one number, without Transfer-Encoding beside it."
         }
         Violation::TransferEncoding => "Transfer-Encoding must be one \"chunked\", in HTTP/1.1.",
-        Violation::Host => "A request must carry exactly one Host field.",
+        Violation::Host => {
+            "A request must carry exactly one Host field; on HTTP/2, :authority, and no Host that differs from it."
+        }
         Violation::ConnectBody => "CONNECT takes no body.",
         Violation::Version => {
             "HTTP/1.1 and HTTP/1.0 are spoken here, and HTTP/2 inside TLS (ALPN h2)."

@@ -9,8 +9,7 @@ use http::Request;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{inside, limited};
-use crate::listeners::gate_with;
+use super::{TLS, inside, limited, listening};
 use crate::support::http2::get;
 use crate::support::http2_frames::{End, Frames, kind};
 use crate::support::{Gate, Http2, Latch, Origin, RULES, Reply, Wire, client_config, eventually};
@@ -125,15 +124,9 @@ fn a_stop_lets_streams_end() {
 
 #[test]
 fn a_listener_with_tls_is_a_proxy_on_http_2() {
-    let tables =
-        "[[listener]]\nname = 'tls'\naddress = '127.0.0.1:0'\ntls = true\nnames = ['127.0.0.1']\n";
-    let (gate, places) = gate_with(tables, 2);
+    let (gate, place) = listening(TLS, |_| ());
     let (plain, tls) = (Origin::http().robots(RULES), Origin::https().robots(RULES));
-    let place = places
-        .iter()
-        .find(|place| **place != gate.address().to_string())
-        .unwrap();
-    let mut http2 = Http2::to(place.parse().unwrap(), "127.0.0.1", &gate.ca_pem());
+    let mut http2 = Http2::to(place, "127.0.0.1", &gate.ca_pem());
     http2.get(&plain.url("/open")).is_origins(200, "page /open");
     let record = gate.denied(&http2.get(&plain.url("/private")));
     assert_eq!(

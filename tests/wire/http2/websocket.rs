@@ -5,7 +5,7 @@ use h2::ext::Protocol;
 use http::Request;
 use serde_json::json;
 
-use crate::listeners::gate_with;
+use super::{TLS, listening};
 use crate::opaque::SWITCH;
 use crate::support::http2::request;
 use crate::support::{Http2, Origin, RULES, Reply};
@@ -19,12 +19,8 @@ fn websocket(url: &str, protocol: &'static str) -> Request<()> {
 
 #[test]
 fn a_websocket_on_a_stream_is_judged_and_relayed() {
-    let tables =
-        "[[listener]]\nname = 'tls'\naddress = '127.0.0.1:0'\ntls = true\nnames = ['127.0.0.1']\n";
-    let (gate, places) = gate_with(tables, 2);
-    let ours = gate.address().to_string();
-    let place = places.iter().find(|place| **place != ours).unwrap();
-    let mut http2 = Http2::to(place.parse().unwrap(), "127.0.0.1", &gate.ca_pem());
+    let (gate, place) = listening(TLS, |_| ());
+    let mut http2 = Http2::to(place, "127.0.0.1", &gate.ca_pem());
     let strict = Origin::http()
         .robots(RULES)
         .on("/open", [Reply::raw(SWITCH).echo()]);

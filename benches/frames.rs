@@ -1,9 +1,10 @@
 //! A fuzzer of HTTP/2 frames against a running crawlgate: `cargo bench --bench frames`.
 //!
-//! For ten seconds (`FRAMES_SECONDS`) crawlers open tunnels and send frames in them: well-formed requests, frames with
-//! random flags, lengths, streams and payloads, and octets cut off anywhere. It fails, with exit code 1, unless crawlgate
-//! answers an ordinary request after each batch, memory does not grow once it has settled, and crawlgate ends with exit
-//! code 0. `FRAMES_SEED` repeats a run.
+//! For ten seconds (`FRAMES_SECONDS`), half of them for each side, peers send frames: well-formed ones, some with random
+//! flags, lengths, streams and payloads, and octets cut off anywhere. First crawlers do, in tunnels; then an origin does,
+//! which ordinary requests ask meanwhile. The run fails, with exit code 1, unless crawlgate answers an ordinary request
+//! of an honest origin after each batch, passes no response on as whole that the origin did not end, does not panic,
+//! does not grow once it has settled, and ends with exit code 0. `FRAMES_SEED` repeats a run.
 
 #![allow(
     dead_code,
@@ -17,7 +18,17 @@
     reason = "a measurement reads the clock, prints, and ends loudly where it cannot be set up"
 )]
 
+#[path = "frames/crawler.rs"]
+mod crawler;
 mod lab;
+#[path = "frames/octets.rs"]
+mod octets;
+#[path = "frames/origin.rs"]
+mod origin;
+#[path = "frames/script.rs"]
+mod script;
+#[path = "frames/visitor.rs"]
+mod visitor;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,8 +37,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use lab::Lab;
 use lab::crawler::{Crawlers, Way};
 use lab::origin::ALLOWED;
+use lab::process::Process;
+use octets::Random;
+use origin::Hostile;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
+use visitor::Tally;
 
 /// Connections at the same time.
 const BATCH: usize = 16;
@@ -37,6 +54,10 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Tolerated growth, for the allocator's to-and-fro.
 const TOLERATED: u64 = 16 << 20;
+
+/// Settings for an origin that fails all the time: no request waits for long, nor for the origin's sake.
+const SETTINGS: &str =
+    "connect_timeout = \"500ms\"\nhttp2_connections = 2\n[pace]\nbackoff = false\n";
 
 fn main() -> ExitCode {
     match lab::role().as_deref() {
@@ -51,166 +72,107 @@ fn main() -> ExitCode {
 }
 
 fn fuzz() -> ExitCode {
-    let time = Duration::from_secs(lab::setting("FRAMES_SECONDS", 10));
+    let time = Duration::from_secs(lab::setting("FRAMES_SECONDS", 10)) / 2;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let seed = lab::setting("FRAMES_SEED", now.as_nanos() as u64);
     println!("seed {seed}");
     let lab = Lab::new(None);
-    let (gate, port) = lab.crawlgate(None, &[], "");
+    let (gate, port) = lab.crawlgate(None, &[], SETTINGS);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    let authority = lab.file("ca.crt");
-    let crawlers = Crawlers::new(Way::Proxy(port), &[&authority]);
-    let origin = lab.ports.https;
-    let mut random = Random(seed | 1);
-    let (mut connections, mut settled) = (0_u64, 0);
-    let start = Instant::now();
-    runtime.block_on(async {
-        while start.elapsed() < time {
-            let mut batch = tokio::task::JoinSet::new();
-            for _ in 0..BATCH {
-                let crawlers = crawlers.clone();
-                let octets = script(&mut random, origin);
-                batch.spawn(async move {
-                    let mut stream = crawlers.speak_http2("127.0.0.1", origin).await.unwrap();
-                    // A peer that has closed already has judged the frames.
-                    drop(stream.write_all(&octets).await);
-                    drop(stream.flush().await);
-                    drop(timeout(PATIENCE, stream.read_to_end(&mut Vec::new())).await);
-                });
-            }
-            batch.join_all().await;
-            connections += BATCH as u64;
-            let mut crawler = crawlers.connect(true, "127.0.0.1", origin).await.unwrap();
-            let request = crawlers.request(true, "127.0.0.1", origin, ALLOWED);
-            assert_eq!(crawler.ask(&request).await.unwrap().status, 200);
-            if settled == 0 && start.elapsed() > time / 3 {
-                settled = gate.resident();
-            }
-        }
-    });
-    let resident = gate.resident();
-    let status = gate.terminate();
-    println!(
-        "{connections} connections; {settled} octets of memory after a third, {resident} at the end; {status}"
-    );
-    match status.success() && resident <= settled + TOLERATED {
+    let mut bench = Bench {
+        crawlers: Crawlers::new(Way::Proxy(port), &[&lab.file("ca.crt")]),
+        random: Random(seed | 1),
+        lab,
+        gate,
+        time,
+        runtime,
+    };
+    // Both, even if the first fails: each says what it found.
+    let holds = [bench.hostile_crawlers(), bench.hostile_origin()];
+    let has_panicked = bench.gate.has_panicked();
+    let status = bench.gate.terminate();
+    println!("the end: {status}, panics: {has_panicked}");
+    match status.success() && !has_panicked && holds == [true; 2] {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
 }
 
-/// Numbers that a seed repeats (xorshift64*, Vigna 2016).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 11) % bound
-    }
-
-    fn octets(&mut self, count: u64) -> Vec<u8> {
-        (0..count).map(|_| self.next() as u8).collect()
-    }
+struct Bench {
+    lab: Lab,
+    gate: Process,
+    crawlers: Crawlers,
+    random: Random,
+    /// Time for each side.
+    time: Duration,
+    runtime: Runtime,
 }
 
-/// Returns the octets of one connection.
-fn script(random: &mut Random, port: u16) -> Vec<u8> {
-    let mut octets = match random.below(20) {
-        0 => random.octets(24),
-        _ => b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
-    };
-    frame(&mut octets, 4, 0, 0, &[]);
-    let mut stream = 1;
-    for _ in 0..random.below(60) {
-        let kind = random.below(12) as u8;
-        let of = match random.below(4) {
-            0 => 0,
-            1 => random.next() as u32,
-            _ => stream,
-        };
-        let count = random.below(64);
-        let mut payload = random.octets(count);
-        match random.below(10) {
-            0..5 => {
-                stream += 2;
-                let flags = if random.below(3) == 0 { 4 } else { 5 };
-                frame(&mut octets, 1, flags, stream, &head(random, port));
+impl Bench {
+    /// Runs batches until the time is over, each with an ordinary request after it. Tells whether memory settles.
+    fn batches(&mut self, side: &str, honest: u16, mut batch: impl FnMut(&mut Self)) -> bool {
+        let start = Instant::now();
+        let (mut batches, mut settled) = (0_u64, 0);
+        let before = self.gate.resident();
+        while start.elapsed() < self.time {
+            batch(self);
+            batches += 1;
+            let crawlers = &self.crawlers;
+            let status = self.runtime.block_on(async {
+                let mut crawler = crawlers.connect(true, "127.0.0.1", honest).await?;
+                let request = crawlers.request(true, "127.0.0.1", honest, ALLOWED);
+                Ok::<_, std::io::Error>(crawler.ask(&request).await?.status)
+            });
+            assert_eq!(status.unwrap(), 200, "an ordinary request");
+            if settled == 0 && start.elapsed() > self.time / 3 {
+                settled = self.gate.resident();
             }
-            5 => frame(&mut octets, 3, 0, stream, &8_u32.to_be_bytes()),
-            6 => frame(&mut octets, 8, 0, of, &(random.next() as u32).to_be_bytes()),
-            7 => {
-                payload.resize(6 * (payload.len() / 6), 0);
-                frame(&mut octets, 4, 0, 0, &payload);
-            }
-            8 => frame(
-                &mut octets,
-                9,
-                random.next() as u8,
-                stream,
-                &head(random, port),
-            ),
-            _ => frame(&mut octets, kind, random.next() as u8, of, &payload),
         }
+        let resident = self.gate.resident();
+        println!(
+            "{side}: {batches} batches; memory: {before} octets at first, {settled} after a third, {resident} at the end"
+        );
+        resident <= settled + TOLERATED
     }
-    if random.below(4) == 0 {
-        octets.truncate(random.below(octets.len() as u64 + 1) as usize);
-    }
-    octets
-}
 
-fn frame(octets: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-    octets.extend(&(payload.len() as u32).to_be_bytes()[1..]);
-    octets.extend([kind, flags]);
-    octets.extend(stream.to_be_bytes());
-    octets.extend(payload);
-}
+    /// Crawlers send frames to crawlgate.
+    fn hostile_crawlers(&mut self) -> bool {
+        let origin = self.lab.ports.https;
+        self.batches("crawlers", origin, |bench| {
+            bench.runtime.block_on(async {
+                let mut batch = JoinSet::new();
+                for _ in 0..BATCH {
+                    let crawlers = bench.crawlers.clone();
+                    let octets = crawler::script(&mut bench.random, origin);
+                    batch.spawn(async move {
+                        let mut stream = crawlers.speak_http2("127.0.0.1", origin).await.unwrap();
+                        // A peer that has closed already has judged the frames.
+                        drop(stream.write_all(&octets).await);
+                        drop(stream.flush().await);
+                        drop(timeout(PATIENCE, stream.read_to_end(&mut Vec::new())).await);
+                    });
+                }
+                batch.join_all().await;
+            });
+        })
+    }
 
-/// Returns the fields of a request, most of them as they should be.
-fn head(random: &mut Random, port: u16) -> Vec<u8> {
-    let authority = format!("127.0.0.1:{port}");
-    let methods = ["GET", "HEAD", "POST", "CONNECT", "X"];
-    let paths = ["/pages/page", "/private/page", "*", "", "/%", "x"];
-    let mut fields = vec![
-        (
-            ":method",
-            methods[random.below(6).min(4) as usize].to_owned(),
-        ),
-        (":scheme", "https".to_owned()),
-        (":authority", authority),
-        (":path", paths[random.below(6) as usize].to_owned()),
-    ];
-    if random.below(4) == 0 {
-        fields.remove(random.below(4) as usize);
+    /// An origin answers ordinary requests of crawlgate with frames.
+    fn hostile_origin(&mut self) -> bool {
+        let tls = lab::origin::acceptor(self.lab.directory(), b"h2");
+        let random = self.random.fork();
+        let hostile = self.runtime.block_on(Hostile::start(tls, random));
+        let mut tally = Tally::default();
+        let honest = self.lab.ports.http2;
+        let settles = self.batches("an origin", honest, |bench| {
+            let visiting = visitor::visit(&bench.crawlers, &hostile, &mut bench.random);
+            tally.add(&bench.runtime.block_on(visiting));
+        });
+        println!("{tally:?}");
+        // A run in which nothing passes, or nothing breaks off, shows nothing.
+        settles && tally.is_telling()
     }
-    if random.below(3) == 0 {
-        let names = [
-            "cookie",
-            "te",
-            "content-length",
-            "connection",
-            "host",
-            ":path",
-            "X",
-            "expect",
-        ];
-        let value = ["1", "trailers", "", "a\r\nb: c"][random.below(4) as usize];
-        fields.push((names[random.below(8) as usize], value.to_owned()));
-    }
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        block.extend([0, name.len() as u8]);
-        block.extend(name.as_bytes());
-        block.push(value.len() as u8);
-        block.extend(value.as_bytes());
-    }
-    block
 }

@@ -222,6 +222,20 @@ impl Clock {
         }
     }
 
+    /// Returns a number for the start of the machine that [`uptime`](Self::uptime) counts from. Where the system has
+    /// none, the number is 0, as on a manual clock.
+    #[must_use]
+    pub fn boot(&self) -> u64 {
+        const PLACE: &str = "/proc/sys/kernel/random/boot_id";
+        let Source::System = &self.0 else { return 0 };
+        let Ok(text) = std::fs::read_to_string(PLACE) else {
+            return 0;
+        };
+        let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+        let first = digits.get(..16).unwrap_or_default();
+        u64::from_str_radix(first, 16).unwrap_or_default()
+    }
+
     /// Lets time pass on a manual clock and all its clones. The system's clock is left alone.
     pub fn advance(&self, by: Duration) {
         if let Source::Manual(hands) = &self.0 {
@@ -337,6 +351,8 @@ mod tests {
         let start = clock.uptime();
         assert!(clock.uptime() >= start);
         assert!(start.as_micros() > 0);
+        assert_eq!(clock.boot(), Clock::system().boot());
+        assert!(cfg!(not(target_os = "linux")) || clock.boot() != 0);
     }
 
     #[test]

@@ -47,7 +47,7 @@
 //! # Reading order
 //!
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
-//! [`clock`] · `gcra` · `connection_limit` · [`descriptors`] · [`metrics`] · [`rep`] · [`socket`] · [`text`] ·
+//! [`clock`] · `gcra` · `connection_limit` · `http2_body` · [`descriptors`] · [`metrics`] · [`rep`] · [`socket`] · [`text`] ·
 //! [`agent`] · [`robots`] · [`policy`] · [`config`] · [`ca`] · [`client`] · [`pace`] · [`store`] · [`trust`] ·
 //! [`audit`] · [`egress`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One
 //! arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as
@@ -80,6 +80,7 @@ pub mod egress;
 pub mod explain;
 pub mod gate;
 mod gcra;
+mod http2_body;
 pub mod metrics;
 pub mod pace;
 pub mod policy;

@@ -13,6 +13,7 @@
 //! removal.
 
 mod batch;
+mod believed;
 pub mod chain;
 mod changes;
 mod decisions;
@@ -28,6 +29,7 @@ pub mod sqlite;
 
 pub(crate) use self::batch::is_strange;
 pub use self::batch::{Batch, DecisionKind, OriginUpdate, Party, RecordSummary};
+pub use self::believed::{Belief, Progress, Reading};
 pub use self::decisions::{
     Acknowledgement, DecisionQuery, Hourly, Removed, StoredDecision, Tally, TallyKey,
 };
@@ -140,6 +142,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Waits until the overrides are no longer those of the version `seen`, and returns the present version. A write
     /// through this store ends the wait at once, one by another process within a second.
     fn changes(&self, seen: u64) -> Pending<'_, u64>;
+
+    /// Returns the facts that retention measures the wall clock by.
+    fn progress(&self) -> Pending<'_, Progress>;
+
+    /// Notes the time that retention believes.
+    fn note_belief(&self, belief: Belief) -> Pending<'_, ()>;
 
     /// Drops a part of the data that is older or larger than `retention` allows, in one small step that delays other
     /// writers only briefly. Later writes make their own room within `retention`.

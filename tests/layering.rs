@@ -20,6 +20,7 @@ const ROOMS: &[&str] = &[
     "clock",
     "gcra",
     "connection_limit",
+    "http2_body",
     "descriptors",
     "metrics",
     "rep",

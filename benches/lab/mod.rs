@@ -63,6 +63,11 @@ impl Lab {
         }
     }
 
+    /// Returns the place of the files of this laboratory.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// Returns the place of a file of this laboratory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)

@@ -125,7 +125,8 @@ pub fn serve(directory: &Path) {
     });
 }
 
-fn acceptor(directory: &Path, protocol: &[u8]) -> TlsAcceptor {
+/// Returns the TLS settings of an origin that speaks this protocol.
+pub fn acceptor(directory: &Path, protocol: &[u8]) -> TlsAcceptor {
     let chain = vec![CertificateDer::from_pem_file(directory.join("origin.crt")).unwrap()];
     let key = PrivateKeyDer::from_pem_file(directory.join("origin.key")).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -3,6 +3,8 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
@@ -16,6 +18,7 @@ pub struct Process {
     /// Parts end when this is closed, so that none outlives a benchmark that was killed.
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
+    has_panicked: Arc<AtomicBool>,
 }
 
 impl Process {
@@ -45,15 +48,32 @@ impl Process {
             .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{program}: {error}"));
+        let has_panicked = Arc::<AtomicBool>::default();
+        let (said, panicked) = (child.stderr.take().unwrap(), Arc::clone(&has_panicked));
+        std::thread::spawn(move || {
+            for line in BufReader::new(said).lines().map_while(Result::ok) {
+                if line.contains("panicked at") {
+                    panicked.store(true, Ordering::SeqCst);
+                }
+                eprintln!("{line}");
+            }
+        });
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Process {
             child,
             stdin,
             stdout,
+            has_panicked,
         }
+    }
+
+    /// Tells whether the process has reported a panic.
+    pub fn has_panicked(&self) -> bool {
+        self.has_panicked.load(Ordering::SeqCst)
     }
 
     /// Returns the next line that the process prints.

@@ -11,7 +11,6 @@
 mod body;
 mod exchange;
 mod fields;
-mod upload;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -12,9 +12,9 @@ use super::changes::Announcer;
 use super::filter::{Filter, Tallies};
 use super::origins::place;
 use super::{
-    Acknowledgement, Batch, DecisionQuery, Fetch, HOUR, Hourly, OriginMemory, OriginQuery, Pending,
-    Pruned, Removed, Retention, Sha256, Size, Store, StoreError, StoredDecision, Tally, TallyKey,
-    chain,
+    Acknowledgement, Batch, Belief, DecisionQuery, Fetch, HOUR, Hourly, OriginMemory, OriginQuery,
+    Pending, Progress, Pruned, Removed, Retention, Sha256, Size, Store, StoreError, StoredDecision,
+    Tally, TallyKey, chain,
 };
 use crate::clock::Moment;
 use crate::policy::overrides::{Override, OverrideId};
@@ -248,6 +248,23 @@ impl Store for InMemoryStore {
 
     fn changes(&self, seen: u64) -> Pending<'_, u64> {
         Box::pin(self.announcer.changed(seen, || self.version()))
+    }
+
+    fn progress(&self) -> Pending<'_, Progress> {
+        self.with(|kept| {
+            Ok(Progress {
+                belief: kept.belief,
+                first: kept.decisions.first().map(|one| one.time),
+                last: kept.decisions.last().map(|one| one.time),
+            })
+        })
+    }
+
+    fn note_belief(&self, belief: Belief) -> Pending<'_, ()> {
+        self.with(|kept| {
+            kept.belief = Some(belief);
+            Ok(())
+        })
     }
 
     fn prune(

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::{HOUR, Pruned, Retention, Store, StoreError, chain};
+use super::{Belief, HOUR, Pruned, Reading, Retention, Store, StoreError, chain};
 use crate::clock::{Clock, Moment};
-use crate::config::{AuditConfig, format_bytes};
+use crate::config::{AuditConfig, format_bytes, format_moment};
 
 /// Interval between two checks for due work.
 const LOOK: Duration = Duration::from_secs(10);
@@ -45,6 +45,7 @@ struct Maintenance {
     sealing: WarnOnce,
     pruning: WarnOnce,
     early: Early,
+    doubt: Doubt,
     is_log_told: bool,
 }
 
@@ -57,6 +58,7 @@ impl Maintenance {
             sealing: WarnOnce::default(),
             pruning: WarnOnce::default(),
             early: Early::default(),
+            doubt: Doubt::default(),
             is_log_told: false,
         }
     }
@@ -76,7 +78,7 @@ impl Maintenance {
             keep: config.keep,
             max_size: config.max_size,
         };
-        let outcome = prune(&*self.store, retention, &self.key, clock).await;
+        let outcome = self.prune(retention, clock).await;
         let what = "old decisions cannot be dropped";
         if self.pruning.is_over(&outcome, what)
             && let Ok(gone) = outcome
@@ -104,24 +106,78 @@ impl Maintenance {
             self.is_log_told = gone.long_log > 0;
         }
     }
+
+    /// Drops expired data step by step and returns the amounts.
+    async fn prune(&mut self, retention: Retention, clock: &Clock) -> Result<Pruned, StoreError> {
+        let now = self.believe(retention.keep, clock).await?;
+        let mut all = Pruned::default();
+        loop {
+            let key = Arc::clone(&self.key);
+            let step = self.store.prune(retention, key, now).await?;
+            let is_over = !step.more;
+            all.add(step);
+            if is_over {
+                return Ok(all);
+            }
+            sleep(BREATH).await;
+        }
+    }
+
+    /// Returns the time by which data expires, notes it, and warns while it is not the wall clock's.
+    async fn believe(
+        &mut self,
+        keep: Option<Duration>,
+        clock: &Clock,
+    ) -> Result<Moment, StoreError> {
+        let reading = Reading::of(clock);
+        let progress = self.store.progress().await?;
+        let belief = progress.believe(reading, keep);
+        if keep.is_some() {
+            self.doubt.tell(&belief, reading.wall);
+        }
+        if belief.is_news(progress.belief.as_ref()) {
+            self.store.note_belief(belief).await?;
+        }
+        Ok(belief.time)
+    }
 }
 
-/// Drops expired data step by step and returns the amounts.
-async fn prune(
-    store: &dyn Store,
-    retention: Retention,
-    key: &Arc<chain::SealingKey>,
-    clock: &Clock,
-) -> Result<Pruned, StoreError> {
-    let mut all = Pruned::default();
-    loop {
-        let step = store.prune(retention, Arc::clone(key), clock.now()).await?;
-        let is_over = !step.more;
-        all.add(step);
-        if is_over {
-            return Ok(all);
+/// A wall clock ahead of the log, warned about once before it expires anything, and once when it begins to.
+#[derive(Default)]
+enum Doubt {
+    #[default]
+    None,
+    Began,
+    CatchesUp,
+}
+
+impl Doubt {
+    fn tell(&mut self, belief: &Belief, wall: Moment) {
+        let hours = wall.since(belief.time).as_secs() / 3_600;
+        match (&*self, belief.doubted, belief.catches_up()) {
+            (Self::None, Some(_), false) => {
+                warn!(
+                    hours,
+                    believed = %format_moment(belief.time),
+                    "the wall clock is ahead of the time that the records in the store show: for an hour no decision expires                      by it ([audit] keep), and then at most a day's decisions expire in an hour; if the clock is wrong, set it"
+                );
+                *self = Self::Began;
+            }
+            (Self::None | Self::Began, Some(_), true) => {
+                warn!(
+                    hours,
+                    believed = %format_moment(belief.time),
+                    "the wall clock has been ahead of the records in the store for an hour: decisions expire by it again, at \
+                     most a day's in an hour ([audit] keep); if the clock is wrong, set it"
+                );
+                *self = Self::CatchesUp;
+            }
+            (Self::Began | Self::CatchesUp, None, _) => {
+                info!("the wall clock agrees with the records in the store again");
+                *self = Self::None;
+            }
+            _ => {}
         }
-        sleep(BREATH).await;
     }
 }
 
@@ -175,8 +231,9 @@ impl WarnOnce {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Places, format_moment};
-    use crate::store::{Batch, in_memory::InMemoryStore};
+    use crate::config::Synchronous;
+    use crate::config::{Config, Places};
+    use crate::store::{Access, Batch, in_memory::InMemoryStore, sqlite::Sqlite};
 
     #[tokio::test]
     async fn the_chain_is_sealed_at_intervals_and_old_records_go() {
@@ -198,6 +255,7 @@ mod tests {
         };
         let key = Arc::new(chain::SealingKey::generate().unwrap());
         let mut keeper = Maintenance::new(Arc::clone(&store) as Arc<dyn Store>, key);
+        let clock = Clock::manual(noon);
         let cases = [
             ("what was left is sealed at once", Duration::ZERO, 1, 1),
             ("not yet", Duration::from_secs(599), 1, 1),
@@ -207,11 +265,68 @@ mod tests {
         for (name, after, sealed, first) in cases {
             let now = noon + after;
             write(now).await;
-            keeper.look(&config, &Clock::manual(now)).await;
+            clock.advance_to(now);
+            keeper.look(&config, &clock).await;
             let seals = store.seals().await.unwrap();
             assert_eq!(seals.last().unwrap().seq, sealed, "{name}");
             let left = store.links(0, 100).await.unwrap();
             assert_eq!(left[0].seq, first, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_jumps_expires_no_record() {
+        const DAY: Duration = Duration::from_secs(86_400);
+        let noon = Moment::from_millis(1_795_176_000_000);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("crawlgate.db");
+        let sqlite = Sqlite::open(&path, Access::Write, Synchronous::Normal).unwrap();
+        let engines: [Arc<dyn Store>; 2] = [Arc::new(InMemoryStore::new()), Arc::new(sqlite)];
+        for store in engines {
+            let config = AuditConfig {
+                keep: Some(DAY * 30),
+                ..Config::builtin(&Places::default()).audit
+            };
+            let clock = Clock::manual(noon - DAY * 20);
+            let key = Arc::new(chain::SealingKey::generate().unwrap());
+            let mut keeper = Maintenance::new(Arc::clone(&store), Arc::clone(&key));
+            let count = async || store.size().await.unwrap().decisions;
+            // Ten records a day.
+            for _ in 0..200 {
+                let time = format_moment(clock.now());
+                let lines = format!("{{\"time\":\"{time}\"}}\n").into_bytes();
+                let batch = Batch {
+                    lines,
+                    ..Batch::default()
+                };
+                store.write(batch).await.unwrap();
+                clock.advance(DAY / 10);
+            }
+            keeper.look(&config, &clock).await;
+            assert_eq!(count().await, 200);
+            let right = clock.now();
+            clock.set(right + DAY * 31);
+            for _ in 0..2 {
+                keeper.look(&config, &clock).await;
+                clock.advance(LOOK);
+            }
+            assert_eq!(count().await, 200, "for some seconds");
+            // A process that starts meanwhile believes no more.
+            keeper = Maintenance::new(Arc::clone(&store), key);
+            for _ in 0..358 {
+                keeper.look(&config, &clock).await;
+                clock.advance(LOOK);
+            }
+            assert_eq!(count().await, 200, "for an hour");
+            for _ in 0..12 * 360 {
+                keeper.look(&config, &clock).await;
+                clock.advance(LOOK);
+            }
+            let left = count().await;
+            assert!((170..=190).contains(&left), "{left} after 13 hours");
+            clock.set(right + DAY / 2);
+            keeper.look(&config, &clock).await;
+            assert_eq!(count().await, left, "and none once it is right");
         }
     }
 }

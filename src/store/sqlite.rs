@@ -12,6 +12,7 @@
 //!   `gaps`: the proof of a chain with removed records
 //! - [`repair`]: checks and rebuilds of a damaged database
 
+mod belief;
 mod bounds;
 mod digests;
 mod error;
@@ -43,9 +44,9 @@ use self::read::Hints;
 use self::worker::Workers;
 use super::changes::Announcer;
 use super::{
-    Access, Acknowledgement, Batch, DecisionQuery, Fetch, Hourly, OriginMemory, OriginQuery,
-    Pending, Pruned, Removed, Retention, Sha256, Size, Store, StoreError, StoreErrorKind,
-    StoredDecision, Tally, TallyKey, chain, failed,
+    Access, Acknowledgement, Batch, Belief, DecisionQuery, Fetch, Hourly, OriginMemory,
+    OriginQuery, Pending, Progress, Pruned, Removed, Retention, Sha256, Size, Store, StoreError,
+    StoreErrorKind, StoredDecision, Tally, TallyKey, chain, failed,
 };
 use crate::clock::Moment;
 use crate::config::Synchronous;
@@ -266,6 +267,14 @@ impl Store for Sqlite {
 
     fn changes(&self, seen: u64) -> Pending<'_, u64> {
         Box::pin(self.announcer.changed(seen, || self.version()))
+    }
+
+    fn progress(&self) -> Pending<'_, Progress> {
+        self.readers.ask(|connection| belief::progress(connection))
+    }
+
+    fn note_belief(&self, belief: Belief) -> Pending<'_, ()> {
+        self.write(move |connection| belief::note(connection, &belief))
     }
 
     fn prune(

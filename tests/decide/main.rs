@@ -20,7 +20,6 @@ mod asking;
 mod envoy;
 mod helper;
 mod nginx;
-mod peer;
 mod questions;
 mod service;
 mod squid;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::peer::{Peer, program};
+use crate::support::peer::{Peer, program};
 use crate::support::{AdminGate, Latch, Origin, RULES, Reply, eventually};
 
 /// The set-up of the documentation, with the settings that a test needs to run nginx anywhere.

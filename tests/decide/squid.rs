@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::peer::{Peer, program as found};
+use crate::support::peer::{Peer, program as found};
 use crate::support::{AdminGate, Origin, RULES, program};
 
 /// The set-up of the documentation, with the settings that a test needs to run Squid anywhere.

@@ -20,6 +20,7 @@ pub(crate) mod http2_frames;
 pub(crate) mod http2_origin;
 mod latch;
 mod origin;
+pub(crate) mod peer;
 mod pki;
 mod reply;
 mod wire;

@@ -1,7 +1,7 @@
 //! HTTP/2 to origins: requests that the origin did not process, and which of them are sent once more (RFC 9113 8.7).
 
 use crate::support::Gate;
-use crate::support::frame_origin::{self, FrameOrigin};
+use crate::support::frame_origin::{self, FrameOrigin, kind};
 use crate::support::http2_origin::{Holds, Http2Origin};
 
 const RELOADED: &str = "the configuration was read again";
@@ -125,6 +125,28 @@ fn a_request_with_a_body_that_was_begun_is_not_sent_again() {
     ));
     assert_eq!(answer.status, 502, "{answer:?}");
     assert_eq!(origin.pages(), [(1, 3)]);
+}
+
+#[test]
+fn a_request_with_a_body_that_was_not_begun_is_sent_once_more() {
+    let gate = Gate::start();
+    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
+        (1, 1) => frame_origin::no_robots(stream),
+        (1, 3) => vec![frame_origin::reset(stream, REFUSED_STREAM)],
+        _ => Vec::new(),
+    });
+    let mut wire = gate.intercept(&origin.authority(), "site.test");
+    wire.send(format!(
+        "POST /form HTTP/1.1\r\nHost: {}\r\nContent-Length: 4\r\n\r\n",
+        origin.authority()
+    ));
+    origin.frame("the second attempt", |frame| {
+        (frame.kind, frame.stream) == (kind::HEADERS, 5)
+    });
+    wire.send("body");
+    let body = origin.frame("the body", |frame| frame.kind == kind::DATA);
+    assert_eq!((body.stream, &*body.payload), (5, b"body".as_slice()));
+    assert_eq!(origin.pages(), [(1, 3), (1, 5)]);
 }
 
 #[test]

@@ -238,6 +238,14 @@ impl Store for Faulty {
         self.inner.changes(seen)
     }
 
+    fn progress(&self) -> Pending<'_, store::Progress> {
+        self.inner.progress()
+    }
+
+    fn note_belief(&self, belief: store::Belief) -> Pending<'_, ()> {
+        self.inner.note_belief(belief)
+    }
+
     fn prune(
         &self,
         retention: Retention,

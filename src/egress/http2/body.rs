@@ -4,13 +4,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use h2::RecvStream;
+use h2::{Reason, RecvStream};
 use http::header::CONTENT_LENGTH;
 use http::{Method, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use tokio::task::AbortHandle;
 
 use super::exchange::Opened;
+use crate::http2_body::{self, End};
 
 /// A body under way. Dropped before its end, it resets its stream with CANCEL. `H` is held until then.
 pub(in super::super) struct Body<H> {
@@ -55,7 +56,14 @@ impl<H> Body<H> {
                     left: Some(0),
                 };
             }
-            let upload = upload.map(|upload| Aborted(tokio::spawn(upload).abort_handle()));
+            let upload = upload.map(|mut upload| {
+                let upload = tokio::spawn(async move {
+                    if (&mut upload).await == End::Broken {
+                        upload.reset(Reason::CANCEL);
+                    }
+                });
+                Aborted(upload.abort_handle())
+            });
             Body {
                 open: Some(Open {
                     stream,
@@ -84,39 +92,23 @@ impl<H: Unpin> http_body::Body for Body<H> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
         let this = self.get_mut();
-        let open = loop {
-            let Some(open) = &mut this.open else {
-                return Poll::Ready(None);
-            };
-            let octets = match ready!(open.stream.poll_data(cx)) {
-                None => break open,
-                Some(Ok(octets)) => octets,
-                Some(Err(error)) => {
-                    this.open = None;
-                    return Poll::Ready(Some(Err(error)));
-                }
-            };
-            // The origin may send as much again: a crawler that reads no further holds it back.
-            let released = open.stream.flow_control().release_capacity(octets.len());
-            debug_assert!(released.is_ok(), "no more than was received");
-            if let Some(left) = &mut this.left {
-                *left = left.saturating_sub(octets.len() as u64);
-            }
-            if open.stream.is_end_stream() {
-                this.finish();
-            }
-            if !octets.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(octets))));
-            }
+        let Some(open) = &mut this.open else {
+            return Poll::Ready(None);
         };
-        let trailers = ready!(open.stream.poll_trailers(cx));
-        this.open = None;
-        this.left = Some(0);
-        Poll::Ready(
-            trailers
-                .transpose()
-                .map(|trailers| trailers.map(Frame::trailers)),
-        )
+        let frame = ready!(http2_body::poll_frame(&mut open.stream, cx));
+        match &frame {
+            Some(Ok(frame)) if let Some(octets) = frame.data_ref() => {
+                if let Some(left) = &mut this.left {
+                    *left = left.saturating_sub(octets.len() as u64);
+                }
+                if open.stream.is_end_stream() {
+                    this.finish();
+                }
+            }
+            Some(Err(_)) => this.open = None,
+            Some(Ok(_)) | None => this.finish(),
+        }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -11,8 +11,8 @@ use hyper::body::Body as _;
 use super::super::interim::InterimCount;
 use super::super::proof::Proof;
 use super::super::{Failure, RequestBody};
-use super::upload::{End, Upload};
 use super::{Connection, fields};
+use crate::http2_body::{End, Sending};
 
 /// Fields of a response, as in HTTP/1.1.
 const RESPONSE_FIELDS: usize = 512;
@@ -35,7 +35,7 @@ pub(in super::super) enum Rejected {
 /// A response head, and the upload if that goes on.
 pub(in super::super) struct Opened {
     pub(super) response: Response<RecvStream>,
-    pub(super) upload: Option<Upload>,
+    pub(super) upload: Option<Sending<RequestBody>>,
 }
 
 /// Opens a stream for a request, and waits for the head of its response. The stream is opened before the first wait,
@@ -66,7 +66,7 @@ pub(in super::super) async fn open(
     }
     let mut upload = match is_whole {
         true => None,
-        false => Some(Upload::new(stream, std::mem::take(request.body_mut()))),
+        false => Some(Sending::new(stream, std::mem::take(request.body_mut()))),
     };
     let mut count = InterimCount::default();
     let answered = poll_fn(|cx| {
@@ -76,6 +76,10 @@ pub(in super::super) async fn open(
             }
             interim(one.status(), one.headers());
         }
+        // Before the upload: a reset that ends both leaves a body untouched that was not read yet.
+        if let Poll::Ready(answer) = Pin::new(&mut response).poll(cx) {
+            return Poll::Ready(answer.map_err(Halt::Origin));
+        }
         if let Some(body) = &mut upload
             && let Poll::Ready(end) = Pin::new(body).poll(cx)
         {
@@ -84,7 +88,7 @@ pub(in super::super) async fn open(
             }
             upload = None;
         }
-        Pin::new(&mut response).poll(cx).map_err(Halt::Origin)
+        Poll::Pending
     });
     match answered.await {
         Ok(response) if response.headers().len() > RESPONSE_FIELDS => {
@@ -97,7 +101,7 @@ pub(in super::super) async fn open(
             if error.is_go_away() || rejection == Some(Rejection::WantsHttp1) {
                 connection.retire();
             }
-            let request = match upload.map(Upload::untouched) {
+            let request = match upload.map(Sending::untouched) {
                 None if is_whole => Some(request),
                 Some(Some(body)) => {
                     *request.body_mut() = body;

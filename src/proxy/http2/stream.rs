@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -30,6 +30,7 @@ use super::resets::Resets;
 use super::tunnel::Tunnel;
 use super::upload::Upload;
 use super::websocket;
+use crate::http2_body::{End, Sending};
 
 /// Interim responses that wait for the stream's task; an origin that sends more loses the rest.
 const MAX_INTERIM: usize = 64;
@@ -234,108 +235,38 @@ fn strip(headers: &mut HeaderMap) {
 
 /// Sends the body of an answer as fast as the crawler takes it.
 async fn send(
-    mut body: Answer,
-    mut sending: SendStream<Bytes>,
+    body: Answer,
+    stream: SendStream<Bytes>,
     http2: &Http2Exchange,
     taking: StallLimit,
     flush: &Flush,
 ) {
     let mut stall: Option<StallTimer> = None;
-    loop {
-        let next = poll_fn(|cx| match Pin::new(&mut body).poll_frame(cx) {
-            Poll::Ready(frame) => Poll::Ready(Ok(frame)),
-            Poll::Pending => sending.poll_reset(cx).map(|_| Err(Gone)),
-        });
-        let frame = match next.await {
-            Ok(Some(Ok(frame))) => frame,
-            // The crawler must not take a part for the whole.
-            Ok(Some(Err(_))) => {
-                flush.flush().await;
-                return sending.send_reset(Reason::INTERNAL_ERROR);
-            }
-            Ok(None) => {
-                drop(sending.send_data(Bytes::new(), true));
-                return;
-            }
-            Err(Gone) => return,
-        };
-        let data = match frame.into_data() {
-            Ok(data) => data,
-            Err(frame) => {
-                // Nothing follows a trailer section.
-                if let Ok(trailers) = frame.into_trailers() {
-                    drop(sending.send_trailers(trailers));
-                }
-                return;
-            }
-        };
-        let is_last = body.is_end_stream();
-        match send_data(data, is_last, &mut sending, &mut stall, taking).await {
-            Ok(()) if is_last => return,
-            Ok(()) => {}
-            Err(Blocked::Gone) => return,
-            Err(Blocked::Stalled) => {
-                http2.is_stalled.store(true, Ordering::Relaxed);
-                // The crawler holds back what it has asked for.
-                return sending.send_reset(Reason::ENHANCE_YOUR_CALM);
-            }
+    let mut sending = Sending::new(stream, body);
+    let ended = poll_fn(|cx| {
+        let before = sending.sent();
+        let ended = Pin::new(&mut sending).poll(cx);
+        let moved = sending.sent() - before;
+        if let Some(stall) = stall.as_mut().filter(|_| moved > 0) {
+            stall.moved(moved);
+        }
+        if ended.is_pending() && sending.is_held_back() {
+            let stall = stall.get_or_insert_with(|| StallTimer::new(taking));
+            return stall.poll_too_long(cx).map(|()| None);
+        }
+        ended.map(Some)
+    });
+    match ended.await {
+        Some(End::Whole | End::Reset) => {}
+        // The crawler must not take a part for the whole.
+        Some(End::Broken) => {
+            flush.flush().await;
+            sending.reset(Reason::INTERNAL_ERROR);
+        }
+        None => {
+            http2.is_stalled.store(true, Ordering::Relaxed);
+            // The crawler holds back what it has asked for.
+            sending.reset(Reason::ENHANCE_YOUR_CALM);
         }
     }
-}
-
-/// The reason that an answer does not go on.
-enum Blocked {
-    /// The crawler has reset the stream, or has gone.
-    Gone,
-    /// The crawler took no octets for too long.
-    Stalled,
-}
-
-async fn send_data(
-    mut data: Bytes,
-    is_last: bool,
-    sending: &mut SendStream<Bytes>,
-    stall: &mut Option<StallTimer>,
-    taking: StallLimit,
-) -> Result<(), Blocked> {
-    while !data.is_empty() {
-        let count = room(sending, data.len(), stall, taking).await?;
-        let part = data.split_to(count.min(data.len()));
-        if let Some(stall) = stall {
-            stall.moved(part.len() as u64);
-        }
-        let ends = is_last && data.is_empty();
-        sending.send_data(part, ends).map_err(|_| Blocked::Gone)?;
-    }
-    Ok(())
-}
-
-/// Waits until the crawler takes up to `wanted` octets, and returns their number.
-async fn room(
-    sending: &mut SendStream<Bytes>,
-    wanted: usize,
-    stall: &mut Option<StallTimer>,
-    taking: StallLimit,
-) -> Result<usize, Blocked> {
-    sending.reserve_capacity(wanted);
-    poll_fn(|cx| {
-        loop {
-            if sending.capacity() > 0 {
-                return Poll::Ready(Ok(sending.capacity()));
-            }
-            match sending.poll_capacity(cx) {
-                Poll::Ready(Some(Ok(_))) => {}
-                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Err(Blocked::Gone)),
-                Poll::Pending => {
-                    if let Poll::Ready(Ok(_) | Err(_)) = sending.poll_reset(cx) {
-                        return Poll::Ready(Err(Blocked::Gone));
-                    }
-                    let stall = stall.get_or_insert_with(|| StallTimer::new(taking));
-                    ready!(stall.poll_too_long(cx));
-                    return Poll::Ready(Err(Blocked::Stalled));
-                }
-            }
-        }
-    })
-    .await
 }

@@ -8,6 +8,8 @@ use bytes::{Buf as _, Bytes};
 use h2::{Reason, RecvStream, SendStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::http2_body::poll_room;
+
 /// A stream as a pair of octet streams. Dropped before its end, it resets the stream.
 pub struct Tunnel {
     receiving: RecvStream,
@@ -59,15 +61,8 @@ impl AsyncWrite for Tunnel {
         if buf.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        self.sending.reserve_capacity(buf.len());
-        while self.sending.capacity() == 0 {
-            match ready!(self.sending.poll_capacity(cx)) {
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return Poll::Ready(Err(broken(error))),
-                None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
-            }
-        }
-        let count = self.sending.capacity().min(buf.len());
+        let room = ready!(poll_room(&mut self.sending, buf.len(), cx)).map_err(broken)?;
+        let count = room.min(buf.len());
         let data = Bytes::copy_from_slice(buf.get(..count).unwrap_or_default());
         let sent = self.sending.send_data(data, false);
         Poll::Ready(sent.map(|()| count).map_err(broken))

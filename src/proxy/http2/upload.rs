@@ -4,6 +4,7 @@
 //! the rest of their body, and never read the answer. So crawlgate reads the rest and drops it, within the
 //! limits of HTTP/1.1's lingering close.
 
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -19,6 +20,7 @@ use super::super::framing::Bounds;
 use super::super::linger;
 use super::form;
 use crate::egress::BodyError;
+use crate::http2_body;
 
 /// The body of a request. What was read makes room for more. Dropped before its end, it leaves the rest to the stream.
 #[derive(Debug)]
@@ -68,12 +70,15 @@ impl Rest {
                     true => linger::LAST_SILENCE,
                     false => linger::SILENCE,
                 };
-                let Ok(Some(Ok(data))) = timeout(silence, receiving.data()).await else {
+                let next = poll_fn(|cx| http2_body::poll_frame(&mut receiving, cx));
+                let Ok(Some(Ok(frame))) = timeout(silence, next).await else {
                     return;
                 };
-                octets_left = octets_left.saturating_sub(data.len() as u64);
-                let released = receiving.flow_control().release_capacity(data.len());
-                if octets_left == 0 || released.is_err() {
+                let Some(octets) = frame.data_ref() else {
+                    return;
+                };
+                octets_left = octets_left.saturating_sub(octets.len() as u64);
+                if octets_left == 0 {
                     return;
                 }
             }
@@ -94,25 +99,16 @@ impl Body for Upload {
         let Some(stream) = self.get_mut().receiving.as_mut() else {
             return Poll::Ready(None);
         };
-        match ready!(stream.poll_data(cx)) {
-            Some(Ok(data)) => {
-                let released = stream.flow_control().release_capacity(data.len());
-                let frame = released.map(|()| Frame::data(data));
-                return Poll::Ready(Some(frame.map_err(Into::into)));
-            }
-            // A reset of any kind: the request is not whole.
-            Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
-            None => {}
-        }
-        let trailers = ready!(stream.poll_trailers(cx));
-        Poll::Ready(match trailers {
-            Ok(trailers) => trailers.map(|trailers| {
-                form::check_trailers(&trailers, bounds)
+        // A reset of any kind is an error: the request is not whole.
+        let frame = ready!(http2_body::poll_frame(stream, cx));
+        Poll::Ready(frame.map(|frame| {
+            let frame = frame?;
+            if let Some(trailers) = frame.trailers_ref() {
+                form::check_trailers(trailers, bounds)
                     .map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-                Ok(Frame::trailers(trailers))
-            }),
-            Err(error) => Some(Err(error.into())),
-        })
+            }
+            Ok(frame)
+        }))
     }
 
     fn is_end_stream(&self) -> bool {

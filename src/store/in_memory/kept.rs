@@ -9,8 +9,8 @@ use crate::robots::identity::OWN_STATES;
 use crate::store::filter::{Head, records_of};
 use crate::store::persist::to_stored;
 use crate::store::{
-    Batch, FETCHES_KEPT, Fetch, HOUR, OriginMemory, OriginUpdate, Pruned, Removed, Retention,
-    Sha256, StoreError, StoredDecision, chain,
+    Batch, Belief, FETCHES_KEPT, Fetch, HOUR, OriginMemory, OriginUpdate, Pruned, Removed,
+    Retention, Sha256, StoreError, StoredDecision, chain,
 };
 
 #[derive(Debug, Default)]
@@ -31,6 +31,7 @@ pub(super) struct Kept {
     pub(super) removed: Vec<Removed>,
     pub(super) next_override: u64,
     pub(super) version: u64,
+    pub(super) belief: Option<Belief>,
 }
 
 /// A robots.txt.

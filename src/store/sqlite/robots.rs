@@ -31,7 +31,10 @@ pub(super) fn domain_of(origin: &Origin) -> Cow<'_, str> {
     let host = origin.host();
     match host.trim_matches(['[', ']']).parse() {
         Ok(address) => network_of(address).to_string().into(),
-        Err(_) => psl::domain_str(host).unwrap_or(host).into(),
+        Err(_) => psl2::lookup(host)
+            .and_then(|name| name.registrable_domain())
+            .unwrap_or(host)
+            .into(),
     }
 }
 
@@ -250,6 +253,7 @@ mod tests {
             ("https://a.example.co.uk", "example.co.uk"),
             ("https://one.github.io", "one.github.io"),
             ("https://x.unheard-of", "x.unheard-of"),
+            ("https://y.x_1.example.com.", "example.com"),
             ("http://localhost", "localhost"),
             ("http://192.0.2.7", "192.0.2.7"),
             ("http://192.0.2.8", "192.0.2.8"),

@@ -1,4 +1,6 @@
-//! Real proxies in front of the gate: started on a free port, and ended with their test.
+//! Real proxies and servers beside the gate: started on a free port, and ended with their test.
+
+#![allow(clippy::print_stderr, reason = "a test names what it skips")]
 
 use std::fs;
 use std::io::Read as _;
@@ -9,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Response, Wire, eventually};
+use super::{Response, Wire, eventually};
 
 /// Returns the program to run, if it is installed.
 pub(crate) fn program(name: &str) -> Option<String> {
@@ -89,6 +91,18 @@ impl Peer {
         panic!("{program} does not start");
     }
 
+    /// Returns the port that it listens on.
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(id) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(id, signal);
+        }
+    }
+
     /// Returns the proxy's output.
     pub(crate) fn said(&self) -> String {
         let mut said = String::new();
@@ -118,10 +132,8 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        if let Some(id) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // A clean end, so that workers and helpers end as well.
-            let _ = kill_process(id, Signal::TERM);
-        }
+        // A clean end, so that workers and helpers end as well.
+        self.signal(Signal::TERM);
         drop(self.child.wait());
         if std::thread::panicking() {
             eprintln!("--- the other proxy ---\n{}", self.said());

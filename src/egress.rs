@@ -147,6 +147,9 @@ pub struct Received {
     pub response: Response<ResponseBody>,
     /// The address that was dialled.
     pub peer: SocketAddr,
+    /// True if the request had to wait for a place on a connection: the time to the response says nothing about the
+    /// origin.
+    pub was_crowded: bool,
 }
 
 impl Egress {
@@ -369,6 +372,7 @@ impl Egress {
             true => Protocols::of(send_permit, key.origin().scheme(), &request),
             false => Protocols::Http1,
         };
+        let mut was_crowded = false;
         loop {
             let found = self.0.take(&key, (sharing, protocols), reuse, now.take());
             let (lease, is_new) = match found {
@@ -379,7 +383,8 @@ impl Egress {
                     let connecting =
                         self.0
                             .connect(key.clone(), (sharing, protocols), to_connect, way);
-                    let lease = Box::pin(connecting).await.map_err(Halt::Failed)?;
+                    let (lease, had_to_wait) = Box::pin(connecting).await.map_err(Halt::Failed)?;
+                    was_crowded |= had_to_wait;
                     let is_new = lease.past().0 == UseCount::Fresh;
                     (lease, is_new)
                 }
@@ -393,7 +398,12 @@ impl Egress {
             };
             let attempt = answer(proof, lease, request, interim.clone(), to_answer);
             match (attempt.await, spare) {
-                (Ok(received), _) => return Ok(received),
+                (Ok(received), _) => {
+                    return Ok(Received {
+                        was_crowded,
+                        ..received
+                    });
+                }
                 (Err(Lost::Unsent(_)), _) if is_new => {
                     return Err(Halt::Failed(Failure::Terminated));
                 }

@@ -128,7 +128,11 @@ async fn by_http1(
                 lease.is_the_last();
             }
             let response = response.map(|incoming: Incoming| ResponseBody::http1(incoming, lease));
-            Ok(Received { response, peer })
+            Ok(Received {
+                response,
+                peer,
+                was_crowded: false,
+            })
         }
         Err(mut error) => Err(match error.take_message() {
             Some(request) => Lost::Unsent(request),
@@ -148,7 +152,11 @@ async fn by_http2(
         Ok(opened) => {
             let peer = place.connection.peer;
             let response = http2::Body::of(&method, opened, place).map(ResponseBody::http2);
-            Ok(Received { response, peer })
+            Ok(Received {
+                response,
+                peer,
+                was_crowded: false,
+            })
         }
         Err(rejected) => Err(match rejected {
             Rejected::Unsent(request) => Lost::Unsent(request),

@@ -58,33 +58,30 @@ impl Shared {
         }
     }
 
-    /// Connects to the origin of `key` within a time that covers the look-up of its name, TCP and TLS. With a shared
-    /// connection it also covers the wait for a free place on it, or for the connection that another request makes.
+    /// Connects to the origin of `key` within a time that covers the look-up of its name, TCP and TLS; or takes a place
+    /// on a shared connection, for which it waits as long. Tells, too, whether all places were taken meanwhile.
     pub(super) async fn connect(
         &self,
         key: Key,
         (sharing, protocols): (Sharing, Protocols),
         within: Duration,
         way: Option<Way>,
-    ) -> Result<Lease, Failure> {
-        let connecting = async {
-            let dial = match protocols {
-                Protocols::Shared => match self.multiplexer.turn(&key).await? {
-                    Turn::Place(place) => return Ok(Lease::Http2(place)),
-                    Turn::Dial(dial) => Some(dial),
-                    Turn::Alone => None,
-                },
-                Protocols::Http1 | Protocols::New => None,
-            };
-            let dialled = self.dial(key, sharing, protocols, way).await;
-            if let (Some(dial), Err(failure)) = (dial, &dialled) {
-                dial.fail(*failure);
-            }
-            dialled
+    ) -> Result<(Lease, bool), Failure> {
+        let (dial, was_crowded) = match protocols {
+            Protocols::Shared => match self.multiplexer.turn(&key, within).await? {
+                (Turn::Place(place), was_crowded) => return Ok((Lease::Http2(place), was_crowded)),
+                (Turn::Dial(dial), was_crowded) => (Some(dial), was_crowded),
+                (Turn::Alone, was_crowded) => (None, was_crowded),
+            },
+            Protocols::Http1 | Protocols::New => (None, false),
         };
-        timeout(within, connecting)
+        let dialled = timeout(within, self.dial(key, sharing, protocols, way))
             .await
-            .map_err(|_| Failure::ConnectTimeout)?
+            .unwrap_or(Err(Failure::ConnectTimeout));
+        if let (Some(dial), Err(failure)) = (dial, &dialled) {
+            dial.fail(*failure);
+        }
+        Ok((dialled?, was_crowded))
     }
 
     async fn dial(

@@ -39,6 +39,8 @@ pub enum Failure {
     Unaddressable,
     /// This machine has no descriptor or memory left for a connection, which says nothing about the origin.
     Exhausted,
+    /// All places on the connections to the origin stayed taken, which says nothing about the origin.
+    Crowded,
     /// The address policy prohibits it.
     Prohibited(Prohibited),
     /// The upstream proxy could not be reached.
@@ -125,7 +127,7 @@ impl Failure {
             Failure::Dns => "dns_error",
             Failure::Refused => "connection_refused",
             Failure::Unroutable | Failure::Unaddressable => "destination_ip_unroutable",
-            Failure::Exhausted => "connection_limit_reached",
+            Failure::Exhausted | Failure::Crowded => "connection_limit_reached",
             Failure::Prohibited(prohibited) => prohibited.error_type(),
             Failure::ProxyUnreachable | Failure::ProxyRefused => "destination_unavailable",
             Failure::ProxyLogin => "proxy_configuration_error",
@@ -156,6 +158,7 @@ impl Failure {
             Failure::Refused => "it refused the connection",
             Failure::Unroutable | Failure::Unaddressable => "no connection could be made to it",
             Failure::Exhausted => "this proxy has no descriptor left for a connection to it",
+            Failure::Crowded => "all connections to it are in use",
             Failure::Prohibited(_) => "it may not be reached from here",
             Failure::ProxyUnreachable => {
                 "the proxy on the way to it ([[upstream.proxy]]) could not be reached"
@@ -200,7 +203,7 @@ impl Failure {
             Failure::Dns => Cause::Dns,
             Failure::Refused | Failure::Unroutable => Cause::Connect,
             Failure::Unaddressable => Cause::Unaddressable,
-            Failure::Exhausted => Cause::Exhausted,
+            Failure::Exhausted | Failure::Crowded => Cause::Exhausted,
             Failure::Prohibited(_) => Cause::Prohibited,
             Failure::ProxyUnreachable | Failure::ProxyRefused | Failure::ProxyLogin => {
                 Cause::Connect

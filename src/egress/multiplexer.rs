@@ -18,6 +18,7 @@ use dashmap::DashMap;
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 use super::Failure;
 use super::http2::Connection;
@@ -155,24 +156,26 @@ impl Multiplexer {
         group.take(&mut state)
     }
 
-    /// Waits for a free place, or for leave to make a connection.
+    /// Waits for a free place, or for leave to make a connection. Tells, too, whether all places were taken meanwhile.
     ///
     /// # Errors
-    /// The failure of the connection attempt that the request has waited for.
-    pub(super) async fn turn(&self, key: &Key) -> Result<Turn, Failure> {
+    /// The failure of the connection attempt that the request has waited for, or the lack of a place `within` the time.
+    pub(super) async fn turn(&self, key: &Key, within: Duration) -> Result<(Turn, bool), Failure> {
         let group = self.group(key);
+        let deadline = Instant::now() + within;
         let mut awaited = None;
+        let mut is_crowded = false;
         loop {
             let speaks = self.protocols.get(key.origin());
             if matches!(speaks, Some(Protocol::Http1 | Protocol::Http1Only)) {
-                return Ok(Turn::Alone);
+                return Ok((Turn::Alone, is_crowded));
             }
             // Created first, so that no change is missed.
             let changed = group.changed.notified();
             {
                 let mut state = group.state.lock();
                 if let Some(place) = group.take(&mut state) {
-                    return Ok(Turn::Place(place));
+                    return Ok((Turn::Place(place), is_crowded));
                 }
                 if let Some((attempt, failure)) = state.failed
                     && awaited == Some(attempt)
@@ -182,15 +185,22 @@ impl Multiplexer {
                 if state.may_dial(group.bounds.connections) {
                     state.is_dialling = true;
                     state.attempt += 1;
-                    return Ok(Turn::Dial(Dial {
+                    let dial = Dial {
                         attempt: state.attempt,
                         group: Arc::clone(&group),
                         failed: None,
-                    }));
+                    };
+                    return Ok((Turn::Dial(dial), is_crowded));
                 }
                 awaited = state.is_dialling.then_some(state.attempt);
+                is_crowded |= !state.open.is_empty();
             }
-            changed.await;
+            if timeout_at(deadline, changed).await.is_err() {
+                return Err(match is_crowded {
+                    true => Failure::Crowded,
+                    false => Failure::ConnectTimeout,
+                });
+            }
         }
     }
 

@@ -152,9 +152,10 @@ impl Connection {
             peer,
             continue_signal,
             mut timer,
+            ..
         } = match received {
             Ok(received) => {
-                recorder.observe(Ok(&received.response));
+                recorder.observe(Ok((&received.response, received.was_crowded)));
                 received
             }
             Err(Unanswered::Failed(failure)) => {

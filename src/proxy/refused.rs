@@ -64,8 +64,8 @@ pub fn unsent(failure: Failure, recorder: &mut ExchangeRecorder) -> Refusal {
             recorder.decide(Decision::prohibited(prohibited, recorder.time()));
             Refusal::Decided
         }
-        // Exhaustion here says nothing about the origin.
-        Failure::Exhausted => {
+        // A shortage here says nothing about the origin.
+        Failure::Exhausted | Failure::Crowded => {
             let exceeded = LimitExceeded::Requests(Reason::Overloaded);
             recorder.decide(told_to_wait(exceeded, recorder.time()));
             Refusal::Decided

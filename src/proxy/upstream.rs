@@ -46,6 +46,8 @@ pub struct Received {
     pub response: Response<ResponseBody>,
     /// The address that was dialled.
     pub peer: SocketAddr,
+    /// True if the request had to wait for a place on a connection.
+    pub was_crowded: bool,
     /// The continue signal of the request's body, kept while the response's body is read: without it the upload breaks
     /// off, and the connection with it.
     pub continue_signal: Option<Arc<ContinueSignal>>,
@@ -157,6 +159,7 @@ pub async fn send(
     Ok(Received {
         response: received.response,
         peer: received.peer,
+        was_crowded: received.was_crowded,
         continue_signal,
         timer,
     })

@@ -1,12 +1,16 @@
 //! HTTP/2 to origins: which requests go by it, and which of them share a connection.
 
 use std::thread;
+use std::time::Duration;
 
 use crate::clients::entry;
 use crate::support::http2_origin::{Holds, Http2Origin};
 use crate::support::{Gate, Origin, RULES, Reply, Response};
 
 const RELOADED: &str = "the configuration was read again";
+
+/// Longer than an answer may take that is not slow.
+const SLOW: Duration = Duration::from_secs(2);
 
 /// Asks for these URLs at once, each on a connection of its own, and calls `meanwhile`; returns the answers in order.
 fn at_once(gate: &Gate, urls: &[String], meanwhile: impl FnOnce()) -> Vec<Response> {
@@ -118,27 +122,67 @@ fn requests_above_all_limits_wait_for_one_that_ends() {
     }
 }
 
-#[test]
-fn a_request_that_finds_no_place_in_time_fails() {
-    let gate = Gate::with(|setup| {
+/// A gate with one place for requests to an origin.
+fn with_one_place(timeout: &str) -> Gate {
+    Gate::with(|setup| {
         setup.set("upstream", "http2_connections", "1");
         setup.set("upstream", "http2_streams", "1");
-        setup.set("upstream", "connect_timeout", "\"1s\"");
-    });
+        setup.set("upstream", "connect_timeout", timeout);
+    })
+}
+
+#[test]
+fn requests_that_find_no_place_in_time_are_refused_and_slow_nothing() {
+    let gate = with_one_place("\"1s\"");
     let holds = Holds::new();
     let (origin, urls) = holding(Http2Origin::start(), &holds, 1);
-    let late = origin.url("/late");
+    // Three failures in a row of the origin would slow its pace.
+    let late: Vec<_> = (0..4)
+        .map(|number| origin.url(&format!("/late{number}")))
+        .collect();
     thread::scope(|scope| {
         let first = scope.spawn(|| gate.get(&urls[0]));
         origin.wait_pages(1);
-        let answer = gate.get(&late);
-        assert_eq!(answer.status, 504, "{answer:?}");
+        for answer in at_once(&gate, &late, || {}) {
+            let record = gate.refused(&answer, 503, "overloaded");
+            assert_eq!(record["error"], "connection_limit_reached", "{record}");
+        }
         holds.let_pass(1);
         are_pages(&[first.join().unwrap()]);
     });
-    let record = gate.record_of(&late);
-    assert_eq!(record["error"], "connection_timeout", "{record}");
-    assert!(origin.seen_of("/late").is_empty());
+    gate.get(&origin.url("/next")).is_origins(200, "page /next");
+    let record = gate.record_of(&origin.url("/next"));
+    assert!(record["pace"].is_null(), "{record}");
+    assert_eq!(origin.pages().len(), 2);
+}
+
+#[test]
+fn answers_that_had_to_wait_for_a_place_are_not_slow() {
+    let gate = with_one_place("\"10s\"");
+    let holds = Holds::new();
+    let (origin, urls) = holding(Http2Origin::start(), &holds, 1);
+    // Enough for the usual time of an answer.
+    for number in 0..20 {
+        let answer = gate.get(&origin.url(&format!("/fast{number}")));
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    // Four slow answers in a row would slow the origin's pace.
+    let late: Vec<_> = (0..6)
+        .map(|number| origin.url(&format!("/late{number}")))
+        .collect();
+    let answers = thread::scope(|scope| {
+        scope.spawn(|| gate.get(&urls[0]));
+        origin.wait_pages(21);
+        at_once(&gate, &late, || {
+            // Slower than any answer may be without notice.
+            thread::park_timeout(SLOW);
+            holds.let_pass(1);
+        })
+    });
+    assert!(answers.iter().all(|answer| answer.status == 200));
+    gate.get(&origin.url("/next")).is_origins(200, "page /next");
+    let record = gate.record_of(&origin.url("/next"));
+    assert!(record["pace"].is_null(), "{record}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::super::http2::tests::{connect, origin, until};
 use super::*;
 
 const IDLE: Duration = Duration::from_secs(90);
+const WITHIN: Duration = Duration::from_secs(10);
 
 fn multiplexer(connections: usize, streams: usize) -> (Multiplexer, Clock, Arc<IdleBudget>) {
     let clock = Clock::manual(Moment::from_millis(1_000_000));
@@ -33,8 +34,8 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 
 /// Takes leave to make a connection.
 async fn dial(multiplexer: &Multiplexer, key: &Key) -> Dial {
-    match multiplexer.turn(key).await {
-        Ok(Turn::Dial(dial)) => dial,
+    match multiplexer.turn(key, WITHIN).await {
+        Ok((Turn::Dial(dial), _)) => dial,
         _ => panic!("no leave to make a connection"),
     }
 }
@@ -52,13 +53,13 @@ async fn requests_wait_for_the_connection_that_one_of_them_makes() {
     let (multiplexer, ..) = multiplexer(8, 100);
     let key = key(None);
     let first = dial(&multiplexer, &key).await;
-    let mut waiting = pin!(multiplexer.turn(&key));
+    let mut waiting = pin!(multiplexer.turn(&key, WITHIN));
     assert!(poll(waiting.as_mut()).is_pending());
     let _used = adopt(&multiplexer, &key, 10, true).await;
     drop(first);
     assert!(matches!(
         poll(waiting.as_mut()),
-        Poll::Ready(Ok(Turn::Place(_)))
+        Poll::Ready(Ok((Turn::Place(_), _)))
     ));
 }
 
@@ -67,7 +68,7 @@ async fn a_failure_counts_for_the_requests_that_waited_for_it() {
     let (multiplexer, ..) = multiplexer(8, 100);
     let key = key(None);
     let first = dial(&multiplexer, &key).await;
-    let mut waiting = pin!(multiplexer.turn(&key));
+    let mut waiting = pin!(multiplexer.turn(&key, WITHIN));
     assert!(poll(waiting.as_mut()).is_pending());
     first.fail(Failure::Refused);
     assert!(matches!(
@@ -83,12 +84,12 @@ async fn the_next_request_makes_the_connection_if_the_first_has_left() {
     let (multiplexer, ..) = multiplexer(8, 100);
     let key = key(None);
     let first = dial(&multiplexer, &key).await;
-    let mut waiting = pin!(multiplexer.turn(&key));
+    let mut waiting = pin!(multiplexer.turn(&key, WITHIN));
     assert!(poll(waiting.as_mut()).is_pending());
     drop(first);
     assert!(matches!(
         poll(waiting.as_mut()),
-        Poll::Ready(Ok(Turn::Dial(_)))
+        Poll::Ready(Ok((Turn::Dial(_), _)))
     ));
 }
 
@@ -97,15 +98,18 @@ async fn each_request_makes_its_own_connection_to_an_origin_with_http1() {
     let (multiplexer, ..) = multiplexer(8, 100);
     let key = key(None);
     let first = dial(&multiplexer, &key).await;
-    let mut waiting = pin!(multiplexer.turn(&key));
+    let mut waiting = pin!(multiplexer.turn(&key, WITHIN));
     assert!(poll(waiting.as_mut()).is_pending());
     multiplexer.remember(key.origin(), Protocol::Http1);
     drop(first);
     assert!(matches!(
         poll(waiting.as_mut()),
-        Poll::Ready(Ok(Turn::Alone))
+        Poll::Ready(Ok((Turn::Alone, _)))
     ));
-    assert!(matches!(multiplexer.turn(&key).await, Ok(Turn::Alone)));
+    assert!(matches!(
+        multiplexer.turn(&key, WITHIN).await,
+        Ok((Turn::Alone, _))
+    ));
 }
 
 #[tokio::test]
@@ -122,12 +126,12 @@ async fn streams_and_connections_are_bounded() {
         }
         assert_eq!(places.len(), 4);
         assert!(multiplexer.take(&key).is_none());
-        let mut waiting = pin!(multiplexer.turn(&key));
+        let mut waiting = pin!(multiplexer.turn(&key, WITHIN));
         assert!(poll(waiting.as_mut()).is_pending(), "no third connection");
         drop(places.pop());
         assert!(matches!(
             poll(waiting.as_mut()),
-            Poll::Ready(Ok(Turn::Place(_)))
+            Poll::Ready(Ok((Turn::Place(_), _)))
         ));
     }
 }

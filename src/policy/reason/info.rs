@@ -347,7 +347,8 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             code: "overloaded",
             verdict: Verdict::Defer,
             always_enforced: true,
-            meaning: "the proxy is at a limit of [limits], or has no file descriptor left",
+            meaning: "the proxy is at a limit of [limits], has no file descriptor left, or all its \
+                connections to the origin are in use",
             replay: Replay::Unjudged,
             answer: Answer {
                 status: StatusCode::SERVICE_UNAVAILABLE,

@@ -89,18 +89,19 @@ impl ExchangeRecorder {
         }
     }
 
-    /// Reports the origin's response or failure to its pace, which adapts to it.
-    pub fn observe<B>(&self, received: Result<&Response<B>, Failure>) {
+    /// Reports the origin's response, and whether the request had to wait for a place on a connection, or the origin's
+    /// failure to its pace, which adapts to it.
+    pub fn observe<B>(&self, received: Result<(&Response<B>, bool), Failure>) {
         if received.is_ok() {
             self.proxy.gate.robots_cache().reached();
         }
         let Some(turn) = &self.had.turn else { return };
         let pace = self.proxy.gate.pace();
         match received {
-            Ok(response) => {
+            Ok((response, was_crowded)) => {
                 let wish = || retry_after(response.headers(), &self.proxy.clock);
                 // With a body, the time depends on the crawler, too.
-                let is_telling = self.bytes_in.is_none();
+                let is_telling = self.bytes_in.is_none() && !was_crowded;
                 pace.answered(turn, response.status().as_u16(), wish, is_telling);
             }
             Err(failure) if failure.is_of_the_origin() => pace.failed(turn),

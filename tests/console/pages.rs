@@ -1,5 +1,7 @@
 //! Every page and its forms, without a browser.
 
+use http::Version;
+
 use crate::forms::{csrf, post};
 use crate::support::{AdminGate, Origin, RULES, Response, eventually};
 
@@ -56,6 +58,39 @@ fn whole(answer: &Response, target: &str) -> String {
 
 pub fn encoded(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+#[test]
+fn a_decision_tells_the_version_of_each_side() {
+    let gate = AdminGate::open();
+    let origin = Origin::https().robots(RULES);
+    let answer = gate.process.get_by(Version::HTTP_2, &origin.url("/open"));
+    answer.is_origins(200, "page /open");
+    let denied = gate
+        .process
+        .get_by(Version::HTTP_2, &origin.url("/private"));
+    let denied = gate.process.denied(&denied);
+    let allowed = gate.process.record_of(&origin.url("/open"));
+    for (record, answered) in [
+        (&allowed, "<dd>200, the origin by HTTP/1.1</dd>"),
+        (&denied, "<dd>403, http_request_denied</dd>"),
+    ] {
+        let target = format!("/decisions/{}", record["id"].as_str().unwrap());
+        let text = eventually("the decision to be kept", || {
+            let answer = gate.ask("GET", &target, BROWSER, "");
+            (answer.status == 200).then(|| whole(&answer, &target))
+        });
+        for told in ["<dd>intercepted, HTTP/2</dd>", answered] {
+            assert!(text.contains(told), "{told}: {text}");
+        }
+    }
+    let (code, said, _) = gate
+        .process
+        .beside("log", &["show", allowed["id"].as_str().unwrap()]);
+    assert_eq!(code, Some(0));
+    for told in ["(intercepted, HTTP/2)", "200, the origin by HTTP/1.1"] {
+        assert!(said.contains(told), "{told}: {said}");
+    }
 }
 
 #[test]

@@ -42,6 +42,10 @@ pub struct Evidence<'a> {
     pub port: u16,
     #[serde(borrow)]
     pub via: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub version: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub upstream_version: Option<Cow<'a, str>>,
     pub opaque: bool,
     #[serde(borrow)]
     pub rule: Option<Rule<'a>>,
@@ -146,6 +150,26 @@ impl<'a> Evidence<'a> {
     /// When the text is no record.
     pub fn read(record: &'a str) -> Result<Self, Unreadable> {
         serde_json::from_str(record).map_err(|error| Unreadable(error.to_string()))
+    }
+
+    /// Returns the way that the request came, with the version of HTTP that the crawler spoke.
+    pub fn came_by(&self) -> String {
+        match &self.version {
+            Some(version) => format!("{}, HTTP/{version}", self.via),
+            None => self.via.to_string(),
+        }
+    }
+
+    /// Returns the answer's status and error, with the version of HTTP that the origin spoke; `None` without an answer.
+    pub fn answered(&self) -> Option<String> {
+        let version = self.upstream_version.as_ref();
+        let parts = [
+            self.status.map(|status| status.to_string()),
+            self.error.clone(),
+            version.map(|version| format!("the origin by HTTP/{version}")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 
     /// Returns the digest of the robots.txt behind the decision, if there is one.

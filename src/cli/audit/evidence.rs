@@ -32,8 +32,8 @@ pub(super) fn line(text: &mut String, name: &str, fact: &str) {
 /// Writes the request, the decision, and its reason.
 pub(super) fn essentials(text: &mut String, evidence: &Evidence<'_>) {
     decided(text, evidence);
-    let asked = format!("{} {} ({})", evidence.method, evidence.url, evidence.via);
-    line(text, "asked", &asked);
+    let (method, url, came_by) = (&evidence.method, &evidence.url, evidence.came_by());
+    line(text, "asked", &format!("{method} {url} ({came_by})"));
     if let Some(reading) = &evidence.reading {
         line(text, "read as", reading);
     }
@@ -82,13 +82,9 @@ fn decided(text: &mut String, evidence: &Evidence<'_>) {
         "decided",
         &format!("{verdict}, {reason}, at {at}{mode}"),
     );
-    let answer = match (evidence.status, &evidence.error) {
-        (Some(status), None) => format!("{status}"),
-        (Some(status), Some(error)) => format!("{status}, {error}"),
-        (None, Some(error)) => error.clone(),
-        (None, None) => return,
-    };
-    line(text, "answered", &answer);
+    if let Some(answer) = evidence.answered() {
+        line(text, "answered", &answer);
+    }
 }
 
 fn robots(text: &mut String, evidence: &Evidence<'_>) {
@@ -144,6 +140,30 @@ fn robots(text: &mut String, evidence: &Evidence<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_side_is_shown_with_its_version() {
+        for (fields, asked, answered) in [
+            ("", "(plain)", "answered  200"),
+            (
+                "\"version\":\"2\",\"upstream_version\":\"1.1\",",
+                "(plain, HTTP/2)",
+                "answered  200, the origin by HTTP/1.1",
+            ),
+        ] {
+            let record = format!(
+                "{{\"time\":\"2026-11-20T12:00:00.123Z\",\"id\":\"01KB7W3Y5E000000000VY7H1Q2\",\"mode\":\"enforce\",\
+                 \"verdict\":\"allow\",\"reason\":\"robots_allow\",\"client\":{{\"address\":\"127.0.0.1:1\",\"name\":null}},\
+                 \"agent\":{{\"chain\":[],\"source\":\"config\"}},\"user_agent\":null,\"method\":\"GET\",\
+                 \"url\":\"https://site.example/\",\"scheme\":\"https\",\"host\":\"site.example\",\"port\":443,\
+                 \"via\":\"plain\",{fields}\"opaque\":false,\"rule\":null,\"robots\":null,\"status\":200,\"error\":null}}"
+            );
+            let evidence = Evidence::read(&record).expect("a record");
+            let mut text = String::new();
+            essentials(&mut text, &evidence);
+            assert!(text.contains(asked) && text.contains(answered), "{text}");
+        }
+    }
 
     #[test]
     fn a_guarded_path_is_shown_with_its_reading() {

@@ -227,7 +227,7 @@ impl DecisionPage {
             chain => chain.join(", "),
         };
         self.fact("Request", &format!("{} {}", evidence.method, evidence.url));
-        self.fact("Came as", &evidence.via);
+        self.fact("Came as", &evidence.came_by());
         let name = evidence.client.name.as_deref();
         let name = name.map(|name| format!("{name}, ")).unwrap_or_default();
         self.fact("Client", &format!("{name}{}", evidence.client.address));
@@ -253,11 +253,8 @@ impl DecisionPage {
                 &format!("{what}, by {}: {}", one.by, one.reason),
             );
         }
-        let answer = evidence.status.map(|status| status.to_string());
-        let answer = [answer, evidence.error.clone()];
-        let answer: Vec<String> = answer.into_iter().flatten().collect();
-        if !answer.is_empty() {
-            self.fact("Answered", &answer.join(", "));
+        if let Some(answer) = evidence.answered() {
+            self.fact("Answered", &answer);
         }
     }
 

@@ -211,6 +211,8 @@ pub struct Limits {
     pub http2_window: u32,
     /// Streams per minute that a crawler may reset before they are answered; a connection with more is closed.
     pub http2_resets: u32,
+    /// Frames per minute that are no part of a request; a connection with more is closed.
+    pub http2_control_frames: u32,
     /// Time for exchanges to end after SIGTERM.
     pub drain: Duration,
 }

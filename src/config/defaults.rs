@@ -72,6 +72,7 @@ impl Config {
                 http2_streams: 100,
                 http2_window: 256 * KIB as u32,
                 http2_resets: 200,
+                http2_control_frames: 6_000,
                 drain: secs(30),
             },
             agent: AgentConfig {

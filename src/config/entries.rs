@@ -76,6 +76,7 @@ const KEYS: &[Key] = &[
     ("limits.http2_streams", AtReload, |config| config.limits.http2_streams.to_string()),
     ("limits.http2_window", AtReload, |config| size(config.limits.http2_window.into())),
     ("limits.http2_resets", AtReload, |config| config.limits.http2_resets.to_string()),
+    ("limits.http2_control_frames", AtReload, |config| config.limits.http2_control_frames.to_string()),
     ("limits.drain", AtReload, |config| span(config.limits.drain)),
     ("agent.product_tokens", AtReload, |config| texts(&config.agent.product_tokens)),
     ("agent.mismatch", AtReload, |config| name(&MISMATCH, config.agent.mismatch)),

@@ -58,6 +58,7 @@ uri_bytes = "4KiB"
 http2_streams = 7
 http2_window = "128KiB"
 http2_resets = 9
+http2_control_frames = 300
 drain = "0s"
 [agent]
 product_tokens = ["Googlebot-Image", "Googlebot"]

@@ -1,11 +1,14 @@
-//! Admission: a request goes on if its connection has room, its client is known and a request slot is free.
+//! Admission: a connection takes a slot; a request goes on if its connection has room, its client is known and a request
+//! slot is free; a tunnel on a stream takes a slot like a connection.
 
 use std::sync::Arc;
 
 use http::HeaderMap;
+use tracing::warn;
 
+use super::Proxy;
 use super::downstream::{Connection, Downstream};
-use super::limits::LimitExceeded;
+use super::limits::{ConnectionSlot, LimitExceeded};
 use super::recorder::ExchangeRecorder;
 use super::refused::{told_to_wait, turned_away};
 use super::respond::Refusal;
@@ -95,6 +98,37 @@ impl Connection {
         Ok(())
     }
 
+    /// Takes a connection slot for a tunnel on a stream, and returns the connection with that slot.
+    ///
+    /// # Errors
+    /// When none is free; the recorder has the decision.
+    pub(super) fn of_tunnel(
+        &self,
+        recorder: &mut ExchangeRecorder,
+    ) -> Result<Box<Connection>, NotAdmitted> {
+        let Downstream {
+            proxy, peer, slot, ..
+        } = &self.downstream;
+        let settings = proxy.settings.load();
+        let taken = match proxy.tunnel_slot(slot) {
+            Some(slot) => slot
+                .belongs_to(recorder.client(), peer.address.ip(), &settings.limits)
+                .map(|()| Arc::new(slot)),
+            None => Err(Reason::Overloaded),
+        };
+        let slot = taken.map_err(|reason| {
+            let exceeded = LimitExceeded::Connections(reason);
+            recorder.decide(told_to_wait(exceeded, recorder.time()));
+            // The connection that carries it goes on.
+            NotAdmitted::DECIDED
+        })?;
+        recorder.state().move_to(&slot);
+        // Boxed: it should not burden the future of every request.
+        let mut tunnel = Box::new(self.clone());
+        tunnel.downstream.slot = slot;
+        Ok(tunnel)
+    }
+
     /// Identifies the client of a request with these fields.
     async fn recognise(&self, headers: &HeaderMap) -> Result<Arc<Client>, AuthError> {
         let clients = self.downstream.proxy.gate.clients();
@@ -103,6 +137,41 @@ impl Connection {
             Scope::Plain => clients.recognise(peer, headers, &self.auth_cache).await,
             // The client of the CONNECT.
             Scope::Inside { .. } => clients.again(&self.downstream.client, peer, &self.auth_cache),
+        }
+    }
+}
+
+impl Proxy {
+    /// Takes a slot for a new connection, with the reason to turn it away if it is a spare slot; `None` if even those
+    /// are taken.
+    pub(super) fn slot(&self) -> Option<(ConnectionSlot, Option<Reason>)> {
+        let most = self.settings.load().limits.connections;
+        match self.limiter.slot(most) {
+            Some(slot) => Some((slot, None)),
+            None => {
+                self.warn_of_no_room(most);
+                Some((self.limiter.spare_slot()?, Some(Reason::Overloaded)))
+            }
+        }
+    }
+
+    /// Takes a slot for a tunnel on a stream of the connection with the slot `carrier`.
+    fn tunnel_slot(&self, carrier: &Arc<ConnectionSlot>) -> Option<ConnectionSlot> {
+        let most = self.settings.load().limits.connections;
+        let slot = self.limiter.tunnel_slot(most, carrier);
+        if slot.is_none() {
+            self.warn_of_no_room(most);
+        }
+        slot
+    }
+
+    fn warn_of_no_room(&self, most: usize) {
+        if self.limiter.is_to_be_told(self.clock.now()) {
+            warn!(
+                most,
+                "as many connections as [limits] connections allows have something under way: new connections are \
+                 turned away"
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The octets of a connection or stream once its HTTP has ended: after a CONNECT, or a switch of protocols.
 
+use std::sync::Arc;
 use std::{io, mem};
 
 use http::header::SEC_WEBSOCKET_ACCEPT;
@@ -9,6 +10,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::crawler_body::{CrawlerBody, OnTunnel};
+use super::limits::ConnectionSlot;
 
 /// Octets to and from the crawler.
 pub trait Octets: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -62,18 +64,20 @@ impl OnClientStream {
         }
     }
 
-    /// Waits until the answer has gone.
+    /// Waits until the answer has gone. A stream of HTTP/2 ends with a reset if `slot` says so; a connection knows its
+    /// slot.
     ///
     /// # Errors
     /// When the connection or the stream has ended before.
-    pub async fn ready(self) -> io::Result<ClientStream> {
+    pub async fn ready(self, slot: &Arc<ConnectionSlot>) -> io::Result<ClientStream> {
         match self {
             OnClientStream::Http1(upgrade) => {
                 let upgraded = upgrade.await.map_err(io::Error::other)?;
                 Ok(Box::new(TokioIo::new(upgraded)))
             }
             OnClientStream::Http2(tunnel) => {
-                let tunnel = tunnel.opening.await.map_err(io::Error::other)?;
+                let mut tunnel = tunnel.opening.await.map_err(io::Error::other)?;
+                tunnel.obey(slot);
                 Ok(Box::new(tunnel))
             }
         }

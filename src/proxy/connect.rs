@@ -79,7 +79,7 @@ pub async fn connect(
     // Requests inside are judged and recorded there; the CONNECT itself asks for nothing.
     recorder.suspend(StatusCode::OK);
     connection.downstream.proxy.spawn(async move {
-        if let Ok(client_stream) = client_stream.ready().await {
+        if let Ok(client_stream) = client_stream.ready(&inside.downstream.slot).await {
             intercept(inside, origin, client_stream, recorder, patience).await;
         }
     });

@@ -48,6 +48,10 @@ pub enum Http2End {
     Protocol,
     /// The crawler reset too many streams.
     Resets,
+    /// The crawler sent too many frames that are no part of a request.
+    Frames,
+    /// The crawler did not end a head in time.
+    Slow,
 }
 
 impl Http2End {
@@ -90,7 +94,16 @@ impl Default for Counts {
             decisions: Counters::of(kinds),
             bytes: Counters::by("direction", &["upstream", "downstream"]),
             handshakes: Counters::by("result", &["done", "distrusted", "failed"]),
-            http2_ends: Counters::by("end", &["closed", "protocol_error", "too_many_resets"]),
+            http2_ends: Counters::by(
+                "end",
+                &[
+                    "closed",
+                    "protocol_error",
+                    "too_many_resets",
+                    "too_many_frames",
+                    "slow_head",
+                ],
+            ),
             versions: Counters::by("version", &VERSIONS),
             tunnels: Gauge::default(),
             held: Gauge::default(),
@@ -200,7 +213,7 @@ impl Counts {
         );
         registry.register(
             "crawlgate_downstream_http2_connections",
-            "HTTP/2 connections with crawlers that have ended, by how; protocol_error: the crawler broke the protocol; too_many_resets: more than [limits] http2_resets",
+            "HTTP/2 connections with crawlers that have ended, by how; protocol_error: the crawler broke the protocol; too_many_resets: more than [limits] http2_resets; too_many_frames: more than http2_control_frames; slow_head: longer than header_timeout",
             http2_ends,
         );
         registry.register(

@@ -114,9 +114,18 @@ impl Connection {
         let may_switch = !shape.is_connect
             && request.headers().contains_key(UPGRADE)
             && request.body().is_end_stream();
-        let response = match self.admit(request.headers(), &mut recorder).await {
-            Ok(()) => self.answer(request, recorder, shape, may_switch).await,
+        let admitted = self.admit(request.headers(), &mut recorder).await;
+        let admitted = admitted.and_then(|()| match request.body() {
+            CrawlerBody::Tunnel(_) => self.of_tunnel(&mut recorder).map(Some),
+            _ => Ok(None),
+        });
+        let response = match admitted {
+            Ok(None) => self.answer(request, recorder, shape, may_switch).await,
+            Ok(Some(tunnel)) => Box::pin(tunnel.answer(request, recorder, shape, may_switch)).await,
             Err(NotAdmitted { refusal, is_last }) => {
+                if is_last {
+                    state.end_connection();
+                }
                 // Boxed: it should not burden the future of every request.
                 let response = Box::pin(self.refuse(&refusal, recorder, shape)).await;
                 if is_last { last(response) } else { response }

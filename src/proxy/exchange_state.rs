@@ -9,6 +9,7 @@ use super::connection_state::ConnectionState;
 use super::framing::Switch;
 use super::http1_exchange::{Http1Exchange, Refused};
 use super::http2::Http2Exchange;
+use super::limits::ConnectionSlot;
 
 /// State of an exchange. HTTP/1.1 has one exchange at a time under way, and one state serves all exchanges of a
 /// connection in turn.
@@ -89,7 +90,7 @@ impl ExchangeState {
 
     /// Suspends the exchange: the connection is idle if it carries no other one.
     pub fn rest(&self) {
-        if let Some(slot) = self.connection.slot()
+        if let Some(slot) = self.slot()
             && self.is_counted.swap(false, Ordering::Relaxed)
         {
             slot.end();
@@ -98,10 +99,35 @@ impl ExchangeState {
 
     /// Notes that a suspended exchange goes on. Changes nothing for one that is under way.
     pub fn go_on(&self) {
-        if let Some(slot) = self.connection.slot()
+        if let Some(slot) = self.slot()
             && !self.is_counted.swap(true, Ordering::Relaxed)
         {
             slot.begin();
+        }
+    }
+
+    /// Counts the exchange on a slot of its own from now on: it is a tunnel on a stream.
+    pub fn move_to(&self, slot: &Arc<ConnectionSlot>) {
+        if let Carrier::Http2(http2) = &self.carrier {
+            self.rest();
+            http2.set_slot(slot);
+            self.go_on();
+        }
+    }
+
+    /// Returns the slot that counts the exchange.
+    fn slot(&self) -> Option<&ConnectionSlot> {
+        let own = match &self.carrier {
+            Carrier::Http2(http2) => http2.slot(),
+            Carrier::None | Carrier::Http1(_) => None,
+        };
+        own.or_else(|| self.connection.slot())
+    }
+
+    /// Has the connection of HTTP/2 end behind the answer. On HTTP/1.1 the answer says so.
+    pub fn end_connection(&self) {
+        if let Carrier::Http2(http2) = &self.carrier {
+            http2.end_connection();
         }
     }
 

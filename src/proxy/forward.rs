@@ -217,7 +217,7 @@ impl Connection {
         recorder.response_started(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
         let downstream = self.downstream.clone();
         self.downstream.proxy.spawn(async move {
-            let both = tokio::join!(client_stream.ready(), upstream);
+            let both = tokio::join!(client_stream.ready(&downstream.slot), upstream);
             let (Ok(client_stream), Ok(upstream)) = both else {
                 recorder.client_closed();
                 return;

@@ -1,43 +1,44 @@
 //! Serves HTTP/2 to crawlers: inside intercepted tunnels, and on listeners with TLS.
 //!
 //! Each stream is an exchange like any other; [`stream`] runs one. This module accepts the streams of a connection and
-//! ends it: when it is idle, when it has to make room, when the proxy stops, and when the crawler resets streams too
-//! often. It stands on the `h2` crate and not on hyper's server, which sends no interim responses and ends the body of a
+//! ends it: when it is idle, when it has to make room, when the proxy stops, behind an answer that says so, and when the
+//! crawler exceeds a bound of [`abuse`]. It stands on the `h2` crate and not on hyper's server, which sends no interim responses and ends the body of a
 //! request that the crawler resets with NO_ERROR as if it were whole: an origin would be sent half of an upload.
 //! The rules on a request's form that `h2` leaves open are in [`form`].
 
+mod abuse;
 pub mod form;
-mod resets;
 mod stream;
 mod tunnel;
 mod upload;
+mod watched;
 mod websocket;
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::Reason;
-use h2::server::Builder;
+use h2::server::{Builder, SendResponse};
+use h2::{Reason, RecvStream};
+use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, interval_at, timeout};
+use tokio::time::{Instant, Interval, interval_at, timeout};
 use tracing::debug;
 
-use self::resets::Resets;
+use self::abuse::Abuse;
 pub use self::stream::Http2Exchange;
-use self::stream::{Flush, Stream};
+use self::stream::Shared;
 pub use self::tunnel::Tunnel;
 pub use self::upload::Upload;
+use self::watched::Watched;
 use super::checked_stream::{CHANCE, ConnectionTimeouts};
-use super::connection_state::ConnectionState;
 use super::counts::Http2End;
-use super::downstream::{Connection, Downstream};
+use super::downstream::Downstream;
 use super::limits::ConnectionSlot;
 use super::target::Scope;
-use crate::client::AuthCache;
 use crate::config::Limits;
 
 /// The protocol's name in a TLS handshake (RFC 9113 3.1).
@@ -75,7 +76,7 @@ where
 }
 
 /// A connection that has exchanged its prefaces.
-type Http2<S> = h2::server::Connection<S, Bytes>;
+type Http2<S> = h2::server::Connection<Watched<S>, Bytes>;
 
 /// Progress of a connection towards its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +85,8 @@ enum Phase {
     Open,
     /// The proxy stops: streams that have begun are served to their end.
     Draining,
-    /// The connection is idle or makes room: streams that are on their way are served to their end.
+    /// The connection is idle, makes room or has had its last answer: streams that are on their way are served to their
+    /// end.
     Leaving,
     /// New streams are refused. The crawler may not have confirmed the end: it cannot put it off.
     Ending,
@@ -92,7 +94,7 @@ enum Phase {
 
 /// Exchanges the prefaces.
 async fn shake<S>(
-    io: S,
+    io: Watched<S>,
     builder: Builder,
     patience: Duration,
     downstream: &Downstream,
@@ -117,12 +119,11 @@ fn broken(client: SocketAddr, error: &h2::Error) -> Http2End {
     Http2End::of(error)
 }
 
-/// Ends the connection of a crawler that resets too many streams, whether it reads on or not.
-async fn expel<S: AsyncRead + AsyncWrite + Unpin>(mut connection: Http2<S>) -> Http2End {
+/// Ends the connection of a crawler that exceeds a bound, whether it reads on or not.
+async fn expel<S: AsyncRead + AsyncWrite + Unpin>(mut connection: Http2<S>) {
     connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
     let closed = poll_fn(|cx| connection.poll_closed(cx));
     drop(timeout(CHANCE, closed).await);
-    Http2End::Resets
 }
 
 /// Periods in which a connection has carried nothing.
@@ -150,89 +151,133 @@ async fn run<S>(io: S, downstream: Downstream, scope: Scope) -> Http2End
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (proxy, slot) = (Arc::clone(&downstream.proxy), Arc::clone(&downstream.slot));
-    let client = downstream.peer.address;
     let is_turned_away = downstream.turned_away.is_some();
-    let (builder, timeouts, resets) = {
-        let settings = proxy.settings.load();
+    let (builder, timeouts, abuse) = {
+        let settings = downstream.proxy.settings.load();
         let limits = &settings.limits;
         let timeouts = ConnectionTimeouts::of(limits, is_turned_away);
-        let resets = Arc::new(Resets::new(limits.http2_resets));
-        (builder(limits), timeouts, resets)
+        (builder(limits), timeouts, Arc::new(Abuse::new(limits)))
     };
-    let mut connection = match shake(io, builder, timeouts.header, &downstream).await {
+    let io = Watched::new(io, timeouts.header, Arc::clone(&abuse));
+    let connection = match shake(io, builder, timeouts.header, &downstream).await {
         Ok(connection) => connection,
         Err(end) => return end,
     };
-    let state = Arc::new(ConnectionState::of(&slot));
-    let shared = Arc::new(Connection {
-        downstream,
-        scope,
-        auth_cache: AuthCache::default(),
-    });
-    let flush = Arc::<Flush>::default();
-    // A stream's task has begun no exchange when it is accepted, and may send the rest of an answer after it.
-    let carries = || Arc::strong_count(&shared) > 1 || slot.is_busy();
-    let mut phase = Phase::Open;
-    let mut idleness = Idleness::default();
     let quiet = timeouts.idle / QUIET_PERIODS;
-    let mut ticks = interval_at(Instant::now() + quiet, quiet);
-    loop {
-        tokio::select! {
-            biased;
-            // First: no flood of streams puts the end off.
-            _ = ticks.tick() => match phase {
-                Phase::Open => {
-                    let is_active = !is_turned_away && (carries() || idleness.has_ended(&slot));
-                    if idleness.is_reached(is_active) {
-                        phase = Phase::Leaving;
-                        ticks = interval_at(Instant::now() + CHANCE, CHANCE);
-                        connection.graceful_shutdown();
+    let serving = Serving {
+        connection,
+        shared: Arc::new(Shared::new(downstream, scope, timeouts, abuse)),
+        is_turned_away,
+        phase: Phase::Open,
+        idleness: Idleness::default(),
+        ticks: interval_at(Instant::now() + quiet, quiet),
+    };
+    serving.run().await
+}
+
+/// A connection that is served.
+struct Serving<S> {
+    connection: Http2<S>,
+    /// Each stream under way holds a clone.
+    shared: Arc<Shared>,
+    is_turned_away: bool,
+    phase: Phase,
+    idleness: Idleness,
+    ticks: Interval,
+}
+
+impl<S> Serving<S>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    async fn run(mut self) -> Http2End {
+        let (proxy, slot) = {
+            let downstream = &self.shared.connection.downstream;
+            (Arc::clone(&downstream.proxy), Arc::clone(&downstream.slot))
+        };
+        let abuse = Arc::clone(&self.shared.abuse);
+        let mut exceeded = pin!(abuse.exceeded());
+        let mut stops = pin!(proxy.stop.cancelled());
+        let mut has_to_leave = pin!(slot.has_to_leave());
+        loop {
+            let may_leave = matches!(self.phase, Phase::Open | Phase::Draining);
+            tokio::select! {
+                biased;
+                // First: no flood of streams puts the end off.
+                _ = self.ticks.tick() => if self.ends_with_period() {
+                    return Http2End::Closed;
+                },
+                accepted = self.connection.accept() => match accepted {
+                    Some(Ok((request, respond))) => self.begin(request, respond),
+                    Some(Err(error)) => {
+                        return broken(self.shared.connection.downstream.peer.address, &error);
                     }
+                    None => return Http2End::Closed,
+                },
+                // Behind `accept`, which has written all frames by then.
+                () = self.shared.flush.asked() => self.shared.flush.done(),
+                end = &mut exceeded => {
+                    let client = self.shared.connection.downstream.peer.address;
+                    debug!(%client, ?end, "an HTTP/2 connection exceeded a bound");
+                    expel(self.connection).await;
+                    return end;
                 }
-                Phase::Draining | Phase::Leaving | Phase::Ending => {
-                    if !carries() {
-                        return Http2End::Closed;
-                    }
-                    phase = Phase::Ending;
-                }
-            },
-            accepted = connection.accept() => match accepted {
-                Some(Ok((_, mut respond))) if phase == Phase::Ending => {
-                    respond.send_reset(Reason::REFUSED_STREAM);
-                }
-                Some(Ok((request, respond))) => {
-                    let stream = Stream {
-                        connection: Arc::clone(&shared),
-                        state: Arc::clone(&state),
-                        resets: Arc::clone(&resets),
-                        flush: Arc::clone(&flush),
-                        bounds: timeouts.bounds,
-                        taking: timeouts.taking,
-                    };
-                    proxy.spawn(stream.run(request, respond));
-                }
-                Some(Err(error)) => return broken(client, &error),
-                None => return Http2End::Closed,
-            },
-            // Behind `accept`, which has written all frames by then.
-            () = flush.asked() => flush.done(),
-            () = resets.exceeded() => {
-                debug!(%client, "an HTTP/2 connection reset too many streams");
-                return expel(connection).await;
-            }
-            () = proxy.stop.cancelled(), if phase == Phase::Open => {
-                phase = Phase::Draining;
-                ticks = interval_at(Instant::now() + DRAINING, CHANCE);
-                state.drain();
-                connection.graceful_shutdown();
-            }
-            () = slot.has_to_leave(), if matches!(phase, Phase::Open | Phase::Draining) => {
-                phase = Phase::Leaving;
-                ticks = interval_at(Instant::now() + CHANCE, CHANCE);
-                connection.graceful_shutdown();
+                () = &mut stops, if self.phase == Phase::Open => self.drain(),
+                () = &mut has_to_leave, if may_leave => self.leave(),
+                () = self.shared.last_answer.cancelled(), if may_leave => self.leave(),
             }
         }
+    }
+
+    /// Tells whether a stream is under way: one may have begun no exchange yet, or send the rest of an answer after it.
+    fn carries(&self) -> bool {
+        Arc::strong_count(&self.shared) > 1 || self.shared.connection.downstream.slot.is_busy()
+    }
+
+    /// Ends a period, and tells whether the connection ends with it.
+    fn ends_with_period(&mut self) -> bool {
+        let carries = self.carries();
+        match self.phase {
+            Phase::Open => {
+                let slot = &self.shared.connection.downstream.slot;
+                let is_active = !self.is_turned_away && (carries || self.idleness.has_ended(slot));
+                if self.idleness.is_reached(is_active) {
+                    self.leave();
+                }
+                false
+            }
+            Phase::Draining | Phase::Leaving | Phase::Ending => {
+                self.phase = Phase::Ending;
+                !carries
+            }
+        }
+    }
+
+    /// Begins a stream.
+    fn begin(&self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+        if self.phase == Phase::Ending {
+            respond.send_reset(Reason::REFUSED_STREAM);
+            return;
+        }
+        let stream = stream::run(Arc::clone(&self.shared), request, respond);
+        self.shared.connection.downstream.proxy.spawn(stream);
+    }
+
+    /// Ends the connection with the streams that are on their way.
+    fn leave(&mut self) {
+        self.end_after(CHANCE, Phase::Leaving);
+    }
+
+    /// Ends the connection because the proxy stops.
+    fn drain(&mut self) {
+        self.shared.state.drain();
+        self.end_after(DRAINING, Phase::Draining);
+    }
+
+    fn end_after(&mut self, patience: Duration, phase: Phase) {
+        self.phase = phase;
+        self.ticks = interval_at(Instant::now() + patience, CHANCE);
+        self.connection.graceful_shutdown();
     }
 }
 

@@ -8,6 +8,8 @@
 //! answered at once, the others are closed. A silent tunnel or WebSocket goes after all idle connections, and when the
 //! request slot that it holds is needed.
 //!
+//! A tunnel on a stream of HTTP/2 has a slot of its own beside its connection's.
+//!
 //! A request costs a few additions and one uncontended lock; the shared map is asked once per connection.
 
 use std::net::IpAddr;
@@ -67,7 +69,7 @@ struct SlotOwner {
     is_counted: bool,
 }
 
-/// The slot of a connection, given back when it is dropped.
+/// The slot of a connection, or of a tunnel on a stream, given back when it is dropped.
 #[derive(Debug)]
 pub struct ConnectionSlot {
     limiter: Arc<Limiter>,
@@ -75,7 +77,13 @@ pub struct ConnectionSlot {
     is_spare: bool,
     /// True if the connection ends with a reset.
     resets: AtomicBool,
+    /// The slot of the connection that carries this one's tunnel: busy until this one is given back.
+    _carrier: Option<Carrier>,
 }
+
+/// The connection that carries a tunnel on a stream, busy until this is dropped.
+#[derive(Debug)]
+struct Carrier(Arc<ConnectionSlot>);
 
 /// The limit that leaves no slot for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,12 +128,33 @@ impl Limiter {
     /// Takes a slot for a new connection; if there is none, evicts the connection that has been idle for longest.
     pub fn slot(self: &Arc<Self>, most: usize) -> Option<ConnectionSlot> {
         let slot = self.connections.slot(most)?;
+        Some(self.give(slot))
+    }
+
+    /// Takes a slot for a tunnel on a stream of the connection with the slot `carrier`: a tunnel counts, idles and makes
+    /// room as a connection does.
+    pub fn tunnel_slot(
+        self: &Arc<Self>,
+        most: usize,
+        carrier: &Arc<ConnectionSlot>,
+    ) -> Option<ConnectionSlot> {
+        // Before the search for room: the connection must not go for its own tunnel.
+        let carrier = Carrier::of(carrier);
+        let slot = self.slot(most)?;
         Some(ConnectionSlot {
+            _carrier: Some(carrier),
+            ..slot
+        })
+    }
+
+    fn give(self: &Arc<Self>, slot: Slot<SlotOwner>) -> ConnectionSlot {
+        ConnectionSlot {
             limiter: Arc::clone(self),
             slot,
             is_spare: false,
             resets: AtomicBool::new(false),
-        })
+            _carrier: None,
+        }
     }
 
     /// Takes a spare slot for a connection that is only answered that there is no room; `None` if too many are taken.
@@ -136,10 +165,8 @@ impl Limiter {
         };
         self.turned_away.fetch_add(1, Ordering::Relaxed);
         Some(ConnectionSlot {
-            limiter: Arc::clone(self),
-            slot,
             is_spare: true,
-            resets: AtomicBool::new(false),
+            ..self.give(slot)
         })
     }
 
@@ -315,6 +342,19 @@ impl ConnectionSlot {
     /// Waits until the connection must make room. Its slot has been given away by then.
     pub async fn has_to_leave(&self) {
         self.slot.has_to_leave().await;
+    }
+}
+
+impl Carrier {
+    fn of(connection: &Arc<ConnectionSlot>) -> Carrier {
+        connection.begin();
+        Carrier(Arc::clone(connection))
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

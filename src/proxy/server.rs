@@ -38,7 +38,6 @@ use super::refused::last;
 use super::target::Scope;
 use crate::client::{AuthCache, Peer};
 use crate::clock::Moment;
-use crate::policy::Reason;
 
 /// Pause after the system refused to hand out a connection, for example for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -125,27 +124,6 @@ fn is_of_one_connection(error: &io::Error) -> bool {
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::ConnectionRefused
     )
-}
-
-impl Proxy {
-    /// Takes a slot for a new connection, with the reason to turn it away if it is a spare slot; `None` if even those
-    /// are taken.
-    fn slot(&self) -> Option<(ConnectionSlot, Option<Reason>)> {
-        let most = self.settings.load().limits.connections;
-        match self.limiter.slot(most) {
-            Some(slot) => Some((slot, None)),
-            None => {
-                if self.limiter.is_to_be_told(self.clock.now()) {
-                    warn!(
-                        most,
-                        "as many connections as [limits] connections allows have something under way: new connections \
-                         are turned away"
-                    );
-                }
-                Some((self.limiter.spare_slot()?, Some(Reason::Overloaded)))
-            }
-        }
-    }
 }
 
 /// Runs the steps before HTTP: a load balancer's announcement, and the TLS handshake.

@@ -9,10 +9,12 @@ const MOST_OCTETS: usize = 16_384;
 pub(crate) mod kind {
     pub(crate) const DATA: u8 = 0;
     pub(crate) const HEADERS: u8 = 1;
+    pub(crate) const PRIORITY: u8 = 2;
     pub(crate) const RST_STREAM: u8 = 3;
     pub(crate) const SETTINGS: u8 = 4;
     pub(crate) const PING: u8 = 6;
     pub(crate) const GOAWAY: u8 = 7;
+    pub(crate) const WINDOW_UPDATE: u8 = 8;
     pub(crate) const CONTINUATION: u8 = 9;
 }
 
@@ -49,7 +51,19 @@ impl Frames {
 
     /// Sends one frame. A peer that has already closed is no error.
     pub(crate) fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> &mut Self {
-        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        self.part(kind, flags, stream, payload.len(), payload)
+    }
+
+    /// Sends the beginning of a frame of this length.
+    pub(crate) fn part(
+        &mut self,
+        kind: u8,
+        flags: u8,
+        stream: u32,
+        length: usize,
+        payload: &[u8],
+    ) -> &mut Self {
+        let length = u32::try_from(length).unwrap().to_be_bytes();
         let mut frame = length[1..].to_vec();
         frame.extend([kind, flags]);
         frame.extend(stream.to_be_bytes());

@@ -1,11 +1,14 @@
 //! HTTP/2 from crawlers: every stream is judged as a request is, and what the protocol adds is bounded.
 
+mod abuse;
 mod bounds;
 mod connections;
 mod credentials;
 mod judged;
+mod limits;
 mod malformed;
 mod messages;
+mod tunnels;
 mod websocket;
 
 use std::net::SocketAddr;

@@ -70,6 +70,12 @@ pub(super) fn limits(mut section: Section<'_, '_>, to: &mut Limits) {
     let window = 64 * KIB as u64..=16 * MIB as u64;
     section.set("http2_window", &mut to.http2_window, bytes(window));
     section.set("http2_resets", &mut to.http2_resets, integer(1..=1_000_000));
+    let frames = 100..=10_000_000;
+    section.set(
+        "http2_control_frames",
+        &mut to.http2_control_frames,
+        integer(frames),
+    );
     let drain = Duration::ZERO..=hours(24);
     section.set("drain", &mut to.drain, duration(drain));
     section.require(

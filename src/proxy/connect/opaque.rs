@@ -51,7 +51,7 @@ pub(super) async fn open(
     let connection = connection.clone();
     let proxy = Arc::clone(&connection.downstream.proxy);
     proxy.spawn(async move {
-        match client_stream.ready().await {
+        match client_stream.ready(&connection.downstream.slot).await {
             Ok(client_stream) => {
                 pass(
                     &connection,

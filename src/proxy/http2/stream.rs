@@ -2,8 +2,8 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -15,21 +15,25 @@ use http_body::Body as _;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::super::body::Answer;
-use super::super::checked_stream::CHANCE;
+use super::super::checked_stream::{CHANCE, ConnectionTimeouts};
 use super::super::connection_state::ConnectionState;
 use super::super::crawler_body::{CrawlerBody, OnTunnel};
-use super::super::downstream::Connection;
+use super::super::downstream::{Connection, Downstream};
 use super::super::exchange_state::ExchangeState;
 use super::super::fields;
 use super::super::framing::{Bounds, Violation};
+use super::super::limits::ConnectionSlot;
 use super::super::stall::{StallLimit, StallTimer};
+use super::super::target::Scope;
+use super::abuse::Abuse;
 use super::form;
-use super::resets::Resets;
 use super::tunnel::Tunnel;
 use super::upload::Upload;
 use super::websocket;
+use crate::client::AuthCache;
 use crate::http2_body::{End, Sending};
 
 /// Interim responses that wait for the stream's task; an origin that sends more loses the rest.
@@ -38,6 +42,10 @@ const MAX_INTERIM: usize = 64;
 /// State that an exchange shares with its stream.
 #[derive(Debug, Default)]
 pub struct Http2Exchange {
+    /// The slot of a tunnel.
+    slot: OnceLock<Arc<ConnectionSlot>>,
+    /// True if the answer is the last one of the connection.
+    is_last: AtomicBool,
     /// True if the crawler took its answer too slowly.
     is_stalled: AtomicBool,
     /// The fault of the request's form, if any.
@@ -82,6 +90,22 @@ impl Http2Exchange {
         self.violation
     }
 
+    /// Counts the exchange on a slot of its own.
+    pub fn set_slot(&self, slot: &Arc<ConnectionSlot>) {
+        // A stream becomes a tunnel once.
+        let _ = self.slot.set(Arc::clone(slot));
+    }
+
+    /// Returns the exchange's own slot, if it is a tunnel.
+    pub fn slot(&self) -> Option<&ConnectionSlot> {
+        self.slot.get().map(|slot| &**slot)
+    }
+
+    /// Has the connection end behind the answer.
+    pub fn end_connection(&self) {
+        self.is_last.store(true, Ordering::Relaxed);
+    }
+
     /// Tells whether the crawler took its answer too slowly.
     pub fn is_stalled(&self) -> bool {
         self.is_stalled.load(Ordering::Relaxed)
@@ -117,88 +141,123 @@ impl Flush {
     }
 }
 
-/// The surroundings of a stream.
-pub(super) struct Stream {
-    pub(super) connection: Arc<Connection>,
+/// State that the streams of a connection share.
+pub(super) struct Shared {
+    pub(super) connection: Connection,
     pub(super) state: Arc<ConnectionState>,
-    pub(super) resets: Arc<Resets>,
-    pub(super) flush: Arc<Flush>,
-    pub(super) bounds: Bounds,
-    pub(super) taking: StallLimit,
+    pub(super) abuse: Arc<Abuse>,
+    pub(super) flush: Flush,
+    /// Cancelled when an answer was sent that ends the connection.
+    pub(super) last_answer: CancellationToken,
+    bounds: Bounds,
+    taking: StallLimit,
+}
+
+impl Shared {
+    /// Creates the state of a connection without streams.
+    pub(super) fn new(
+        downstream: Downstream,
+        scope: Scope,
+        timeouts: ConnectionTimeouts,
+        abuse: Arc<Abuse>,
+    ) -> Shared {
+        Shared {
+            state: Arc::new(ConnectionState::of(&downstream.slot)),
+            connection: Connection {
+                downstream,
+                scope,
+                auth_cache: AuthCache::default(),
+            },
+            abuse,
+            flush: Flush::default(),
+            last_answer: CancellationToken::new(),
+            bounds: timeouts.bounds,
+            taking: timeouts.taking,
+        }
+    }
 }
 
 /// The crawler has reset the stream, or has gone.
 struct Gone;
 
-impl Stream {
-    /// Runs the exchange. If the crawler resets the stream, the exchange is dropped, and its request to the origin with
-    /// it.
-    pub(super) async fn run(self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
-        let mut violation = form::check(&request, self.bounds).err();
-        let (mut parts, received) = request.into_parts();
-        form::join_cookies(&mut parts.headers);
-        let is_tunnel = parts.method == Method::CONNECT;
-        let accept = match websocket::translate(&mut parts) {
-            Some(Ok(accept)) => Some(accept),
-            Some(Err(_)) => {
-                violation.get_or_insert(Violation::Protocol);
-                None
-            }
-            None => None,
-        };
-        let is_websocket = accept.is_some();
-        let (body, tunnel, rest) = match is_tunnel {
-            true => {
-                let (opened, opening) = oneshot::channel();
-                (
-                    CrawlerBody::Tunnel(OnTunnel { opening, accept }),
-                    Some((opened, received)),
-                    None,
-                )
-            }
-            false => {
-                form::frame(&mut parts.headers, received.is_end_stream());
-                let (upload, rest) = Upload::new(received, self.bounds);
-                (CrawlerBody::Http2(upload), None, Some(rest))
-            }
-        };
-        let http2 = Arc::new(Http2Exchange {
-            violation,
-            ..Http2Exchange::default()
-        });
-        let state = Arc::new(ExchangeState::of_http2(&self.state, &http2));
-        let request = Request::from_parts(parts, body);
-        let answered = answer(&self.connection, &state, request, &http2, &mut respond).await;
-        let Ok(response) = answered else {
-            self.resets.count();
-            return;
-        };
-        let (mut head, body) = response.into_parts();
-        strip(&mut head.headers);
-        let opens = match is_websocket {
-            true => websocket::complete(&mut head.status, &mut head.headers),
-            false => head.status.is_success(),
-        };
-        let head = Response::from_parts(head, ());
-        if let Some((opened, received)) = tunnel.filter(|_| opens) {
-            if let Ok(sending) = respond.send_response(head, false) {
-                // The exchange may have ended.
-                drop(opened.send(Tunnel::new(received, sending)));
-            }
-            return;
+/// Runs the exchange of a stream. If the crawler resets the stream, the exchange is dropped, and its request to the
+/// origin with it.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) {
+    let mut violation = form::check(&request, shared.bounds).err();
+    let (mut parts, received) = request.into_parts();
+    form::join_cookies(&mut parts.headers);
+    let is_tunnel = parts.method == Method::CONNECT;
+    let accept = match websocket::translate(&mut parts) {
+        Some(Ok(accept)) => Some(accept),
+        Some(Err(_)) => {
+            violation.get_or_insert(Violation::Protocol);
+            None
         }
-        let is_whole = body.is_end_stream();
-        let Ok(sending) = respond.send_response(head, is_whole) else {
-            return;
-        };
-        if !is_whole {
-            send(body, sending, &http2, self.taking, &self.flush).await;
+        None => None,
+    };
+    let is_websocket = accept.is_some();
+    let (body, tunnel, rest) = match is_tunnel {
+        true => {
+            let (opened, opening) = oneshot::channel();
+            (
+                CrawlerBody::Tunnel(OnTunnel { opening, accept }),
+                Some((opened, received)),
+                None,
+            )
         }
-        // The exchange is over.
-        drop((state, http2));
-        if let Some(rest) = rest {
-            rest.discard(&self.state).await;
+        false => {
+            form::frame(&mut parts.headers, received.is_end_stream());
+            let (upload, rest) = Upload::new(received, shared.bounds);
+            (CrawlerBody::Http2(upload), None, Some(rest))
         }
+    };
+    let http2 = Arc::new(Http2Exchange {
+        violation,
+        ..Http2Exchange::default()
+    });
+    let state = Arc::new(ExchangeState::of_http2(&shared.state, &http2));
+    let request = Request::from_parts(parts, body);
+    let answered = answer(&shared.connection, &state, request, &http2, &mut respond).await;
+    let Ok(response) = answered else {
+        shared.abuse.count_reset();
+        return;
+    };
+    let (mut head, body) = response.into_parts();
+    strip(&mut head.headers);
+    let opens = match is_websocket {
+        true => websocket::complete(&mut head.status, &mut head.headers),
+        false => head.status.is_success(),
+    };
+    let head = Response::from_parts(head, ());
+    if let Some((opened, received)) = tunnel.filter(|_| opens) {
+        if let Ok(sending) = respond.send_response(head, false) {
+            // The exchange may have ended.
+            drop(opened.send(Tunnel::new(received, sending)));
+        }
+        return;
+    }
+    let is_whole = body.is_end_stream();
+    let Ok(sending) = respond.send_response(head, is_whole) else {
+        // The crawler reset the stream in the moment of the answer.
+        shared.abuse.count_reset();
+        return;
+    };
+    if !is_whole {
+        send(body, sending, &http2, shared.taking, &shared.flush).await;
+    }
+    // The exchange is over.
+    let is_last = http2.is_last.load(Ordering::Relaxed);
+    drop((state, http2));
+    if is_last {
+        shared.flush.flush().await;
+        shared.last_answer.cancel();
+    }
+    if let Some(rest) = rest {
+        rest.discard(&shared.state).await;
     }
 }
 

@@ -2,11 +2,14 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, Bytes};
 use h2::{Reason, RecvStream, SendStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::super::limits::ConnectionSlot;
 
 use crate::http2_body::poll_room;
 
@@ -17,6 +20,8 @@ pub struct Tunnel {
     /// Octets of the last DATA frame that were not read yet.
     rest: Bytes,
     has_ended: bool,
+    /// The slot that may have the stream end with a reset.
+    slot: Option<Arc<ConnectionSlot>>,
 }
 
 impl Tunnel {
@@ -26,7 +31,18 @@ impl Tunnel {
             sending,
             rest: Bytes::new(),
             has_ended: false,
+            slot: None,
         }
+    }
+
+    /// Ends the stream with a reset if its `slot` says so.
+    pub(in crate::proxy) fn obey(&mut self, slot: &Arc<ConnectionSlot>) {
+        self.slot = Some(Arc::clone(slot));
+    }
+
+    /// Tells whether the stream ends with a reset: the only sign that its octets are incomplete.
+    fn resets(&self) -> bool {
+        self.slot.as_ref().is_some_and(|slot| slot.resets())
     }
 }
 
@@ -74,7 +90,7 @@ impl AsyncWrite for Tunnel {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.has_ended {
+        if self.has_ended || self.resets() {
             return Poll::Ready(Ok(()));
         }
         self.has_ended = true;
@@ -85,7 +101,12 @@ impl AsyncWrite for Tunnel {
 impl Drop for Tunnel {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.sending.send_reset(Reason::CANCEL);
+            // RFC 9113 8.5: the counterpart of a TCP reset.
+            let reason = match self.resets() {
+                true => Reason::CONNECT_ERROR,
+                false => Reason::CANCEL,
+            };
+            self.sending.send_reset(reason);
         }
     }
 }

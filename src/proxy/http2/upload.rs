@@ -122,3 +122,100 @@ impl Body for Upload {
         SizeHint::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use h2::SendStream;
+    use http::Request;
+    use tokio::io::duplex;
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        head: 1 << 16,
+        target: 1 << 16,
+        fields: 100,
+    };
+
+    /// Returns both ends of the body of a request.
+    async fn body() -> (SendStream<Bytes>, RecvStream) {
+        let (crawler, proxy) = duplex(1 << 16);
+        let serving = tokio::spawn(async move {
+            let mut connection = h2::server::handshake(proxy).await.unwrap();
+            let (request, respond) = connection.accept().await.unwrap().unwrap();
+            tokio::spawn(async move {
+                let _open = respond;
+                while connection.accept().await.is_some() {}
+            });
+            request.into_body()
+        });
+        let (mut streams, connection) = h2::client::handshake(crawler).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::post("https://a.test/").body(()).unwrap();
+        let (_, sending) = streams.send_request(request, false).unwrap();
+        (sending, serving.await.unwrap())
+    }
+
+    /// Sends so many octets at a time, with a pause after each time, until they are refused or no longer taken.
+    async fn send(mut sending: SendStream<Bytes>, octets: usize, pause: Duration) {
+        loop {
+            sending.reserve_capacity(octets);
+            let room = poll_fn(|cx| sending.poll_capacity(cx)).await;
+            let Some(Ok(room)) = room else { return };
+            let data = Bytes::from(vec![0; room.min(octets)]);
+            if sending.send_data(data, false).is_err() {
+                return;
+            }
+            sleep(pause).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rest_is_read_within_its_bounds() {
+        let pause = Duration::from_secs(2);
+        for (name, octets, is_draining, expected) in [
+            ("silence", 0, false, linger::SILENCE),
+            (
+                "silence when the proxy stops",
+                0,
+                true,
+                linger::LAST_SILENCE,
+            ),
+            ("an octet now and then", 1, false, linger::TOTAL),
+        ] {
+            let (sending, receiving) = body().await;
+            let (upload, rest) = Upload::new(receiving, BOUNDS);
+            let state = ConnectionState::default();
+            if is_draining {
+                state.drain();
+            }
+            let _held = match octets {
+                0 => Some(sending),
+                octets => {
+                    tokio::spawn(send(sending, octets, pause));
+                    None
+                }
+            };
+            drop(upload);
+            let begun = Instant::now();
+            rest.discard(&state).await;
+            let took = begun.elapsed().saturating_sub(expected);
+            assert!(begun.elapsed() >= expected && took < pause, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn no_more_of_the_rest_is_read_than_is_dropped_on_http_1() {
+        let (sending, receiving) = body().await;
+        let (upload, rest) = Upload::new(receiving, BOUNDS);
+        let sending = tokio::spawn(send(sending, 1 << 16, Duration::ZERO));
+        drop(upload);
+        let begun = Instant::now();
+        rest.discard(&ConnectionState::default()).await;
+        assert!(begun.elapsed() < linger::TOTAL, "by octets, not by time");
+        assert!(!sending.is_finished(), "the crawler has more");
+    }
+}

@@ -166,6 +166,28 @@ fn a_reload_forgets_nothing_that_is_under_way() {
     assert!(is_empty(&limiter));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_tunnel_on_a_stream_makes_room_and_its_connection_does_not() {
+    let limiter = Arc::<Limiter>::default();
+    let connection = Arc::new(limiter.slot(2).unwrap());
+    let tunnel = limiter.tunnel_slot(2, &connection).unwrap();
+    tunnel.reset();
+    assert!(!connection.resets(), "each ends on its own");
+    let other = limiter.slot(2).expect("the tunnel is idle");
+    assert!(has_to_leave(&tunnel).await && !has_to_leave(&connection).await);
+    other.begin();
+    drop(tunnel);
+    assert!(
+        limiter.tunnel_slot(2, &connection).is_none(),
+        "no connection makes room for its own tunnel"
+    );
+    assert!(!has_to_leave(&connection).await);
+    let third = limiter.slot(2).expect("the connection carries nothing");
+    assert!(has_to_leave(&connection).await);
+    drop((connection, other, third));
+    assert!(is_empty(&limiter));
+}
+
 #[test]
 fn only_so_many_are_told_that_there_is_no_room() {
     let limiter = Arc::<Limiter>::default();

@@ -1,5 +1,6 @@
 //! Each stream is judged as a request of HTTP/1.1 is.
 
+use h2::Reason;
 use serde_json::json;
 
 use super::inside;
@@ -53,6 +54,33 @@ fn streams_are_under_way_at_the_same_time() {
     for pending in pending {
         assert_eq!(http2.answer(pending).unwrap().status, 204);
     }
+}
+
+#[test]
+fn report_mode_and_strict_durability_hold_on_streams() {
+    let gate = Gate::with(|setup| {
+        setup
+            .set("policy", "mode", "\"report\"")
+            .set("audit", "durability", "\"strict\"");
+    });
+    let latch = Latch::new();
+    let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
+    let origin = Origin::https().robots(RULES).on("/private/held", [held]);
+    let mut http2 = inside(&gate, &origin);
+    let url = origin.url("/private");
+    http2.get(&url).is_origins(200, "page /private");
+    let held = origin.url("/private/held");
+    let mut pending = http2.begin(get(&held), true).unwrap();
+    latch.arrivals(1);
+    pending.body.send_reset(Reason::CANCEL);
+    for (url, error) in [(&url, json!(null)), (&held, json!("client_closed"))] {
+        let record = gate.record_of(url);
+        assert_eq!(
+            (&record["mode"], &record["reason"], &record["error"]),
+            (&json!("report"), &json!("robots_disallow"), &error)
+        );
+    }
+    latch.open();
 }
 
 #[test]

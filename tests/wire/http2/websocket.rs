@@ -10,7 +10,7 @@ use crate::opaque::SWITCH;
 use crate::support::http2::request;
 use crate::support::{Http2, Origin, RULES, Reply};
 
-fn websocket(url: &str, protocol: &'static str) -> Request<()> {
+pub(super) fn websocket(url: &str, protocol: &'static str) -> Request<()> {
     let mut connect = request("CONNECT", url);
     let protocol = Protocol::from_static(protocol);
     connect.extensions_mut().insert(protocol);

@@ -1,0 +1,274 @@
+//! The frames that a crawler sends, watched as they are read: `h2` tells neither of half a head nor of frames that it
+//! answers itself.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+use super::abuse::Abuse;
+
+/// Octets before the first frame (RFC 9113 3.4).
+const PREFACE: usize = 24;
+
+/// Octets of a frame's header (RFC 9113 4.1).
+const HEADER: usize = 9;
+
+/// Frame types and flags (RFC 9113 6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// A crawler's connection, watched.
+pub(super) struct Watched<S> {
+    inner: S,
+    frames: Frames,
+    abuse: Arc<Abuse>,
+    /// Time for the rest of a head.
+    patience: Duration,
+    /// Set while the rest of a head is awaited.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Watched<S> {
+    /// Watches a connection from which nothing was read yet.
+    pub(super) fn new(inner: S, patience: Duration, abuse: Arc<Abuse>) -> Watched<S> {
+        Watched {
+            inner,
+            frames: Frames::default(),
+            abuse,
+            patience,
+            timer: None,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let watched = &mut *self;
+        if watched.abuse.is_exceeded() {
+            // The connection's task ends the connection, and reads no more.
+            return Poll::Pending;
+        }
+        let before = buf.filled().len();
+        match Pin::new(&mut watched.inner).poll_read(cx, buf) {
+            Poll::Ready(read) => {
+                let octets = buf.filled().get(before..).unwrap_or_default();
+                let others = watched.frames.follow(octets);
+                if others > 0 {
+                    watched.abuse.count_frames(others);
+                }
+                if !watched.frames.is_in_head {
+                    watched.timer = None;
+                }
+                Poll::Ready(read)
+            }
+            Poll::Pending if watched.frames.is_in_head => {
+                let patience = watched.patience;
+                let timer = watched
+                    .timer
+                    .get_or_insert_with(|| Box::pin(sleep(patience)));
+                ready!(timer.as_mut().poll(cx));
+                watched.abuse.time_out();
+                Poll::Pending
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+/// Follows the frames of one direction.
+#[derive(Debug)]
+struct Frames {
+    /// Octets of the preface, or of the frame under way, that are still to come.
+    rest: usize,
+    /// The part of a frame's header that has come.
+    header: [u8; HEADER],
+    count: usize,
+    /// True from the header of a HEADERS frame to the last octet of its field section.
+    is_in_head: bool,
+    /// True if the frame under way ends a field section.
+    ends_head: bool,
+}
+
+impl Default for Frames {
+    fn default() -> Frames {
+        Frames {
+            rest: PREFACE,
+            header: [0; HEADER],
+            count: 0,
+            is_in_head: false,
+            ends_head: false,
+        }
+    }
+}
+
+impl Frames {
+    /// Follows these octets, and returns the number of frames begun in them that are no part of a request.
+    fn follow(&mut self, mut octets: &[u8]) -> u32 {
+        let mut others = 0;
+        loop {
+            let passed = self.rest.min(octets.len());
+            self.rest -= passed;
+            octets = octets.get(passed..).unwrap_or_default();
+            if self.rest > 0 {
+                return others;
+            }
+            if std::mem::take(&mut self.ends_head) {
+                self.is_in_head = false;
+            }
+            while let (Some(place), [first, after @ ..]) = (self.header.get_mut(self.count), octets)
+            {
+                *place = *first;
+                self.count += 1;
+                octets = after;
+            }
+            if self.count < HEADER {
+                return others;
+            }
+            self.count = 0;
+            others += u32::from(self.begin());
+        }
+    }
+
+    /// Begins the frame of the header that has come, and tells whether it is no part of a request.
+    fn begin(&mut self) -> bool {
+        let [first, second, third, kind, flags, ..] = self.header;
+        let length = u32::from_be_bytes([0, first, second, third]);
+        self.rest = usize::try_from(length).unwrap_or(usize::MAX);
+        match kind {
+            HEADERS | CONTINUATION => {
+                self.is_in_head = true;
+                self.ends_head = flags & END_HEADERS != 0;
+                false
+            }
+            // A window grows with the octets that pass; resets have a bound of their own.
+            WINDOW_UPDATE | RST_STREAM => false,
+            DATA => length == 0 && flags & END_STREAM == 0,
+            _ => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, length: u8) -> Vec<u8> {
+        let mut frame = vec![0, 0, length, kind, flags, 0, 0, 0, 1];
+        frame.extend(vec![0; length.into()]);
+        frame
+    }
+
+    #[test]
+    fn a_head_is_under_way_until_its_last_octet() {
+        for (name, sent, is_in_head, others) in [
+            ("nothing", vec![], false, 0),
+            ("a head", frame(HEADERS, END_HEADERS, 20), false, 0),
+            ("an empty head", frame(HEADERS, END_HEADERS, 0), false, 0),
+            (
+                "a part of a frame",
+                frame(HEADERS, END_HEADERS, 20)[..28].to_vec(),
+                true,
+                0,
+            ),
+            ("a part of a head", frame(HEADERS, END_STREAM, 20), true, 0),
+            (
+                "a head of three parts",
+                [
+                    frame(HEADERS, 0, 20),
+                    frame(CONTINUATION, 0, 3),
+                    frame(CONTINUATION, END_HEADERS, 0),
+                ]
+                .concat(),
+                false,
+                0,
+            ),
+            (
+                "a head and a part of another",
+                [frame(HEADERS, END_HEADERS, 1), frame(HEADERS, 0, 1)].concat(),
+                true,
+                0,
+            ),
+            (
+                "a body",
+                [frame(DATA, 0, 9), frame(DATA, END_STREAM, 0)].concat(),
+                false,
+                0,
+            ),
+            (
+                "frames that are no part of a request",
+                [
+                    frame(DATA, 0, 0),
+                    frame(2, 0, 5),
+                    frame(4, 0, 0),
+                    frame(6, 0, 8),
+                    frame(99, 0, 8),
+                ]
+                .concat(),
+                false,
+                5,
+            ),
+            (
+                "a window and a reset",
+                [frame(WINDOW_UPDATE, 0, 4), frame(RST_STREAM, 0, 4)].concat(),
+                false,
+                0,
+            ),
+        ] {
+            let octets = [vec![0; PREFACE], sent].concat();
+            // In one piece, and octet by octet.
+            for size in [octets.len(), 1] {
+                let mut frames = Frames::default();
+                let found: u32 = octets.chunks(size).map(|part| frames.follow(part)).sum();
+                assert_eq!(
+                    (frames.is_in_head, found),
+                    (is_in_head, others),
+                    "{name} by {size}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Tunnels on streams: each has a connection slot of its own.
+
+use bytes::Bytes;
+use http::Request;
+use serde_json::json;
+
+use super::websocket::websocket;
+use super::{TLS, inside, listening};
+use crate::support::http2::get;
+use crate::support::http2_frames::{End, block, flag, kind};
+use crate::support::{Gate, Http2, Latch, Origin, RULES, Reply, eventually};
+
+fn connect(origin: &Origin) -> Request<()> {
+    let connect = Request::builder().method("CONNECT");
+    connect.uri(origin.authority()).body(()).unwrap()
+}
+
+/// Returns an https origin that holds its answers at `/held`.
+fn holding(latch: &Latch) -> Origin {
+    let held = || Reply::silent().wait(latch).send("HTTP/1.1 204 No\r\n\r\n");
+    Origin::https()
+        .robots(RULES)
+        .on("/held", [held(), held(), held()])
+}
+
+#[test]
+fn each_tunnel_on_a_stream_counts_and_makes_room_on_its_own() {
+    let (gate, place) = listening(TLS, |setup| {
+        setup.set("limits", "connections", "3");
+    });
+    let latch = Latch::new();
+    let origin = holding(&latch);
+    let (ca_pem, held) = (gate.ca_pem(), origin.url("/held"));
+    let mut http2 = Http2::to(place, "127.0.0.1", &ca_pem);
+    let mut idle = http2.tunnel(connect(&origin), "site.test", &ca_pem);
+    idle.get(&origin.url("/1")).is_origins(200, "page /1");
+    let mut busy = http2.tunnel(connect(&origin), "site.test", &ca_pem);
+    let first = busy.begin(get(&held), true).unwrap();
+    latch.arrivals(1);
+
+    // The connection and two tunnels have the three slots. The idle tunnel makes room, and its connection does not.
+    let mut third = http2.tunnel(connect(&origin), "site.test", &ca_pem);
+    idle.closed().unwrap();
+    third.get(&origin.url("/2")).is_origins(200, "page /2");
+    let second = third.begin(get(&held), true).unwrap();
+    latch.arrivals(2);
+
+    let refused = http2.exchange(connect(&origin));
+    let record = gate.refused(&refused, 503, "overloaded");
+    assert_eq!(record["method"], "CONNECT");
+    assert!(refused.field("retry-after").is_some(), "{refused:?}");
+    // The connection and its other tunnels go on.
+    latch.open();
+    assert_eq!(busy.answer(first).unwrap().status, 204);
+    assert_eq!(third.answer(second).unwrap().status, 204);
+    let mut fourth = http2.tunnel(connect(&origin), "site.test", &ca_pem);
+    gate.denied(&fourth.get(&origin.url("/private")));
+    let seen = ["GET /1", "GET /held", "GET /2", "GET /held"];
+    assert_eq!(origin.seen_but_robots(), seen);
+}
+
+#[test]
+fn a_tunnel_beyond_its_clients_connections_is_refused_and_its_connection_goes_on() {
+    let (gate, place) = listening(TLS, |setup| {
+        setup.set("limits", "connections_per_client", "2");
+    });
+    let latch = Latch::new();
+    let (origin, plain) = (holding(&latch), Origin::http().robots(RULES));
+    let mut http2 = Http2::to(place, "127.0.0.1", &gate.ca_pem());
+    let mut busy = http2.tunnel(connect(&origin), "site.test", &gate.ca_pem());
+    let pending = busy.begin(get(&origin.url("/held")), true).unwrap();
+    latch.arrivals(1);
+    let refused = http2.exchange(connect(&origin));
+    assert_eq!(
+        gate.refused(&refused, 429, "client_limit")["method"],
+        "CONNECT"
+    );
+    http2.get(&plain.url("/open")).is_origins(200, "page /open");
+    latch.open();
+    assert_eq!(busy.answer(pending).unwrap().status, 204);
+    // An idle tunnel of the client makes room.
+    let mut next = http2.tunnel(connect(&origin), "site.test", &gate.ca_pem());
+    busy.closed().unwrap();
+    next.get(&origin.url("/1")).is_origins(200, "page /1");
+}
+
+#[test]
+fn a_silent_websocket_on_a_busy_connection_makes_room() {
+    let gate = Gate::with(|setup| {
+        setup
+            .set("limits", "connections", "2")
+            .set("limits", "tunnel_idle_timeout", "\"1m\"");
+    });
+    let latch = Latch::new();
+    let origin = holding(&latch).on("/socket", [Reply::websocket().echo()]);
+    let mut http2 = inside(&gate, &origin);
+    gate.denied(&http2.get(&origin.url("/private")));
+    let held = http2.begin(get(&origin.url("/held")), true).unwrap();
+    latch.arrivals(1);
+    let url = origin.url("/socket");
+    let mut socket = http2.begin(websocket(&url, "websocket"), false).unwrap();
+    let hello = Bytes::from_static(b"hello");
+    socket.body.send_data(hello, false).unwrap();
+    let (head, mut body) = http2.run(&mut socket.response).unwrap().into_parts();
+    assert_eq!(head.status, 200);
+    assert_eq!(http2.run(body.data()).unwrap().unwrap(), "hello");
+
+    // Both slots are taken until the WebSocket has been silent for some time.
+    let plain = Origin::http();
+    gate.refused(&gate.get(&plain.url("/page")), 503, "overloaded");
+    eventually("the slot of the WebSocket", || {
+        (gate.get(&plain.url("/page")).status == 200).then_some(())
+    });
+    let record = gate.record_of(&url);
+    assert_eq!(
+        (&record["status"], &record["error"]),
+        (&json!(101), &json!("connection_limit_reached"))
+    );
+    latch.open();
+    assert_eq!(http2.answer(held).unwrap().status, 204);
+}
+
+#[test]
+fn an_answer_that_breaks_off_in_a_tunnel_resets_its_stream_and_no_other() {
+    let (gate, place) = listening(TLS, |_| ());
+    let half = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n";
+    let half = Reply::raw(half).cut();
+    let origin = Origin::http().on("/short", [half]);
+    let authority = origin.authority();
+    let mut frames = gate.frames_to(place, "127.0.0.1");
+    let head = block(&[(":method", "CONNECT"), (":authority", &authority)]);
+    frames.head(1, flag::END_HEADERS, &head);
+    assert_eq!(frames.end(1), End::Answered);
+    // To HTTP/1.0 only the end of the connection tells the end of the body.
+    let inside = format!("GET /short HTTP/1.0\r\nHost: {authority}\r\n\r\n");
+    frames.send(kind::DATA, 0, 1, inside.as_bytes());
+    assert_eq!(frames.end(1), End::Reset(10), "CONNECT_ERROR");
+    let record = gate.record_of(&origin.url("/short"));
+    assert_eq!(record["error"], "http_response_incomplete", "{record}");
+    let page = [
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":authority", &*authority),
+        (":path", "/page"),
+    ];
+    let (status, body) = frames.request(3, &page).answer(3).unwrap();
+    assert_eq!((status, body.as_slice()), (200, &b"page /page"[..]));
+}

@@ -11,7 +11,7 @@
 //!    [`policy`] makes, and sends by it only while it is [`policy::Current`]: a request is judged again when settings,
 //!    overrides, clients or a robots.txt have changed. The judged request is the one that is sent.
 //! 2. **Pure core, IO around it.** [`rep`] (the protocol), [`robots::state`] (the error-state machine),
-//!    [`robots::access`] and [`policy`] know no sockets, clocks or logs.
+//!    [`robots::access`], [`policy`] and [`tlog`] (Merkle tree, checkpoints, proofs) know no sockets, clocks or logs.
 //! 3. **One path.** Plain requests, intercepted ones and tunnels ask the same [`gate`] and leave through the same exit,
 //!    which records each exchange once, even if it fails or the crawler hangs up.
 //! 4. **The answer names the rule that decided.** One [`policy::Decision`] feeds the response, the record and the
@@ -48,7 +48,7 @@
 //!
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
 //! [`clock`] · `gcra` · `connection_limit` · `http2_body` · [`descriptors`] · [`metrics`] · [`rep`] · [`socket`] · [`text`] ·
-//! [`agent`] · [`robots`] · [`policy`] · [`config`] · [`ca`] · [`client`] · [`pace`] · [`store`] · [`trust`] ·
+//! [`tlog`] · [`agent`] · [`robots`] · [`policy`] · [`config`] · [`ca`] · [`client`] · [`pace`] · [`store`] · [`trust`] ·
 //! [`audit`] · [`egress`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One
 //! arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as
 //! only [`policy`] can make one for a page.
@@ -62,6 +62,8 @@
 //!   without hyper's client (`egress::http2` has the reasons).
 //! - The store is asked for an origin once, at its first request, and is written by one thread behind a queue: no
 //!   request to a known origin waits for a disk, unless `[audit] durability` is `strict`.
+//! - The transparency log is ours ([`tlog`]): the crates for it keep the whole tree in memory, or bring a second
+//!   cryptographic provider. Other programs verify its output in the tests.
 //! - [`rep::Origin`] leaves hosts of unusual spelling to the `url` crate; the rest of [`rep`] uses only the standard
 //!   library and `memchr`.
 
@@ -91,4 +93,5 @@ pub mod socket;
 pub mod store;
 pub mod telemetry;
 pub mod text;
+pub mod tlog;
 pub mod trust;

@@ -26,6 +26,7 @@ const ROOMS: &[&str] = &[
     "rep",
     "socket",
     "text",
+    "tlog",
     "agent",
     "robots",
     "policy",

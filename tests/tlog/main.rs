@@ -1,11 +1,17 @@
-//! The transparency log from outside: against another implementation, and against damage.
+//! The transparency log from outside: against another implementation, against damage, and read by other programs.
+//!
+//! Go's `sumdb` and Python's `tlog-scales` read and verify a directory that the library wrote (`peers`). A program that
+//! is not installed is named on stderr and its test passes; with `CRAWLGATE_REQUIRE_CLIENTS=1` it fails.
+//! `.ci/clients` installs both and names them in `CRAWLGATE_GOPATH` and `CRAWLGATE_PYTHON`.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test fails by panicking"
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and names what it skips"
 )]
 
 mod damage;
 mod log;
 mod oracle;
+mod peers;

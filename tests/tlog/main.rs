@@ -11,6 +11,8 @@
     reason = "a test fails by panicking, and names what it skips"
 )]
 
+mod checks;
+mod corpus;
 mod damage;
 mod log;
 mod oracle;
